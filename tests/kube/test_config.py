@@ -11,7 +11,7 @@ from lanloom.kube.config import ClusterConfig, in_cluster, load
 from lanloom.kube.errors import ConfigError
 
 GOLDEN = Path(__file__).parents[1] / "golden/kube/kubeconfigs.yaml"
-CASES: list[dict[str, Any]] = yaml.safe_load(GOLDEN.read_text())
+CASES: list[dict[str, Any]] = yaml.load(GOLDEN.read_text(), yaml.CSafeLoader)
 
 SIMPLE = """
 current-context: main

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import Forbidden
+from tests.harness.examples import seeds
 from tests.harness.virtual import run
 from tests.kube.leases import FaultyClient, LeaseServer
 
@@ -145,7 +146,7 @@ async def _trouble(election: Election, rng: Random, seconds: float) -> None:
 @pytest.mark.parametrize(
     "times", [DEFAULT, Times(15.0, 14.0, 2.0), Times(3.5, 3.2, 0.5), Times(2.2, 2.1, 2.0)], ids=str
 )
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_never_two_leaders(seed: int, times: Times) -> None:
     """Whatever happens to clocks, networks and processes, a term begins only after the one before has ended."""
     rng = Random(seed)
@@ -161,7 +162,7 @@ def test_never_two_leaders(seed: int, times: Times) -> None:
     _assert_no_overlap(terms)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_a_leader_is_found_again(seed: int) -> None:
     """Once requests get through, there is a leader within a lease and a few tries, and it stays."""
     rng = Random(seed)
@@ -205,7 +206,7 @@ def test_partition_ends_leadership_before_the_next_begins() -> None:
     _scene(main())
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 @pytest.mark.parametrize(
     ("times", "seconds"), [(Times(15.0, 14.0, 2.0), 3.5), (Times(3.0, 2.9, 2.5), 4.5)], ids=str
 )
@@ -230,7 +231,7 @@ def test_leadership_counts_from_before_the_request(seed: int, times: Times, seco
     _assert_no_overlap(terms)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_leadership_counts_from_before_a_renewal(seed: int) -> None:
     """A renewal whose answer comes late is good for as much shorter."""
 

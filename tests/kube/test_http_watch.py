@@ -133,6 +133,7 @@ async def test_a_watch_with_bookmarks_is_given_up_sooner() -> None:
         hold.set()
 
 
+@pytest.mark.slow
 async def test_a_watch_whose_path_is_lost_is_given_up() -> None:
     """A server that acknowledges no probe of a silent connection is away, long before a watch may be silent no more."""
     hold = asyncio.Event()

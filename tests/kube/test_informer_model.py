@@ -16,6 +16,7 @@ from lanloom.kube.errors import (
     TransportError,
 )
 from lanloom.kube.informer import Informer
+from tests.harness.examples import examples
 from tests.harness.virtual import VirtualLoop
 from tests.kube.feed import ThingServer
 from tests.kube.things import THINGS, Thing
@@ -125,4 +126,4 @@ class Following(RuleBasedStateMachine):
 
 
 TestFollowing = Following.TestCase
-TestFollowing.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestFollowing.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from lanloom.kube.controller import WorkQueue, backoff
+from tests.harness.examples import examples
 from tests.harness.virtual import VirtualLoop, run
 
 keys = st.sampled_from("abcd")
@@ -114,7 +115,7 @@ class Queueing(RuleBasedStateMachine):
 
 
 TestQueueing = Queueing.TestCase
-TestQueueing.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueueing.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
 
 
 def test_keys_come_in_order_and_once() -> None:

@@ -112,6 +112,7 @@ async def test_full_disk(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [NAME]
 
 
+@pytest.mark.slow
 def test_killed_writer(tmp_path: Path) -> None:
     """A writer that is killed at any moment leaves a whole profile, the old or the new one."""
     whole = {profile(number) + b"#" * 50_000 for number in (1, 2)}

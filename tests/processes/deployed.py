@@ -13,7 +13,7 @@ Raw = dict[str, Any]
 def documents() -> Iterator[Raw]:
     """Every object of deploy/, apart from the CRDs."""
     for path in sorted((ROOT / "deploy").glob("*.yaml")):
-        yield from yaml.safe_load_all(path.read_text())
+        yield from yaml.load_all(path.read_text(), yaml.CSafeLoader)
 
 
 def pod(process: str) -> Raw:

@@ -19,6 +19,7 @@ from lanloom.runtime.grpc import FAILED_PRECONDITION, UNAVAILABLE, GrpcError, es
 from lanloom.runtime.grpc.client import connected
 from lanloom.runtime.grpc.http2 import PREFACE, frame
 from lanloom.runtime.grpc.server import CONNECTIONS_MAX, GrpcServer, Methods, Streaming, Unary
+from tests.harness.examples import examples
 
 ECHO, FAIL, COUNT, NEVER = "/t.T/Echo", "/t.T/Fail", "/t.T/Count", "/t.T/Never"
 
@@ -237,7 +238,7 @@ async def test_what_the_protocol_forbids(tmp_path: Path, case: str, text: bytes)
         assert await call(made, ECHO, b"x") == b"x"
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(
         st.tuples(

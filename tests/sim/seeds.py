@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_CHOSEN = os.environ.get("LANLOOM_SEED")
+from tests.harness.examples import CHOSEN, FEW_SEEDS, seeds
 
-FEW = range(20) if _CHOSEN is None else (int(_CHOSEN),)
+FEW = seeds(FEW_SEEDS)
 """The seeds of `make check`; with LANLOOM_SEED=number that one alone."""
 
 _TIMES = int(os.environ.get("LANLOOM_SEEDS_TIMES", "1"))
@@ -18,7 +18,7 @@ _BATCH = 70
 def batches(all_of_them: int) -> list[range]:
     """The other seeds of `make test`, in parts; none if a seed was chosen."""
     last = all_of_them * _TIMES
-    starts = range(len(FEW), last, _BATCH) if _CHOSEN is None else ()
+    starts = range(FEW_SEEDS, last, _BATCH) if CHOSEN is None else ()
     return [range(start, min(start + _BATCH, last)) for start in starts]
 
 

@@ -122,6 +122,7 @@ print(hashlib.sha256(play(17).encode()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_a_seed_is_a_course_of_events() -> None:
     """The same seed plays alike in every process, whatever its hashes; another seed plays otherwise."""
     digests = {hashlib.sha256(play(17).encode()).hexdigest()}

@@ -26,6 +26,7 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
             play(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protections", "seed", "finding"),
     [

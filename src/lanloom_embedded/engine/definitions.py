@@ -233,8 +233,12 @@ class Definitions:
 
     def in_group(self, group: str) -> list[str]:
         """The names of the CRDs of a group."""
+        return [state.key.name for state in self._group(group)]
+
+    def _group(self, group: str) -> list[Stored]:
+        """Return the CRDs of a group, which ends the name of each of them: none has to be decoded for that."""
         states = self._ledger.table(CRDS).select("")
-        return [state.key.name for state in states if state.raw()["spec"]["group"] == group]
+        return [state for state in states if state.key.name.partition(".")[2] == group]
 
     def _settled(self, crd: Raw) -> Raw:
         return settled(crd, self._names_beside(crd), self._now())
@@ -242,12 +246,8 @@ class Definitions:
     def _names_beside(self, crd: Raw) -> list[Raw]:
         """The names of everything else in the CRD's group; nobody takes those of a built-in kind."""
         group, name = crd["spec"]["group"], crd["metadata"]["name"]
-        others = [state.raw() for state in self._ledger.table(CRDS).select("") if state.key.name != name]
-        accepted = [
-            (other.get("status") or {}).get("acceptedNames") or {}
-            for other in others
-            if other["spec"]["group"] == group
-        ]
+        others = [state.raw() for state in self._group(group) if state.key.name != name]
+        accepted = [(other.get("status") or {}).get("acceptedNames") or {} for other in others]
         builtins = [
             {
                 "plural": kind.plural,

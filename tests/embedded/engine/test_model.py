@@ -22,6 +22,7 @@ from lanloom_embedded.engine.watching import Watch
 from lanloom_embedded.kinds import Raw, ServedKind
 from lanloom_embedded.patches import merge_patch
 from tests.embedded.engine.running import NOW
+from tests.harness.examples import examples
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 PLACES = st.sampled_from(["default", "kube-public"])
@@ -227,4 +228,6 @@ class _Briefly(EngineAgainstModel):
 
 
 TestEngineAgainstModelBriefly = _Briefly.TestCase
-TestEngineAgainstModelBriefly.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+TestEngineAgainstModelBriefly.settings = settings(
+    max_examples=examples(15), stateful_step_count=30, deadline=None
+)

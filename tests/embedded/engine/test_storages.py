@@ -277,6 +277,7 @@ def on_a_small_disk(directory: Path, scenario: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", full_disk.SCENARIOS)
 def test_deletions_are_taken_on_a_full_disk(tmp_path: Path, scenario: str) -> None:
     """A full disk refuses writes by name, takes deletions, and takes writes again when there is space."""

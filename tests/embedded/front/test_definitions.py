@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lanloom_embedded.kinds import Raw
 from lanloom_embedded.schema.meta import DEPTH
 from tests.embedded.front.browser import Browser, browsing
+from tests.harness.examples import examples
 from tests.harness.virtual import run
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -266,7 +267,7 @@ TYPES = st.sampled_from(
 )
 
 
-@settings(max_examples=100, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(100), deadline=None, phases=[Phase.explicit, Phase.generate])
 @example({"type": "object", "items": []}, {}, [{}])
 @example({"type": "number", "multipleOf": 0.5}, {}, [10**400])
 @given(st.dictionaries(KEYWORDS, STRANGE, max_size=5), TYPES, st.lists(VALUES, min_size=4, max_size=4))

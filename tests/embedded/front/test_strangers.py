@@ -24,6 +24,7 @@ LONG = 50_000
 ASKED = 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "accept"),
     [

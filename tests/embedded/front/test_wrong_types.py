@@ -9,6 +9,7 @@ from lanloom_embedded.builtin import BUILTINS
 from lanloom_embedded.kinds import Raw, ServedKind
 from tests.embedded.engine.running import WIDGETS
 from tests.embedded.front.browser import Browser, browsing
+from tests.harness.examples import seeds
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGET_PATH = "/apis/example.com/v1/namespaces/default/widgets"
@@ -89,7 +90,7 @@ async def test_a_new_object_of_wrong_types_is_refused(kind: ServedKind) -> None:
             await refuses(browser, "POST", f"{path_of(kind)}?dryRun=All", body)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 async def test_a_change_of_wrong_types_is_refused(seed: int) -> None:
     """An update, a patch and a deletion are done or refused with 4xx, whatever types their values have."""
     rng = Random(seed)

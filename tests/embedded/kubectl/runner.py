@@ -228,7 +228,7 @@ class Watcher:
 
 def _document(arguments: tuple[str, ...], text: str) -> Json:
     if "json" in arguments or "yaml" in arguments:
-        documents = [each for each in yaml.safe_load_all(text) if each is not None]
+        documents = [each for each in yaml.load_all(text, yaml.CSafeLoader) if each is not None]
         return documents[0] if len(documents) == 1 else documents
     return _lines(text)
 

@@ -54,7 +54,9 @@ def without_nulls(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "case", yaml.safe_load((GOLDEN / "strategic_patches.yaml").read_text()), ids=lambda case: case["name"]
+    "case",
+    yaml.load((GOLDEN / "strategic_patches.yaml").read_text(), yaml.CSafeLoader),
+    ids=lambda case: case["name"],
 )
 def test_strategic_merge_patches(case: dict[str, Any]) -> None:
     """A strategic merge patch makes the object of its case, or is refused with its message."""

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import pytest
+
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.multus import NADS
@@ -50,6 +52,7 @@ async def test_addresses_come_from_the_nad(quiet: Quiet) -> None:
     assert set(await annotations(quiet)) == {NOTE, names.MTU_SOURCE, names.UPLINK_MTU}
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_what_a_server_refuses_holds_no_removal_up(quiet: Quiet) -> None:
     """Where a ClusterNetwork is too large for a change, networks that go are gone, and an Event says what to do."""

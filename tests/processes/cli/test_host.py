@@ -23,6 +23,7 @@ def host(*words: str, user: tuple[str, ...] = (), path: str = PATH) -> Completed
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
+@pytest.mark.slow
 def test_a_tree_from_the_beginning_to_the_end(tmp_path: Path) -> None:
     """In another root the unit is installed, told, and taken away again, with exit codes that scripts can use."""
     root = str(tmp_path)

@@ -72,7 +72,7 @@ def shown() -> dict[str, str]:
 
 def rules() -> list[dict[str, Any]]:
     """The alert rules."""
-    documents = yaml.safe_load_all((ROOT / "deploy/alerts.yaml").read_text())
+    documents = yaml.load_all((ROOT / "deploy/alerts.yaml").read_text(), yaml.CSafeLoader)
     groups = [group for document in documents for group in document["spec"].get("groups", ())]
     return [rule for group in groups for rule in group["rules"]]
 

@@ -96,6 +96,7 @@ async def test_a_client_that_sends_slowly_is_hung_up_on() -> None:
             raise ConnectionError
 
 
+@pytest.mark.slow
 async def test_a_client_that_reads_slowly_is_hung_up_on() -> None:
     """An answer that is not taken in time is cut off."""
     size = 64 * 1024 * 1024

@@ -87,7 +87,7 @@ class Differences(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 def load(path: Path = LIST) -> Differences:
     """Read the list."""
-    return convert(yaml.safe_load(path.read_text()), Differences)
+    return convert(yaml.load(path.read_text(), yaml.CSafeLoader), Differences)
 
 
 def unlisted_and_stale(

@@ -27,6 +27,7 @@ from tests.features.dummy.admission.requests import (
     server,
 )
 from tests.harness.admission import request
+from tests.harness.examples import examples
 from tests.harness.virtual import run
 
 _RESOURCES = (DCNS, NADS, VLAN_CONFIGS, PODS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES)
@@ -105,7 +106,7 @@ def answers(resource: Any, new: Raw | None, old: Raw | None, user: str, status: 
     return run(ask())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.sampled_from(_RESOURCES),
     st.none() | _ANY,

@@ -17,6 +17,7 @@ from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.dummy.agent.hosts import PLUGINS, Kept, until
 from tests.features.dummy.agent.test_garbage import Swept
 from tests.harness import virtual
+from tests.harness.examples import seeds
 
 BRIDGES = ("a-br", "b-br", "c-br")
 FOREIGN = (
@@ -160,7 +161,7 @@ async def story(seed: int) -> None:
     await engine.close()
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds(50))
 def test_chaos(seed: int) -> None:
     """In whatever order, no bridge goes from under a user or a network, and what is wanted is there at last."""
     virtual.run(story(seed), rng=Random(f"order {seed}"))

@@ -20,6 +20,7 @@ from tests.features.dummy.cluster.ground import Ground, eventually
 from tests.features.dummy.cluster.managed import Managed, managed
 
 
+@pytest.mark.slow
 async def test_a_whole_life(cluster: Ground) -> None:
     """A network becomes ready, is kept while a machine uses it, and goes with everything when that is gone."""
     async with managed(cluster) as net:

@@ -57,6 +57,7 @@ SPECS: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("spec", SPECS.values(), ids=list(SPECS))
 def test_every_death_in_a_deletion(spec: dict[str, str], after: bool) -> None:
@@ -76,6 +77,7 @@ def test_every_death_in_a_deletion(spec: dict[str, str], after: bool) -> None:
     assert _at_every_request(story, "n1", "n2", after=after) > 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_every_death_in_the_making(after: bool) -> None:
     """Whatever part of a network was made, the next manager makes the rest, and nothing twice."""
@@ -92,6 +94,7 @@ def test_every_death_in_the_making(after: bool) -> None:
     assert _at_every_request(story, "n1", after=after) > 8
 
 
+@pytest.mark.slow
 def test_a_deletion_in_the_middle_of_the_making() -> None:
     """A network that is deleted while a manager that dies makes it is gone in the end, with what was made."""
 

@@ -13,9 +13,10 @@ from lanloom.kube.errors import KubeError
 from lanloom_embedded.local import LocalClient
 from tests.features.dummy.manager.judge import Judge
 from tests.features.dummy.manager.scene import PLACE, Scene, play
+from tests.harness.examples import seeds
 from tests.sim.faults import Faults, FaultyClient
 from tests.sim.processes import Life, Process
-from tests.sim.seeds import FEW, replay
+from tests.sim.seeds import replay
 
 MACHINES = ("a", "b")
 
@@ -92,7 +93,7 @@ class Storm:
         await self.manager.revive()
 
 
-@pytest.mark.parametrize("seed", FEW)
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_storm_ends_well(seed: int) -> None:
     """After a storm a network that is there works, of one that was deleted nothing is left, and no user lost his."""
 

@@ -82,6 +82,7 @@ async def test_a_note_of_a_request_wakes_only_who_waits_for_it(each: Scene) -> N
     assert set(each.reconciled) == {"net-1"}
 
 
+@pytest.mark.slow
 @in_a_scene("n1")
 async def test_heartbeats_wake_nobody(each: Scene) -> None:
     """Only readiness, addresses, birth and death of a node matter."""
@@ -101,6 +102,7 @@ async def test_heartbeats_wake_nobody(each: Scene) -> None:
     assert len(each.reconciled) == first
 
 
+@pytest.mark.slow
 @in_a_scene("n1")
 async def test_nobody_looks_again_while_nothing_happens(each: Scene) -> None:
     """There is no polling: a blocked deletion costs nothing, however long it lasts."""

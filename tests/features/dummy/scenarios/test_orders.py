@@ -10,6 +10,7 @@ from tests.features.dummy.scenarios import events as on
 from tests.features.dummy.scenarios.course import nodes_act, run, step
 from tests.features.dummy.scenarios.events import NAD, OTHER_VM, VM
 from tests.features.dummy.scenarios.state import Event, State, check
+from tests.harness.examples import examples
 
 NODE_NAMES = ("n1", "n2")
 
@@ -104,7 +105,7 @@ def _healed(state: State) -> State:
     return on.both(*events)(state)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(HAPPENINGS)), LEISURE), max_size=25))
 def test_any_order_of_events_ends_well(story: list[tuple[str, int]]) -> None:
     """After any story a network that was not deleted is ready, and of one that was deleted nothing is left."""

@@ -16,6 +16,7 @@ from tests.features.dummy.users.objects import (
     pod,
     workload,
 )
+from tests.harness.examples import seeds
 from tests.harness.virtual import run
 
 Raw = dict[str, Any]
@@ -101,7 +102,7 @@ def _act(rng: Random, cluster: Cluster) -> None:
         cluster.put(_random_object(rng))
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_users_after_any_history(seed: int) -> None:
     """Whatever came, changed, went or was missed, users are those that a look at everything finds; nobody else woke."""
     rng, cluster = Random(seed), Cluster()
@@ -142,7 +143,7 @@ def _check(cluster: Cluster, watching: Watching) -> None:
         assert bool(users) == bool(_referring(cluster, nad))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_single_changes_wake_exactly(seed: int) -> None:
     """A change that is heard of at once wakes the networks that it concerns, not one more and not one less."""
     rng, cluster = Random(seed), Cluster()

@@ -38,6 +38,7 @@ from tests.features.ipam.admission.requests import (
     with_status,
 )
 from tests.harness.admission import request
+from tests.harness.examples import examples
 from tests.harness.virtual import run
 
 BODIES: dict[str, tuple[Resource[Any], list[Raw]]] = {
@@ -175,14 +176,14 @@ def answered(asked: AdmissionRequest) -> None:
     msgspec.json.encode(defaults(asked))
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(requests())
 def test_every_request_is_answered(asked: AdmissionRequest) -> None:
     """A request about any objects is allowed, or refused with a message of one line; nothing raises."""
     answered(asked)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.dictionaries(TEXTS | st.sampled_from(["metadata", "spec", "status"]), JSON, max_size=4))
 def test_any_object_is_answered(body: Raw) -> None:
     """Even an object that has nothing of its kind is answered."""
@@ -194,7 +195,7 @@ def test_any_object_is_answered(body: Raw) -> None:
             defaults(asked)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(spoilt(BODIES["networks"][1]))
 def test_what_is_allowed_can_be_used(body: Raw) -> None:
     """A network that passes, with what was filled in, can be read by the allocator and is a valid one."""

@@ -28,6 +28,7 @@ from lanloom.features.ipam.rules.model import (
     Subnet,
 )
 from lanloom.refusals import Malformed
+from tests.harness.examples import examples
 
 OWNER = Owner(kind="Instance", namespace="default", name="inst1")
 
@@ -183,7 +184,7 @@ def test_connection() -> None:
 
 
 @pytest.mark.skipif(shutil.which("dash") is None, reason="there is no dash here")
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=20))
 def test_shell(name: str) -> None:
     """A POSIX shell that evaluates the lines exports every value as it is, and those of colons under the other name."""

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 
 from lanloom.features.ipam.rules.addresses import IPV6, IPRange, merge
 from lanloom.features.ipam.rules.bits import BLOCK, Bits, SparseBits
+from tests.harness.examples import examples
 
 SIZES = (1, 2, 255, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 17)
 
@@ -48,7 +49,7 @@ def lowest(size: int, taken: set[int]) -> int:
     return next((offset for offset in range(size) if offset not in taken), -1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(SIZES), st.sampled_from((0, 7, IPV6 + 5)), steps)
 @example(3 * BLOCK, 0, [("take", 0, 3 * BLOCK), ("free", 0, 1), ("free", 3 * BLOCK - 1, 1), ("lowest", 0, 3)])
 def test_bits_are_a_set_with_a_lowest_free_number(
@@ -75,7 +76,7 @@ def test_bits_are_a_set_with_a_lowest_free_number(
     assert members(bits) == {first + offset for offset in taken}
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.sampled_from(SIZES), st.lists(st.tuples(offsets, st.integers(1, BLOCK + 2)), max_size=6))
 def test_bits_are_loaded(size: int, runs: Sequence[tuple[int, int]]) -> None:
     """Loading makes exactly those numbers taken whose bit is set, in full, partly taken and free blocks."""
@@ -87,7 +88,7 @@ def test_bits_are_loaded(size: int, runs: Sequence[tuple[int, int]]) -> None:
     assert bits.take_lowest() == lowest(size, taken)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.sampled_from(SIZES[2:]),
     st.lists(st.tuples(offsets, st.integers(1, BLOCK)), max_size=5),

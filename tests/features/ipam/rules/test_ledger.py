@@ -24,6 +24,7 @@ from lanloom.features.ipam.rules.ledger import (
     OutsideSubnets,
 )
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet, Usage
+from tests.harness.examples import examples
 
 A, B = "default/a-0", "default/b-0"
 
@@ -291,7 +292,7 @@ def test_addresses_outlive_pools_and_subnets() -> None:
     assert next_texts(ledger, 2) == ["192.0.2.2", "192.0.2.4"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.sets(st.integers(0, 31)),
     st.tuples(st.integers(0, 31), st.integers(0, 31)),

@@ -18,6 +18,7 @@ from lanloom.features.ipam.rules.model import Network
 from lanloom.refusals import Refusal
 from tests.features.ipam.rules.plain_ledger import PlainLedger, PlainOperation
 from tests.features.ipam.rules.small_networks import ADDRESSES, networks
+from tests.harness.examples import examples
 
 DENSE_LIMITS = (1 << 24, 0, 8)
 REQUESTS = ("pool", "pool4", "pool6", "one", "two", "three")
@@ -171,7 +172,7 @@ class _AtLength(Bookkeeping):
 
 
 TestBookkeeping = Bookkeeping.TestCase
-TestBookkeeping.settings = settings(max_examples=20, stateful_step_count=40)
+TestBookkeeping.settings = settings(max_examples=examples(20), stateful_step_count=40)
 
 TestBookkeepingAtLength = pytest.mark.slow(_AtLength.TestCase)
 TestBookkeepingAtLength.settings = settings(max_examples=100, stateful_step_count=50)

@@ -33,6 +33,7 @@ from lanloom.features.ipam.rules.subnets import (
 from lanloom.features.ipam.rules.validate import check_network, check_transition
 from lanloom.refusals import Malformed, Refusal
 from tests.features.ipam.rules.network_text import ledger_for, network_with, uuid
+from tests.harness.examples import examples
 
 WORDS = """
 add remove modify cidr gateway dhcp name pool subnet disabled no_ - = , : / . none true false x net_1 foo 0 1
@@ -52,7 +53,7 @@ FORMS: dict[str, Callable[[str], tuple[Step, ...]]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(text=TEXTS)
 @example(text="add:cidr=10.0.0.7/24,gateway=10.0.0.1,name=a,dhcp,pool")
 @example(text="\ud800")
@@ -67,7 +68,7 @@ def test_steps(form: str, text: str) -> None:
     assert [without_notes(step) for step in again] == [without_notes(step) for step in steps]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(text=TEXTS)
 def test_options(text: str) -> None:
     """An option that is accepted can be written again from its parts."""
@@ -111,7 +112,7 @@ def test_deprecated_options(texts: tuple[str, str, str, str]) -> None:
 NET = network_with("cidr=10.0.0.0/24,name=foo,pool", "cidr=2001:db8::/64,gateway=2001:db8::1")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(texts=st.lists(st.tuples(st.sampled_from(sorted(FORMS)), TEXTS), max_size=3))
 def test_operations(texts: list[tuple[str, str]]) -> None:
     """Whatever is accepted is refused by name or makes a network that holds together."""

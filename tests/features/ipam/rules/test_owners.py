@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from lanloom.features.ipam.rules.addresses import IPV6, IPRange
 from lanloom.features.ipam.rules.owners import Owners
+from tests.harness.examples import examples
 
 BLOCK = 4096
 NAMES = ("default/a-0", "default/b-0", "other/c-1")
@@ -25,7 +26,7 @@ runs = st.tuples(
 """Whether to give or to take away, and where: version, block, place in it, how many, how far apart; and to whom."""
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(runs, min_size=4, max_size=12))
 def test_owners_are_a_dict_that_can_be_read_from_both_sides(
     runs: Sequence[tuple[bool, int, int, int, int, int, str]],
@@ -68,6 +69,7 @@ def test_everything_may_be_taken_away_again(base: int) -> None:
     assert owners.of("default/nic-0") == ()
 
 
+@pytest.mark.slow
 def test_what_was_owned_once_takes_no_memory() -> None:
     """After all addresses of many blocks but a few were taken away, hardly more memory is in use than for a few."""
     tracemalloc.start()

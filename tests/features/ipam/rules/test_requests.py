@@ -30,6 +30,7 @@ from lanloom.features.ipam.rules.requests import (
     settle_all,
 )
 from lanloom.refusals import Denied, Malformed, Refusal
+from tests.harness.examples import examples
 
 
 def subnet(cidr: str, *pools: Pool, gateway: str = "", external: Sequence[str] = ()) -> Subnet:
@@ -295,7 +296,7 @@ def naive(owners: dict[Address, str], wanted: Sequence[Request], force: bool) ->
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.dictionaries(st.sampled_from(EVERY), st.just("other"), max_size=10), requests, st.booleans())
 def test_as_the_naive_reading(owners: dict[Address, str], wanted: list[Request], force: bool) -> None:
     """Whatever is asked for, a NIC gets what the plainest reading of the rules gives, or nothing is changed."""
@@ -311,7 +312,7 @@ def test_as_the_naive_reading(owners: dict[Address, str], wanted: list[Request],
         assert found == naive(owners, wanted, force)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sets(st.sampled_from(EVERY), max_size=5), requests, st.sets(st.sampled_from(EVERY), max_size=3))
 def test_asking_again_changes_nothing(
     held: set[Address], wanted: list[Request], given_up: set[Address]

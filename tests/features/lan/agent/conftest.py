@@ -28,7 +28,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     return shim
 
 
-@pytest.fixture(params=["compiled", "script"])
+@pytest.fixture(params=["compiled", pytest.param("script", marks=pytest.mark.slow)])
 def make_node(
     request: pytest.FixtureRequest, tmp_path: Path, compiled: Callable[[int], Path]
 ) -> Callable[[int], Node]:

@@ -4,6 +4,7 @@ Those of uplinks need bridges that filter VLANs as well, which the lab's kernel 
 """
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,20 @@ def ignored() -> list[str]:
 
 
 collect_ignore_glob = ignored()
+
+QUICK = {"test_contract.py", "test_traffic.py"}
+"""What `make check` runs on this machine's kernel; the lab runs everything that is quick there."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leaves to `make test` what mostly waits for a kernel."""
+    for item in items:
+        if (
+            Path(__file__).parent in item.path.parents
+            and item.path.name not in QUICK
+            and INSIDE not in os.environ
+        ):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from lanloom.features.lan.rules.options import UNFLAGGED, PacketFilter, PortFilt
 from lanloom.features.lan.rules.pins import wanted_pins
 from lanloom.features.lan.rules.plan import plan
 from tests.fakes.lankernel import FakeLanKernel, LanWorld, remove
+from tests.harness.examples import examples
 
 PEERS = ("10.0.0.2", "10.0.0.3", "10.0.0.4")
 PODS = ("/run/netns/p1", "/run/netns/p2")
@@ -135,7 +136,7 @@ def _damage(world: LanWorld, choose: Callable[[int], int]) -> None:
             remove(world, space, names[choose(len(names))])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(
         st.tuples(desires(), st.integers(0, 20), st.randoms(use_true_random=False)), min_size=1, max_size=6
@@ -180,7 +181,7 @@ def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
     asyncio.run(main())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(desires())
 def test_idempotent(wanted: DesiredLan) -> None:
     """A plan that was applied leaves nothing to plan, so applying again writes nothing."""
@@ -196,7 +197,7 @@ def test_idempotent(wanted: DesiredLan) -> None:
     asyncio.run(main())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(desires(), st.frozensets(st.sampled_from(PEERS)))
 def test_peers_alone(wanted: DesiredLan, after: frozenset[str]) -> None:
     """A change of peers costs one step for each peer that differs, and touches nothing else."""

@@ -7,6 +7,7 @@ import pytest
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from tests.features.liveupdate.manager.scene import Scene, play
 from tests.features.liveupdate.objects import PLACE, on
+from tests.harness.examples import seeds
 
 STUCK: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True"}]}
 """The status of a machine that can't migrate."""
@@ -113,7 +114,7 @@ def test_recorded_swap() -> None:
     play(story)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_events_in_any_order(seed: int) -> None:
     """Whatever is heard first of a swap, its pod and its VirtualMachine, no migration is requested."""
 

@@ -13,6 +13,7 @@ from lanloom_embedded.local import LocalClient
 from tests.features.liveupdate.manager.scene import Scene, play
 from tests.features.liveupdate.objects import PLACE, on
 from tests.harness.deaf import Deaf
+from tests.harness.examples import seeds
 from tests.harness.interceptor import Meddled
 
 NADS = ("old", "new", "other")
@@ -51,7 +52,7 @@ async def is_settled(scene: Scene, name: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_edits_and_deaths(seed: int) -> None:
     """Edits and reversions, migrations that fail, managers that die and two that lead at once: each edit ends."""
     rng = Random(seed)
@@ -105,6 +106,7 @@ def test_lost_answers(kind: object, skip: int) -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_two_leaders_that_disagree() -> None:
     """Two leaders, one of which has not seen an edit, undo each other's writes a few times a second at most."""
 

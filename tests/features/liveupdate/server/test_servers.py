@@ -195,6 +195,7 @@ class Running:
         await eventually(self.migrations, lambda names: len(names) == count, PATIENCE)
 
 
+@pytest.mark.slow
 async def test_edit_migrates(client: HttpClient) -> None:
     """An edit leads to a migration, and to nothing else: unknown fields and nulls of others stay as they were."""
     found = Running(client, "swap")
@@ -221,6 +222,7 @@ async def test_edit_migrates(client: HttpClient) -> None:
     assert find((await found.owner()).status.conditions, "NetworksCurrent") == current
 
 
+@pytest.mark.slow
 async def test_taken_back(client: HttpClient) -> None:
     """An edit that is taken back deletes the migration, and the condition goes."""
     found = Running(client, "back")
@@ -252,6 +254,7 @@ async def test_hot_plug_beside_a_swap(client: HttpClient) -> None:
     assert [item["name"] for item in asked] == ["old", "old"]
 
 
+@pytest.mark.slow
 async def test_restart_required(client: HttpClient) -> None:
     """An edit of an unknown field asks for a restart as long as it is there."""
     found = Running(client, "restart")

@@ -22,6 +22,7 @@ from tests.fakes.profiles import FakeRecords
 from tests.features.liveupdate.swap.scene import FROM, NODE, PLACE, TO, SwapCluster, nad_body
 from tests.features.liveupdate.swap.test_swaps import Refusing
 from tests.harness import cluster
+from tests.harness.examples import seeds
 
 BRIDGES = {FROM: "one-br", TO: "two-br"}
 
@@ -124,7 +125,7 @@ async def test_a_port_that_cannot_be_brought_back(each: AgentCluster) -> None:
     assert each.records.contents == {}
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_agents_and_managers_that_die(seed: int) -> None:
     """Whoever dies and whenever, a swap ends, and the pod, the machine and the port agree with its end."""
     rng = Random(seed)

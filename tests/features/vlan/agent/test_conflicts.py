@@ -3,6 +3,8 @@
 import asyncio
 from itertools import pairwise
 
+import pytest
+
 from lanloom.features.vlan.agent.activation import FIRST_PAUSE, LONGEST_PAUSE
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 
@@ -64,6 +66,7 @@ async def test_a_lease_of_the_management_network_is_dropped_at_once(quiet: Quiet
     await quiet.sim.until(has_event)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_it_is_tried_again_more_and_more_rarely(quiet: Quiet) -> None:
     """The pauses grow from half a minute to a quarter of an hour, and nothing new is said meanwhile."""
@@ -121,6 +124,7 @@ async def test_an_agent_that_starts_drops_what_it_finds(quiet: Quiet) -> None:
     await quiet.reported("AddressConflict")
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_static_address_instead_is_applied_without_a_pause(quiet: Quiet) -> None:
     """Another mode of the network counts at once: the pause was the lease's."""

@@ -4,6 +4,8 @@ import asyncio
 from collections import Counter
 from random import Random
 
+import pytest
+
 from lanloom.api import names
 from lanloom.api.core import Event
 from lanloom.api.multus import NADS
@@ -217,6 +219,7 @@ async def test_an_agent_does_not_wake_itself(quiet: Quiet) -> None:
         assert agent.links.calls["dump"] <= 4
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_fight_does_not_loop_hot(quiet: Quiet) -> None:
     """Against somebody who undoes every repair at once an agent tries ever more rarely, and never gives up."""

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from lanloom.api.core import Event
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.l3 import L3
@@ -28,6 +30,7 @@ def _of(events: list[Event], node: str) -> list[Event]:
     return [item for item in events if item.source.host == node]
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_an_address_that_can_t_be_had(quiet: Quiet) -> None:
     """The Node and the network get one Warning each, however long it lasts, and the Node hears when it is over."""

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from lanloom.api import names
 from lanloom.features.vlan.rules.cluster import annotation_patch, derive_annotations
 from lanloom.features.vlan.rules.l3values import (
@@ -70,6 +72,7 @@ def references(found: Cluster) -> int:
     return sum(key.startswith(f"{P}l3values-") for key in found.networks[0].metadata.annotations)
 
 
+@pytest.mark.slow
 def test_more_routes_than_a_cluster_network_can_hold_reach_the_nodes() -> None:
     """What does not fit on the ClusterNetwork is read in the NADs, and nodes carry all of it."""
     found = cluster(heavy(number) for number in range(110))
@@ -81,6 +84,7 @@ def test_more_routes_than_a_cluster_network_can_hold_reach_the_nodes() -> None:
     assert [interfaces[:1], interfaces[109:]] == alone
 
 
+@pytest.mark.slow
 def test_the_oldest_networks_are_written_whole() -> None:
     """Room goes by age, so that a new network changes nothing of those before it."""
     older = [

@@ -23,6 +23,7 @@ from tests.features.vlan.cluster import (
 )
 from tests.features.vlan.rules.ground import Ground
 from tests.features.vlan.rules.strategies import FOREIGN, NODE, wanted
+from tests.harness.examples import examples
 
 Wanted = tuple[NodeNetwork, ...]
 
@@ -170,7 +171,7 @@ def test_what_can_t_be_read_takes_nothing_away(first: Wanted, second: Wanted) ->
                     assert all(contains(new.vlans, vid) for vid in ids)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(wanted())
 def test_ids_change_in_one_step_per_link(target: Wanted) -> None:
     """However many ids change, a link is named once for those that come and once for those that go."""

@@ -36,6 +36,7 @@ from lanloom.features.ipam.rules.model import (
     Subnet,
     Usage,
 )
+from tests.harness.examples import examples
 
 FIELDS = {field.name: field for field in NETWORK_FIELDS.fields}
 
@@ -114,7 +115,7 @@ def old_networks(draw: st.DrawFn) -> OldNetwork:
 
 
 @given(old_networks())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_deprecated_fields_and_counts_equal_ganetis(old: OldNetwork) -> None:
     """For every network of the old shape the deprecated fields and the counts are what Ganeti showed."""
     expected = old.fields()

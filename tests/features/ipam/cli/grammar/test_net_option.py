@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from lanloom.features.ipam.cli.grammar.net_option import NetStep, changes, new_nics
 from lanloom.refusals import Malformed
+from tests.harness.examples import examples
 
 
 def step(text: str, *, new: bool = False) -> NetStep:
@@ -173,7 +174,7 @@ _PIECES = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(_PIECES, max_size=8).map("".join))
 def test_any_text(text: str) -> None:
     """Whatever is given, it is understood or malformed, and the message is one line."""

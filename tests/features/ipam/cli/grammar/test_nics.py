@@ -27,6 +27,7 @@ from lanloom.features.ipam.rules.model import Network
 from lanloom.features.ipam.rules.requests import Macs, parse_mac
 from lanloom.refusals import Denied, Malformed, Refusal
 from tests.features.ipam.rules.test_requests import pool, subnet
+from tests.harness.examples import examples
 
 NET1 = Network(
     id="net1",
@@ -308,7 +309,7 @@ _entry = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.dictionaries(st.integers(0, 5), _entry, min_size=1, max_size=4))
 def test_as_the_naive_reading(wanted: dict[int, str]) -> None:
     """One change does what its plainest reading says, or nothing: sets, appends, then removals; then addresses."""

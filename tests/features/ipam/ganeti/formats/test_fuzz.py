@@ -18,6 +18,7 @@ from lanloom.features.ipam.ganeti.formats.conversion import (
 from lanloom.features.ipam.ganeti.formats.verify import verify_config, verify_runtime
 from lanloom.refusals import Denied, Malformed
 from tests.features.ipam.ganeti.formats.clusters import Json
+from tests.harness.examples import examples
 
 ROOT = Path(__file__).parents[4] / "golden" / "ganeti"
 FILES = [path.read_text() for path in sorted(ROOT.rglob("*")) if path.suffix in (".data", ".runtime")]
@@ -61,7 +62,7 @@ def places(value: Json, at: tuple[str | int, ...] = ()) -> list[tuple[str | int,
 
 
 @given(st.sampled_from(FILES), st.data())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 def test_values(text: str, data: st.DataObject) -> None:
     """Any value may stand anywhere."""
     value = json.loads(text)
@@ -80,7 +81,7 @@ def test_values(text: str, data: st.DataObject) -> None:
 
 
 @given(st.sampled_from(FILES), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_texts(text: str, data: st.DataObject) -> None:
     """A text may be cut short, or have anything in it."""
     at = data.draw(st.integers(0, len(text)))

@@ -20,6 +20,7 @@ from tests.features.ipam.ganeti.formats.clusters import (
     nic,
     python_text,
 )
+from tests.harness.examples import examples
 
 TEXTS = st.sampled_from([python_text, haskell_text])
 
@@ -76,7 +77,7 @@ def clusters(draw: st.DrawFn) -> Json:
 
 
 @given(clusters(), TEXTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_there_and_back(cluster: Json, write: Callable[[Json], str]) -> None:
     """An upgrade happens once, corrects nothing that is right, and a downgrade gives back the very bytes of before."""
     before = write(cluster)
@@ -89,7 +90,7 @@ def test_there_and_back(cluster: Json, write: Callable[[Json], str]) -> None:
 
 
 @given(clusters(), TEXTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_one_meaning(cluster: Json, write: Callable[[Json], str]) -> None:
     """Both forms of a file mean the same networks and NICs."""
     before = write(cluster)
@@ -101,7 +102,7 @@ def test_one_meaning(cluster: Json, write: Callable[[Json], str]) -> None:
 
 
 @given(clusters())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_as_ganeti_counts(cluster: Json) -> None:
     """An upgraded network has Ganeti's map, and so its counts, where Ganeti reserved edges and gateway."""
     upgraded = config_of(decode(upgrade_config(python_text(cluster)).text))
@@ -119,7 +120,7 @@ def test_as_ganeti_counts(cluster: Json) -> None:
 
 
 @given(clusters(), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_wrong_bits(cluster: Json, data: st.DataObject) -> None:
     """Each bit that no NIC stands for, or that a NIC lacks, is told by verify and corrected and told by upgrade."""
     flipped = 0

@@ -117,6 +117,7 @@ def _twice(record: bytes) -> bytes:
     return json.dumps(saved).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tamper",
     [
@@ -163,6 +164,7 @@ def test_a_memory_that_is_not_sound_is_dropped(tamper: Callable[[bytes], bytes])
     forged()
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_memory_is_written_only_when_it_changes(quiet: Quiet) -> None:
     """Half an hour of rest writes no record, also across a restart of the agent."""
