@@ -1,6 +1,6 @@
 """What address management is measured against: other ways to find the lowest free address, in their plainest form."""
 
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, ip_network
 
 from bitarray import bitarray
 from bitarray.util import ones, zeros
@@ -52,6 +52,16 @@ class FlatBits:
         """Gives a number back."""
         self.bits[number] = 0
         self.hint = min(self.hint, number)
+
+
+def plain_allocations(cidr: str, keys: list[str]) -> dict[int, tuple[str, str]]:
+    """An address for each key, one after the other, with owner and text: a dict and `ipaddress`, and no more.
+
+    Nothing is looked for, reserved or freed here, so an allocator in Python can hardly do with less.
+    """
+    network = ip_network(cidr)
+    address, first = type(network.network_address), int(network.network_address)
+    return {first + at: (key, str(address(first + at))) for at, key in enumerate(keys, 1)}
 
 
 def scan(network: IPv4Network, used: set[IPv4Address]) -> IPv4Address:
