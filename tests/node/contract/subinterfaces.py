@@ -52,3 +52,13 @@ async def until_addresses(node: Node, *addresses: str) -> None:
         return (await device(node)).addresses == found.addresses == addresses
 
     await until(so)
+
+
+async def link_names(node: Node) -> set[str]:
+    """The names of the node's links."""
+    return set((await node.host.links.dump()).links)
+
+
+async def is_phase(node: Node, phase: str) -> bool:
+    """Whether the profile is in this phase."""
+    return (await connection(node)).phase == phase

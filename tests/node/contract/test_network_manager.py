@@ -1,11 +1,11 @@
-"""The contract of the port NetworkManager: profiles and what becomes of them."""
+"""The contract of the port NetworkManager: profiles that activate, fail and are taken down, and who hears of it."""
 
 import asyncio
 
 import pytest
 
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
-from lanloom.node.steps import AddVlans, DeleteLink, EnsureBridge
+from lanloom.node.steps import AddVlans
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import (
     PATIENCE,
@@ -17,25 +17,17 @@ from tests.node.contract.node import (
     uplink,
 )
 from tests.node.contract.profile import profile, static, uuid
-
-FILE = "test-1.nmconnection"
-ADDRESS = "192.168.13.7/24"
-
-
-async def load(node: Node, content: bytes, name: str = FILE) -> None:
-    """Puts a profile into place and has it loaded."""
-    node.plant_file(name, content)
-    await node.host.network_manager.load((name,))
-
-
-async def link_names(node: Node) -> set[str]:
-    """The names of the node's links."""
-    return set((await node.host.links.dump()).links)
-
-
-async def is_phase(node: Node, phase: str) -> bool:
-    """Whether the profile is in this phase."""
-    return (await connection(node)).phase == phase
+from tests.node.contract.subinterfaces import (
+    ADDRESS,
+    DEVICE,
+    FILE,
+    content,
+    device,
+    is_phase,
+    link_names,
+    load,
+    start,
+)
 
 
 async def until_given_up(node: Node) -> None:
@@ -48,13 +40,6 @@ async def until_given_up(node: Node) -> None:
         return seen > 10
 
     await until(failed_for_a_second)
-
-
-async def start_static(node: Node) -> None:
-    """An active profile with the static address, on VLAN 2013."""
-    await node.host.links.apply(uplink(2013))
-    await load(node, profile(vid=2013, ipv4=static(ADDRESS)))
-    await until_phase(node, "active")
 
 
 @on_node
@@ -117,7 +102,7 @@ async def test_giving_up(node: Node) -> None:
 @on_node
 async def test_static(node: Node) -> None:
     """A static profile gets its address and no lease."""
-    await start_static(node)
+    await start(node)
     found = await connection(node)
     assert (found.addresses, found.method, found.lease) == ((ADDRESS,), "manual", None)
 
@@ -125,11 +110,11 @@ async def test_static(node: Node) -> None:
 @on_node
 async def test_deactivated_profile(node: Node) -> None:
     """A profile that was taken down loses its device, and stays down when its file is loaded and its port flaps."""
-    await start_static(node)
+    await start(node)
     await node.host.network_manager.deactivate(uuid(1))
 
     async def down() -> bool:
-        return await is_phase(node, "inactive") and "c-br.2013" not in await link_names(node)
+        return await is_phase(node, "inactive") and DEVICE not in await link_names(node)
 
     await until(down)
     await node.host.network_manager.load((FILE,))
@@ -147,7 +132,7 @@ async def test_deactivated_profile(node: Node) -> None:
 @on_node
 async def test_edited_while_deactivated(node: Node) -> None:
     """A profile that was taken down stays so although its file was edited and loaded."""
-    await start_static(node)
+    await start(node)
     await node.host.network_manager.deactivate(uuid(1))
     await until_phase(node, "inactive")
     await load(node, profile(vid=2013, ipv4=static("192.168.13.8/24")))
@@ -162,202 +147,6 @@ async def test_duplicate_address(node: Node) -> None:
     await until_given_up(node)
     failed = await connection(node)
     assert (failed.reason, failed.addresses) == ("ip-config-unavailable", ())
-
-
-@on_node
-async def test_edited_profile(node: Node) -> None:
-    """An edited active profile is not applied by loading it; `reapply` applies it in place."""
-    await start_static(node)
-    index = (await node.host.links.dump()).links["c-br.2013"].index
-    await load(node, profile(vid=2013, ipv4=static("192.168.13.8/24")))
-    edited = await connection(node)
-    assert (edited.phase, edited.applied, edited.addresses) == ("active", False, (ADDRESS,))
-    await node.host.network_manager.reapply(uuid(1))
-
-    async def applied() -> bool:
-        found = await connection(node)
-        return found.applied and found.addresses == ("192.168.13.8/24",)
-
-    await until(applied)
-    assert (await node.host.links.dump()).links["c-br.2013"].index == index
-
-
-@on_node
-async def test_from_dhcp_to_static(node: Node) -> None:
-    """Reapplying changes DHCP to a static address: the lease is gone."""
-    await node.host.links.apply(uplink(2012))
-    await load(node, profile())
-    await until_phase(node, "active")
-    await load(node, profile(ipv4=static("192.168.12.77/24")))
-    await node.host.network_manager.reapply(uuid(1))
-
-    async def applied() -> bool:
-        found = await connection(node)
-        return found.applied and found.addresses == ("192.168.12.77/24",) and found.lease is None
-
-    await until(applied)
-    assert await is_phase(node, "active")
-
-
-@on_node
-async def test_edited_vlan_id(node: Node) -> None:
-    """Editing the VLAN id makes a second sub-interface, which stays even when the file is removed then."""
-    await start_static(node)
-    await load(node, profile(vid=2014, ipv4=static(ADDRESS)))
-
-    async def both() -> bool:
-        return {"c-br.2013", "c-br.2014"} <= await link_names(node)
-
-    await until(both)
-    assert (await connection(node)).applied is False
-    with pytest.raises(NetworkManagerError, match="reapply"):
-        await node.host.network_manager.reapply(uuid(1))
-    node.remove_file(FILE)
-    await node.host.network_manager.load((FILE,))
-
-    async def first_is_gone() -> bool:
-        return {"c-br.2013", "c-br.2014"} & await link_names(node) == {"c-br.2014"}
-
-    await until(first_is_gone)
-
-
-@on_node
-async def test_replaced_file(node: Node) -> None:
-    """Removing one file and writing another in the same load replaces the sub-interface."""
-    await start_static(node)
-    node.remove_file(FILE)
-    node.plant_file("test-2.nmconnection", profile(2, vid=2014, ipv4=static(ADDRESS)))
-    await node.host.network_manager.load((FILE, "test-2.nmconnection"))
-    await until_phase(node, "active", 2)
-
-    async def replaced() -> bool:
-        return {"c-br.2013", "c-br.2014"} & await link_names(node) == {"c-br.2014"}
-
-    await until(replaced)
-
-
-@on_node
-async def test_removed_file(node: Node) -> None:
-    """Loading a file that is gone makes NetworkManager forget the profile and remove its device."""
-    await start_static(node)
-    node.remove_file(FILE)
-    await node.host.network_manager.load((FILE,))
-
-    async def gone() -> bool:
-        return (await connection(node)).phase == "absent" and "c-br.2013" not in await link_names(node)
-
-    await until(gone)
-
-
-@pytest.mark.parametrize(
-    ("content", "mode"),
-    [
-        (profile(), 0o644),
-        (b"bogus\n", 0o600),
-        (profile(device="cluster-1-br.2012"), 0o600),
-        (profile(ipv4="method=manual\naddress1=192.168.12.300/24"), 0o600),
-        (profile(vid=4095), 0o600),
-    ],
-)
-@on_node
-async def test_ignored_file(node: Node, content: bytes, mode: int) -> None:
-    """A file that others can read, or that is invalid, is skipped without an error."""
-    await node.host.links.apply(uplink(2012))
-    node.plant_file(FILE, content, mode)
-    await node.host.network_manager.load((FILE,))
-    assert (await connection(node)).phase == "absent"
-
-
-@pytest.mark.parametrize("address", ["192.168.13.7/99", "192.168.13.7"])
-@on_node
-async def test_doubtful_prefix(node: Node, address: str) -> None:
-    """A prefix length that is missing or out of range becomes 24 in silence: whoever writes profiles must check it."""
-    await node.host.links.apply(uplink(2013))
-    await load(node, profile(vid=2013, ipv4=static(address)))
-    assert (await until_phase(node, "active")).addresses == (ADDRESS,)
-
-
-@on_node
-async def test_spoilt_file(node: Node) -> None:
-    """A file that became invalid leaves the profile as it was."""
-    await start_static(node)
-    await load(node, b"bogus\n")
-    found = await connection(node)
-    assert (found.phase, found.addresses) == ("active", (ADDRESS,))
-
-
-@on_node
-async def test_file_names(node: Node) -> None:
-    """Files with a foreign suffix are loaded as profiles; hidden ones are not."""
-    names = ("a.bak", "b.nmconnection.tmp", ".c.nmconnection")
-    for number, name in enumerate(names, start=1):
-        node.plant_file(name, profile(number, vid=2100 + number))
-    await node.host.network_manager.load(names)
-    phases = [(await connection(node, number)).phase for number in (1, 2, 3)]
-    assert phases == ["inactive", "inactive", "absent"]
-
-
-@on_node
-async def test_cut_name(node: Node) -> None:
-    """Without an interface name, the device's is cut to 15 characters in silence."""
-    await node.host.links.apply((EnsureBridge(name="cluster-1-br", mtu=1500),))
-    await load(node, profile(parent="cluster-1-br", device="", ipv4=static(ADDRESS)))
-    assert (await until_phase(node, "active")).device == "cluster-1-.2012"
-
-
-@on_node
-async def test_parent_comes_and_goes(node: Node) -> None:
-    """A profile waits for its parent, loses its device with it, and activates again when it is back."""
-    await load(node, profile(vid=2013, ipv4=static(ADDRESS)))
-    assert (await connection(node)).phase == "inactive"
-    await node.host.links.apply(uplink(2013))
-    await until_phase(node, "active")
-    await node.host.links.apply((DeleteLink(name="c-br"),))
-    await until_phase(node, "inactive")
-    await node.host.links.apply(uplink(2013))
-    assert (await until_phase(node, "active")).addresses == (ADDRESS,)
-
-
-@on_node
-async def test_flushed_address(node: Node) -> None:
-    """A flushed address is not restored by itself and is not shown; reapplying restores it."""
-    await start_static(node)
-    node.flush("c-br.2013")
-
-    async def without() -> bool:
-        found = await connection(node)
-        return (found.phase, found.addresses) == ("active", ())
-
-    await until(without)
-    await stays(without)
-    await node.host.network_manager.reapply(uuid(1))
-
-    async def restored() -> bool:
-        return (await node.host.links.dump()).links["c-br.2013"].addresses == (ADDRESS,)
-
-    await until(restored)
-
-
-@on_node
-async def test_deleted_device(node: Node) -> None:
-    """A device that was deleted by hand does not come back by itself; activating makes it again."""
-    await start_static(node)
-    node.delete_link("c-br.2013")
-    await until_phase(node, "inactive")
-    await stays(lambda: is_phase(node, "inactive"))
-    await node.host.network_manager.activate(uuid(1))
-    await until_phase(node, "active")
-
-
-@on_node
-async def test_link_made_by_hand(node: Node) -> None:
-    """A VLAN link made by hand is left alone by a new profile, and adopted when it is activated."""
-    await node.host.links.apply(uplink(2013))
-    node.plant_vlan("c-br", 2013)
-    await load(node, profile(vid=2013, ipv4=static(ADDRESS)))
-    await stays(lambda: is_phase(node, "inactive"))
-    await node.host.network_manager.activate(uuid(1))
-    assert (await until_phase(node, "active")).device == "c-br.2013"
 
 
 @on_node
@@ -379,12 +168,12 @@ async def test_reapplying_without_device(node: Node) -> None:
 @on_node
 async def test_restart(node: Node) -> None:
     """NetworkManager that was restarted takes over the devices that it left."""
-    await start_static(node)
-    index = (await node.host.links.dump()).links["c-br.2013"].index
+    await start(node)
+    index = (await device(node)).index
     await node.stop_network_manager()
     with pytest.raises(NetworkManagerMissing, match="systemctl start NetworkManager"):
         await node.host.network_manager.version()
-    link = (await node.host.links.dump()).links["c-br.2013"]
+    link = await device(node)
     assert (link.index, link.addresses) == (index, (ADDRESS,))
     await node.start_network_manager()
     assert (await until_phase(node, "active")).addresses == (ADDRESS,)
@@ -401,7 +190,7 @@ async def test_changes(node: Node) -> None:
             heard.set()
 
     follower = asyncio.create_task(follow())
-    await load(node, profile(vid=2013, ipv4=static(ADDRESS)))
+    await load(node, content())
     await until_phase(node, "active")
     await asyncio.wait_for(heard.wait(), PATIENCE)
     await node.stop_network_manager()

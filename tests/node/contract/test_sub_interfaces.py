@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from lanloom.node.errors import NetworkManagerError
-from lanloom.node.steps import EnsureBond, EnsureBridge, SetUp
+from lanloom.node.steps import DeleteLink, EnsureBond, EnsureBridge, SetUp
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import (
     Node,
@@ -22,6 +22,7 @@ from tests.node.contract.subinterfaces import (
     FILE,
     content,
     device,
+    is_phase,
     load,
     start,
     until_addresses,
@@ -294,3 +295,58 @@ async def test_trying_for_ever(node: Node) -> None:
         return (found.phase, found.reason) == ("activating", "ip-config-unavailable")
 
     await until(tries_again)
+
+
+@on_node
+async def test_parent_comes_and_goes(node: Node) -> None:
+    """A profile waits for its parent, loses its device with it, and activates again when it is back."""
+    await load(node, content())
+    assert (await connection(node)).phase == "inactive"
+    await node.host.links.apply(uplink(2013))
+    await until_phase(node, "active")
+    await node.host.links.apply((DeleteLink(name="c-br"),))
+    await until_phase(node, "inactive")
+    await node.host.links.apply(uplink(2013))
+    assert (await until_phase(node, "active")).addresses == (ADDRESS,)
+
+
+@on_node
+async def test_flushed_address(node: Node) -> None:
+    """A flushed address is not restored by itself and is not shown; reapplying restores it."""
+    await start(node)
+    node.flush(DEVICE)
+
+    async def without() -> bool:
+        found = await connection(node)
+        return (found.phase, found.addresses) == ("active", ())
+
+    await until(without)
+    await stays(without)
+    await node.host.network_manager.reapply(uuid(1))
+
+    async def restored() -> bool:
+        return (await device(node)).addresses == (ADDRESS,)
+
+    await until(restored)
+
+
+@on_node
+async def test_deleted_device(node: Node) -> None:
+    """A device that was deleted by hand does not come back by itself; activating makes it again."""
+    await start(node)
+    node.delete_link(DEVICE)
+    await until_phase(node, "inactive")
+    await stays(lambda: is_phase(node, "inactive"))
+    await node.host.network_manager.activate(uuid(1))
+    await until_phase(node, "active")
+
+
+@on_node
+async def test_link_made_by_hand(node: Node) -> None:
+    """A VLAN link made by hand is left alone by a new profile, and adopted when it is activated."""
+    await node.host.links.apply(uplink(2013))
+    node.plant_vlan("c-br", 2013)
+    await load(node, content())
+    await stays(lambda: is_phase(node, "inactive"))
+    await node.host.network_manager.activate(uuid(1))
+    assert (await until_phase(node, "active")).device == DEVICE
