@@ -1,134 +1,22 @@
-"""The webhooks of LANs, asked as the API server asks them, beside objects that are there."""
+"""The webhooks of LANs and of the reports of nodes; `test_nad_admission` is about NADs."""
 
-import asyncio
-import copy
-import json
-import re
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from random import Random
 from typing import Any
 
-import msgspec
-import pytest
 import yaml
 
-from lanloom.api.admission import UserInfo, Verdict
 from lanloom.api.core import PODS
-from lanloom.api.dummy import DRAINING
-from lanloom.api.lan import FORCE_DELETE, LAN, LAN_NODES, LANS, UID_LABEL, nad_name, resource_name
-from lanloom.api.multus import MULTUS_NETWORKS, NADS
-from lanloom.api.resource import Resource
-from lanloom.features.dummy.manager import SharedUsers
-from lanloom.features.dummy.users import Users, user_informers
-from lanloom.features.ipam.agent.cnitypes import parse_ipam
-from lanloom.features.lan.admission import LanAdmission
-from lanloom.features.lan.agent.calls import ipam_type
-from lanloom.features.lan.manager import lan_informers
-from lanloom.features.lan.rules.nads import RESOURCE_NAME, body_of, wanted_nads
+from lanloom.api.lan import FORCE_DELETE, LAN_NODES, LANS, nad_name, resource_name
 from lanloom.features.lan.rules.spec import default_group
-from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.patches import merge
-from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.local import LocalClient
-from tests.features.lan.manager.scene import PLACE, SPEC, first_storage
+from tests.features.lan.manager.scene import PLACE, SPEC
+from tests.features.lan.reviews import MANAGER, Reviews, raw, review_lan, reviewed
 from tests.features.lan.samples import entry
 from tests.harness.admission import request
-from tests.harness.virtual import run
 
 Raw = dict[str, Any]
 ROOT = Path(__file__).parents[3]
-ADMIN, MANAGER = "kubernetes-admin", "a manager"
 AGENT = "system:lanloom:node:"
-
-
-class Reviews:
-    """A cluster and its webhooks. `follow` starts the watches; before, the stores know nothing."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.client = LocalClient(engine)
-        now = asyncio.get_running_loop().time
-        self._shared = Informers(self.client, Random(1))
-        users = SharedUsers(self.client, Users(user_informers(self._shared), now), now)
-
-        async def is_manager(user: UserInfo) -> bool:
-            return user.username == MANAGER
-
-        self.admission = LanAdmission(
-            self.client, lan_informers(self._shared), users, is_manager, lambda pod: ""
-        )
-        self.tasks: list[asyncio.Task[None]] = []
-
-    async def follow(self) -> None:
-        """Lets the stores catch up."""
-        self.tasks += [asyncio.create_task(informer.run()) for informer in self._shared.all()]
-        await all_synced(self._shared.all())
-        await asyncio.sleep(1)
-
-    async def add_lan(self, name: str = "blue", **spec: Any) -> LAN:
-        """A LAN that is there."""
-        return await self.client.create(LANS, {"metadata": {"name": name}, "spec": SPEC | spec}, PLACE)
-
-    async def add_nad(self, lan: LAN, **marks: str) -> Raw:
-        """The NAD of the first spoke for pods, as it is on the server."""
-        body = merge(body_of(lan, tuple(wanted_nads(lan))[1]), {"metadata": {"annotations": marks}})
-        return raw(await self.client.create(NADS, body, PLACE))
-
-    async def add_pod(self) -> None:
-        """A pod at that NAD."""
-        meta = {"name": "web", "annotations": {MULTUS_NETWORKS: f"{PLACE}/k8slan-veth-a"}}
-        body = {"metadata": meta, "spec": {"containers": [{"name": "main", "image": "x"}]}}
-        await self.client.create(PODS, body, "vms")
-
-    async def ask(
-        self,
-        resource: Resource[Any],
-        new: Raw | None,
-        old: Raw | None = None,
-        *,
-        user: str = ADMIN,
-        sub: str = "",
-        dry: bool = False,
-    ) -> Verdict:
-        """A review of a validating webhook."""
-        return await self.admission.validate(
-            request(resource, new, old, user=user, status=bool(sub), dry_run=dry)
-        )
-
-
-def raw(item: Any) -> Raw:
-    """An object as it is on the wire."""
-    found: Raw = msgspec.to_builtins(item)
-    return found
-
-
-def review_lan(name: str = "blue", *, metadata: Raw | None = None, **spec: Any) -> Raw:
-    """A LAN as its author writes it."""
-    return {"metadata": {"name": name, "namespace": PLACE, **(metadata or {})}, "spec": SPEC | spec}
-
-
-def reviewed(test: Callable[[Reviews], Awaitable[None]]) -> Callable[[], None]:
-    """Makes a test of a coroutine that gets a cluster with webhooks."""
-
-    def run_it() -> None:
-        storage = copy.deepcopy(first_storage())
-
-        async def main() -> None:
-            engine = Engine(storage, now=asyncio.get_running_loop().time, rng=Random(1))
-            await engine.start()
-            each = Reviews(engine)
-            try:
-                await test(each)
-            finally:
-                for task in each.tasks:
-                    task.cancel()
-                await asyncio.gather(*each.tasks, return_exceptions=True)
-                await engine.close()
-
-        run(main())
-
-    run_it.__name__, run_it.__doc__ = test.__name__, test.__doc__
-    return run_it
 
 
 OTHER: Raw = {"ns": "red", "vni": 8, "spokes": ["x"]}
@@ -175,23 +63,6 @@ async def test_the_example(on: Reviews) -> None:
     (resource,) = pod["spec"]["containers"][0]["resources"]["limits"]
     spoke = example["spec"]["spokes"][0]
     assert (network.partition("@")[0], resource) == (nad_name(spoke, "veth"), resource_name(spoke, "veth"))
-
-
-@reviewed
-async def test_a_nad_with_addresses(on: Reviews) -> None:
-    """The documented NAD of a user, with `ipam` and the spoke's resource, is let in beside the LAN, and may go."""
-    page = (ROOT / "docs/lan.md").read_text()
-    (text,) = (block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if '"ipam"' in block)
-    example = yaml.safe_load(text)
-    config = json.loads(example["spec"]["config"])
-    await on.add_lan(spokes=[config["veth"]])
-    await on.follow()
-    assert example["metadata"]["annotations"] == {RESOURCE_NAME: resource_name(config["veth"], "veth")}
-    nad = merge(example, {"metadata": {"namespace": PLACE}})
-    assert (await on.ask(NADS, nad)).allowed
-    assert (await on.ask(NADS, merge(nad, {"metadata": {"labels": {"a": "b"}}}), nad)).allowed
-    assert (await on.ask(NADS, None, nad)).allowed
-    assert ipam_type(config) == parse_ipam(config).type == "lanloom-ipam"
 
 
 @reviewed
@@ -271,70 +142,6 @@ async def test_a_deletion_warns(on: Reviews) -> None:
     assert "LAN nets/blue is used by Pod vms/web" in verdict.warnings[0]
     forced = review_lan(metadata={"annotations": {FORCE_DELETE: "yes"}})
     assert 'no effect unless it is "true"' in (await on.ask(LANS, forced, raw(lan))).warnings[0]
-
-
-DAMAGE: list[tuple[Raw, str]] = [
-    ({"spec": {"config": "{}"}}, "spec.config follows from LAN nets/blue"),
-    ({"metadata": {"labels": None, "ownerReferences": None}}, "belongs to LAN nets/blue"),
-    ({"metadata": {"labels": {UID_LABEL: "x"}}}, "belongs to LAN nets/blue"),
-    ({"metadata": {"annotations": {"k8s.v1.cni.cncf.io/resourceName": "x"}}}, "written by Lanloom's manager"),
-    ({"metadata": {"annotations": {DRAINING: "x"}}}, "written by Lanloom's manager"),
-    ({"metadata": {"annotations": {"lanloom.io/guarded-for": None}}}, "written by Lanloom's manager"),
-]
-
-
-@pytest.mark.parametrize(("damage", "message"), DAMAGE)
-@pytest.mark.parametrize("follows", [False, True])
-def test_a_nad_is_the_managers(damage: Raw, message: str, follows: bool) -> None:
-    """What a NAD of a LAN is made of is changed by managers only, whether the watch has brought the LAN or not."""
-
-    async def story(on: Reviews) -> None:
-        old = await on.add_nad(await on.add_lan())
-        if follows:
-            await on.follow()
-        assert message in (await on.ask(NADS, merge(old, damage), old)).message
-        assert (await on.ask(NADS, merge(old, damage), old, user=MANAGER)).allowed
-        harmless = {"metadata": {"labels": {"team": "net"}, "annotations": {"note": "x"}}}
-        assert (await on.ask(NADS, merge(old, harmless), old)).allowed
-
-    reviewed(story)()
-
-
-@reviewed
-async def test_a_place_that_is_a_lans(on: Reviews) -> None:
-    """A new NAD takes no name of a LAN's NAD unless it is the same, and names no LAN as its owner by itself."""
-    lan = await on.add_lan()
-    await on.follow()
-    same = merge(body_of(lan, next(iter(wanted_nads(lan)))), {"metadata": {"namespace": PLACE}})
-    assert (await on.ask(NADS, same)).allowed
-    other = merge(same, {"metadata": {"labels": None, "ownerReferences": None}, "spec": {"config": "{}"}})
-    assert "LAN nets/blue makes a NAD of that name here" in (await on.ask(NADS, other)).message
-    elsewhere = merge(other, {"metadata": {"namespace": "vms"}})
-    assert (await on.ask(NADS, elsewhere)).allowed
-    stranger = merge(
-        same, {"metadata": {"name": "mine", "labels": {UID_LABEL: "nobody"}, "ownerReferences": None}}
-    )
-    assert "names a LAN that does not exist" in (await on.ask(NADS, stranger)).message
-    mine = merge(same, {"metadata": {"name": "mine"}})
-    assert "names LAN nets/blue, which wants no such NAD" in (await on.ask(NADS, mine)).message
-    assert (await on.ask(NADS, {"metadata": {"name": "web"}, "spec": {"config": "{}"}})).allowed
-
-
-@reviewed
-async def test_deletions_of_nads(on: Reviews) -> None:
-    """A LAN's NAD is deleted by managers only, once it is closed; one without a LAN by anybody, if it is unused."""
-    lan = await on.add_lan()
-    nad = await on.add_nad(lan)
-    await on.add_pod()
-    await on.follow()
-    assert "it belongs to LAN nets/blue; take" in (await on.ask(NADS, None, nad)).message
-    assert not (await on.ask(NADS, None, nad, user=MANAGER)).allowed
-    closed = merge(nad, {"metadata": {"annotations": {DRAINING: "2026-01-01T00:00:00Z"}}})
-    assert (await on.ask(NADS, None, closed, user=MANAGER)).allowed
-    await on.client.delete(LANS, "blue", PLACE)
-    assert "it is used by Pod vms/web" in (await on.ask(NADS, None, nad)).message
-    await on.client.delete(PODS, "web", "vms", grace=0)
-    assert (await on.ask(NADS, None, nad)).allowed
 
 
 @reviewed

@@ -15,7 +15,7 @@ from lanloom.features.lan.rules.observed import Underlay
 from lanloom.features.lan.rules.plan import plan
 from lanloom.kube.patches import merge
 from tests.fakes.lankernel import FakeLanKernel, LanWorld
-from tests.features.lan.test_admission import MANAGER, Reviews, review_lan, reviewed
+from tests.features.lan.reviews import MANAGER, Reviews, review_lan, reviewed
 
 Raw = dict[str, Any]
 

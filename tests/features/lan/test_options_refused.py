@@ -10,8 +10,8 @@ from lanloom.api.multus import NADS
 from lanloom.features.lan.rules.nads import RESOURCE_NAME
 from lanloom.kube.patches import merge
 from tests.features.lan.manager.scene import PLACE
+from tests.features.lan.reviews import Reviews, raw, review_lan, reviewed
 from tests.features.lan.samples import entry
-from tests.features.lan.test_admission import Reviews, raw, review_lan, reviewed
 from tests.harness.refusals import check_group, check_page
 
 Raw = dict[str, Any]

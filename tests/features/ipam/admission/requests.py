@@ -39,6 +39,9 @@ SUBNET: Raw = {
     "external": ["192.0.2.200-192.0.2.210"],
 }
 
+CONNECTION = {"group": "rack1", "mode": "bridged", "link": "br0"}
+"""A connection to a node group, as networks have them."""
+
 
 def network(name: str = "net1", /, *subnets: Raw, **more: Any) -> Raw:
     """A network, with one subnet unless told otherwise."""

@@ -6,6 +6,7 @@ import pytest
 
 from tests.features.ipam.admission import (
     test_agents,
+    test_network_shapes,
     test_networks,
     test_nics,
     test_statuses,
@@ -19,7 +20,7 @@ from tests.harness.refusals import (
 )
 
 GROUPS: tuple[tuple[str, Any, Cases], ...] = (
-    ("Networks as such", test_networks.test_networks_that_can_not_be, test_networks.SHAPE_CASES),
+    ("Networks as such", test_network_shapes.test_networks_that_can_not_be, test_network_shapes.SHAPE_CASES),
     ("Names of networks", test_networks.test_names_that_are_taken, test_networks.IDENTITY_CASES),
     ("Changes of networks", test_networks.test_changes_that_users_forbid, test_networks.CHANGE_CASES),
     ("Deletion of networks", test_networks.test_networks_in_use_stay, test_networks.DELETION_CASES),

@@ -1,25 +1,18 @@
-"""Ganeti's networks and NICs on a server with a manager."""
+"""Ganeti's networks and NICs on a server with a manager; `test_import_refusals` is about what is refused."""
 
-import asyncio
 import json
-import re
 from typing import Any
 
-import msgspec
 import pytest
 
-from lanloom.api.ipam import NETWORKS, NICS
-from lanloom.features.ipam.ganeti.formats.config import config_of
+from lanloom.api.ipam import NICS
 from lanloom.features.ipam.ganeti.formats.conversion import upgrade_config
-from lanloom.features.ipam.ganeti.formats.verify import verify_config
-from lanloom.features.ipam.ganeti.importing import PATIENCE, carry_out
-from lanloom.features.ipam.ganeti.plan import Import, plan_import
-from lanloom.features.ipam.state import State, read_state
+from lanloom.features.ipam.ganeti.importing import carry_out
+from lanloom.features.ipam.ganeti.plan import Import
+from lanloom.features.ipam.state import read_state
 from lanloom.kube.errors import TransportError
-from lanloom.refusals import Denied, Malformed, Refusal
-from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
+from tests.features.ipam.cluster import IpamCluster, in_a_cluster
 from tests.features.ipam.ganeti.formats.clusters import (
-    Json,
     config,
     instance,
     network,
@@ -27,45 +20,7 @@ from tests.features.ipam.ganeti.formats.clusters import (
     python_text,
     uuid,
 )
-
-LINK = {"link": "br100", "mode": "bridged", "vlan": ""}
-
-
-def cluster() -> Json:
-    """A cluster with a network of both IP versions, one without a gateway, and NICs of all kinds."""
-    one = network(
-        "net1", "192.0.2.0/28", used=[2, 3], external=[3], network6="2001:db8::/64", tags=["b", "a"]
-    )
-    two = network("Net_2", "198.51.100.0/29", gateway=None)
-    machines = [
-        instance(
-            "inst1.example.com", [nic(1, "192.0.2.2", one["uuid"], name="front"), nic(2, None, two["uuid"])]
-        ),
-        instance("inst2.example.com", [nic(3, "192.0.2.3", one["uuid"]), nic(4, "203.0.113.7")]),
-    ]
-    return config([one, two], machines, {"net1": LINK})
-
-
-async def planned(target: IpamCluster, data: Json, *, keep: bool = False) -> Import:
-    """What an import would do now."""
-    return plan_import(config_of(data), await read_state(target.client), PLACE, keep=keep)
-
-
-async def bring(target: IpamCluster, data: Json, *, keep: bool = False) -> Import:
-    """Import all of it."""
-    plan = await planned(target, data, keep=keep)
-    await carry_out(target.client, plan, lambda step: None)
-    return plan
-
-
-async def everything(target: IpamCluster) -> list[tuple[Any, ...]]:
-    """Every object with what it asks for and has."""
-    state = await read_state(target.client)
-    networks = [(item.metadata.name, item.metadata.uid, item.spec) for item in state.networks]
-    return [
-        *networks,
-        *((str(nic.metadata.key), nic.metadata.uid, nic.spec, nic.status.ips) for nic in state.nics),
-    ]
+from tests.features.ipam.ganeti.imports import LINK, bring, cluster, everything, planned, reconfigure
 
 
 @in_a_cluster
@@ -144,74 +99,6 @@ async def test_interrupted(target: IpamCluster) -> None:
     assert len((await target.client.list(NICS)).items) == 4
 
 
-async def refused(target: IpamCluster, data: Json) -> str:
-    """Why an import is refused, which must not change anything."""
-    before = await everything(target)
-    with pytest.raises(Denied) as caught:
-        await bring(target, data)
-    assert await everything(target) == before
-    return str(caught.value)
-
-
-@in_a_cluster
-async def test_conflicts(target: IpamCluster) -> None:
-    """Conflicts with what is there are told, all of them, before anything is written."""
-    await bring(target, cluster())
-    await target.network("other")
-    data = cluster()
-    data["networks"][uuid("net1")]["gateway"] = "192.0.2.9"
-    data["instances"][uuid("inst1.example.com")]["nics"][0]["mac"] = "aa:00:00:00:00:77"
-    data["instances"][uuid("inst1.example.com")]["nics"][1]["uuid"] = uuid("another")
-    more = network("other", "203.0.113.0/29", gateway=None)
-    data["networks"][more["uuid"]] = more
-    message = await refused(target, data)
-    assert "nothing was written" in message
-    for part in (
-        "network net1 exists, but differs; to match the file: "
-        "~ subnet 192.0.2.0/28: gateway 192.0.2.1 → 192.0.2.9",
-        "another network other exists",
-        "NIC default/inst1.example.com-0 (NIC 0 of instance inst1.example.com) exists, but differs; "
-        "to match the file: ~ MAC aa:00:00:00:00:01 → aa:00:00:00:00:77",
-        "instance inst1.example.com has another NIC 1 already, default/inst1.example.com-1",
-    ):
-        assert part in message
-
-
-@in_a_cluster
-async def test_the_object_of_a_renamed_network(target: IpamCluster) -> None:
-    """A renamed network's object keeps its name, so renaming it once more is not what helps."""
-    await target.network("net1")
-    await target.client.patch(NETWORKS, "net1", {"spec": {"name": "renamed"}})
-    message = await refused(target, cluster())
-    assert "the object of network renamed has the immutable name net1; rename net1 in Ganeti first" in message
-
-
-@in_a_cluster
-async def test_address_of_another(target: IpamCluster) -> None:
-    """An address that another NIC has got meanwhile is told with that NIC."""
-    data = cluster()
-    machines = data["instances"]
-    data["instances"] = {}
-    await bring(target, data)
-    await target.nic("thief", "192.0.2.2", network="net1")
-    await target.rest()
-    data["instances"] = machines
-    message = await refused(target, data)
-    assert "192.0.2.2 of NIC 0 of instance inst1.example.com is owned by NIC default/thief" in message
-
-
-@in_a_cluster
-async def test_files_in_disorder(target: IpamCluster) -> None:
-    """A file in which an address has two owners is refused, and one with networks that can't be is malformed."""
-    data = cluster()
-    data["instances"][uuid("inst1.example.com")]["nics"][0]["ip"] = "192.0.2.3"
-    assert "is also owned by" in await refused(target, data)
-    data = cluster()
-    data["networks"][uuid("net1")] |= {"gateway": "192.0.2.15", "tags": ["bad tag"]}
-    with pytest.raises(Malformed, match="networks that can't be imported"):
-        await planned(target, data)
-
-
 @in_a_cluster
 async def test_names(target: IpamCluster) -> None:
     """Names that are not allowed here are adapted and told, and recognised again."""
@@ -253,25 +140,6 @@ async def test_groups(target: IpamCluster) -> None:
 
 
 @in_a_cluster
-async def test_nics_that_can_never_be(target: IpamCluster) -> None:
-    """NICs that a server would refuse are told before anything is written."""
-    one = network("net1", "192.0.2.0/28")
-    bad = [
-        nic(1, nicparams={"link": "a b"}),
-        nic(2, nicparams={"mode": "odd"}),
-        nic(3, nicparams={"vlan": "x"}),
-    ]
-    data = config([one], [instance("inst1", bad)], {})
-    with pytest.raises(Malformed, match="nothing was written") as caught:
-        await bring(target, data)
-    for at, part in enumerate(
-        ('spec.link: "a b" is not a name', 'spec.mode: "odd" is not a mode', 'vlan: "x" is no')
-    ):
-        assert f"NIC {at} of instance inst1: " in str(caught.value) and part in str(caught.value)
-    assert await everything(target) == []
-
-
-@in_a_cluster
 async def test_vlans(target: IpamCluster) -> None:
     """Connections keep VLAN ids as hooks are told them, so NICs need none of their own."""
     vlans = [".100", ":10:20", ".5:10:20"]
@@ -299,12 +167,6 @@ async def test_endangered(target: IpamCluster) -> None:
         "network net1 may allocate addresses that NICs without a network use; reserve them: "
         "lanloom network modify --add-reserved-ips 192.0.2.7,192.0.2.8 net1"
     ) in plan.notes
-
-
-async def reconfigure(target: IpamCluster, **values: Json) -> None:
-    """Change the first subnet of the first network."""
-    first, *others = (msgspec.to_builtins(one) for one in (await target.net("net1")).spec.subnets)
-    await target.configure({**first, **values}, *others, name="net1")
 
 
 @in_a_cluster
@@ -337,24 +199,6 @@ async def test_keep(target: IpamCluster) -> None:
 
 
 @in_a_cluster
-async def test_keep_what_does_not_fit(target: IpamCluster) -> None:
-    """New NICs whose addresses a network that is kept can't give are refused, each with the reason."""
-    await bring(target, cluster())
-    await reconfigure(target, gateway="192.0.2.9")
-    data = cluster()
-    data["networks"][uuid("net1")]["network"] = "192.0.2.0/27"
-    data["networks"][uuid("net1")] |= {"reservations": "", "ext_reservations": ""}
-    machine = instance("inst3", [nic(5, "192.0.2.20", uuid("net1")), nic(6, "192.0.2.9", uuid("net1"))])
-    data["instances"]["new"] = machine
-    with pytest.raises(Denied) as caught:
-        await bring(target, data, keep=True)
-    assert "192.0.2.20 of NIC 0 of instance inst3 is in no subnet of network net1; add one" in str(
-        caught.value
-    )
-    assert "192.0.2.9 of NIC 1 of instance inst3 is the gateway of network net1; change" in str(caught.value)
-
-
-@in_a_cluster
 async def test_ganeti_2_7(target: IpamCluster) -> None:
     """NICs without UUIDs are recognised by instance and index."""
     one = network("net1", "192.0.2.0/28", used=[2])
@@ -367,18 +211,6 @@ async def test_ganeti_2_7(target: IpamCluster) -> None:
 
 
 @in_a_cluster
-async def test_nobody_gives(target: IpamCluster) -> None:
-    """Without a manager the import says so, after a while."""
-    await target.kill("manager-1")
-    plan = await planned(target, cluster())
-    began = asyncio.get_running_loop().time()
-    with pytest.raises(Denied, match="check that `lanloom manager` runs"):
-        await carry_out(target.client, plan, lambda step: None)
-    assert asyncio.get_running_loop().time() - began < PATIENCE + 10
-    assert len((await target.client.list(NETWORKS)).items) == 2
-
-
-@in_a_cluster
 async def test_many(target: IpamCluster) -> None:
     """A thousand NICs are brought in one go."""
     used = range(2, 1002)
@@ -387,27 +219,3 @@ async def test_many(target: IpamCluster) -> None:
     plan = await bring(target, config([one], machines, {}))
     assert len(plan.nics) == 1000
     assert (await target.ips("vm1001-0")) == ("192.0.3.233",)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"uuid": "other"}, '.uuid is "other", not the key under which it is stored'),
-        ({"mac_prefix": "zz"}, '"zz" is not a MAC prefix'),
-        ({"reservations": None}, ""),
-    ],
-)
-def test_import_and_verify_agree(change: dict[str, Any], message: str) -> None:
-    """What an import refuses of a network is told by verify; what it counts anew from the NICs it does not need."""
-    data = cluster()
-    data["networks"][uuid("net1")].update(change)
-    assert not message or any(message in line for line in verify_config(json.dumps(data)))
-
-    def importing() -> object:
-        return plan_import(config_of(data), State((), ()), PLACE)
-
-    if message:
-        with pytest.raises(Refusal, match=re.escape(message)):
-            importing()
-    else:
-        assert importing()

@@ -10,7 +10,6 @@ from lanloom.features.ipam.rules.addresses import (
     Address,
     format_address,
     parse_address,
-    parse_cidr,
     parse_range,
     version_of,
 )
@@ -21,7 +20,7 @@ from lanloom.features.ipam.rules.ledger import (
     Ledger,
     OutsideSubnets,
 )
-from lanloom.features.ipam.rules.model import Network, Pool, Subnet
+from lanloom.features.ipam.rules.model import Network, Pool
 from lanloom.features.ipam.rules.requests import (
     Claim,
     Request,
@@ -30,18 +29,8 @@ from lanloom.features.ipam.rules.requests import (
     settle_all,
 )
 from lanloom.refusals import Denied, Malformed, Refusal
+from tests.features.ipam.rules.ledgers import subnet
 from tests.harness.examples import examples
-
-
-def subnet(cidr: str, *pools: Pool, gateway: str = "", external: Sequence[str] = ()) -> Subnet:
-    """A subnet."""
-    return Subnet(
-        uuid=cidr,
-        cidr=parse_cidr(cidr)[0],
-        gateway=parse_address(gateway) if gateway else None,
-        pools=pools,
-        external=tuple(map(parse_range, external)),
-    )
 
 
 def pool(text: str, name: str = "", *, disabled: bool = False) -> Pool:

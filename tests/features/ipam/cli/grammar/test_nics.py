@@ -26,7 +26,8 @@ from lanloom.features.ipam.rules.ledger import (
 from lanloom.features.ipam.rules.model import Network
 from lanloom.features.ipam.rules.requests import Macs, parse_mac
 from lanloom.refusals import Denied, Malformed, Refusal
-from tests.features.ipam.rules.test_requests import pool, subnet
+from tests.features.ipam.rules.ledgers import subnet
+from tests.features.ipam.rules.test_requests import pool
 from tests.harness.examples import examples
 
 NET1 = Network(
