@@ -1,15 +1,16 @@
 """The users of spokes on other nodes: a spoke that another pod has there is not given to a second one.
 
 Only what other nodes report is asked for, so an attachment costs no request where nobody else has the spoke, but for
-the first one of a LAN.
+the first one of a LAN. A user is one pod, or one machine, whose two pods have the spoke on two nodes while it migrates.
 """
 
+from collections.abc import Iterable, Iterator
+
 from lanloom.api.core import PODS, Pod
-from lanloom.api.lan import LAN, LANS
+from lanloom.api.lan import LAN, LANS, LANNode
 from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Attachment, SpokeError
 from lanloom.features.lan.agent.view import ClusterView
-from lanloom.features.lan.rules.users import is_same_user, pods_elsewhere
 from lanloom.kube.errors import KubeError
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
@@ -30,7 +31,7 @@ class UsersElsewhere:
         older agents, is not known and does not count.
         """
         spoke = attachment.device.spoke
-        for node, pod in pods_elsewhere(self._view.users_of(spoke), spoke, self._node):
+        for node, pod in _pods_elsewhere(self._view.users_of(spoke), spoke, self._node):
             if not pod or pod == attachment.pod:
                 continue
             if await self._uses(pod, attachment.pod):
@@ -71,8 +72,39 @@ class UsersElsewhere:
                 f"{error}",
                 again=True,
             ) from error
-        return ours is None or not is_same_user(ours, theirs)
+        return ours is None or not _is_same_user(ours, theirs)
 
     async def _pod(self, title: str) -> Pod | None:
         namespace, _, name = title.partition("/")
         return await get_or_none(self._client, PODS, Key(namespace, name)) if name else None
+
+
+def _pods_elsewhere(reports: Iterable[LANNode], spoke: str, node: str) -> Iterator[tuple[str, str]]:
+    """Yield the other nodes that report a spoke as attached, each with the pod (`namespace/name`), if known.
+
+    The name of a spoke is unique in the cluster. The LAN does not matter: one that is made anew has another uid, which
+    nodes learn at different times.
+    """
+    for report in reports:
+        if report.metadata.name == node:
+            continue
+        for entry in report.status.lans:
+            yield from ((report.metadata.name, item.pod) for item in entry.spokes if item.name == spoke)
+
+
+def _is_same_user(pod: Pod, other: Pod) -> bool:
+    """Whether two pods are one user of a spoke: the same pod, or those of one machine that migrates."""
+    if pod.metadata.uid and pod.metadata.uid == other.metadata.uid:
+        return True
+    return not _machines_of(pod).isdisjoint(_machines_of(other))
+
+
+def _machines_of(pod: Pod) -> frozenset[str]:
+    """The uid of the machine that a pod runs: a VirtualMachineInstance controls its pods on both nodes."""
+    return frozenset(
+        owner.uid
+        for owner in pod.metadata.owner_references
+        if owner.controller
+        and owner.kind == "VirtualMachineInstance"
+        and owner.api_version.startswith("kubevirt.io/")
+    )

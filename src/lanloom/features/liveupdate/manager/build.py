@@ -1,13 +1,19 @@
 """The composition of live update in a manager."""
 
 import asyncio
+from functools import partial
+from typing import NamedTuple
 
+from lanloom.api.core import PODS
+from lanloom.api.workloads import lean
+from lanloom.features.liveupdate.admission import SwapAdmission
 from lanloom.features.liveupdate.manager.controllers import LiveUpdateManager
 from lanloom.features.liveupdate.manager.informers import machine_informers
-from lanloom.features.liveupdate.manager.swapparts import swap_parts
-from lanloom.features.liveupdate.manager.swapreader import swap_informers
+from lanloom.features.liveupdate.manager.swapreader import SwapInformers, SwapReader, swap_informers
+from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
-from lanloom.runtime.context import ManagerContext, ManagerPart
+from lanloom.runtime.context import MACHINE_ADDRESSES, ManagerContext, ManagerPart
+from lanloom.runtime.identity import Managers, pod_node
 
 
 def build(context: ManagerContext) -> ManagerPart:
@@ -25,7 +31,7 @@ def build(context: ManagerContext) -> ManagerPart:
     )
     modes = manager.modes
     metrics.show(informers.swaps, informers.instances, lambda: modes.latest.name if modes.latest else "")
-    swaps = swap_parts(context, informers)
+    swaps = _swap_parts(context, informers)
 
     async def run() -> None:
         async with asyncio.TaskGroup() as group:
@@ -36,4 +42,30 @@ def build(context: ManagerContext) -> ManagerPart:
         run=run,
         controllers=(*manager.controllers, swaps.manager.controller),
         admission=swaps.admission,
+    )
+
+
+class _SwapParts(NamedTuple):
+    """The controller of swaps, for the leader, and their webhook."""
+
+    manager: SwapManager
+    admission: SwapAdmission
+
+
+def _swap_parts(context: ManagerContext, informers: SwapInformers) -> _SwapParts:
+    # Whoever manages addresses gives those of the new network.
+    client = context.client
+    reader, metrics = SwapReader(client, informers, now=context.now), context.metrics["liveupdate"]
+    swaps = Swaps(
+        client,
+        reader,
+        context.recorder,
+        now=context.now,
+        addresses=context.find(MACHINE_ADDRESSES),
+        ended=metrics.ended,
+    )
+    node_of_pod = partial(pod_node, context.informers.get(PODS, transform=lean).store)
+    return _SwapParts(
+        SwapManager(informers, reader, swaps, rng=context.rng, observe=context.observe),
+        SwapAdmission(client, informers.swaps, Managers(client, context.user).include, node_of_pod),
     )
