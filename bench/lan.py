@@ -1,7 +1,7 @@
 """A LAN with ten spokes on a node: the data plane against the same messages of rtnetlink, and nothing else, in one run.
 
-Both make a namespace without IP, a bridge, a VXLAN link, and ten machines' spokes: pair, macvtap, and the settings of
-ports. The program runs on this machine's own kernel, in namespaces that end with it; it needs root.
+Both make a namespace without IP, a bridge, a VXLAN link, and ten machines' spokes: pair, macvtap in a pod's namespace,
+and the settings of ports. The program runs on this machine's own kernel, in namespaces that end with it; it needs root.
 """
 
 import asyncio
@@ -65,13 +65,15 @@ def measure() -> Seconds:
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
         names, devices = NamespaceDirectory(Path(name)), Path(name) / "dev"
         devices.mkdir()
-        with make_namespace("host") as host:
+        with make_namespace("host") as host, make_namespace("pod") as pod:
             names.bind("host", host)
+            names.bind("pod", pod)
             try:
                 device = underlay(host)
-                return asyncio.run(_rounds(names, host, device, devices))
+                return asyncio.run(_rounds(names, host, pod, device, devices))
             finally:
                 names.remove("host")
+                names.remove("pod")
 
 
 def underlay(host: Namespace, address: str = "") -> int:
@@ -84,7 +86,9 @@ def underlay(host: Namespace, address: str = "") -> int:
         return index
 
 
-async def _rounds(names: NamespaceDirectory, host: Namespace, underlay: int, devices: Path) -> Seconds:
+async def _rounds(
+    names: NamespaceDirectory, host: Namespace, pod: Namespace, underlay: int, devices: Path
+) -> Seconds:
     kernel = NetlinkLanKernel(names, TapDevices(devices), host=names.path("host"))
     vtep = Vtep(7, 4789, underlay, "", "")
     wanted = DesiredLan(
@@ -100,6 +104,8 @@ async def _rounds(names: NamespaceDirectory, host: Namespace, underlay: int, dev
                 spoke=f"s{number}",
                 mode="macvtap",
                 index=FIRST + number,
+                netns=str(names.path("pod")),
+                interface=f"net{number}",
                 mac=_mac(number),
             )
             for number in range(SPOKES)
@@ -120,7 +126,7 @@ async def _rounds(names: NamespaceDirectory, host: Namespace, underlay: int, dev
         began = time.perf_counter()
         await kernel.apply(gone, plan(gone, seen))
         times["removal"].append(time.perf_counter() - began)
-        times["plain"].append(await asyncio.to_thread(_timed, lambda: plain(names, host, vtep)))
+        times["plain"].append(await asyncio.to_thread(_timed, lambda: plain(names, host, pod, vtep)))
     await kernel.close()
     return Seconds(**{name: statistics.median(found) for name, found in times.items()})
 
@@ -136,12 +142,13 @@ def _timed(work: Callable[[], Callable[[], None]]) -> float:
 def plain(
     names: NamespaceDirectory,
     host: Namespace,
+    pod: Namespace,
     vtep: Vtep,
     ns: str = "plain",
     first: int = FIRST,
     spoke: str = "s",
 ) -> Callable[[], None]:
-    """The same by messages alone, with indices that are known; what takes it away."""
+    """The same by messages alone, with indices that are known; what takes it away. `spoke` begins names in the pod."""
     space = make_namespace(ns)
     space.call(_seal)
     names.bind(ns, space)
@@ -169,12 +176,12 @@ def plain(
         forwarding.add_receiver(sock, vxlan, peer)
     for number in range(SPOKES):
         inner = vxlan + 1 + 2 * number
-        overlay.add_veth(
-            sock, f"{spoke}{number}M0", f"{spoke}{number}M1", master=bridge, mtu=1450, peer_mac=_mac(number)
-        )
+        overlay.add_veth(sock, f"s{number}M0", f"s{number}M1", master=bridge, mtu=1450, peer_mac=_mac(number))
         overlay.set_up(sock, inner)
         overlay.set_forwarding(sock, inner + 1, FORWARD_ALL)
-        overlay.add_macvtap(sock, host.fileno(), f"{spoke}{number}M0", lower=inner, index=first + number)
+        overlay.add_macvtap(
+            sock, pod.fileno(), f"{spoke}{number}", lower=inner, index=first + number, mtu=1450
+        )
 
     def clear() -> None:
         for each in overlay.links(sock):

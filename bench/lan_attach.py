@@ -1,9 +1,9 @@
 """A pod gets its interface: ADD by the shim, the agent and the kernel, against Go's `host-device` moving a link.
 
 The calls come in pairs whose order changes: what else the machine does takes from both. Before each ADD of ours the
-spoke is allocated, as kubelet does for each pod, so that both find a macvtap in the host's namespace and move it into
-that of a pod; for a pod's spoke, Allocate makes nothing and ADD makes the link. Allocate and DEL are outside of the
-figure. Go's link is in a namespace that the agent does not watch: what Go does there is no work of the agent.
+spoke is allocated, as kubelet does for each pod; ADD makes the link in the pod's namespace. Go's program finds a
+macvtap that is there and down, and moves it. Allocate and DEL are outside of the figure. Go's link is in a namespace
+that the agent does not watch: what Go does there is no work of the agent.
 The agent is a process of its own with the real data plane, on this machine's kernel, in namespaces that end with it; it
 needs root.
 """
@@ -59,13 +59,15 @@ def rows() -> Iterator[Row]:
             overlay.add_veth(sock, "mv1", "mv2", master=0, mtu=1450, peer_mac="")
             lower = overlay.link(sock, name="mv1").index
             overlay.set_up(sock, lower)
-            overlay.add_macvtap(sock, other.fileno(), "mv0", lower=lower, index=INDEX)
+            overlay.add_macvtap(sock, other.fileno(), "mv0", lower=lower, index=INDEX, mtu=1450)
+        # As Go's DEL leaves it: to move a link that is up takes longer.
+        other.call(lambda: subprocess.run(["ip", "link", "set", "mv0", "down"], check=True))
         with _agent(directory) as allocate:
             found = {
                 config["type"]: _paired(config, programs, names, other, partial(allocate, device))
                 for config, device in ((MACVTAP, MACHINE), (VETH, POD))
             }
-    for each, title in (("macvtap", "a machine's link moved"), ("k8slanveth", "a pod's link made")):
+    for each, title in (("macvtap", "a machine's link made"), ("k8slanveth", "a pod's link made")):
         ours, theirs = found[each]
         yield Row(
             name=f"ADD by shim, agent and kernel, {title}, against Go's host-device moving a link",

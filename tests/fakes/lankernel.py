@@ -14,7 +14,6 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from lanloom.features.lan.agent.ports import Tap
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
 from lanloom.features.lan.rules.hostbridge import (
@@ -63,18 +62,13 @@ from lanloom.features.lan.rules.portsteps import (
     MakePair,
     MakeTap,
     MakeVeth,
-    MoveTap,
     SetPodUp,
 )
 from lanloom.node.errors import LinkError
 from lanloom.node.marks import owner_of
 
-MAJOR = 246
 _UNANNOUNCED = AddFlood | RemoveFlood | PinMac | UnpinMac | SetPacketFilter | SetPortFilter
 """Steps that change no link: forwarding entries and filters."""
-
-HOST = ""
-"""Where a macvtap is that no pod has."""
 
 
 class Space(Struct):
@@ -89,7 +83,7 @@ class Space(Struct):
 
 
 class FarEnd(Struct, frozen=True):
-    """A far end: the namespace that it stands on (by its object), and where it is: a pod's path, or the host.
+    """A far end: the namespace that it stands on (by its object), and where it is: a pod's path, or a bridge.
 
     `vlan` is the one in which it is untagged at a bridge of the host.
     """
@@ -281,12 +275,10 @@ class FakeLanKernel:
             lower = near.index if near is not None else 0
             found = [each for each in world.ends if each.space == id(space) and each.lower == lower]
             found = [each for each in found if port.mode == "veth" or each.link.index == port.index]
-            if port.netns and port.netns not in world.pods:
+            if port.netns not in world.pods:
                 absent.add(port.name)
-            elif port.netns:
+            else:
                 ends[port.name] = next((each.link for each in found if each.place == port.netns), None)
-            if port.mode == "macvtap" and ends.get(port.name) is None:
-                ends[port.name] = next((each.link for each in found if each.place == HOST), None)
         return SeenLan(
             exists=True,
             bound=named is space,
@@ -317,7 +309,7 @@ class FakeLanKernel:
             self.world.writes += 1
             if not isinstance(step, _UNANNOUNCED):
                 self.world.changed(step.ns)
-        for index in {step.index for step in steps if isinstance(step, MakeTap | MoveTap)}:
+        for index in [step.index for step in steps if isinstance(step, MakeTap)]:
             self._device(index)
         return await self._observe(lan, ports)
 
@@ -377,17 +369,14 @@ class FakeLanKernel:
         await asyncio.sleep(0)
         return path in self.world.pods
 
-    async def tap(self, index: int) -> Tap:
+    def tap_path(self, index: int) -> str:
         """As the port says."""
-        self.calls["tap"] += 1
-        await asyncio.sleep(0)
-        return self._device(index)
+        return f"/dev/tap{index}"
 
-    def _device(self, index: int) -> Tap:
+    def _device(self, index: int) -> None:
         if all(each.link.index != index for each in self.world.ends):
             raise LinkError(f"the kernel lists no macvtap with the index {index}")
-        minor = self.world.devices.setdefault(index, self.world.minor())
-        return Tap(f"/dev/tap{index}", MAJOR, minor)
+        self.world.devices.setdefault(index, self.world.minor())
 
     async def mend_taps(self, indices: Collection[int]) -> None:
         """As the port says."""
@@ -578,32 +567,21 @@ def _make_pair(step: MakePair, kernel: FakeLanKernel) -> None:
 
 @apply.register
 def _make_tap(step: MakeTap, kernel: FakeLanKernel) -> None:
+    _check_pod(step, kernel)
     space = _space(step, kernel)
     inner = space.links[step.inner]
     if any(each.link.index == step.index for each in kernel.world.ends):
         raise LinkError(f"{step.title}: File exists{step.remedy(17)}")
     link = PodLink(
-        name=step.port,
+        name=step.interface,
         index=step.index,
         kind="macvtap",
         mac=inner.mac,
-        mtu=step.mtu,
-        up=False,
+        mtu=step.far_mtu,
+        up=True,
         lower=inner.index,
-        in_pod=False,
     )
-    kernel.world.ends.append(FarEnd(id(space), inner.index, HOST, link))
-
-
-@apply.register
-def _move_tap(step: MoveTap, kernel: FakeLanKernel) -> None:
-    _check_pod(step, kernel)
-    ends = kernel.world.ends
-    found = next(each for each in ends if each.link.index == step.index and each.place == HOST)
-    ends.remove(found)
-    link = replace(found.link, name=step.interface, mac=step.mac or found.link.mac, up=True, in_pod=True)
-    ends.append(FarEnd(found.space, found.lower, step.netns, link))
-    kernel.world.devices.pop(step.index, None)
+    kernel.world.ends.append(FarEnd(id(space), inner.index, step.netns, link))
 
 
 @apply.register
@@ -619,7 +597,6 @@ def _make_veth(step: MakeVeth, kernel: FakeLanKernel) -> None:
         mtu=step.far_mtu,
         up=True,
         lower=near.index,
-        in_pod=True,
         addresses=frozenset(step.addresses),
         destinations=frozenset(route.dst for route in step.routes),
     )
@@ -642,9 +619,7 @@ def _make_host_port(step: MakeHostPort, kernel: FakeLanKernel) -> None:
         away=True,
         forwarding=FORWARD_ALL,
     )
-    link = PodLink(
-        name=step.far, index=far, kind="veth", mac="", mtu=step.mtu, up=True, lower=0, in_pod=False
-    )
+    link = PodLink(name=step.far, index=far, kind="veth", mac="", mtu=step.mtu, up=True, lower=0)
     space = _space(step, kernel)
     place = f"bridge:{step.host.name}"
     kernel.world.ends.append(FarEnd(id(space), links[HOST_PORT].index, place, link, step.host.vlan))
@@ -683,7 +658,7 @@ def _address_pod(step: AddressPod, kernel: FakeLanKernel) -> None:
     ends[ends.index(found)] = replace(found, link=link)
 
 
-def _check_pod(step: MoveTap | MakeVeth, kernel: FakeLanKernel) -> None:
+def _check_pod(step: MakeTap | MakeVeth, kernel: FakeLanKernel) -> None:
     if step.netns not in kernel.world.pods:
         raise LinkError(f"{step.title}: there is no network namespace {step.netns}")
     if any(each.place == step.netns and each.link.name == step.interface for each in kernel.world.ends):

@@ -13,7 +13,6 @@ from lanloom.features.lan.agent.ports import (
     Device,
     MtuRefused,
     SpokeError,
-    Tap,
 )
 
 MTU = 1450
@@ -26,7 +25,7 @@ async def at_once() -> None:
 class FakeSpokes:
     """Spokes of LANs that fail only when told: `failure` is raised by the next calls, `gate` is awaited by each.
 
-    `taps` are the character devices of machines' devices by id.
+    `taps` are the paths of character devices of machines' devices by id.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -35,7 +34,7 @@ class FakeSpokes:
         self.failure: Exception | None = None
         self.gate: Callable[[], Awaitable[None]] = at_once
         self.not_ready = ""
-        self.taps: dict[str, Tap] = {}
+        self.taps: dict[str, str] = {}
         self.allocated: list[Device] = []
         self.attached: dict[tuple[str, str], Attachment] = {}
         self.add(*names)
@@ -64,14 +63,14 @@ class FakeSpokes:
         """As the port says."""
         self._handlers.append(handler)
 
-    async def allocate(self, device: Device) -> Tap | None:
+    async def allocate(self, device: Device) -> str:
         """As the port says."""
         await self._asked(device)
         self.allocated.append(device)
         if device.mode == VETH:
-            return None
+            return ""
         number = len(self.taps) + 1
-        return self.taps.setdefault(device.id, Tap(f"/dev/tap{100000 + number}", 240, number))
+        return self.taps.setdefault(device.id, f"/dev/tap{100000 + number}")
 
     async def attach(self, attachment: Attachment) -> Attached:
         """As the port says."""

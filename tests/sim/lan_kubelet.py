@@ -229,7 +229,7 @@ class Kubelet:
             await self._write_status(pod, "Failed")
         else:
             pod.admitted = True
-            pod.tap = tap.path if tap is not None else ""
+            pod.tap = tap
 
     def _release(self, pod: Pod) -> None:
         if self._devices.get(pod.device.id) == pod.uid:

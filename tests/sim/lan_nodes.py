@@ -13,7 +13,6 @@ from lanloom.api.meta import Key
 from lanloom.api.names import NODE_USER_PREFIX, bridge_name
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.parts import DataPlane
-from lanloom.features.lan.agent.ports import Tap
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
@@ -317,10 +316,9 @@ class FaultyLanKernel:
         """As the port says."""
         return await self._passed(self._inner.is_namespace(path))
 
-    async def tap(self, index: int) -> Tap:
+    def tap_path(self, index: int) -> str:
         """As the port says."""
-        self._life.check()
-        return await self._passed(self._inner.tap(index))
+        return self._inner.tap_path(index)
 
     async def mend_taps(self, indices: Collection[int]) -> None:
         """As the port says."""

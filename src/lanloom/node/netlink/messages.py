@@ -204,17 +204,6 @@ def _check(kind: int, flags: int, body: bytes) -> None:
         raise OSError(code, words or os.strerror(code))
 
 
-def announced(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Kind and body of each message in what a monitoring socket received."""
-    offset = 0
-    while offset + _MESSAGE.size <= len(data):
-        length, kind, *_ = _MESSAGE.unpack_from(data, offset)
-        if length < _MESSAGE.size:
-            return
-        yield kind, data[offset + _MESSAGE.size : offset + length]
-        offset += _aligned(length)
-
-
 def attributes(data: bytes, offset: int = 0) -> Attributes:
     """Return the attributes from `offset` to the end."""
     return dict(walk(data, offset))

@@ -33,7 +33,6 @@ from lanloom.node.netlink.messages import (
     RTM_GETLINK,
     RTM_NEWLINK,
     SKIP_STATISTICS,
-    announced,
     attribute,
     attributes,
     dump,
@@ -101,15 +100,6 @@ def indices(sock: socket.socket) -> frozenset[int]:
     """Return the indices of all links of the namespace. Raises LinkError."""
     body = _LINK.pack(0, 0, 0, 0, 0) + word(IFLA_EXT_MASK, SKIP_STATISTICS)
     return frozenset(_LINK.unpack_from(each)[2] for each in dump(sock, RTM_GETLINK, body))
-
-
-def changed_links(data: bytes) -> Iterator[tuple[bool, RawLink | None]]:
-    """Yield whether a link was deleted, and the link, for each announcement; None for one of something else."""
-    for kind, body in announced(data):
-        if kind in (RTM_NEWLINK, RTM_DELLINK):
-            yield kind == RTM_DELLINK, _decoded(body)
-        else:
-            yield False, None
 
 
 def link(sock: socket.socket, *, index: int = 0, name: str = "") -> RawLink:
@@ -201,19 +191,15 @@ def add_veth(
     request(sock, RTM_NEWLINK, body, flags=NLM_F_CREATE_NEW)
 
 
-def add_macvtap(sock: socket.socket, target: int, name: str, *, lower: int, index: int) -> None:
-    """A macvtap in the mode passthru on a link of this namespace, down, in the namespace `target`."""
-    data = word(IFLA_MACVLAN_MODE, MACVLAN_MODE_PASSTHRU)
-    body = _LINK.pack(0, 0, index, 0, 0) + _name(name) + word(IFLA_LINK, lower)
+def add_macvtap(sock: socket.socket, target: int, name: str, *, lower: int, index: int, mtu: int) -> None:
+    """A macvtap in the mode passthru on a link of this namespace, in the namespace `target`, up.
+
+    It takes frames for every group. The kernel makes it there: to move one takes much longer.
+    """
+    data, flags = word(IFLA_MACVLAN_MODE, MACVLAN_MODE_PASSTHRU), IFF_UP | IFF_ALLMULTI
+    body = _LINK.pack(0, 0, index, flags, flags) + _name(name) + word(IFLA_LINK, lower) + word(IFLA_MTU, mtu)
     body += word(IFLA_NET_NS_FD, target) + _info("macvtap", data)
     request(sock, RTM_NEWLINK, body, flags=NLM_F_CREATE_NEW)
-
-
-def move(sock: socket.socket, index: int, target: int, name: str, *, mac: str) -> None:
-    """A link into another namespace, under a name and with an address, up, and taking frames for every group."""
-    flags = IFF_UP | IFF_ALLMULTI
-    body = _LINK.pack(0, 0, index, flags, flags) + word(IFLA_NET_NS_FD, target) + _name(name) + _hardware(mac)
-    request(sock, RTM_NEWLINK, body)
 
 
 def set_master(sock: socket.socket, index: int, master: int, *, up: bool = True) -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.hostbridge import PORT, uplink_bridge
+from lanloom.features.lan.rules.lansteps import DeleteLanLink
 from lanloom.features.lan.rules.observed import Pin, SeenLan, Vtep
 from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags
 from lanloom.features.lan.rules.plan import plan
@@ -20,9 +21,17 @@ Check = Callable[[LanKernel, DesiredLan], Coroutine[None, None, None]]
 
 
 def plain(netns: str, underlay: int, address: str) -> DesiredLan:
-    """A LAN with a pod and a machine that waits, and no options."""
+    """A LAN with a pod and a machine, whose interfaces are in one namespace, and no options."""
     pod = DesiredPort(name="aV0", spoke="a", mode="veth", netns=netns, interface="net1", mac=OWN)
-    machine = DesiredPort(name="bM0", spoke="b", mode="macvtap", index=700_000_001)
+    machine = DesiredPort(
+        name="bM0",
+        spoke="b",
+        mode="macvtap",
+        index=700_000_001,
+        netns=netns,
+        interface="net2",
+        mac="02:00:00:00:00:03",
+    )
     vtep = Vtep(7, 4789, underlay, address, "")
     return DesiredLan(
         uid="0f0f0f0f-1111-2222-3333-444444444444",
@@ -119,14 +128,31 @@ async def check_filter(kernel: LanKernel, lan: DesiredLan) -> None:
 
 
 async def check_free_index(kernel: LanKernel, lan: DesiredLan) -> None:
-    """An index is free until a macvtap of the node has it, whose device is the same at each look."""
+    """An index is free until a macvtap of the node has it, and the path of its device follows from it."""
     pod, machine = lan.ports
     index = machine.index + 1  # those of the other checks go when the kernel comes to it
     assert await kernel.is_free(index)
     await bring(kernel, replace(lan, ports=(pod, replace(machine, index=index))))
     assert not await kernel.is_free(index) and await kernel.is_free(index + 1)
-    found = await kernel.tap(index)
-    assert found == await kernel.tap(index) and found.path.endswith(f"/tap{index}")
+    assert kernel.tap_path(index).endswith(f"/tap{index}")
+
+
+async def check_macvtap(kernel: LanKernel, lan: DesiredLan) -> None:
+    """A machine's interface is made in the pod, up, as it asks for, and again if the pair that it stands on is gone."""
+    pod, machine = lan.ports
+    wanted = replace(lan, ports=(pod, replace(machine, mtu=1300)))
+    for _ in range(2):
+        seen = await bring(kernel, wanted)
+        end, inner = seen.ends["bM0"], seen.links["bM1"]
+        assert end is not None and end.lower == inner.index
+        assert (end.name, end.kind, end.index) == ("net2", "macvtap", machine.index)
+        assert (end.mac, end.mtu, end.up, inner.mtu) == (machine.mac, 1300, True, 1450)
+        await kernel.mend_taps([machine.index])
+        assert plan(lan, await kernel.observe(lan)) == ()
+        await kernel.apply(lan, (DeleteLanLink(ns=lan.ns, name="bM0"),))
+    bare = replace(lan, ports=(pod,))
+    seen = await bring(kernel, bare)
+    assert not seen.links.keys() & {"bM0", "bM1"}
 
 
 async def check_uplink(kernel: LanKernel, lan: DesiredLan) -> None:
@@ -161,4 +187,5 @@ CHECKS: tuple[Check, ...] = (
     check_moved_pin,
     check_filter,
     check_free_index,
+    check_macvtap,
 )

@@ -39,9 +39,7 @@ def bring(node: Node) -> Callable[[LanPlace | None], Awaitable[str]]:
             away=True,
             forwarding=0xFFFD,
         )
-        end = PodLink(
-            name="1-nic", index=far, kind="veth", mac=MAC, mtu=1450, up=True, lower=near, in_pod=True
-        )
+        end = PodLink(name="1-nic", index=far, kind="veth", mac=MAC, mtu=1450, up=True, lower=near)
         node.world.ends.append(FarEnd(space=id(space), lower=near, place="/run/netns/vm", link=end))
         return place.link
 

@@ -13,7 +13,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins
-from lanloom.features.lan.agent.ports import MACVTAP, VETH, Device, Tap
+from lanloom.features.lan.agent.ports import MACVTAP, VETH, Device
 from lanloom.features.lan.agent.programs import NAMES, lan_socket, program
 from lanloom.features.lan.rules.nads import RESOURCE_NAME, WantedNad
 from lanloom.kube.config import load
@@ -62,7 +62,7 @@ async def test_pods_get_spokes(lan_node: RealNode, client: HttpClient) -> None:
     await client.create(CRDS, manifest(NADS))
     spokes = FakeSpokes(["red"])
     lan_node.enclosure.run("mknod", "/run/tap1", "c", "1", "5")
-    spokes.taps[MACHINE.id] = Tap("/run/tap1", 1, 5)
+    spokes.taps[MACHINE.id] = "/run/tap1"
     plugins = DevicePlugins(spokes, lan_node.enclosure.root(DEVICE_PLUGINS), first_retry=0.1)
     task = asyncio.create_task(plugins.run())
     try:

@@ -86,9 +86,12 @@ def test_allocated_again_after_a_lost_end() -> None:
         await advertised(cluster, node)
         await node.spokes.attach(macvtap("blue-a", node.pod("p1")))
         node.world.delete_pod("/run/netns/p1")
-        assert await node.spokes.allocate(Device("blue-a", "macvtap")) is not None
-        (waiting,) = node.world.ends
-        assert (waiting.place, waiting.link.name) == ("", "blue-aM0")
+        path = await node.spokes.allocate(Device("blue-a", "macvtap"))
+        assert node.world.ends == [] and set(node.world.names["blue"].links) == {"br0", "vx0"}
+        await node.spokes.attach(macvtap("blue-a", node.pod("p2"), container="c2"))
+        assert [(end.place, f"/dev/tap{end.link.index}") for end in node.world.ends] == [
+            ("/run/netns/p2", path)
+        ]
 
     play(story, LanCluster)
 
@@ -101,17 +104,15 @@ def test_allocate_and_attach_macvtap() -> None:
         node = await cluster.node("n1", 1)
         await advertised(cluster, node)
         device = Device("blue-a", "macvtap")
-        tap = await node.spokes.allocate(device)
-        assert tap is not None
-        (waiting,) = node.world.ends
-        assert (waiting.place, waiting.link.name, waiting.link.up) == ("", "blue-aM0", False)
+        path = await node.spokes.allocate(device)
+        assert node.world.ends == [] and set(node.world.names["blue"].links) == {"br0", "vx0"}
         await node.spokes.attach(macvtap("blue-a", node.pod("p1")))
         (end,) = node.world.ends
         assert (end.place, end.link.name, end.link.up) == ("/run/netns/p1", "net1", True)
         await node.spokes.detach("c1", "net1")
         assert node.world.ends == []
         await node.spokes.attach(macvtap("blue-a", node.pod("p2"), container="c2"))
-        assert [f"/dev/tap{index}" for index in node.world.devices] == [tap.path]
+        assert [f"/dev/tap{index}" for index in node.world.devices] == [path]
 
     play(story, LanCluster)
 
@@ -123,7 +124,7 @@ def test_allocation_lapses() -> None:
         await cluster.lan()
         node = await cluster.node("n1", 1)
         await advertised(cluster, node)
-        assert await node.spokes.allocate(Device("blue-b", "veth")) is None
+        assert await node.spokes.allocate(Device("blue-b", "veth")) == ""
         began = cluster.now()
         await cluster.until(lambda: "blue" not in node.world.names, 1000)
         assert 600 <= cluster.now() - began < 630
@@ -192,13 +193,13 @@ def test_reboot() -> None:
         await cluster.lan()
         node = await cluster.node("n1", 1)
         await advertised(cluster, node)
-        tap = await node.spokes.allocate(Device("blue-a", "macvtap"))
+        path = await node.spokes.allocate(Device("blue-a", "macvtap"))
         await node.spokes.attach(macvtap("blue-a", node.pod("p1")))
         await node.reboot()
         node.start()
         await cluster.until(lambda: not node.spokes.unready())
         await node.spokes.attach(macvtap("blue-a", node.pod("p1b"), container="c1b"))
-        assert tap is not None and [f"/dev/tap{index}" for index in node.world.devices] == [tap.path]
+        assert [f"/dev/tap{index}" for index in node.world.devices] == [path]
 
     play(story, LanCluster)
 

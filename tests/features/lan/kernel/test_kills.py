@@ -74,11 +74,12 @@ class Ground:
         kernel = NetlinkLanKernel(self.names, TapDevices(self.devices), host=self.others.path("host"))
         try:
             await kernel.apply(wanted, plan(wanted, await kernel.observe(wanted)))
-            for number in range(PODS):
-                if wanted.present:
-                    await kernel.tap(FIRST + number)
-                else:
-                    await kernel.forget_tap(FIRST + number)
+            indices = [FIRST + number for number in range(PODS)]
+            if wanted.present:
+                await kernel.mend_taps(indices)
+            else:
+                for index in indices:
+                    await kernel.forget_tap(index)
             return await kernel.observe(wanted)
         finally:
             await kernel.close()

@@ -37,7 +37,7 @@ def _port(
         mode=mode,  # type: ignore[arg-type]
         index=500_000_000 + ord(name) if kind == "M" else 0,
         netns=pod,
-        interface=f"net-{name}{kind}" if pod else "",
+        interface=f"net-{name}{kind}",
         mac=f"02:00:00:00:00:{ord(name) + (kind == 'M'):02x}",
         addresses=addresses,
         routes=(PodRoute(dst="0.0.0.0/0", gw="192.0.2.1"),) if addresses else (),
@@ -52,7 +52,7 @@ PORTS = st.builds(
     _port,
     st.sampled_from("abc"),
     st.sampled_from("MV"),
-    st.sampled_from(["", *PODS]),
+    st.sampled_from(PODS),
     ADDRESSES,
     st.booleans(),
     st.builds(PortFlags, st.booleans(), st.booleans()),
@@ -162,21 +162,19 @@ def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
         assert plan(last, seen) == ()
         bridge = seen.links["br0"].index
         for port in last.ports:
-            if port.mode == "macvtap" or port.netns:
-                assert seen.links[port.name].master == bridge
-                end = seen.ends[port.name]
-                assert end is not None and end.in_pod == bool(port.netns)
-                assert end.mtu <= min(last.mtu, port.mtu or last.mtu) or not port.netns
-                assert seen.links[port.name].has(port.flags)
-                if port.fresh and port.mode == "veth":
-                    assert end.addresses.issuperset(port.addresses)
+            assert seen.links[port.name].master == bridge
+            end = seen.ends[port.name]
+            assert end is not None and end.mtu <= min(last.mtu, port.mtu or last.mtu)
+            assert seen.links[port.name].has(port.flags)
+            if port.fresh and port.mode == "veth":
+                assert end.addresses.issuperset(port.addresses)
         assert seen.flood == last.flood
         assert seen.pins == wanted_pins(last, seen)
         assert seen.packet_filter == (last.packet_filter.digest if last.packet_filter else "")
         assert seen.port_filter == (last.port_filter.digest if last.port_filter else "")
         assert seen.links["br0"].learned_limit == last.learned_limit
         assert last.vtep is None or seen.links["vx0"].policy
-        assert len(world.ends) == sum(port.mode == "macvtap" or bool(port.netns) for port in last.ports)
+        assert len(world.ends) == len(last.ports)
 
     asyncio.run(main())
 

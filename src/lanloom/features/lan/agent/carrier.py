@@ -41,7 +41,7 @@ from lanloom.features.lan.rules.lansteps import ForgetLearned
 from lanloom.features.lan.rules.linksteps import LanStep
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.plan import plan
-from lanloom.features.lan.rules.portsteps import MakeTap, MoveTap
+from lanloom.features.lan.rules.portsteps import MakeTap
 from lanloom.features.lan.rules.spec import faults
 from lanloom.node.errors import LinkError, NodeError
 
@@ -349,10 +349,10 @@ class Carrier:
             seen = await self._kernel.apply(wanted, steps, ports)
             for index in _untapped(record, wanted):
                 await self._kernel.forget_tap(index)
-        moved = {step.index for step in steps if isinstance(step, MakeTap | MoveTap)}
+        made = {step.index for step in steps if isinstance(step, MakeTap)}
         looked_at = [port for port in wanted.ports if ports is None or port.name in ports]
         taps = (port.index for port in looked_at if port.mode == "macvtap")
-        await self._kernel.mend_taps([index for index in taps if index not in moved])
+        await self._kernel.mend_taps([index for index in taps if index not in made])
         return seen
 
     async def _gone(self, record: Carried, lan: LAN | None, seen: SeenLan) -> SeenLan:

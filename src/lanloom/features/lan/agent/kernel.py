@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Protocol
 
-from lanloom.features.lan.agent.ports import Tap
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
 from lanloom.features.lan.rules.linksteps import LanStep
@@ -21,7 +20,7 @@ class LanKernel(Protocol):
         ...
 
     async def is_free(self, index: int) -> bool:
-        """Whether no macvtap of the node and no link of the host has this index."""
+        """Whether no macvtap of the node has this index."""
         ...
 
     async def observe(self, lan: DesiredLan, ports: Collection[str] | None = None) -> SeenLan:
@@ -33,7 +32,7 @@ class LanKernel(Protocol):
     ) -> SeenLan:
         """Applies steps in order, and returns what `observe` returns of these ports then.
 
-        A macvtap that was made or moved has its character device then. The first step that fails raises LinkError and
+        A macvtap that was made has its character device then. The first step that fails raises LinkError and
         the rest is not tried.
         """
         ...
@@ -54,16 +53,16 @@ class LanKernel(Protocol):
         """Whether a pod's network namespace is at the path. Raises NamespaceError for one that no pod may have."""
         ...
 
-    async def tap(self, index: int) -> Tap:
-        """The character device of the macvtap with this index, made if need be, for a guest's process."""
+    def tap_path(self, index: int) -> str:
+        """Where the character device of the macvtap with this index is, once there is one."""
         ...
 
     async def mend_taps(self, indices: Collection[int]) -> None:
-        """The same for many macvtaps."""
+        """Make or correct the character devices of macvtaps that are there, for a guest's process."""
         ...
 
     async def forget_tap(self, index: int) -> None:
-        """Takes away what `tap` made and the kernel does not take away itself."""
+        """Takes away the device of a macvtap that is gone, where the kernel does not do that itself."""
         ...
 
     def traffic(self, ns: str) -> Mapping[str, Traffic]:

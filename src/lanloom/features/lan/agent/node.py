@@ -12,13 +12,12 @@ from socket import socket
 from typing import TypeVar
 
 from lanloom.features.lan.agent import links
-from lanloom.features.lan.agent.ports import Tap
 from lanloom.features.lan.agent.tapdevice import TapDevices
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
 from lanloom.features.lan.rules.linksteps import LanStep
 from lanloom.features.lan.rules.observed import SeenHost, SeenLan, Traffic, Underlay
-from lanloom.features.lan.rules.portsteps import MakeTap, MoveTap
+from lanloom.features.lan.rules.portsteps import MakeTap
 from lanloom.node.errors import NodeError
 from lanloom.node.namespaces import OWN, Namespace, NamespaceDirectory, open_namespace
 from lanloom.node.ports import BURST
@@ -53,7 +52,7 @@ class NetlinkLanKernel:
 
     async def is_free(self, index: int) -> bool:
         """As the port says."""
-        return await asyncio.to_thread(self._is_free, index)
+        return not await asyncio.to_thread(self._taps.has, index)
 
     async def observe(self, lan: DesiredLan, ports: Collection[str] | None = None) -> SeenLan:
         """As the port says."""
@@ -86,14 +85,14 @@ class NetlinkLanKernel:
         """As the port says."""
         return await asyncio.to_thread(self._reader.is_pods, path)
 
-    async def tap(self, index: int) -> Tap:
-        """As the port says. It does not search for another macvtap of the same index: that was done when it moved."""
-        return await asyncio.to_thread(partial(self._taps.ensure, index, quick=True))
+    def tap_path(self, index: int) -> str:
+        """As the port says."""
+        return str(self._taps.path(index))
 
     async def mend_taps(self, indices: Collection[int]) -> None:
-        """As the port says."""
+        """As the port says. It does not search for another macvtap of an index: that was done when it was made."""
         if indices:
-            await asyncio.to_thread(lambda: [self._taps.ensure(index, quick=True) for index in indices])
+            await asyncio.to_thread(self._mend, indices)
 
     async def forget_tap(self, index: int) -> None:
         """As the port says."""
@@ -129,17 +128,15 @@ class NetlinkLanKernel:
     def _open_host(self) -> Namespace:
         return open_namespace(self._host)
 
-    def _is_free(self, index: int) -> bool:
-        return not self._reader.has_host_link(index) and not self._taps.has(index)
+    def _mend(self, indices: Collection[int]) -> None:
+        for index in indices:
+            self._taps.ensure(index, quick=True)
 
     def _apply(self, lan: DesiredLan, steps: tuple[LanStep, ...], ports: Collection[str] | None) -> SeenLan:
-        moved: dict[int, str] = {}
         for step in steps:
             self._writer.write(step)
-            if isinstance(step, MakeTap | MoveTap):
-                moved[step.index] = step.port if isinstance(step, MakeTap) else ""
-        for index, name in moved.items():
-            self._taps.ensure(index, name=name)
+            if isinstance(step, MakeTap):
+                self._taps.ensure(step.index)
         return self._reader.observe(lan, ports)
 
     async def _watch_all(self) -> None:
@@ -176,8 +173,8 @@ class NetlinkLanKernel:
     def _receive(self, name: str, opened: socket) -> None:
         """Notes what changed and takes what is there; a buffer that ran over is a change of everything."""
         try:
-            while data := opened.recv(_SIZE):
-                self._changed |= {name} if name else self._reader.concerned(data)
+            while opened.recv(_SIZE):
+                self._changed.add(name)
         except BlockingIOError:
             pass
         except OSError:

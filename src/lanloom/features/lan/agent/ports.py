@@ -59,14 +59,6 @@ class Device(NamedTuple):
         return resource_name(self.spoke, self.mode)
 
 
-class Tap(NamedTuple):
-    """A character device of the node: its path, and its number, which the file at the path has."""
-
-    path: str
-    major: int
-    minor: int
-
-
 class Attachment(Struct, frozen=True, kw_only=True):
     """A pod's interface at a spoke, as CNI names it.
 
@@ -112,10 +104,11 @@ class SpokesPort(Protocol):
         """Calls `handler` whenever `devices` or `unready` may have changed. It must not block."""
         ...
 
-    async def allocate(self, device: Device) -> Tap | None:
-        """Builds what the device needs and returns the character device to give to the container; None for veth.
+    async def allocate(self, device: Device) -> str:
+        """Builds the LAN and returns the path of the character device to give to the container; empty for veth.
 
-        The path of a device is the same for as long as its LAN has the spoke. Raises SpokeError.
+        The device is there once the pod is attached, which is before the runtime makes a container. Its path is the
+        same for as long as its LAN has the spoke. Raises SpokeError.
         """
         ...
 

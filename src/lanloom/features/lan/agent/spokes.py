@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.kernel import LanKernel
-from lanloom.features.lan.agent.ports import Attached, Attachment, Device, MtuRefused, SpokeError, Tap
+from lanloom.features.lan.agent.ports import Attached, Attachment, Device, MtuRefused, SpokeError
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
@@ -82,18 +82,18 @@ class Spokes:
         """As the port says."""
         return "" if self._loaded else STARTING
 
-    async def allocate(self, device: Device) -> Tap | None:
+    async def allocate(self, device: Device) -> str:
         """As the port says."""
         uid = self._lan_of(device)
 
-        async def work() -> Tap | None:
+        async def work() -> str:
             async with self._placed(uid, device) as (record, place):
                 if place.attached and not await self._kernel.is_namespace(place.netns):
                     place = place.free()
                 place = replace(place, allocated=self._now())
                 await self._carrier.begin(self._view.lan(uid), record, device.id, place)
             await self._built(uid, device)
-            return await self._kernel.tap(place.index) if device.mode == "macvtap" else None
+            return self._kernel.tap_path(place.index) if place.index else ""
 
         return await self._explained(device.id, uid, work)
 
@@ -339,7 +339,7 @@ def _end(seen: SeenLan, attachment: Attachment) -> PodLink:
     """The pod's interface. Raises SpokeError that says what is missing."""
     device = attachment.device
     end = seen.ends.get(device.id)
-    if end is None or not end.in_pod:
+    if end is None:
         raise SpokeError(f"{device.id}: the interface {attachment.interface} is not in the pod's namespace")
     if end.name not in names_of(attachment.interface):
         raise SpokeError(

@@ -2,8 +2,8 @@
 
 N is the link's index, which every network namespace gives by itself, while `/dev` is one for the node: two macvtaps of
 one index share a path silently. So the number of a device is taken from sysfs, and the file at the path is made or
-corrected by it. Of a link of the host, sysfs has it under the link's name. For one in a pod there is only the list of
-all devices of the node, whatever their namespace, which takes longer the more there are.
+corrected by it. sysfs has it under the link's name only for links of its own namespace. For one in a pod there is the
+list of all devices of the node, whatever their namespace, which takes longer the more there are.
 """
 
 import os
@@ -15,7 +15,6 @@ from threading import Lock
 
 from msgspec import Struct
 
-from lanloom.features.lan.agent.ports import Tap
 from lanloom.node.errors import LinkError
 
 GUEST = 107
@@ -42,7 +41,6 @@ class TapDevices:
     def __init__(self, devices: Path = Path("/dev"), system: Path = Path("/sys")) -> None:
         self._devices = devices
         self._numbers = system / "dev/char"
-        self._links = system / "class/net"
         self._known: dict[tuple[str, int], _Entry] | None = None
         self._lock = Lock()
 
@@ -56,15 +54,14 @@ class TapDevices:
             known = self._all() if self._known is None else self._known
             return any(entry.index == index for entry in known.values())
 
-    def ensure(self, index: int, *, name: str = "", quick: bool = False) -> Tap:
-        """The device of a macvtap, with the owner and mode that a guest's process needs. Raises LinkError.
+    def ensure(self, index: int, *, quick: bool = False) -> None:
+        """Make or correct the device of a macvtap, with the owner and mode that a guest's process needs.
 
-        The kernel makes the file in a devtmpfs, and makes it anew, with root as its owner, when the link moves. `name`
-        is that of a link of the host. A `quick` look takes a file whose number is that of a macvtap with this index,
-        and reads no list of all devices.
+        The kernel makes the file in a devtmpfs, with root as its owner. A `quick` look takes a file whose number is
+        that of a macvtap with this index, and reads no list of all devices. Raises LinkError.
         """
         path = self.path(index)
-        number = self._named(index, name) or (self._filed(index) if quick else 0) or self._number(index)
+        number = (self._filed(index) if quick else 0) or self._number(index)
         try:
             status = _status(path)
             if status is not None and not (stat.S_ISCHR(status.st_mode) and status.st_rdev == number):
@@ -81,7 +78,6 @@ class TapDevices:
                 f"can't prepare the device {path}: {error.strerror}; the agent needs the host's /dev and the rights "
                 "MKNOD, CHOWN and FOWNER"
             ) from error
-        return Tap(str(path), os.major(number), os.minor(number))
 
     def forget(self, index: int) -> None:
         """Removes the file of a macvtap that is gone. Raises LinkError."""
@@ -93,15 +89,6 @@ class TapDevices:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise LinkError(f"can't remove the device {path}: {error.strerror}") from error
-
-    def _named(self, index: int, name: str) -> int:
-        """The number of the host's link with this name, 0 where it is not there or has another index."""
-        if not name:
-            return 0
-        with suppress(OSError, ValueError):
-            major, minor = (self._links / name / f"macvtap/tap{index}/dev").read_text().split(":")
-            return os.makedev(int(major), int(minor))
-        return 0
 
     def _filed(self, index: int) -> int:
         """The number that the file has, 0 unless it is that of a macvtap with this index."""

@@ -21,20 +21,20 @@ NO_UNDERLAY = ("no underlay link", "the underlay link")
 class DesiredPort(Struct, frozen=True, kw_only=True):
     """A bridge port, and what is at its far end.
 
-    A macvtap has the index `index` and stands on `inner`, the other end of the port. With a `netns` (a path) the far
-    end belongs there, under the name `interface` and with the address `mac`, `addresses` and `routes` when it is put
-    there; what the pod does with it later is the pod's business. It is set up again only while it is `fresh`: being
-    attached. One that is `bridged` is for a machine behind a bridge of the pod (`rules.binding`). `flags` are those of
-    the bridge port; `mtu` in bytes is what the far end asks for, 0 for that of the LAN. One that is `in_transit` may be
-    there or not, and is left as it is.
+    A macvtap has the index `index` and stands on `inner`, the other end of the port. The far end is made in the pod's
+    namespace `netns` (a path), under the name `interface` and with the address `mac`, `addresses` and `routes`; what
+    the pod does with it later is the pod's business. It is set up again only while it is `fresh`: being attached. One
+    that is `bridged` is for a machine behind a bridge of the pod (`rules.binding`). `flags` are those of the bridge
+    port; `mtu` in bytes is what the far end asks for, 0 for that of the LAN. One that is `in_transit` may be there or
+    not, and is left as it is.
     """
 
     name: str
     spoke: str
     mode: Mode
+    netns: str
+    interface: str
     index: int = 0
-    netns: str = ""
-    interface: str = ""
     mac: str = ""
     addresses: tuple[str, ...] = ()
     routes: tuple[PodRoute, ...] = ()
@@ -159,7 +159,7 @@ def desired(
         vxlan=record.vxlan,
         vtep=own.vtep,
         mtu=min(fits, options.mtu or fits),
-        ports=ports,
+        ports=tuple(port for port in ports if port.netns),
         flood=peers.flood if own.vtep and not own.vtep.group else frozenset(),
         built=record.built,
         isolates=options.isolates,

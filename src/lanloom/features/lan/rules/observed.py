@@ -60,7 +60,7 @@ class LanLink(Struct, frozen=True, kw_only=True):
 
 
 class PodLink(Struct, frozen=True, kw_only=True):
-    """The far end of a port: a pod's interface, or a macvtap that still waits in the host's namespace.
+    """The far end of a port: a pod's interface.
 
     `addresses` are CIDRs, and `destinations` the networks to which the pod has routes; both are read of a port that is
     to have addresses only.
@@ -73,7 +73,6 @@ class PodLink(Struct, frozen=True, kw_only=True):
     mtu: int
     up: bool
     lower: int
-    in_pod: bool
     addresses: frozenset[str] = frozenset()
     destinations: frozenset[str] = frozenset()
 

@@ -19,8 +19,7 @@ def wanted_pins(wanted: DesiredLan, seen: SeenLan) -> dict[str, Pin]:
     """Where addresses should be pinned; what is on this node comes before what a peer says."""
     pins = {mac: Pin(wanted.vxlan, peer) for mac, peer in wanted.pins.items()} if wanted.vtep else {}
     for port in wanted.ports:
-        stands = port.mode == "macvtap" or (port.netns and port.name not in seen.absent)
-        if stands and port.flags.locked and port.mac:
+        if port.name not in seen.absent and port.flags.locked and port.mac:
             pins[port.mac] = Pin(port.name)
     return pins
 

@@ -9,8 +9,6 @@ made anew as a pair: deleting one end takes the other and what stands on it away
 import re
 from collections.abc import Iterator
 
-from msgspec.structs import replace
-
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.flood import change
 from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
@@ -39,7 +37,6 @@ from lanloom.features.lan.rules.portsteps import (
     MakePair,
     MakeTap,
     MakeVeth,
-    MoveTap,
     SetPodUp,
 )
 
@@ -90,10 +87,9 @@ def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
     bridge = links[wanted.bridge].index if wanted.bridge in links else 0
     yield from _vtep(wanted, seen, links, bridge)
     for port in wanted.ports:
-        if port.mode == "macvtap":
-            yield from _tap(wanted, port, seen, links, bridge)
-        elif port.netns and port.name not in seen.absent and not port.in_transit:
-            yield from _veth(wanted, port, seen, links, bridge)
+        if port.name not in seen.absent and not port.in_transit:
+            make = _tap if port.mode == "macvtap" else _veth
+            yield from make(wanted, port, seen, links, bridge)
     yield from _host(wanted, seen.host, links, bridge)
 
 
@@ -118,8 +114,7 @@ def _without_ports(seen: SeenLan) -> dict[str, LanLink]:
 
 
 def _orphans(wanted: DesiredLan, links: dict[str, LanLink]) -> Iterator[LanStep]:
-    ports = [port for port in wanted.ports if port.mode == "macvtap" or port.netns]
-    kept = {name for port in ports for name in (port.name, port.inner)}
+    kept = {name for port in wanted.ports for name in (port.name, port.inner)}
     for name, link in sorted(links.items()):
         if link.kind == "veth" and _PORT.fullmatch(name) and name not in kept and name in links:
             yield DeleteLanLink(ns=wanted.ns, name=name)
@@ -207,44 +202,23 @@ def _tap(
             mtu=wanted.mtu,
             flags=port.flags,
         )
-        yield MakeTap(ns=wanted.ns, port=port.name, inner=port.inner, index=port.index, mtu=wanted.mtu)
-        end = None
-    else:
-        yield from _kept(wanted, outer, bridge, port.flags)
-        if inner.mtu != wanted.mtu:
-            yield SetLanMtu(ns=wanted.ns, name=inner.name, mtu=wanted.mtu)
-        if not inner.up:
-            yield SetLanUp(ns=wanted.ns, name=inner.name)
-        if port.name not in seen.ends:
-            return
-    if port.netns and port.name not in seen.absent and (end is None or not end.in_pod):
-        yield MoveTap(
+        yield MakeTap(
             ns=wanted.ns,
             port=port.name,
+            inner=port.inner,
             index=port.index,
             netns=port.netns,
             interface=port.interface,
-            mac=port.mac,
             mtu=wanted.mtu,
+            far_mtu=_far_mtu(wanted, port),
         )
-        yield from _limited(wanted, port, _moved(wanted, port, end))
-    else:
-        yield from _limited(wanted, port, end)
-
-
-def _moved(wanted: DesiredLan, port: DesiredPort, end: PodLink | None) -> PodLink:
-    """The macvtap once it is in the pod; one that was just made has the MTU of the LAN."""
-    made = PodLink(
-        name=port.interface,
-        index=port.index,
-        kind="macvtap",
-        mac=port.mac,
-        mtu=wanted.mtu,
-        up=True,
-        lower=0,
-        in_pod=True,
-    )
-    return replace(end, in_pod=True, up=True) if end is not None else made
+        return
+    yield from _kept(wanted, outer, bridge, port.flags)
+    if inner.mtu != wanted.mtu:
+        yield SetLanMtu(ns=wanted.ns, name=inner.name, mtu=wanted.mtu)
+    if not inner.up:
+        yield SetLanUp(ns=wanted.ns, name=inner.name)
+    yield from _limited(wanted, port, end)
 
 
 def _veth(
@@ -279,7 +253,7 @@ def _far_mtu(wanted: DesiredLan, port: DesiredPort) -> int:
 
 
 def _limited(wanted: DesiredLan, port: DesiredPort, end: PodLink | None) -> Iterator[LanStep]:
-    if end is None or not end.in_pod:
+    if end is None:
         return
     if _lacks_addresses(port, end):
         yield AddressPod(

@@ -1,4 +1,4 @@
-"""Steps about one port of a LAN's bridge and its far end: a pod's interface, or the macvtap of a machine."""
+"""Steps about one port of a LAN's bridge and its far end in a pod: an interface, or the macvtap of a machine."""
 
 import errno
 from collections.abc import Iterable, Mapping
@@ -49,52 +49,32 @@ class MakePair(PortStep, frozen=True, kw_only=True):
 
 
 class MakeTap(PortStep, frozen=True, kw_only=True):
-    """A macvtap on `inner`, with this index and the port's name, in the host's namespace, down."""
+    """A macvtap on `inner`, made in the pod's namespace at once, with this index and a name, up.
+
+    It has the address of what it stands on, and the MTU `far_mtu`. It takes frames for every group, as a guest behind
+    it does not tell the kernel what it listens to.
+    """
 
     inner: str
     index: int
+    netns: str
+    interface: str
+    far_mtu: int
 
     @property
     def title(self) -> str:
         """As the base says."""
-        return f"can't make the macvtap {self.port} with the index {self.index}"
+        return f"can't make {self.interface} with the index {self.index} in the pod's namespace {self.netns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
         """What it stands on is there."""
         check_link(self.title, links, self.inner)
+        check_name(self.title, self.interface)
 
     def remedy(self, code: int) -> str:
         """As the base says."""
         if code in (errno.EEXIST, errno.EBUSY):
-            return f"; another link of the node has the name {self.port} or the index {self.index}: delete it"
-        return LanStep.remedy(self, code)
-
-
-class MoveTap(PortStep, frozen=True, kw_only=True):
-    """The macvtap of that index from the host's namespace into a pod's, under a name and with an address, up.
-
-    It takes frames for every group, as a guest behind it does not tell the kernel what it listens to.
-    """
-
-    index: int
-    netns: str
-    interface: str
-    mac: str
-
-    @property
-    def title(self) -> str:
-        """As the base says."""
-        return f"can't move {self.port} into the pod's namespace {self.netns} as {self.interface}"
-
-    def guard(self, links: Mapping[str, LanLink]) -> None:
-        """Name and address are ones."""
-        check_name(self.title, self.interface)
-        check_mac(self.title, self.mac)
-
-    def remedy(self, code: int) -> str:
-        """As the base says."""
-        if code == errno.EEXIST:
-            return f"; the pod has an interface {self.interface} already"
+            return f"; the pod has an interface {self.interface}, or one with that index, already"
         return LanStep.remedy(self, code)
 
 

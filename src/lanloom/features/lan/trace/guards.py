@@ -68,7 +68,7 @@ def _by_kernel(kernel: NodeKernel, end: End) -> str:
 def _source(kernel: NodeKernel, port: DesiredPort) -> str:
     """The address of the interface; behind KubeVirt's bridge the machine's own is not seen."""
     end = kernel.seen.ends.get(port.name)
-    return end.mac if end is not None and end.in_pod and not port.bridged else ""
+    return end.mac if end is not None and not port.bridged else ""
 
 
 def _refusal(end: End, allowed: str, source: str) -> str:

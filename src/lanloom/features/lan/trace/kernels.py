@@ -51,7 +51,7 @@ def interface(kernel: NodeKernel, end: End, size: int) -> Finding:
     if end.port not in kernel.seen.ends:
         return unknown("not looked at: the agent's records name no pod at this spoke")
     found = kernel.seen.ends[end.port]
-    if found is None or not found.in_pod:
+    if found is None:
         return stops(f"the far end of {end.port} is not in the pod; {_HEAL}")
     if not found.up:
         return stops(f"{found.name} is down; in the pod: ip link set {found.name} up")

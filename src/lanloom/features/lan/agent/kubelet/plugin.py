@@ -146,14 +146,14 @@ class DevicePlugin:
             )
         try:
             async with asyncio.timeout(ALLOCATE_SECONDS):
-                tap = await self._spokes.allocate(self.device)
+                path = await self._spokes.allocate(self.device)
         except SpokeError as error:
             raise GrpcError(UNAVAILABLE if error.again else FAILED_PRECONDITION, str(error)) from None
         except TimeoutError:
             raise GrpcError(
                 DEADLINE_EXCEEDED, f"spoke {self.device.spoke} was not ready within {ALLOCATE_SECONDS:.0f} s"
             ) from None
-        return allocate_response([tap.path] if names and tap else [] for names in containers)
+        return allocate_response([path] if names and path else [] for names in containers)
 
     async def _prefer(self, request: bytes) -> bytes:
         """There is one device at the most, so kubelet's own choice is the best: first what it needs, then the rest."""

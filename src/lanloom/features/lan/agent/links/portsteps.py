@@ -15,7 +15,6 @@ from lanloom.features.lan.rules.portsteps import (
     MakePair,
     MakeTap,
     MakeVeth,
-    MoveTap,
     SetPodUp,
 )
 from lanloom.node.namespaces import Namespace, open_namespace
@@ -36,14 +35,15 @@ def _make_pair(step: MakePair, writer: LanWriter) -> None:
 @apply.register
 def _make_tap(step: MakeTap, writer: LanWriter) -> None:
     lan = writer.lan(step)
-    host, lower = writer.host_namespace(), lan.links[step.inner].index
-    overlay.add_macvtap(lan.sock, host.fileno(), step.port, lower=lower, index=step.index)
-
-
-@apply.register
-def _move_tap(step: MoveTap, writer: LanWriter) -> None:
-    with writer.host() as (_, sock), open_namespace(Path(step.netns)) as pod:
-        overlay.move(sock, step.index, pod.fileno(), step.interface, mac=step.mac)
+    with open_namespace(Path(step.netns)) as pod:
+        overlay.add_macvtap(
+            lan.sock,
+            pod.fileno(),
+            step.interface,
+            lower=lan.links[step.inner].index,
+            index=step.index,
+            mtu=step.far_mtu,
+        )
 
 
 @apply.register

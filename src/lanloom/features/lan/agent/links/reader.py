@@ -47,27 +47,6 @@ class Reader:
             for each in found
         }
 
-    def has_host_link(self, index: int) -> bool:
-        """Whether a link of the host has the index. Raises LinkError."""
-        with self._writer.host() as (_, sock):
-            try:
-                overlay.link(sock, index=index)
-            except OSError as error:
-                if error.errno == errno.ENODEV:
-                    return False
-                raise LinkError(f"can't look for a link with the index {index}: {error.strerror}") from error
-            return True
-
-    def concerned(self, data: bytes) -> set[str]:
-        """The LANs whose macvtaps the host has no more, by what it announced; an empty string for any other link."""
-        found: set[str] = set()
-        for gone, link in overlay.changed_links(data):
-            if link is None or link.kind != "macvtap":
-                found.add("")
-            elif gone:
-                found |= {ns for ns, lan in dict(self._writer.lans).items() if link.name in lan.links}
-        return found
-
     def observe(self, lan: DesiredLan, ports: Collection[str] | None) -> SeenLan:
         """As the port says. Raises LinkError and NamespaceError."""
         held, bound, foreign = self._held(lan)
@@ -78,11 +57,12 @@ class Reader:
         entries = forwarding.fixed(held.sock, vxlan.index if vxlan and vxlan.kind == "vxlan" else 0)
         ends: dict[str, PodLink | None] = {}
         absent: set[str] = set()
-        looked_at = [port for port in lan.ports if ports is None or port.name in ports]
-        if looked_at:
-            with self._writer.host() as (_, outside):
-                for port in looked_at:
-                    self._observe_behind(port, held, outside, ends, absent)
+        for port in lan.ports:
+            if ports is None or port.name in ports:
+                try:
+                    ends[port.name] = _far_end(held, port)
+                except NamespaceMissing:
+                    absent.add(port.name)
         made = _filters(lan, held)
         return SeenLan(
             exists=True,
@@ -167,31 +147,6 @@ class Reader:
         opened.close()
         return None, True, _FOREIGN.format(lan.ns)
 
-    def _observe_behind(
-        self,
-        port: DesiredPort,
-        held: OpenLan,
-        outside: socket,
-        ends: dict[str, PodLink | None],
-        absent: set[str],
-    ) -> None:
-        """The far end of a port, where it should be or may still be.
-
-        A macvtap that is being attached mostly waits in the host's namespace. To look into a pod's takes a thread.
-        """
-        near = held.links.get(port.inner if port.mode == "macvtap" else port.name)
-        index = port.index if port.mode == "macvtap" else near.lower if near is not None else 0
-        awaited = port.mode == "macvtap" and port.fresh
-        end = _far_end(outside, index, near, port, in_pod=False) if awaited else None
-        if port.netns:
-            try:
-                with open_namespace(Path(port.netns)) as pod:
-                    ends[port.name] = end or _pods_end(pod, index, near, port)
-            except NamespaceMissing:
-                absent.add(port.name)
-        if port.mode == "macvtap" and ends.get(port.name) is None:
-            ends[port.name] = end or _far_end(outside, index, near, port, in_pod=False)
-
 
 def _is_sealed(held: OpenLan, *, again: bool) -> bool:
     """Whether the namespace takes part in no IP. It takes a thread: a look at single ports believes the last one."""
@@ -251,18 +206,21 @@ def _named(sock: socket, name: str) -> overlay.RawLink | None:
         raise LinkError(f"can't look at the link {name}: {error.strerror}") from error
 
 
-def _pods_end(pod: Namespace, index: int, near: LanLink | None, port: DesiredPort) -> PodLink | None:
-    if not index or near is None:
-        return None
-    with socket_of(pod) as sock:
-        return _with_addresses(sock, _far_end(sock, index, near, port, in_pod=True), port)
+def _far_end(held: OpenLan, port: DesiredPort) -> PodLink | None:
+    """The far end of a port in its pod. Raises LinkError, and NamespaceMissing where the pod is gone.
+
+    To look into a pod's namespace takes a thread: nothing can be there of a link that is not here.
+    """
+    near = held.links.get(port.inner if port.mode == "macvtap" else port.name)
+    index = port.index if port.mode == "macvtap" else near.lower if near is not None else 0
+    with open_namespace(Path(port.netns)) as pod:
+        if near is None or not index:
+            return None
+        with socket_of(pod) as sock:
+            return _with_addresses(sock, _pods_link(sock, index, near, port), port)
 
 
-def _far_end(
-    sock: socket, index: int, near: LanLink | None, port: DesiredPort, *, in_pod: bool
-) -> PodLink | None:
-    if not index or near is None:
-        return None
+def _pods_link(sock: socket, index: int, near: LanLink, port: DesiredPort) -> PodLink | None:
     try:
         found = overlay.link(sock, index=index)
     except OSError as error:
@@ -279,7 +237,6 @@ def _far_end(
         mtu=found.mtu,
         up=found.up,
         lower=found.lower,
-        in_pod=in_pod,
     )
 
 
