@@ -8,6 +8,9 @@ from msgspec.structs import replace
 from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.features.lan.agent.ports import Attached, Device, SpokeError
 from lanloom.features.lan.rules.addressing import PodRoute
+from lanloom.features.lan.rules.carried import choose_index
+from lanloom.features.lan.rules.observed import PodLink
+from tests.fakes.lankernel import FarEnd
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, macvtap, veth
 from tests.harness.cluster import play
 
@@ -199,6 +202,27 @@ def test_reboot() -> None:
         node.start()
         await cluster.until(lambda: not node.spokes.unready())
         await node.spokes.attach(macvtap("blue-a", node.pod("p1b"), container="c1b"))
+        assert [f"/dev/tap{index}" for index in node.world.devices] == [path]
+
+    play(story, LanCluster)
+
+
+def test_a_path_that_was_answered() -> None:
+    """A device keeps the path that kubelet was told, also where the agent would choose another one after a reboot."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        first = choose_index("blue-aM0")
+        link = PodLink(name="mv0", index=first, kind="macvtap", mac="", mtu=1500, up=True, lower=0)
+        node.world.ends.append(FarEnd(0, 0, "/run/netns/other", link))
+        path = await node.spokes.allocate(Device("blue-a", "macvtap"))
+        assert path != f"/dev/tap{first}"
+        await node.reboot()
+        node.start()
+        await cluster.until(lambda: not node.spokes.unready())
+        await node.spokes.attach(macvtap("blue-a", node.pod("p1")))
         assert [f"/dev/tap{index}" for index in node.world.devices] == [path]
 
     play(story, LanCluster)
