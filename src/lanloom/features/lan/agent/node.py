@@ -92,7 +92,7 @@ class NetlinkLanKernel:
     async def mend_taps(self, indices: Collection[int]) -> None:
         """As the port says. It does not search for another macvtap of an index: that was done when it was made."""
         if indices:
-            await asyncio.to_thread(self._mend, indices)
+            await asyncio.to_thread(partial(self._taps.ensure, indices, quick=True))
 
     async def forget_tap(self, index: int) -> None:
         """As the port says."""
@@ -128,15 +128,10 @@ class NetlinkLanKernel:
     def _open_host(self) -> Namespace:
         return open_namespace(self._host)
 
-    def _mend(self, indices: Collection[int]) -> None:
-        for index in indices:
-            self._taps.ensure(index, quick=True)
-
     def _apply(self, lan: DesiredLan, steps: tuple[LanStep, ...], ports: Collection[str] | None) -> SeenLan:
         for step in steps:
             self._writer.write(step)
-            if isinstance(step, MakeTap):
-                self._taps.ensure(step.index)
+        self._taps.ensure([step.index for step in steps if isinstance(step, MakeTap)])
         return self._reader.observe(lan, ports)
 
     async def _watch_all(self) -> None:

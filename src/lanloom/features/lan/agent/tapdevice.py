@@ -9,6 +9,7 @@ list of all devices of the node, whatever their namespace, which takes longer th
 import os
 import re
 import stat
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -49,19 +50,23 @@ class TapDevices:
         return self._devices / f"tap{index}"
 
     def has(self, index: int) -> bool:
-        """Whether a macvtap of the node has an index, in whatever namespace, as of the last look at all."""
+        """Whether a macvtap of the node has an index, in whatever namespace."""
         with self._lock:
-            known = self._all() if self._known is None else self._known
-            return any(entry.index == index for entry in known.values())
+            return any(entry.index == index for entry in self._all().values())
 
-    def ensure(self, index: int, *, quick: bool = False) -> None:
-        """Make or correct the device of a macvtap, with the owner and mode that a guest's process needs.
+    def ensure(self, indices: Collection[int], *, quick: bool = False) -> None:
+        """Make or correct the devices of macvtaps, with the owner and mode that a guest's process needs.
 
         The kernel makes the file in a devtmpfs, with root as its owner. A `quick` look takes a file whose number is
-        that of a macvtap with this index, and reads no list of all devices. Raises LinkError.
+        that of a macvtap with its index, and reads the list of all devices only for others. Raises LinkError.
         """
+        filed = {index: self._filed(index) if quick else 0 for index in indices}
+        listed = self._listed([index for index, number in filed.items() if not number])
+        for index, number in filed.items():
+            self._ensure(index, number or self._only(index, listed[index]))
+
+    def _ensure(self, index: int, number: int) -> None:
         path = self.path(index)
-        number = (self._filed(index) if quick else 0) or self._number(index)
         try:
             status = _status(path)
             if status is not None and not (stat.S_ISCHR(status.st_mode) and status.st_rdev == number):
@@ -84,7 +89,7 @@ class TapDevices:
         path = self.path(index)
         try:
             status = _status(path)
-            if status is None or not stat.S_ISCHR(status.st_mode) or self._numbers_of(index):
+            if status is None or not stat.S_ISCHR(status.st_mode) or self.has(index):
                 return
             path.unlink(missing_ok=True)
         except OSError as error:
@@ -101,30 +106,32 @@ class TapDevices:
             return status.st_rdev if match and int(match[1]) == index else 0
         return 0
 
-    def _number(self, index: int) -> int:
-        """The number of the one macvtap with this index; the file at the path says which to look at first."""
-        status = _status(self.path(index))
-        numbers: set[int] = set()
+    def _listed(self, indices: Collection[int]) -> dict[int, set[int]]:
+        """The numbers of all macvtaps of the node with these indices, by index."""
+        found: dict[int, set[int]] = {index: set() for index in indices}
         for _ in range(READINGS):
-            numbers |= self._numbers_of(index)
-            if numbers:
+            if all(found.values()):
                 break
+            with self._lock:
+                for entry in self._all().values():
+                    if entry.index in found:
+                        found[entry.index].add(entry.number)
+        return found
+
+    def _only(self, index: int, numbers: set[int]) -> int:
+        """The number of the one macvtap with this index. Raises LinkError where there is none, or another one."""
         if len(numbers) > 1:
             raise LinkError(
                 f"{len(numbers)} macvtaps of the node have the index {index}, in several network namespaces; delete "
                 "those that Lanloom did not make"
             )
         if not numbers:
+            status = _status(self.path(index))
             raise LinkError(
                 f"the kernel lists no macvtap with the index {index}; the agent needs the host's /sys"
                 + ("" if status is None else f", or {self.path(index)} is a leftover")
             )
-        return numbers.pop()
-
-    def _numbers_of(self, index: int) -> set[int]:
-        """The numbers of all macvtaps of the node with this index."""
-        with self._lock:
-            return {entry.number for entry in self._all().values() if entry.index == index}
+        return next(iter(numbers))
 
     def _all(self) -> dict[tuple[str, int], _Entry]:
         """All macvtaps. Only entries of the kernel's list that are new since the last look are followed."""
