@@ -6,6 +6,7 @@ The exit status is 0 if all limits hold, 1 if one is missed or a benchmark faile
 import gc
 import importlib
 import logging
+import os
 import sys
 import tracemalloc
 from collections.abc import Iterator
@@ -36,6 +37,9 @@ def main(chosen: list[str]) -> int:
         )
         return 2
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    os.environ.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # a program that is installed is not compiled at each start
     console = Console()
     rows: list[Row] = []
     for name in chosen or present:

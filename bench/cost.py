@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -34,3 +36,16 @@ def cpu_of(process: int) -> float:
     The clock is that of clock_getcpuclockid(3). It is as fine as a process's own, where /proc counts in ticks of 10 ms.
     """
     return time.clock_gettime(~process << 3 | 2)
+
+
+def kept_waiting(*processes: int) -> float:
+    """Seconds in which the first threads of processes could have run while something else had the processors.
+
+    What takes so long by the clock takes that much less on a machine with nothing else to do; see the kernel's
+    sched-stats.rst. Without that figure of the kernel it is 0.
+    """
+    waited = 0
+    for process in processes:
+        with suppress(OSError):
+            waited += int(Path(f"/proc/{process}/schedstat").read_text().split()[1])
+    return waited / 1e9

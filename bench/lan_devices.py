@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct, json
 
+from bench.cost import kept_waiting
 from bench.report import Row
 from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins, raise_file_limit
 from lanloom_lab.workloads.devicemanager import DeviceManager
@@ -30,12 +31,16 @@ MEMORY_MB = 15
 
 
 class Figures(Struct, frozen=True):
-    """Bytes that the devices take, CPU seconds until all are registered and for all allocations; allocations in s."""
+    """Bytes that the devices take, CPU seconds until all are registered and for all allocations; allocations in s.
+
+    Those are without the time in which other programs had the processors, and by the clock.
+    """
 
     memory: int
     registering: float
     allocating: float
     allocations: list[float]
+    by_clock: list[float]
 
 
 def rows() -> Iterator[Row]:
@@ -48,8 +53,8 @@ def rows() -> Iterator[Row]:
         measured=_p99(times) * 1000,
         limit=ALLOCATE_MS,
         unit="ms",
-        note=f"median {statistics.median(times) * 1000:.1f} ms, with a data plane that builds nothing; "
-        f"the best of {ROUNDS} rounds",
+        note=f"while it had a processor: median {statistics.median(times) * 1000:.1f} ms, with a data plane that "
+        f"builds nothing; by the clock p99 {_p99(found.by_clock) * 1000:.1f} ms; the best of {ROUNDS} rounds",
     )
     yield Row(
         name="CPU time of an agent for an Allocate",
@@ -84,22 +89,25 @@ async def _measure(directory: Path) -> Figures:
     )
     assert agent.stdin is not None and agent.stdout is not None
     await kubelet.until(lambda: sum(map(kubelet.allocatable, kubelet.plugins)) == DEVICES)
-    rounds = [await _allocations(kubelet, f"round{number}") for number in range(ROUNDS)]
+    rounds = [await _allocations(kubelet, f"round{number}", agent.pid) for number in range(ROUNDS)]
     output, _ = await agent.communicate(b"\n")
     memory, registering, allocating = json.decode(output, type=tuple[int, float, float])
     await kubelet.stop()
-    return Figures(memory, registering, allocating / ROUNDS, min(rounds, key=_p99))
+    own, by_clock = min(rounds, key=lambda times: _p99(times[0]))
+    return Figures(memory, registering, allocating / ROUNDS, own, by_clock)
 
 
-async def _allocations(kubelet: DeviceManager, name: str) -> list[float]:
-    times = []
+async def _allocations(kubelet: DeviceManager, name: str, agent: int) -> tuple[list[float], list[float]]:
+    """Seconds while kubelet and agent had a processor, and by the clock; one waits for the other."""
+    own, by_clock = list[float](), list[float]()
     for number, resource in enumerate(tuple(kubelet.plugins)):
         pod = f"{name}-{number}"
-        begin = time.perf_counter()
+        begin, kept = time.perf_counter(), kept_waiting(os.getpid(), agent)
         await kubelet.allocate(pod, resource)
-        times.append(time.perf_counter() - begin)
+        by_clock.append(time.perf_counter() - begin)
+        own.append(by_clock[-1] - (kept_waiting(os.getpid(), agent) - kept))
         kubelet.release(pod)
-    return times
+    return own, by_clock
 
 
 def _p99(times: list[float]) -> float:
