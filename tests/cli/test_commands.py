@@ -116,6 +116,7 @@ def test_a_missing_cluster_is_one_line(words: list[str]) -> None:
     assert done.stderr == "Error: no cluster is configured; set KUBECONFIG or pass --kubeconfig FILE\n"
 
 
+@pytest.mark.slow
 def test_a_broken_kubeconfig_is_named(tmp_path: Path) -> None:
     """A kubeconfig that is none is named with what is wrong with it."""
     broken = tmp_path / "broken"

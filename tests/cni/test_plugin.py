@@ -107,6 +107,7 @@ def test_a_del_succeeds_whatever_the_agent_answers(runtime: Runtime, said: Raw |
     assert "nothing needs to be done" in answer.complaint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ips", [5, [5], [{}], [{"address": 7}], [None]])
 @pytest.mark.parametrize("version", ["0.3.1", "1.0.0"])
 def test_addresses_that_are_none(runtime: Runtime, ips: object, version: str) -> None:
@@ -191,6 +192,7 @@ def test_answers_that_cannot_be_read(runtime: Runtime, text: bytes) -> None:
     assert (answer.code, answer.complaint) == (5, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -212,6 +214,7 @@ def test_hostile_configurations(runtime: Runtime, text: bytes, code: int) -> Non
     assert (answer.code, answer.complaint) == (code, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -99,6 +99,7 @@ async def test_acknowledged_writes_survive_kills(tmp_path: Path) -> None:
     assert sum(ledger.values.values()) > KILLS * WRITERS
 
 
+@pytest.mark.slow
 async def test_data_belongs_to_one_process(tmp_path: Path) -> None:
     """A second server on the same data says which file is in use and ends."""
     async with serving(tmp_path):
@@ -110,6 +111,7 @@ async def test_data_belongs_to_one_process(tmp_path: Path) -> None:
             assert f"{tmp_path / 'data'} is in use by another process" in complaint
 
 
+@pytest.mark.slow
 async def test_sigterm_ends_a_server_with_open_watches(tmp_path: Path) -> None:
     """SIGTERM ends the server with success within seconds, although somebody watches."""
     async with serving(tmp_path) as process, HttpClient(load(str(tmp_path / "kubeconfig"))) as client:

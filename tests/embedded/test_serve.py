@@ -111,6 +111,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 async def test_a_webhook_that_is_down_does_not_keep_the_server_down(tmp_path: Path) -> None:
     """With a failing webhook for everything the server starts again, and the webhook can be removed through it."""
     async with serving(tmp_path) as config, HttpClient(config) as client:
@@ -160,6 +161,7 @@ async def test_further_addresses_and_sockets_are_served(tmp_path: Path) -> None:
             assert (await client.list(CLUSTER_NETWORKS)).items == ()
 
 
+@pytest.mark.slow
 async def test_the_server_shows_how_it_fares(tmp_path: Path) -> None:
     """At the address that is named the server says that it is ready, and counts what it answers; its manager too."""
     (port,) = free_ports(1)

@@ -117,6 +117,7 @@ async def test_nobody_there() -> None:
     await poster.close()
 
 
+@pytest.mark.slow
 async def test_many_bundles() -> None:
     """A poster goes on working when a webhook's CA was renewed many times."""
     poster = HttpsPoster()

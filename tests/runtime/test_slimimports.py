@@ -46,6 +46,7 @@ def test_the_reconciler_of_a_bridge_loads_little() -> None:
     )
 
 
+@pytest.mark.slow
 def test_processes_that_log_json_do_not_load_rich() -> None:
     """An agent that starts, whatever it loads first, doesn't load rich, which would cost 4 MB on every node."""
     program = (
@@ -59,6 +60,7 @@ def test_processes_that_log_json_do_not_load_rich() -> None:
     assert "/nowhere" in complaint and not loaded
 
 
+@pytest.mark.slow
 def test_commands_of_instances_do_not_load_the_allocator() -> None:
     """Who lists or changes instances waits for none of what only the manager needs."""
     program = (

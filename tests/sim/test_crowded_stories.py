@@ -48,6 +48,7 @@ CROWDED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", FEW)
 def test_a_crowded_cluster_comes_to_rest_as_its_users_want(seed: int) -> None:
     """Whatever arrives first, a ClusterNetwork or a NAD, manager and agents agree on what is rolled out."""

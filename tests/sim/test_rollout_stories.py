@@ -47,6 +47,7 @@ STAGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", FEW)
 def test_a_staged_cluster_comes_to_rest_as_its_users_want(seed: int) -> None:
     """After deaths, reboots and faults every node carries what it should, and the roll-out is finished."""

@@ -130,6 +130,7 @@ async def test_depth_is_limited(depth: int) -> None:
 JSON_PATCH = "application/json-patch+json"
 
 
+@pytest.mark.slow
 async def test_a_patch_does_not_double_an_object_without_bound() -> None:
     """A JSON patch whose copies exceed the bound is refused, in a dry run and on a status as well."""
     async with browsing() as browser:
@@ -146,6 +147,7 @@ async def test_a_patch_does_not_double_an_object_without_bound() -> None:
             assert "all copies of a patch may add" in answer.json["details"]["causes"][0]["message"]
 
 
+@pytest.mark.slow
 async def test_patches_do_not_make_an_object_too_large() -> None:
     """What may not come in one body may not come in several patches either, but an object may always shrink."""
     async with browsing() as browser:

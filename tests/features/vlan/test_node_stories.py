@@ -125,6 +125,7 @@ async def test_story_9_a_node_joins_a_static_network(quiet: Quiet) -> None:
     assert addresses(quiet) == everybody
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["dhcp", "static"])
 def test_story_10_all_nodes_reboot(mode: str) -> None:
     """After a reboot of all nodes at once every VLAN and every address is back."""

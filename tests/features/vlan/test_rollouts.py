@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import pytest
 
 from lanloom.api import names
 from lanloom.api.core import EVENTS
@@ -228,6 +229,7 @@ async def test_another_manager_goes_on(quiet: Quiet) -> None:
     await quiet.sim.until(lambda: all_on(quiet, 2013), seconds=1200)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_nodes_exchange_addresses(quiet: Quiet) -> None:
     """Two nodes that exchange static addresses, one at a time, don't wait for each other for ever."""

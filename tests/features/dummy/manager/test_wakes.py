@@ -202,6 +202,7 @@ def test_a_deletion_goes_on_at_once(
     play(story, "n1", "n2")
 
 
+@pytest.mark.slow
 @in_a_scene()
 async def test_many_nodes_cost_few_looks(each: Scene) -> None:
     """The acknowledgements of fifty nodes that come at once are looked at together."""

@@ -183,6 +183,7 @@ MALFORMED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", MALFORMED)
 def test_malformed_input_exits_with_2(cluster: Cluster, words: str) -> None:
     """What can't be right, whatever the state is, is wrong usage with one clear line."""
@@ -240,6 +241,7 @@ def test_what_the_state_forbids_exits_with_1(cluster: Cluster, words: str) -> No
     assert REFUSED[words] in refuse(cluster, words, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [words for words in REFUSED if words.partition(" ")[0] not in ("info", "usage", "list", "tag")]
 )

@@ -167,6 +167,7 @@ def test_unwritable(tmp_path: Path) -> None:
     assert path.read_text() == TEXT
 
 
+@pytest.mark.slow
 def test_crash_at_any_point(tmp_path: Path) -> None:
     """A process that dies before any of its calls to the system leaves the old file or the new one, whole."""
     seen = set()

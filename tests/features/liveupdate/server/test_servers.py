@@ -235,6 +235,7 @@ async def test_taken_back(client: HttpClient) -> None:
         await eventually(lambda: found.condition("MigrationRequired"), lambda item: item is None, PATIENCE)
 
 
+@pytest.mark.slow
 async def test_hot_plug_beside_a_swap(client: HttpClient) -> None:
     """A new interface is copied with all fields, and the running pod asks for it beside the old NAD of the other."""
     found = Running(client, "plug")

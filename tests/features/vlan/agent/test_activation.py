@@ -78,6 +78,7 @@ _ITEM = OLD.network.interfaces[0]
 _EDITED = NEW.network.interfaces[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("manager", "verb"),
     [

@@ -205,6 +205,7 @@ async def test_changes_of_users_are_no_drift(quiet: Quiet) -> None:
     assert not await _told(quiet)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_an_agent_does_not_wake_itself(quiet: Quiet) -> None:
     """After a change of its own an agent looks once more; at rest it looks every 30 s, and writes nothing."""
@@ -244,6 +245,7 @@ async def test_a_fight_does_not_loop_hot(quiet: Quiet) -> None:
     assert series[0].count > 10
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_busy_host_costs_a_look_a_second(quiet: Quiet) -> None:
     """A host where something of others changes all the time is looked at once a second, and not touched."""

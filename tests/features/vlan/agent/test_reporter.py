@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
 
+import pytest
+
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode, ClusterNetworkNodeStatus
 from lanloom.features.vlan.agent.publisher import NODE_REPORTS, TRUST_SECONDS, ReportWriter
@@ -72,6 +74,7 @@ async def test_a_report_that_was_there_before_is_taken_over(quiet: Quiet, report
     assert (await quiet.admin.get(CLUSTER_NETWORK_NODES, NAME)).status == STATUS["cluster-1"]
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_report_that_lost_its_labels_is_made_anew(quiet: Quiet) -> None:
     """A report whose labels somebody took away or changed gets them again, and goes on telling what is so."""

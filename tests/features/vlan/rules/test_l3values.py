@@ -149,6 +149,7 @@ def test_removals_are_never_too_large() -> None:
     assert size(less.annotations) <= L3_MAX + 100
 
 
+@pytest.mark.slow
 def test_addresses_of_pools_are_always_written() -> None:
     """Leases are nowhere else, so a network with mode pool is written whole, before others' values."""
     pool = nad(
@@ -161,6 +162,7 @@ def test_addresses_of_pools_are_always_written() -> None:
     assert f"{P}l3values-default-pool" not in derived.annotations
 
 
+@pytest.mark.slow
 def test_networks_that_agents_do_not_see_are_always_written() -> None:
     """A NAD without the label of its cluster network is written whole: agents could not read it."""
     bare = heavy(99, created="2026-02-01T00:00:00Z")

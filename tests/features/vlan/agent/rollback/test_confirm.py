@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.multus import NADS
@@ -78,6 +80,7 @@ async def test_a_deleted_report_has_the_change_tried_again(quiet: Quiet) -> None
     assert quiet.addresses() == (BAD,)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_change_is_undone_although_the_agent_dies(quiet: Quiet) -> None:
     """Who is killed every few seconds while a change is on trial undoes it all the same."""
@@ -89,6 +92,7 @@ async def test_a_change_is_undone_although_the_agent_dies(quiet: Quiet) -> None:
     await quiet.told("RolledBack")
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_reboot_in_the_middle_of_a_trial(quiet: Quiet) -> None:
     """After a reboot the change gets more time, because the API server may be booting too, but not for ever."""
@@ -103,6 +107,7 @@ async def test_a_reboot_in_the_middle_of_a_trial(quiet: Quiet) -> None:
     await quiet.told("RolledBack")
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_full_disk_does_not_stop_the_return(quiet: Quiet) -> None:
     """Undoing a change does not wait for room on the disk."""
@@ -116,6 +121,7 @@ async def test_a_full_disk_does_not_stop_the_return(quiet: Quiet) -> None:
     assert quiet.addresses() == (STATIC["node1"],)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_what_was_rejected_stays_so_after_a_reboot(quiet: Quiet) -> None:
     """A reboot does not make a node try again what cut it off."""
@@ -131,6 +137,7 @@ async def test_what_was_rejected_stays_so_after_a_reboot(quiet: Quiet) -> None:
     assert await quiet.conditions("RolledBack")
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_an_api_server_that_goes_away_by_itself_holds_no_change_up(quiet: Quiet) -> None:
     """A change is undone while the API server is silent, and made again when that turns out not to be its fault."""
@@ -196,6 +203,7 @@ async def test_an_address_that_failed_first_cuts_a_node_off(quiet: Quiet) -> Non
     assert not quiet.addresses()
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_network_that_is_deleted_is_never_restored(quiet: Quiet) -> None:
     """A cluster network that is gone stays gone, even where its removal cut a node off."""

@@ -69,6 +69,7 @@ async def test_a_node_heals_without_an_api_server(quiet: Quiet) -> None:
     assert FILE in host.directory.files
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_nodes_keep_what_they_have_while_the_api_server_is_away(quiet: Quiet) -> None:
     """Half an hour without an API server changes nothing on any host."""
