@@ -4,12 +4,16 @@ import gc
 import signal
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.harness.examples import register_profiles
+from tests.harness.kernels import KERNELS, ByFileAndKernel, lab_kernel, on_kernels
 from tests.harness.nodes.fixtures import node_programs, nodes_server, real_node
 from tests.harness.servers.fixtures import real_binaries, real_server, real_version
 
 __all__ = [
+    "lab_kernel",
     "node_programs",
     "nodes_server",
     "real_binaries",
@@ -24,11 +28,24 @@ register_profiles()
 def pytest_configure() -> None:
     """Whoever ends a run by a signal of either kind leaves no lab and no server behind."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    gc.set_threshold(200_000)  # looking for garbage took a fifth of the time, and there is little of it
+    gc.disable()  # what is collected stays
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs tests on a lab on all kernels that concern them."""
+    on_kernels(metafunc)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
+    """Hands out tests on several kernels so that a worker seldom changes its lab."""
+    return ByFileAndKernel(config, log) if KERNELS else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Looks for no garbage among modules and tests, which stay."""
+    """Looks for garbage seldom, and not among modules and tests: that took a fifth of the time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(200_000)
+    gc.enable()

@@ -16,7 +16,6 @@ from contextvars import Context, copy_context
 from heapq import heappop, heappush
 from random import Random
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
@@ -60,6 +59,11 @@ class _Handle(asyncio.TimerHandle):
         self._cancelled = self._scheduled = False
         self._repr = self._source_traceback = None
 
+    def cancel(self) -> None:
+        """As of any handle; the loop drops it when its time comes."""
+        self._cancelled = True
+        self._callback = self._args = None  # type: ignore[assignment]
+
 
 class VirtualLoop(asyncio.BaseEventLoop):
     """A deterministic loop in virtual time. Use `run`, or `asyncio.Runner(loop_factory=VirtualLoop)`."""
@@ -71,7 +75,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._serial = 0
         self.latest = math.inf
         self._timers: list[tuple[float, _Handle]] = []
-        self._alive: WeakValueDictionary[int, _Task[Any]] = WeakValueDictionary()
         self.failures: list[BaseException] = []
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]
         self.set_exception_handler(self._note_failure)
@@ -82,7 +85,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def pending(self) -> list[asyncio.Task[Any]]:
         """The tasks that are not done, oldest first."""
-        return [task for _, task in sorted(self._alive.items()) if not task.done()]
+        return sorted(asyncio.all_tasks(self), key=hash)
 
     def cancel_pending(self) -> None:
         """Cancel what is left until nothing is: tasks may start others while they end."""
@@ -109,9 +112,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, T], **options: Any
     ) -> asyncio.Task[T]:
         self._serial += 1
-        task = _Task(coro, serial=self._serial, loop=loop, **options)
-        self._alive[self._serial] = task
-        return task
+        return _Task(coro, serial=self._serial, loop=loop, **options)
 
     def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         failure = context.get("exception")
@@ -134,6 +135,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         heappush(self._timers, (when, handle))
         return handle
 
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As of any loop."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
     def _run_once(self) -> None:
         """One turn, in place of the base class's, which would ask a selector."""
         ready = self._ready  # type: ignore[attr-defined]
@@ -145,8 +152,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
             ready.extend(order)
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+            if handle._cancelled:
+                continue
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                context = {"message": f"an exception in {handle!r}", "exception": error, "handle": handle}
+                self.call_exception_handler(context)
 
     def _collect_due(self) -> None:
         """Move due timers to the ready queue; let time jump if nothing is ready."""

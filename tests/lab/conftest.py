@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(lab_kernel: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A running lab with three nodes. Tests leave it as they found it."""
     lab = Lab(tmp_path_factory.mktemp("lab") / "state")
     try:
