@@ -173,6 +173,7 @@ def test_a_pool_need_not_be_one_of_the_network() -> None:
     assert [str(run) for run in ledger.reserved_runs(pool)] == ["192.0.2.1-192.0.2.3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cidr", ["10.0.0.0/17", "2001:db8::/111", "2001:db8::/64"])
 @pytest.mark.parametrize("limit", [0, DENSE_LIMIT], ids=["sparse", "dense"])
 def test_large_pools_give_out_the_lowest_address_too(cidr: str, limit: int) -> None:
