@@ -98,7 +98,7 @@ class Witness:
         self._leave(place, references)
         promises = self._promises.pop(item.metadata.uid, set())
         self._kept |= {(*place, promise) for promise in promises}
-        for key in {key for key, _ in promises if references.may_mean(key)}:
+        for key in sorted({key for key, _ in promises if references.may_mean(key)}):
             nad = self._nads.get(key)
             if (nad is None or (key, nad.metadata.uid) not in promises) and not self._is_excused(key):
                 self._complain(

@@ -43,7 +43,7 @@ class Witness:
             self._take_nic(key, change)
         else:
             return
-        for name in {item.status.network for item in self._nics.values()} | self._networks.keys():
+        for name in sorted({item.status.network for item in self._nics.values()} | self._networks.keys()):
             self._judge(name, change.version)
 
     def _take_nic(self, key: str, change: Change) -> None:

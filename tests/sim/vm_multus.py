@@ -57,7 +57,7 @@ class Multus:
             if present.get(name) != str(nad) and nad in self._state.nads:
                 self._plug(pod, name, nad)
                 result[name] = str(nad)
-        for name in present.keys() - wanted.keys():
+        for name in sorted(present.keys() - wanted.keys()):
             self._state.ports.pop((pod.metadata.uid, name), None)
             del result[name]
         if result == present and text:

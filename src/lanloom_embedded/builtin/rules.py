@@ -132,7 +132,7 @@ def check_config_map(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
         yield from _unchanged(obj, old, ("data", "binaryData"))
     yield from _keys(data, "data")
     yield from _keys(binary, "binaryData")
-    for key in data.keys() & binary.keys():
+    for key in sorted(data.keys() & binary.keys()):
         yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
     size = sum(len(each.encode()) for each in data.values()) + sum(
         len(each) * 3 // 4 for each in binary.values()

@@ -66,7 +66,7 @@ def _prune_object(
 
 
 def _prune_metadata(metadata: dict[str, Any], path: str, removed: list[str]) -> None:
-    for key in metadata.keys() - META_FIELDS:
+    for key in sorted(metadata.keys() - META_FIELDS):
         del metadata[key]
         removed.append(f"{path}.{key}")
 

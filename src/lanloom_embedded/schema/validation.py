@@ -47,7 +47,7 @@ def unchanged_paths(value: Any, old: Any, schema: Schema, path: str = "") -> Ite
         yield path
     elif isinstance(value, dict) and isinstance(old, dict):
         properties, others = schema.get("properties", {}), schema.get("additionalProperties")
-        for key in value.keys() & old.keys():
+        for key in sorted(value.keys() & old.keys()):
             below = properties.get(key, others if isinstance(others, Mapping) else {})
             yield from unchanged_paths(value[key], old[key], below, f"{path}.{key}" if path else key)
     elif isinstance(value, list) and isinstance(old, list) and schema.get("x-kubernetes-list-type") == "map":

@@ -200,7 +200,7 @@ class DummyManager:
         """The networks that may have to give way to one, or may go on once it is gone."""
         store = self._informers.dcns.store
         found = [*store.by(BY_BRIDGE, dcn.spec.bridge_name)]
-        for nad in nads_of(dcn):
+        for nad in sorted(nads_of(dcn)):
             found += store.by(BY_NAD, str(nad))
         if dcn.spec.gateway != "none":
             found += [item for item in store.items() if item.spec.gateway != "none"]
@@ -223,7 +223,7 @@ class DummyManager:
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Pods of others are many, and are asked for nothing but their label."""
-        for uid in {owner_of(item) for item in present(old, new)} - {""}:
+        for uid in sorted({owner_of(item) for item in present(old, new)} - {""}):
             for dcn in self._informers.dcns.store.by(BY_UID, uid):
                 self._networks.enqueue_spaced(dcn.metadata.name)
             self._check_orphan(uid)
@@ -262,8 +262,9 @@ class DummyManager:
             concerned: Iterable[DummyClusterNetwork] = store.items()
             titles: Iterable[Object] = self._informers.nads.store.items()
         else:
-            concerned = [dcn for nad in nads for dcn in store.by(BY_NAD, str(nad))]
-            titles = [nad for key in nads if (nad := self._informers.nads.store.get(key)) is not None]
+            keys = sorted(nads)
+            concerned = [dcn for key in keys for dcn in store.by(BY_NAD, str(key))]
+            titles = [nad for key in keys if (nad := self._informers.nads.store.get(key)) is not None]
         for dcn in (*concerned, *(dcn for nad in titles for dcn in self._owners(nad))):
             if not waits_for_users(dcn):
                 continue

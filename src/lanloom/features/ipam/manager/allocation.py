@@ -134,7 +134,7 @@ class AllocationState:
             self._requeue_refused()
         former = self._grants
         self._grants = {grant.nic: grant for grant in network.status.grants if not self._is_settled(grant)}
-        for key in {*former, *self._grants}:
+        for key in sorted({*former, *self._grants}):
             if former.get(key) != self._grants.get(key):
                 self._refresh(key)
 
@@ -236,7 +236,7 @@ class AllocationState:
             self._conflicts[key] = lost
         if lost != former:
             others = {self.ledger.owner_of(address) for address in (*lost, *former)}
-            for other in {key, *others} & self._nics.keys():
+            for other in sorted({key, *others} & self._nics.keys()):
                 self._update_due(other)
 
     def _is_older(self, key: str, other: str) -> bool:

@@ -87,7 +87,7 @@ class LanReconciler:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.controller.run())
                 group.create_task(self._follow())
-                for uid in {*self._records.carried, *self._view.joined()}:
+                for uid in sorted({*self._records.carried, *self._view.joined()}):
                     self.controller.enqueue(uid)
         finally:
             await self._carrier.close()

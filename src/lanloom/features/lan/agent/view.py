@@ -160,5 +160,5 @@ def _readiness(node: Node | None) -> object:
 
 
 def _each(handler: Callable[[str], None], uids: Iterable[str]) -> None:
-    for uid in uids:
+    for uid in sorted(uids):
         handler(uid)

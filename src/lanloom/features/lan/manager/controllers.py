@@ -146,10 +146,10 @@ class LanManager:
     def _report_changed(self, old: LANNode | None, new: LANNode | None) -> None:
         before = {entry.uid: entry for entry in old.status.lans} if old is not None else {}
         after = {entry.uid: entry for entry in new.status.lans} if new is not None else {}
-        self._wake(uid for uid in before.keys() | after.keys() if before.get(uid) != after.get(uid))
+        self._wake(uid for uid in sorted(before.keys() | after.keys()) if before.get(uid) != after.get(uid))
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        for name in {item.metadata.name for item in present(old, new)}:
+        for name in sorted({item.metadata.name for item in present(old, new)}):
             report = self._informers.lan_nodes.store.get(Key("", name))
             if report is not None:
                 self._wake(entry.uid for entry in report.status.lans)
@@ -163,9 +163,7 @@ class LanManager:
     def _users_changed(self, nads: frozenset[Key] | None) -> None:
         """Wakes what waits for users to go: at once if a NAD is unused now, in a while if others use it."""
         store = self._informers.nads.store
-        found = (
-            store.items() if nads is None else [nad for key in nads if (nad := store.get(key)) is not None]
-        )
+        found = store.items() if nads is None else filter(None, map(store.get, sorted(nads)))
         for nad in found:
             uid = owner_of(nad.metadata)
             if not uid or DRAINING not in nad.metadata.annotations:

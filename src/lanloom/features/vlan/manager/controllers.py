@@ -204,7 +204,7 @@ class VlanManager:
         self._networks.enqueue_spaced(name)
 
     def _network_changed(self, old: ClusterNetwork | None, new: ClusterNetwork | None) -> None:
-        for name in {item.metadata.name for item in present(old, new)}:
+        for name in sorted({item.metadata.name for item in present(old, new)}):
             self._enqueue_network(name)
             if _ready(old) != _ready(new):
                 for nad in self._informers.nads.store.by(BY_CLUSTER_NETWORK, name):
