@@ -41,6 +41,12 @@ def reported(lab: Lab) -> list[str]:
     return [item["name"] for item in status.get("nodes", ()) if item.get("uplink")]
 
 
+def leases(lab: Lab) -> dict[str, str]:
+    """The holders of the Leases beside the bridges, by name."""
+    found = json.loads(lab.kubectl("get", "leases", "-n", "lanloom-bridges", "-o", "json"))
+    return {item["metadata"]["name"]: item["spec"].get("holderIdentity", "") for item in found["items"]}
+
+
 def reaches(lab: Lab, node: str, address: str) -> bool:
     """Whether the LAN's pod on a node gets an answer."""
     command = f"ip netns exec default.{PODS[node]} ping -c 1 -W 1 {address} >/dev/null && echo yes"
@@ -62,6 +68,7 @@ def test_pods_reach_the_vlan(cluster: Lab) -> None:
                 eventually(partial(reaches, cluster, node, address), timeout=120)
         first = joins(cluster)
         eventually(lambda: reported(cluster) == [first])
+        assert leases(cluster)["lan-uplink-2012-cluster-1"].startswith(f"{first}_")
         with without_agent(cluster, first):
             eventually(lambda: joins(cluster) != first)
             second = eventually(lambda: joins(cluster), timeout=120)
@@ -75,6 +82,7 @@ def test_pods_reach_the_vlan(cluster: Lab) -> None:
         gone = '{"spec":{"uplink":null}}'
         cluster.kubectl("patch", "lans.lan.k8slan.io", "yellow", "--type=merge", "-p", gone)
         eventually(lambda: not joins(cluster))
+        eventually(lambda: not leases(cluster), timeout=60)
         assert not reaches(cluster, "node2", STATIONS["node1"])
         trunks = [cluster.on(node, "bridge vlan show dev cluster-1-bo") for node in NODES]
         assert all("2012" in shown for shown in trunks)

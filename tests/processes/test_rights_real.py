@@ -38,6 +38,8 @@ MANAGER: dict[Right, bool] = {
     ("patch", "leases.coordination.k8s.io", OWN, "lanloom-manager"): True,
     ("patch", "leases.coordination.k8s.io", OWN, "another"): False,
     ("create", "leases.coordination.k8s.io", "kube-system", ""): False,
+    ("delete", "leases.coordination.k8s.io", BRIDGES_NAMESPACE, "lan-uplink-2012-cluster-1"): True,
+    ("patch", "leases.coordination.k8s.io", BRIDGES_NAMESPACE, "lan-uplink-2012-cluster-1"): False,
     ("patch", WEBHOOKS, "", "lanloom"): True,
     ("patch", WEBHOOKS, "", "another"): False,
     ("delete", WEBHOOKS, "", "lanloom"): False,
@@ -97,6 +99,8 @@ AGENT: dict[Right, bool] = {
     ("get", "secrets", OWN, "lanloom-webhook"): False,
     ("get", "configmaps", OWN, "lanloom-dummy"): False,
     ("patch", "leases.coordination.k8s.io", OWN, "lanloom-manager"): False,
+    ("list", "leases.coordination.k8s.io", BRIDGES_NAMESPACE, ""): True,
+    ("delete", "leases.coordination.k8s.io", BRIDGES_NAMESPACE, "lan-uplink-2012-cluster-1"): False,
 }
 
 

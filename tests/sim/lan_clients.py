@@ -23,7 +23,7 @@ from tests.sim.dummy_clients import Protections
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
 
-USED = ("lans", "lannodes", NADS.plural, "nodes", "pods", "virtualmachines")
+USED = ("lans", "lannodes", NADS.plural, "nodes", "pods", "virtualmachines", LEASES.plural)
 """The kinds of which stories have objects."""
 
 VERSIONS = ("this", "older", "newer")
@@ -36,12 +36,13 @@ class LanProtections(Protections, frozen=True, kw_only=True):
     """What else keeps a pod from losing its LAN.
 
     `disk`: what an agent records outlives it. `nodes`: a LAN waits for the nodes that report it. `ends`: what joins a
-    LAN to a VLAN ends in time without its agent.
+    LAN to a VLAN ends in time without its agent. `alone`: no node joins a LAN to a VLAN that may be at another one.
     """
 
     disk: bool = True
     nodes: bool = True
     ends: bool = True
+    alone: bool = True
 
 
 ALL_OF_THEM = LanProtections()
@@ -86,7 +87,7 @@ class AgentClient(Interceptor):
 
     async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
         resource = request.resource
-        if resource.plural in {*USED, LEASES.plural} and not any(
+        if resource.plural in USED and not any(
             resource.group in rule["apiGroups"]
             and resource.plural in rule["resources"]
             and request.verb in rule["verbs"]
@@ -97,6 +98,17 @@ class AgentClient(Interceptor):
 
 
 _RULES = (*RIGHTS.agent.cluster, *chain(*RIGHTS.agent.namespaces.values()))
+
+
+class LonelyClient(Interceptor):
+    """An agent's client that lists no Leases of others."""
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """As the port says."""
+        found = await super().list(resource, namespace, labels=labels, fields=fields)
+        return replace(found, readable=()) if resource.kind == LEASES.kind else found
 
 
 class FrugalClient(Interceptor):

@@ -10,12 +10,14 @@ read the reports of all nodes, and only if no node that it has to wait for repor
 on a node, whatever it is attached as. An agent gives it to no user while it knows another one on another node; the pods
 of one machine, which migrates, are one user. Two that start at once, before either node was told, are both let in.
 
-A LAN is joined to a VLAN by one node at a time: two that let frames through are a loop. That of a LAN that was removed
-by force may still be there when the one that takes its place is joined by another node.
+A VLAN is joined by one node at a time, to one LAN: two nodes that let frames through may be a loop. So it is for LANs
+that were removed by force, too, and those that were made in their place. What has the same VNI is joined to one VLAN at
+a time: two would be one.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 from typing import Any, TypeVar
 
 import msgspec
@@ -245,15 +247,16 @@ class LanWitness(Witness):
         ]
 
     def _look_for_loops(self) -> None:
-        found: dict[tuple[int, int, str, int], dict[str, LAN]] = {}
-        for node, world in self.kernels.items():
-            for end in world.joints():
-                lan = self._ends[end.link.name]
-                segment = (lan.spec.vni, lan.spec.vxlan_port, end.place, end.vlan)
-                found.setdefault(segment, {})[node] = lan
-        for (_, _, place, vlan), lans in found.items():
-            if len(lans) > 1 and not any(lan.metadata.uid in self.forced for lan in lans.values()):
-                self._complain(f"a loop: {sorted(lans)} join a LAN to VLAN {vlan} of {place}")
+        joints = [
+            (node, self._ends[end.link.name].spec, (end.place, end.vlan))
+            for node, world in self.kernels.items()
+            for end in world.joints()
+        ]
+        for (node, lan, (place, vlan)), (other, another, there) in combinations(joints, 2):
+            if (place, vlan) == there:
+                self._complain(f"a loop: {node} and {other} join a LAN to VLAN {vlan} of {place}")
+            elif (lan.vni, lan.vxlan_port) == (another.vni, another.vxlan_port):
+                self._complain(f"VLANs {vlan} and {there[1]} are one: {node} and {other} join VNI {lan.vni}")
 
     def _mend(self, node: str) -> None:
         bad = {(node, use.ns) for use in self.uses(node) if self._wrong(use)}

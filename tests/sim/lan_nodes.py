@@ -29,7 +29,14 @@ from lanloom_embedded.local import LocalClient
 from tests.fakes import FakeHost, FakeSwitch
 from tests.fakes.lankernel import FakeLanKernel, LanWorld
 from tests.sim.faults import Faults, FaultyClient, faulty_host, retrieve
-from tests.sim.lan_clients import VERSIONS, AgentClient, LanProtections, VersionedClient, forgetful
+from tests.sim.lan_clients import (
+    VERSIONS,
+    AgentClient,
+    LanProtections,
+    LonelyClient,
+    VersionedClient,
+    forgetful,
+)
 from tests.sim.lan_judge import Known, LanWitness
 from tests.sim.processes import Life
 
@@ -155,6 +162,7 @@ class SimNode:
         client: Client = FaultyClient(
             VersionedClient(AgentClient(local), self.runs), cluster.faults, life, self.name
         )
+        client = client if cluster.protections.alone else LonelyClient(client)
         host = faulty_host(self.fake.host, cluster.faults, life)
         context = AgentContext(
             client=client,

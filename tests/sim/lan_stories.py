@@ -6,12 +6,12 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from lanloom.api.core import CRDS, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS
+from lanloom.api.core import CRDS, LEASES, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS
 from lanloom.api.crds import manifest
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.lan import LAN, LAN_NODES, LANS, UID_LABEL
 from lanloom.api.multus import NADS
-from lanloom.api.names import LANLOOM_NAMESPACE
+from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.features.dummy.admission import WEBHOOKS as REFERENCES
 from lanloom.features.lan.admission import WEBHOOKS
@@ -138,7 +138,8 @@ async def _complaints(cluster: LanCluster, nothing_left: bool) -> list[str]:
             ("DeletionBlocked",) if item.metadata.is_deleting else ("Ready", "Conflict", "SpokeInUse")
         )
         if cluster.witness.forced:
-            fine += ("NodesNotReady",)  # one that was removed by force is still on nodes with its pods
+            # One that was removed by force is still on nodes with its pods, and so may be a NAD that they use.
+            fine += ("NodesNotReady", "NADConflict")
         if item.metadata.key in cluster.witness.contested:
             fine += ("NodesNotReady", "NADConflict")
         uplink = item.spec.uplink
@@ -151,6 +152,10 @@ async def _complaints(cluster: LanCluster, nothing_left: bool) -> list[str]:
     for name, kubelet in cluster.kubelets.items():
         if not (kubelet.empty if nothing_left else kubelet.idle):
             found.append(f"kubelet of {name} has pods that do not run, or not end")
+    needed = {item.spec.uplink.lease for item in lans if item.spec.uplink is not None}
+    for lease in (await cluster.admin.list(LEASES, BRIDGES_NAMESPACE)).items:
+        if nothing_left or lease.metadata.name not in needed:
+            found.append(f"Lease {lease.metadata.name} is left over: {lease.spec}")
     for nad in (await cluster.admin.list(NADS)).items:
         owner = nad.metadata.labels.get(UID_LABEL)
         if nothing_left or (owner not in alive and not cluster.witness.users_of(nad.metadata.key)):

@@ -30,7 +30,13 @@ FINALIZER = f"{NODE_GROUP}/lan"
 """Keeps a LAN until nobody uses it and no live node carries it."""
 
 UID_LABEL = f"{NODE_GROUP}/lan-uid"
-"""On NADs: the uid of the LAN for which they were made."""
+"""On NADs: the uid of the LAN for which they were made; on the Lease of an uplink that of the LAN it is held for."""
+
+VNI_LABEL = f"{NODE_GROUP}/vni"
+"""On a Lease of an uplink: VNI and port of the LAN for which it is held, such as 222-4789."""
+
+UPLINK_LEASE = "lan-uplink-"
+"""What the names of the Leases of uplinks begin with, all of them in `BRIDGES_NAMESPACE`."""
 
 FORCE_DELETE = "lanloom.io/force-delete"
 """Annotation of a LAN: `true` lets it be deleted although pods or machines use it.
@@ -72,11 +78,6 @@ def device_id(spoke: str, mode: Mode) -> str:
     return spoke + ("M0" if mode == "macvtap" else "V0")
 
 
-def uplink_lease(uid: str) -> str:
-    """The Lease of the node that joins the LAN of that uid to its VLAN, in `BRIDGES_NAMESPACE`."""
-    return f"lan-uplink-{uid}"
-
-
 class SpokeOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Options of one spoke. They may change at any time.
 
@@ -106,6 +107,11 @@ class VlanUplink(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 
     cluster_network: str = ""
     vlan: Annotated[int, Meta(extra_json_schema=_INT32)] = 0
+
+    @property
+    def lease(self) -> str:
+        """The Lease of the node that joins a LAN to this VLAN: a DNS label, and unique, as a VLAN id has no hyphen."""
+        return f"{UPLINK_LEASE}{self.vlan}-{self.cluster_network}"
 
 
 class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -9,13 +9,13 @@ request that arrives late (its sender gave up long ago) can't take the lease fro
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 from typing import Any
 
 import structlog
 
-from lanloom.api.core import LEASES, Lease
+from lanloom.api.core import LEASES, Lease, LeaseSpec
 from lanloom.api.meta import rfc3339_micro
 from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from lanloom.kube.ports import Client
@@ -23,8 +23,36 @@ from lanloom.kube.ports import Client
 log = structlog.get_logger(__name__)
 
 
+class LeaseAges:
+    """Tells whether the holders of Leases may still rely on them, by this process's own clock."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[LeaseSpec, float]] = {}
+
+    def observe(self, lease: Lease) -> float:
+        """Return since when the record has not changed, in seconds of the loop's clock."""
+        known = self._seen.get(lease.metadata.uid)
+        if known is None or known[0] != lease.spec:
+            known = self._seen[lease.metadata.uid] = (lease.spec, asyncio.get_running_loop().time())
+        return known[1]
+
+    def has_ended(self, lease: Lease, duration: float) -> bool:
+        """Return whether a Lease is released, or was not renewed for its duration; `duration` if it names none."""
+        since, spec = self.observe(lease), lease.spec
+        patience = spec.lease_duration_seconds or duration
+        return not spec.holder_identity or asyncio.get_running_loop().time() - since > patience
+
+    def retain(self, leases: Iterable[Lease]) -> None:
+        """Forget all other Leases."""
+        uids = {lease.metadata.uid for lease in leases}
+        self._seen = {uid: each for uid, each in self._seen.items() if uid in uids}
+
+
 class Elector:
-    """A candidate; `identity` must be its own. `lease`, `renew` and `retry` are seconds, each smaller than the last."""
+    """A candidate; `identity` must be its own. `lease`, `renew` and `retry` are seconds, each smaller than the last.
+
+    The Lease has the `labels` while the candidate holds it.
+    """
 
     def __init__(
         self,
@@ -38,6 +66,7 @@ class Elector:
         lease: float = 15.0,
         renew: float = 10.0,
         retry: float = 2.0,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         if not lease > renew > retry > 0:
             raise ValueError(
@@ -52,8 +81,9 @@ class Elector:
         self._lease = lease
         self._renew = renew
         self._retry = retry
+        self._labels = dict(labels or {})
+        self._ages = LeaseAges()
         self._observed: Lease | None = None
-        self._observed_at = 0.0
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Run `lead` whenever this replica is the leader, until cancelled or until `lead` raises.
@@ -127,15 +157,16 @@ class Elector:
         except NotFound:
             return await self._create()
         self._observe(lease)
-        holder = lease.spec.holder_identity or ""
-        if holder not in ("", self._identity) and not self._expired():
+        is_own = lease.spec.holder_identity == self._identity
+        if not is_own and not self._ages.has_ended(lease, self._lease):
             return False
-        spec = self._spec()
-        if holder != self._identity:
+        spec, metadata = self._spec(), {"resourceVersion": lease.metadata.resource_version}
+        if not is_own:
             transitions = (lease.spec.lease_transitions or 0) + 1
             spec |= {"acquireTime": rfc3339_micro(self._now()), "leaseTransitions": transitions}
+            metadata |= self._own_labels()
         try:
-            patch = {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": spec}
+            patch = {"metadata": metadata, "spec": spec}
             self._observe(await self._client.patch(LEASES, self._name, patch, self._namespace))
         except Conflict:
             return False
@@ -143,7 +174,8 @@ class Elector:
 
     async def _create(self) -> bool:
         spec = self._spec() | {"acquireTime": rfc3339_micro(self._now()), "leaseTransitions": 0}
-        body = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": spec}
+        metadata = {"name": self._name, "namespace": self._namespace, **self._own_labels()}
+        body = {"metadata": metadata, "spec": spec}
         try:
             self._observe(await self._client.create(LEASES, body, self._namespace))
         except AlreadyExists:
@@ -157,19 +189,18 @@ class Elector:
             "renewTime": rfc3339_micro(self._now()),
         }
 
+    def _own_labels(self) -> dict[str, Any]:
+        return {"labels": self._labels} if self._labels else {}
+
     def _observe(self, lease: Lease) -> None:
-        if self._observed is None or self._observed.spec != lease.spec:
-            self._observed, self._observed_at = lease, asyncio.get_running_loop().time()
+        self._observed = lease
+        self._ages.retain((lease,))
+        self._ages.observe(lease)
 
     def _is_taken(self) -> bool:
         """Return whether the record that was seen last is another replica's."""
         holder = self._observed.spec.holder_identity if self._observed else None
         return bool(holder) and holder != self._identity
-
-    def _expired(self) -> bool:
-        """Return whether the record that was seen last has not changed for its holder's lease, on our clock."""
-        duration = (self._observed.spec.lease_duration_seconds if self._observed else None) or self._lease
-        return asyncio.get_running_loop().time() - self._observed_at > duration
 
     async def _release(self) -> None:
         """Let the others take over at once. Best effort: they wait for the lease to run out otherwise."""

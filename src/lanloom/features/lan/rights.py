@@ -21,10 +21,10 @@ RIGHTS = Rights(
             {"apiGroups": [GROUP], "resources": [f"{LANS.plural}/status"], "verbs": ["patch"]},
             {"apiGroups": [NODE_GROUP], "resources": [LAN_NODES.plural], "verbs": READ},
         ),
-        # With a LAN, the Lease of the node that joined it to its VLAN goes.
+        # Leases of VLANs that no LAN is joined to any more go. Their names are those of VLANs, which no rule can list.
         namespaces={
             BRIDGES_NAMESPACE: (
-                {"apiGroups": [LEASES.group], "resources": [LEASES.plural], "verbs": ["delete"]},
+                {"apiGroups": [LEASES.group], "resources": [LEASES.plural], "verbs": ["list", "delete"]},
             )
         },
         definitions=(LANS, LAN_NODES),
@@ -44,13 +44,13 @@ RIGHTS = Rights(
             },
             {"apiGroups": [NODE_GROUP], "resources": [f"{LAN_NODES.plural}/status"], "verbs": ["patch"]},
         ),
-        # The node that joins a LAN to its VLAN holds a Lease.
+        # The node that joins a LAN to a VLAN holds the Lease of that, and none of another VLAN may be held for the LAN.
         namespaces={
             BRIDGES_NAMESPACE: (
                 {
                     "apiGroups": [LEASES.group],
                     "resources": [LEASES.plural],
-                    "verbs": ["get", "create", "patch"],
+                    "verbs": ["get", "list", "create", "patch"],
                 },
             )
         },

@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from lanloom.api.core import NAMESPACES
-from lanloom.api.lan import LANS
+from lanloom.api.core import LEASES, NAMESPACES, Lease
+from lanloom.api.lan import FORCE_DELETE, LANS, UID_LABEL, VNI_LABEL
+from lanloom.api.meta import Key
 from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.features.lan.rules.hostbridge import far_name
+from lanloom.kube.lookup import get_or_none
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, veth
 from tests.harness.cluster import play
 
@@ -25,6 +27,14 @@ class Watched(LanCluster):
         found = [node.name for node in self.nodes for end in node.world.ends if end.place == PLACE]
         assert len(found) <= 1, f"a loop over {found}"
         return found
+
+    def vlans(self) -> list[int]:
+        """The VLANs of those ends."""
+        return [end.vlan for node in self.nodes for end in node.world.ends if end.place == PLACE]
+
+    async def lease(self, vlan: int = VLAN) -> Lease | None:
+        """The Lease of a VLAN."""
+        return await get_or_none(self.client, LEASES, Key(BRIDGES_NAMESPACE, f"lan-uplink-{vlan}-cluster-1"))
 
     async def joins(self, *names: str) -> None:
         """Waits until one of these nodes does."""
@@ -170,3 +180,90 @@ async def test_stations_are_looked_for_again(cluster: Watched, uid: str) -> None
     await cluster.joins(others[0].name)
     await cluster.until(lambda: others[1].world.forgot["blue"] == 1)
     assert others[0].world.forgot["blue"] <= 1
+
+
+@told(2)
+async def test_the_lease_says_for_whom_it_is_held(cluster: Watched, uid: str) -> None:
+    """A Lease is named by the VLAN; its holder is the node with the LAN, and its labels are the LAN's."""
+    await cluster.joins("n1", "n2")
+    lease = await cluster.lease()
+    assert lease is not None
+    assert lease.spec.holder_identity == f"{cluster.joined()[0]}_{uid}"
+    assert lease.metadata.labels == {UID_LABEL: uid, VNI_LABEL: "7-4789"}
+
+
+@told(2)
+async def test_two_lans_want_one_vlan(cluster: Watched, uid: str) -> None:
+    """Of two LANs that were let in at once with one VLAN the older is joined, and the younger when that is gone."""
+    young = await cluster.lan("red", 8, uplink=UPLINK)
+    await cluster.joins("n1", "n2")
+    await cluster.until(partial(_has, cluster, uid, cluster.now() + 60), 120)
+    await cluster.client.delete(LANS, "blue", NAMESPACE)
+    await cluster.until(partial(_has, cluster, young, cluster.now() + 60), 120)
+
+
+def _has(cluster: Watched, uid: str, until: float) -> bool:
+    """Whether that time has come; before, no other LAN may be joined."""
+    cluster.joined()
+    names = {end.link.name for node in cluster.nodes for end in node.world.ends}
+    if cluster.now() > until:
+        assert names == {far_name(uid)}
+    return cluster.now() > until
+
+
+@told(2)
+async def test_a_lan_is_made_in_the_place_of_one_that_is_gone(cluster: Watched, uid: str) -> None:
+    """A node that has not heard that its LAN was removed by force gives the VLAN to the next LAN, and is no loop."""
+    await cluster.joins("n1", "n2")
+    (name,) = cluster.joined()
+    node, other = sorted(cluster.nodes, key=lambda each: each.name != name)
+    node.deafen(of=LANS)
+    await cluster.client.patch(LANS, "blue", {"metadata": {"annotations": {FORCE_DELETE: "true"}}}, NAMESPACE)
+    await cluster.client.delete(LANS, "blue", NAMESPACE)
+    new = await cluster.lan(uplink=UPLINK)
+    await cluster.joins(other.name)
+    assert [end.link.name for end in other.world.ends] == [far_name(new)]
+    await cluster.until(partial(_holds, cluster, other.name, cluster.now() + 60), 120)
+    node.deafen(False)
+    await cluster.until(partial(_holds, cluster, other.name, cluster.now() + 60), 120)
+
+
+@told(2)
+async def test_the_vlan_changes_and_a_node_is_told_late(cluster: Watched, uid: str) -> None:
+    """A LAN that moves to another VLAN is not joined there before it has left the first one."""
+    await cluster.joins("n1", "n2")
+    (name,) = cluster.joined()
+    node, other = sorted(cluster.nodes, key=lambda each: each.name != name)
+    for each in cluster.nodes:
+        trunk(each, VLAN, VLAN + 1)
+    node.deafen(of=LANS)
+    moved = {"spec": {"uplink": UPLINK | {"vlan": VLAN + 1}}}
+    await cluster.client.patch(LANS, "blue", moved, NAMESPACE)
+    await cluster.joins(other.name)
+    assert cluster.vlans() == [VLAN + 1]
+    node.deafen(False)
+    await cluster.until(partial(_holds, cluster, other.name, cluster.now() + 60), 120)
+
+
+@told(1)
+async def test_the_vlan_changes_on_a_slow_node(cluster: Watched, uid: str) -> None:
+    """What a node began for the former VLAN joins the LAN to that no more, once it holds the other Lease."""
+    (node,) = cluster.nodes
+    trunk(node, VLAN, VLAN + 1)
+    node.world.pace = 4.0
+    await cluster.until(lambda: node.kernel.calls["observe"] > 0)
+    assert uid in node.kernel.uplinks and cluster.vlans() == []
+    await cluster.client.patch(LANS, "blue", {"spec": {"uplink": UPLINK | {"vlan": VLAN + 1}}}, NAMESPACE)
+    await cluster.until_later(lambda: _is_held(cluster, VLAN + 1))
+    await cluster.until(partial(_is_at, cluster, VLAN + 1, cluster.now() + 60), 120)
+    assert cluster.vlans() == [VLAN + 1]
+
+
+def _is_at(cluster: Watched, vlan: int, until: float) -> bool:
+    assert set(cluster.vlans()) <= {vlan}
+    return cluster.now() > until
+
+
+async def _is_held(cluster: Watched, vlan: int) -> bool:
+    lease = await cluster.lease(vlan)
+    return lease is not None and bool(lease.spec.holder_identity)

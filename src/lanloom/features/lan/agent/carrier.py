@@ -70,7 +70,7 @@ class _Observation(Struct, frozen=True):
 class Carrier:
     """The LANs of `node`. `on_state` is told when what the node reports of a LAN may have changed.
 
-    `holds_uplink` tells whether this node joins the LAN of a uid to its physical VLAN.
+    `holds_uplink` tells whether this node joins the LAN of a record to the physical VLAN that the record names.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Carrier:
         node: str,
         now: Callable[[], float],
         on_state: Callable[[], None] = lambda: None,
-        holds_uplink: Callable[[str], bool] = lambda _uid: False,
+        holds_uplink: Callable[[Carried], bool] = lambda _record: False,
     ) -> None:
         self._kernel = kernel
         self._records = records
@@ -168,7 +168,7 @@ class Carrier:
             mtu=state.own.mtu,
             ready=not state.problem,
             message=state.problem,
-            uplink=bool(record.uplink) and self._holds_uplink(record.uid),
+            uplink=bool(record.uplink) and self._holds_uplink(record),
             spokes=tuple(self._spoke(record, place) for place in record.places if place.attached),
         )
 
@@ -251,7 +251,7 @@ class Carrier:
         """The bridge of the host that the LAN is joined to; None where it is not there, or is another one's."""
         if record.host_bridge:
             wanted = DesiredHostBridge(record.host_bridge, record.host_alias)
-        elif record.uplink and self._holds_uplink(record.uid):
+        elif record.uplink and self._holds_uplink(record):
             wanted = uplink_bridge(record.uplink, record.uplink_vlan)
         else:
             return None
@@ -275,7 +275,7 @@ class Carrier:
         """Stations of the VLAN are behind another node when that joins the LAN to it: they are looked for again."""
         if around is None or wanted.vxlan not in seen.links:
             return
-        own = frozenset([""]) if record.uplink and self._holds_uplink(record.uid) else frozenset[str]()
+        own = frozenset([""]) if record.uplink and self._holds_uplink(record) else frozenset[str]()
         now = around.uplinks | own if record.uplink else frozenset[str]()
         before = self._joined_at.get(record.uid, now)
         if now:

@@ -32,9 +32,16 @@ class DataPlane:
     def __init__(self, context: AgentContext, kernel: LanKernel) -> None:
         node, now, rng = context.host.name, context.now, context.rng
         records = LanRecords(context.host.state)
-        view = ClusterView(context.informers, now)
+        view = ClusterView(context.client, context.informers, now)
         self.uplinks = Uplinks(
-            context.client, kernel, view, node, now=now, rng=rng, changed=self._uplink_changed
+            context.client,
+            kernel,
+            view,
+            node,
+            now=now,
+            rng=rng,
+            settled=lambda uid: carrier.exclusive(uid, _nothing),
+            changed=self._uplink_changed,
         )
         carrier = Carrier(
             kernel,

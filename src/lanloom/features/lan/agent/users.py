@@ -7,7 +7,7 @@ the first one of a LAN. A user is one pod, or one machine, whose two pods have t
 from collections.abc import Iterable, Iterator
 
 from lanloom.api.core import PODS, Pod
-from lanloom.api.lan import LAN, LANS, LANNode
+from lanloom.api.lan import LAN, LANNode
 from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Attachment, SpokeError
 from lanloom.features.lan.agent.view import ClusterView
@@ -42,18 +42,15 @@ class UsersElsewhere:
                 )
 
     async def confirm(self, lan: LAN) -> None:
-        """Raise SpokeError where a LAN that this node knows is gone: its watch may be behind by more than a minute.
-
-        Its spokes and its namespace may be another LAN's by now. Asked for the first attachment on a node only.
-        """
+        """Raise SpokeError where a LAN that this node knows is gone. Asked for the first attachment on a node only."""
         try:
-            found = await get_or_none(self._client, LANS, lan.metadata.key)
+            found = await self._view.live(lan)
         except KubeError as error:
             raise SpokeError(
                 f"LAN {lan.metadata.key} is not on this node yet, and the API server can't be asked about it: {error}",
                 again=True,
             ) from error
-        if found is None or found.metadata.uid != lan.metadata.uid:
+        if found is None:
             raise SpokeError(
                 f"LAN {lan.metadata.key} is gone, of which this node has not been told; try again in a moment",
                 again=True,

@@ -1,4 +1,7 @@
-"""The cluster as an agent sees it: LANs, the LANNodes of all nodes, and which nodes are live."""
+"""The cluster as an agent sees it: LANs, the LANNodes of all nodes, and which nodes are live.
+
+All but `live` is what watches brought, which may be late by more than a minute.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -6,9 +9,11 @@ from lanloom.api.core import NODES, Node
 from lanloom.api.lan import LAN, LAN_NODES, LANS, LANEntry, LANNode, Mode
 from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Device
-from lanloom.features.lan.rules.claims import age_of
+from lanloom.features.lan.rules.claims import age_of, claims_of
 from lanloom.features.lan.rules.flood import is_live
 from lanloom.kube.informer import Informers
+from lanloom.kube.lookup import get_or_none
+from lanloom.kube.ports import Reader
 
 _MODES: tuple[Mode, ...] = ("macvtap", "veth")
 
@@ -16,9 +21,10 @@ _MODES: tuple[Mode, ...] = ("macvtap", "veth")
 class ClusterView:
     """Reads the stores of the agent's informers, which the process runs. `now` gives seconds since the epoch."""
 
-    def __init__(self, informers: Informers, now: Callable[[], float]) -> None:
+    def __init__(self, reader: Reader, informers: Informers, now: Callable[[], float]) -> None:
+        self._reader = reader
         self._lans = informers.get(
-            LANS, optional=True, indexes={"uid": _uid, "spoke": _spokes, "joined": _joined}
+            LANS, optional=True, indexes={"uid": _uid, "claim": _claims, "joined": _joined}
         )
         self._reports = informers.get(
             LAN_NODES, optional=True, indexes={"lan": _reported, "spoke": _attached}
@@ -59,13 +65,25 @@ class ClusterView:
         """The LAN of a uid."""
         return next(iter(self._lans.store.by("uid", uid)), None)
 
+    async def live(self, lan: LAN) -> LAN | None:
+        """The LAN as the API server has it now; None where it is gone, of which a watch may not have told yet.
+
+        What was the LAN's may be another one's by then. Raises KubeError.
+        """
+        found = await get_or_none(self._reader, LANS, lan.metadata.key)
+        return found if found is not None and found.metadata.uid == lan.metadata.uid else None
+
     def named(self, namespace: str, name: str) -> LAN | None:
         """The LAN of a name."""
         return self._lans.store.get(Key(namespace, name))
 
     def lan_of(self, spoke: str) -> LAN | None:
         """The LAN that has a spoke; of several the one that the manager lets have it."""
-        return min(self._lans.store.by("spoke", spoke), key=age_of, default=None)
+        return min(self._lans.store.by("claim", f"spoke {spoke}"), key=age_of, default=None)
+
+    def claimants(self, lan: LAN) -> Iterator[LAN]:
+        """LANs that claim something that this one claims, itself included."""
+        return (other for claim in _claims(lan) for other in self._lans.store.by("claim", claim))
 
     def joined(self) -> tuple[str, ...]:
         """The uids of the LANs that are joined to a bridge of the hosts."""
@@ -119,8 +137,8 @@ def _uid(lan: LAN) -> Iterable[str]:
     return (lan.metadata.uid,)
 
 
-def _spokes(lan: LAN) -> Iterable[str]:
-    return lan.spec.spokes
+def _claims(lan: LAN) -> Iterable[str]:
+    return dict.fromkeys(claims_of(lan))
 
 
 def _joined(lan: LAN) -> Iterable[str]:

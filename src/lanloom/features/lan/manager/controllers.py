@@ -1,8 +1,9 @@
 """The controllers of LANs, and what wakes them.
 
 Nothing is polled: a change wakes the LANs that it concerns, and where only time can change something the moment is
-known. Reports of nodes and changes of pods are the most by far. Reports wake only the LANs whose entries changed, and
-pods only LANs that wait for users to go.
+known. Leases of uplinks, which are not watched, are listed for a while after a change. Reports of nodes and changes of
+pods are the most by far. Reports wake only the LANs whose entries changed, and pods only LANs that wait for users to
+go.
 """
 
 import asyncio
@@ -15,8 +16,10 @@ from lanloom.api.dummy import ADMITTED, DRAINING
 from lanloom.api.lan import LAN, LANNode
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.features.lan.manager.informers import BY_CLAIM, BY_UID, LanInformers
 from lanloom.features.lan.manager.lans import Lans, Orphans
+from lanloom.features.lan.manager.leases import UplinkLeases
 from lanloom.features.lan.manager.removal import NadRemover
 from lanloom.features.lan.rules.nads import owner_of, spoke_of
 from lanloom.kube.conditions import find
@@ -28,6 +31,9 @@ from lanloom.runtime.context import NadUsers
 
 SPACING_SECONDS = 1.0
 """How far apart looks at one LAN are that nodes cause, at the least: a LAN that starts on 200 nodes is 200 reports."""
+
+LEASE_SECONDS = 2.0
+"""How long after a change the Leases of uplinks are listed: by then the agents have released what they held."""
 
 ORPHAN_SECONDS = 2.0
 """How long after a change what has no LAN any more is looked at: one watch may only be ahead of another."""
@@ -88,6 +94,10 @@ class LanManager:
         self._left: Controller[str] = Controller(
             "lanorphan", self._orphans.reconcile, rng=rng, observe=observe
         )
+        self._uplinks = UplinkLeases(client, informers)
+        self._leases: Controller[str] = Controller(
+            "lanlease", self._uplinks.reconcile, rng=rng, observe=observe
+        )
         informers.lans.on_change(self._lan_changed, changed(lan_key))
         informers.lans.on_change(self._status_changed, changed(lambda lan: lan.status))
         informers.nads.on_change(self._nad_changed, changed(nad_key))
@@ -98,7 +108,7 @@ class LanManager:
     @property
     def controllers(self) -> tuple[Controller[Any], ...]:
         """The queues and workers, to be looked at."""
-        return (self._lans, self._left)
+        return (self._lans, self._left, self._leases)
 
     async def run(self) -> None:
         """Runs until cancelled; looks at everything once, because events of the time before are not known."""
@@ -107,6 +117,7 @@ class LanManager:
             self._lans.enqueue(lan.metadata.key)
         for uid in dict.fromkeys(owner_of(nad.metadata) for nad in self._informers.nads.store.items()):
             self._check_orphan(uid)
+        self._check_leases()
         async with asyncio.TaskGroup() as group:
             for controller in self.controllers:
                 group.create_task(controller.run())
@@ -114,6 +125,10 @@ class LanManager:
     def _check_orphan(self, uid: str) -> None:
         if self._orphans.is_orphaned(uid):
             self._left.enqueue_after(uid, ORPHAN_SECONDS)
+
+    def _check_leases(self) -> None:
+        self._uplinks.changed()
+        self._leases.enqueue_after(BRIDGES_NAMESPACE, LEASE_SECONDS)
 
     def _lan_changed(self, old: LAN | None, new: LAN | None) -> None:
         for item in present(old, new):
@@ -124,6 +139,8 @@ class LanManager:
                     self._lans.enqueue(other.metadata.key)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._check_orphan(old.metadata.uid)
+        if old is not None and old.spec.uplink not in (None, new.spec.uplink if new is not None else None):
+            self._check_leases()
 
     def _status_changed(self, old: LAN | None, new: LAN | None) -> None:
         """A status may be another manager's, or a write of which no answer came."""

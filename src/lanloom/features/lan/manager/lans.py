@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
-from lanloom.api.core import LEASES, EventDraft
-from lanloom.api.lan import FINALIZER, LAN, LAN_NODES, LANS, LANStatus, uplink_lease
+from lanloom.api.core import EventDraft
+from lanloom.api.lan import FINALIZER, LAN, LAN_NODES, LANS, LANStatus
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.features.lan.manager.informers import BY_UID, LanInformers
 from lanloom.features.lan.manager.removal import NadRemover, Nads
 from lanloom.features.lan.rules.admit import is_forced
@@ -205,10 +204,6 @@ class Lans:
 
     async def _release(self, lan: LAN, reason: str) -> None:
         rest = tuple(item for item in lan.metadata.finalizers if item != FINALIZER)
-        if lan.spec.uplink is not None:
-            lease = uplink_lease(lan.metadata.uid)
-            with ignore_not_found(lease):
-                await self._client.delete(LEASES, lease, BRIDGES_NAMESPACE)
         await self._finalizers(lan, rest)
         log.info("lan-released", lan=str(lan.metadata.key), reason=reason)
 
