@@ -1,214 +1,50 @@
-"""A node's kernel in memory, as far as LANs go: namespaces, links, far ends, receivers.
+"""A node's kernel in memory, as far as LANs go: one process's port on a machine (`lanworld`).
 
-It outlives the processes that use it: `FakeLanKernel` is one process's port on a `LanWorld`. Each step is a point where
-a process may die.
+Each step (`lansteps`) is a point where a process may die.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Mapping
-from functools import singledispatch
-from itertools import count
-from typing import Any
-
-from msgspec import Struct, field
-from msgspec.structs import replace
 
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
 from lanloom.features.lan.rules.hostbridge import (
     DesiredHostBridge,
-    HostStep,
-    JoinHostBridge,
-    MakeHostPort,
     far_name,
 )
 from lanloom.features.lan.rules.lansteps import (
     AddFlood,
-    DeleteLanLink,
-    ForgetLearned,
-    JoinBridge,
-    MakeBridge,
-    MakeNamespace,
-    MakeVtep,
     RemoveFlood,
-    RemoveNamespace,
-    SealNamespace,
-    SetLanMtu,
-    SetLanUp,
 )
-from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep, alias_of
+from lanloom.features.lan.rules.linksteps import LanStep
 from lanloom.features.lan.rules.observed import (
     FarPort,
-    LanLink,
-    Pin,
     PodLink,
     SeenHost,
     SeenLan,
     Traffic,
     Underlay,
 )
-from lanloom.features.lan.rules.options import ISOLATED_GROUP, PortFlags
 from lanloom.features.lan.rules.optionsteps import (
-    LimitLearned,
     PinMac,
     SetPacketFilter,
     SetPortFilter,
     UnpinMac,
 )
 from lanloom.features.lan.rules.portsteps import (
-    AddressPod,
-    LimitPodMtu,
-    MakePair,
     MakeTap,
-    MakeVeth,
-    SetPodUp,
 )
 from lanloom.node.errors import LinkError
 from lanloom.node.marks import owner_of
+from tests.fakes.lansteps import apply
+from tests.fakes.lanworld import Holder, LanWorld, remove
 
 _UNANNOUNCED = AddFlood | RemoveFlood | PinMac | UnpinMac | SetPacketFilter | SetPortFilter
 """Steps that change no link: forwarding entries and filters."""
 
 
-class Space(Struct):
-    """A LAN's namespace."""
-
-    sealed: bool = True
-    links: dict[str, LanLink] = field(default_factory=dict)
-    flood: set[str] = field(default_factory=set)
-    pins: dict[str, Pin] = field(default_factory=dict)
-    packet_filter: str = ""
-    port_filter: str = ""
-
-
-class FarEnd(Struct, frozen=True):
-    """A far end: the namespace that it stands on (by its object), and where it is: a pod's path, or a bridge.
-
-    `vlan` is the one in which it is untagged at a bridge of the host.
-    """
-
-    space: int
-    lower: int
-    place: str
-    link: PodLink
-    vlan: int = 0
-
-
-class LanWorld:
-    """A machine. `pods` are the paths of pods' namespaces; `names` the bound namespaces; `foreign` other names.
-
-    `bridges` are those of the host: index and ifalias by name, `trunks` the VLAN ids of their uplinks. Ports at them
-    are far ends in the place `bridge:NAME`.
-
-    A step of a type in `refused` fails with its words. `holders` are the processes that hold namespaces open. On the
-    UDP ports in `unmarking` somebody else's VXLAN link knows no marks; an old kernel does not limit learned addresses,
-    and one without `filters` filters no frames of bridges. `forgot` counts by namespace how often what was learned at
-    peers was forgotten. A look at a LAN takes `pace` seconds. `closed` are the names of those ends at VLANs that let
-    no frame through, because the process that holds them is stopped.
-    """
-
-    def __init__(self, underlays: Mapping[str, Underlay]) -> None:
-        self.underlays = dict(underlays)
-        self.bridges: dict[str, tuple[int, str]] = {}
-        self.trunks: dict[str, set[int]] = {}
-        self.closed: set[str] = set()
-        self.pods: set[str] = set()
-        self.names: dict[str, Space] = {}
-        self.foreign: set[str] = set()
-        self.ends: list[FarEnd] = []
-        self.devices: dict[int, int] = {}
-        self.refused: dict[type[LanStep], str] = {}
-        self.unmarking: set[int] = set()
-        self.limits_learned = True
-        self.forgot: Counter[str] = Counter()
-        self.filters = True
-        self.writes = 0
-        self.pace = 0.0
-        self.traffic: dict[str, Traffic] | None = {}
-        self._indices = count(2)
-        self._minors = count(1)
-        self._watchers: list[asyncio.Queue[str]] = []
-        self.holders: list[FakeLanKernel] = []
-
-    def index(self) -> int:
-        """A fresh index."""
-        return next(self._indices)
-
-    def minor(self) -> int:
-        """A fresh minor number of a device."""
-        return next(self._minors)
-
-    def changed(self, ns: str) -> None:
-        """Tells who watches."""
-        for watcher in self._watchers:
-            watcher.put_nowait(ns)
-
-    def watch(self) -> asyncio.Queue[str]:
-        """Changes from now on."""
-        queue: asyncio.Queue[str] = asyncio.Queue()
-        self._watchers.append(queue)
-        return queue
-
-    def joints(self) -> list[FarEnd]:
-        """What joins LANs to VLANs and lets frames through."""
-        return [end for end in self.ends if end.vlan and end.link.name not in self.closed]
-
-    def delete_pod(self, path: str) -> None:
-        """A pod's namespace ends, with the interfaces in it and their other ends."""
-        self.pods.discard(path)
-        for end in [each for each in self.ends if each.place == path]:
-            self.ends.remove(end)
-            for ns, space in self.names.items():
-                if id(space) == end.space and end.link.kind == "veth":
-                    space.links = {n: each for n, each in space.links.items() if each.index != end.lower}
-                self.changed(ns)
-
-    def delete_link(self, ns: str, name: str) -> None:
-        """A link goes, with its other end and what stands on that."""
-        remove(self, self.names[ns], name)
-        self.changed(ns)
-
-    def delete_name(self, ns: str) -> None:
-        """A namespace loses its name; with nobody in it, it ends."""
-        space = self.names.pop(ns)
-        if not space_is_held(self, space):
-            for name in list(space.links):
-                remove(self, space, name)
-        self.changed(ns)
-
-
-def space_is_held(world: LanWorld, space: Space) -> bool:
-    """Whether a process holds it open."""
-    return any(space is held for kernel in world.holders for held in kernel.held.values())
-
-
-def remove(world: LanWorld, space: Space, name: str) -> None:
-    """Deletes a link of a namespace; ports of a bridge stay, without a master."""
-    gone = space.links.pop(name, None)
-    if gone is None:
-        return
-    if gone.kind == "vxlan":
-        space.flood.clear()
-        space.pins = {mac: Pin(pin.port) for mac, pin in space.pins.items() if pin.port}
-    if gone.kind == "bridge":
-        for key, each in space.links.items():
-            if each.master == gone.index:
-                space.links[key] = replace(each, master=0, forwarding=0, locked=False, isolated=False)
-        space.pins = {mac: Pin("", pin.peer) for mac, pin in space.pins.items() if pin.peer}
-    lost = {gone.index}
-    if gone.kind == "veth" and not gone.away:
-        for key, each in list(space.links.items()):
-            if each.index == gone.lower:
-                lost.add(each.index)
-                del space.links[key]
-    space.pins = {mac: pin for mac, pin in space.pins.items() if not pin.port or pin.port in space.links}
-    for end in [each for each in world.ends if each.space == id(space) and each.lower in lost]:
-        world.ends.remove(end)
-        world.devices.pop(end.link.index, None)
-
-
-class FakeLanKernel:
+class FakeLanKernel(Holder):
     """The port. A process that dies calls `close`, or is just forgotten with its held namespaces.
 
     `stopped`: the process is, as a whole. What it joined stays, and is closed by the kernel at its time.
@@ -216,12 +52,9 @@ class FakeLanKernel:
     """
 
     def __init__(self, world: LanWorld) -> None:
-        self.world = world
+        super().__init__(world)
         self.calls: Counter[str] = Counter()
-        self.held: dict[str, Space] = {}
-        self.uplinks: dict[str, asyncio.TimerHandle] = {}
         self.stopped = False
-        world.holders.append(self)
 
     def traffic(self, ns: str) -> Mapping[str, Traffic]:
         """As the port says; what the world has of links that are there. Refused where the world has None."""
@@ -409,293 +242,3 @@ class FakeLanKernel:
             if all(each is not space for each in self.world.names.values()):
                 for name in list(space.links):
                     remove(self.world, space, name)
-
-
-@singledispatch
-def apply(step: LanStep, kernel: FakeLanKernel) -> None:
-    """Apply a step that its guard let pass."""
-    raise TypeError(f"the fake kernel knows no {type(step).__name__}")
-
-
-def _space(step: LanStep, kernel: FakeLanKernel) -> Space:
-    return kernel.held[step.ns]
-
-
-@apply.register
-def _make_namespace(step: MakeNamespace, kernel: FakeLanKernel) -> None:
-    if step.ns in kernel.world.names or step.ns in kernel.world.foreign:
-        raise LinkError(f"{step.title}: there is a network namespace {step.ns} already")
-    kernel.world.names[step.ns] = kernel.held.setdefault(step.ns, Space())
-
-
-@apply.register
-def _seal(step: SealNamespace, kernel: FakeLanKernel) -> None:
-    _space(step, kernel).sealed = True
-
-
-@apply.register
-def _make_bridge(step: MakeBridge, kernel: FakeLanKernel) -> None:
-    links = _space(step, kernel).links
-    found = links.get(step.name) or LanLink(
-        name=step.name, index=kernel.world.index(), kind="bridge", up=True
-    )
-    limit = step.learned_limit if kernel.world.limits_learned else None
-    links[step.name] = replace(found, alias=alias_of(step.uid), learned_limit=limit)
-
-
-@apply.register
-def _make_vtep(step: MakeVtep, kernel: FakeLanKernel) -> None:
-    space = _space(step, kernel)
-    for other in [*kernel.world.names.values(), *kernel.held.values()]:
-        for each in other.links.values():
-            if each.vtep is not None and each.vtep[:3] == step.vtep[:3]:
-                raise LinkError(f"{step.title}: File exists{step.remedy(17)}")
-    policy = step.vtep.port not in kernel.world.unmarking
-    if step.marking and not policy:
-        raise LinkError(f"{step.title}: Address already in use{step.remedy(98)}")
-    space.links[step.name] = LanLink(
-        name=step.name,
-        index=kernel.world.index(),
-        kind="vxlan",
-        policy=policy,
-        mtu=step.mtu,
-        up=True,
-        master=space.links[step.bridge].index,
-        away=True,
-        vtep=step.vtep,
-        forwarding=FORWARD_ALL,
-    )
-
-
-@apply.register
-def _delete(step: DeleteLanLink, kernel: FakeLanKernel) -> None:
-    remove(kernel.world, _space(step, kernel), step.name)
-
-
-@apply.register
-def _join(step: JoinBridge, kernel: FakeLanKernel) -> None:
-    links = _space(step, kernel).links
-    links[step.name] = replace(
-        links[step.name],
-        master=links[step.bridge].index,
-        forwarding=FORWARD_ALL,
-        up=True,
-        **_flags(step.flags),
-    )
-
-
-def _flags(flags: PortFlags) -> dict[str, Any]:
-    group = ISOLATED_GROUP if flags.isolated else 0
-    return {"locked": flags.locked, "isolated": flags.isolated, "group": group}
-
-
-@apply.register
-def _limit_learned(step: LimitLearned, kernel: FakeLanKernel) -> None:
-    links = _space(step, kernel).links
-    links[step.bridge] = replace(links[step.bridge], learned_limit=step.limit)
-
-
-@apply.register
-def _pin(step: PinMac, kernel: FakeLanKernel) -> None:
-    _space(step, kernel).pins[step.mac] = step.pin
-
-
-@apply.register
-def _unpin(step: UnpinMac, kernel: FakeLanKernel) -> None:
-    _space(step, kernel).pins.pop(step.mac, None)
-
-
-@apply.register
-def _set_filter(step: SetPacketFilter, kernel: FakeLanKernel) -> None:
-    wanted = step.packet_filter
-    _space(step, kernel).packet_filter = wanted.digest if wanted is not None else ""
-
-
-@apply.register
-def _forget_learned(step: ForgetLearned, kernel: FakeLanKernel) -> None:
-    kernel.world.forgot[step.ns] += 1
-
-
-@apply.register
-def _set_port_filter(step: SetPortFilter, kernel: FakeLanKernel) -> None:
-    wanted = step.port_filter
-    if wanted is not None and not kernel.world.filters:
-        if wanted.needed:
-            raise LinkError(f"{step.title}: {step.unsupported}")
-        return
-    _space(step, kernel).port_filter = wanted.digest if wanted is not None else ""
-
-
-@apply.register
-def _set_mtu(step: SetLanMtu, kernel: FakeLanKernel) -> None:
-    links = _space(step, kernel).links
-    links[step.name] = replace(links[step.name], mtu=step.mtu)
-
-
-@apply.register
-def _set_up(step: SetLanUp, kernel: FakeLanKernel) -> None:
-    links = _space(step, kernel).links
-    links[step.name] = replace(links[step.name], up=True)
-
-
-def _port(step: MakePair | MakeVeth, kernel: FakeLanKernel, lower: int, *, away: bool) -> LanLink:
-    links = _space(step, kernel).links
-    links[step.port] = LanLink(
-        name=step.port,
-        index=kernel.world.index(),
-        kind="veth",
-        mtu=step.mtu,
-        up=True,
-        master=links[step.bridge].index,
-        lower=lower,
-        away=away,
-        forwarding=FORWARD_ALL,
-        **_flags(step.flags),
-    )
-    return links[step.port]
-
-
-@apply.register
-def _make_pair(step: MakePair, kernel: FakeLanKernel) -> None:
-    links = _space(step, kernel).links
-    inner = kernel.world.index()
-    outer = _port(step, kernel, inner, away=False)
-    links[step.inner] = LanLink(
-        name=step.inner, index=inner, kind="veth", mac=step.mac, mtu=step.mtu, up=True, lower=outer.index
-    )
-
-
-@apply.register
-def _make_tap(step: MakeTap, kernel: FakeLanKernel) -> None:
-    _check_pod(step, kernel)
-    space = _space(step, kernel)
-    inner = space.links[step.inner]
-    if any(each.link.index == step.index for each in kernel.world.ends):
-        raise LinkError(f"{step.title}: File exists{step.remedy(17)}")
-    link = PodLink(
-        name=step.interface,
-        index=step.index,
-        kind="macvtap",
-        mac=inner.mac,
-        mtu=step.far_mtu,
-        up=True,
-        lower=inner.index,
-    )
-    kernel.world.ends.append(FarEnd(id(space), inner.index, step.netns, link))
-
-
-@apply.register
-def _make_veth(step: MakeVeth, kernel: FakeLanKernel) -> None:
-    _check_pod(step, kernel)
-    far = kernel.world.index()
-    near = _port(step, kernel, far, away=True)
-    link = PodLink(
-        name=step.interface,
-        index=far,
-        kind="veth",
-        mac=step.mac,
-        mtu=step.far_mtu,
-        up=True,
-        lower=near.index,
-        addresses=frozenset(step.addresses),
-        destinations=frozenset(route.dst for route in step.routes),
-    )
-    kernel.world.ends.append(FarEnd(id(_space(step, kernel)), near.index, step.netns, link))
-
-
-@apply.register
-def _make_host_port(step: MakeHostPort, kernel: FakeLanKernel) -> None:
-    _check_bridge(step, kernel)
-    links = _space(step, kernel).links
-    far = kernel.world.index()
-    links[HOST_PORT] = LanLink(
-        name=HOST_PORT,
-        index=kernel.world.index(),
-        kind="veth",
-        mtu=step.mtu,
-        up=True,
-        master=links[step.bridge].index,
-        lower=far,
-        away=True,
-        forwarding=FORWARD_ALL,
-    )
-    link = PodLink(name=step.far, index=far, kind="veth", mac="", mtu=step.mtu, up=True, lower=0)
-    space = _space(step, kernel)
-    place = f"bridge:{step.host.name}"
-    kernel.world.ends.append(FarEnd(id(space), links[HOST_PORT].index, place, link, step.host.vlan))
-
-
-@apply.register
-def _join_host_bridge(step: JoinHostBridge, kernel: FakeLanKernel) -> None:
-    _check_bridge(step, kernel)
-    ends = kernel.world.ends
-    found = next(each for each in ends if each.link.name == step.far)
-    ends.remove(found)
-    link = replace(found.link, mtu=step.mtu, up=True)
-    ends.append(FarEnd(found.space, found.lower, f"bridge:{step.host.name}", link, step.host.vlan))
-
-
-def _check_bridge(step: HostStep, kernel: FakeLanKernel) -> None:
-    index, alias = kernel.world.bridges.get(step.host.name, (0, ""))
-    if step.host.vlan and step.uid not in kernel.uplinks:
-        raise LinkError(f"{step.title}: this node is not the elected one")
-    if not index or (not step.host.vlan and alias != step.host.alias):
-        raise LinkError(
-            f"{step.title}: there is no bridge {step.host.name} with the alias {step.host.alias!r}"
-        )
-
-
-@apply.register
-def _address_pod(step: AddressPod, kernel: FakeLanKernel) -> None:
-    ends = kernel.world.ends
-    found = next(each for each in ends if each.link.index == step.index and each.place == step.netns)
-    link = replace(
-        found.link,
-        up=True,
-        addresses=found.link.addresses | frozenset(step.addresses),
-        destinations=found.link.destinations | {route.dst for route in step.routes},
-    )
-    ends[ends.index(found)] = replace(found, link=link)
-
-
-def _check_pod(step: MakeTap | MakeVeth, kernel: FakeLanKernel) -> None:
-    if step.netns not in kernel.world.pods:
-        raise LinkError(f"{step.title}: there is no network namespace {step.netns}")
-    if any(each.place == step.netns and each.link.name == step.interface for each in kernel.world.ends):
-        raise LinkError(f"{step.title}: File exists{step.remedy(17)}")
-
-
-def _change_end(kernel: FakeLanKernel, netns: str, index: int, **changes: object) -> None:
-    ends = kernel.world.ends
-    for each in [end for end in ends if end.place == netns and end.link.index == index]:
-        ends.remove(each)
-        ends.append(FarEnd(each.space, each.lower, each.place, replace(each.link, **changes)))
-
-
-@apply.register
-def _set_pod_up(step: SetPodUp, kernel: FakeLanKernel) -> None:
-    _change_end(kernel, step.netns, step.index, up=True)
-
-
-@apply.register
-def _limit(step: LimitPodMtu, kernel: FakeLanKernel) -> None:
-    _change_end(kernel, step.netns, step.index, mtu=step.mtu)
-
-
-@apply.register
-def _add_flood(step: AddFlood, kernel: FakeLanKernel) -> None:
-    _space(step, kernel).flood.add(step.peer)
-
-
-@apply.register
-def _remove_flood(step: RemoveFlood, kernel: FakeLanKernel) -> None:
-    _space(step, kernel).flood.discard(step.peer)
-
-
-@apply.register
-def _remove_namespace(step: RemoveNamespace, kernel: FakeLanKernel) -> None:
-    space = kernel.held.pop(step.ns, None)
-    kernel.world.names.pop(step.ns, None)
-    if space is not None:
-        for name in list(space.links):
-            remove(kernel.world, space, name)

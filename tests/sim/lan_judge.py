@@ -33,7 +33,7 @@ from lanloom.features.lan.rules.removal import NODE_SECONDS
 from lanloom.kube.ports import Client, Listing
 from lanloom.node.marks import owner_of
 from lanloom_embedded.engine.storage import Change
-from tests.fakes.lankernel import LanWorld, Space
+from tests.fakes.lanworld import LanWorld, Space
 from tests.harness.interceptor import Interceptor
 from tests.sim.dummy_judge import Witness
 

@@ -27,7 +27,8 @@ from lanloom.runtime.context import AgentContext
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
 from tests.fakes import FakeHost, FakeSwitch
-from tests.fakes.lankernel import FakeLanKernel, LanWorld
+from tests.fakes.lankernel import FakeLanKernel
+from tests.fakes.lanworld import LanWorld
 from tests.sim.faults import Faults, FaultyClient, faulty_host, retrieve
 from tests.sim.lan_clients import (
     VERSIONS,

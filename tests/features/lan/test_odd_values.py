@@ -14,7 +14,8 @@ from lanloom.features.lan.rules.flood import Peers
 from lanloom.features.lan.rules.observed import Underlay
 from lanloom.features.lan.rules.plan import plan
 from lanloom.kube.patches import merge
-from tests.fakes.lankernel import FakeLanKernel, LanWorld
+from tests.fakes.lankernel import FakeLanKernel
+from tests.fakes.lanworld import LanWorld
 from tests.features.lan.reviews import MANAGER, Reviews, review_lan, reviewed
 
 Raw = dict[str, Any]

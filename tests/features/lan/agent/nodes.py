@@ -20,7 +20,8 @@ from lanloom.kube.errors import TransportError
 from lanloom.kube.ports import Client, WatchEvent
 from lanloom.runtime.context import AgentContext
 from tests.fakes import FakeHost, FakeSwitch
-from tests.fakes.lankernel import FakeLanKernel, LanWorld
+from tests.fakes.lankernel import FakeLanKernel
+from tests.fakes.lanworld import LanWorld
 from tests.harness.cluster import Cluster
 from tests.harness.interceptor import Interceptor, Request
 
@@ -215,3 +216,27 @@ def macvtap(
     return Attachment(
         device=Device(spoke, "macvtap"), container=container, netns=netns, interface=interface, **more
     )
+
+
+async def advertised(cluster: LanCluster, node: Node, count: int = 8) -> None:
+    """Waits until the node has so many devices to offer."""
+    await cluster.until(lambda: len(node.spokes.devices()) == count)
+
+
+async def reported(cluster: LanCluster, node: str, count: int) -> None:
+    """Waits until the node reports so many LANs."""
+
+    async def reports() -> bool:
+        return len(await cluster.entries(node)) == count
+
+    await cluster.until_later(reports)
+
+
+def spoke_of(node: Node) -> str:
+    """The spoke of the LAN blue that a node's pod gets: `blue-a` on n1, and so on."""
+    return f"blue-{'abcd'[int(node.name[1:]) - 1]}"
+
+
+def floods(node: Node, ns: str = "blue") -> set[str]:
+    """Where a node sends frames for many receivers."""
+    return node.world.names[ns].flood

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from lanloom.features.lan.rules.observed import Underlay
-from tests.fakes.lankernel import FakeLanKernel, LanWorld
+from tests.fakes.lankernel import FakeLanKernel
+from tests.fakes.lanworld import LanWorld
 from tests.features.lan.agent.contract import CHECKS, VLAN, Check, check_uplink, plain
 
 

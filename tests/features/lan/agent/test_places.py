@@ -8,7 +8,7 @@ import pytest
 from lanloom.features.lan.rules.observed import LanLink, PodLink
 from lanloom.node.errors import LinkError
 from lanloom.runtime.context import LanPlace, PodNic
-from tests.fakes.lankernel import FarEnd
+from tests.fakes.lanworld import FarEnd
 from tests.features.lan.agent.nodes import LanCluster, Node, macvtap, veth
 from tests.harness.cluster import play
 

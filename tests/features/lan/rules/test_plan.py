@@ -14,7 +14,8 @@ from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
 from lanloom.features.lan.rules.options import UNFLAGGED, PacketFilter, PortFilter, PortFlags
 from lanloom.features.lan.rules.pins import wanted_pins
 from lanloom.features.lan.rules.plan import plan
-from tests.fakes.lankernel import FakeLanKernel, LanWorld, remove
+from tests.fakes.lankernel import FakeLanKernel
+from tests.fakes.lanworld import LanWorld, remove
 from tests.harness.examples import examples
 
 PEERS = ("10.0.0.2", "10.0.0.3", "10.0.0.4")

@@ -12,7 +12,8 @@ from lanloom.features.lan.trace.facts import Facts
 from lanloom.features.lan.trace.hops import stopped_at, trace
 from lanloom.features.lan.trace.reading import Asked, read_facts, with_kernel
 from lanloom.refusals import Denied
-from tests.fakes.lankernel import FakeLanKernel, LanWorld
+from tests.fakes.lankernel import FakeLanKernel
+from tests.fakes.lanworld import LanWorld
 from tests.features.lan.agent.nodes import LanCluster, Node, macvtap, veth
 from tests.features.lan.agent.test_uplink import PLACE, UPLINK, VLAN, trunk
 from tests.harness.cluster import play

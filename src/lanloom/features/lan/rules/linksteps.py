@@ -2,7 +2,7 @@
 
 Each is idempotent or fails without an effect. A step has its words and its guard in `lansteps` and `portsteps`; its
 adapter of the kernel is registered in the module of `agent.links` with the same name, that of the fake in
-`tests.fakes.lankernel`. Every step belongs to the LAN whose namespace has the name `ns`. A guard is asked with the
+`tests.fakes.lansteps`. Every step belongs to the LAN whose namespace has the name `ns`. A guard is asked with the
 links in that namespace.
 """
 

@@ -1,0 +1,168 @@
+"""A machine in memory, as far as LANs go: namespaces, links, far ends, receivers, and who holds them.
+
+It outlives the processes that use it.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from itertools import count
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from lanloom.features.lan.rules.linksteps import LanStep
+from lanloom.features.lan.rules.observed import (
+    LanLink,
+    Pin,
+    PodLink,
+    Traffic,
+    Underlay,
+)
+
+
+class Space(Struct):
+    """A LAN's namespace."""
+
+    sealed: bool = True
+    links: dict[str, LanLink] = field(default_factory=dict)
+    flood: set[str] = field(default_factory=set)
+    pins: dict[str, Pin] = field(default_factory=dict)
+    packet_filter: str = ""
+    port_filter: str = ""
+
+
+class FarEnd(Struct, frozen=True):
+    """A far end: the namespace that it stands on (by its object), and where it is: a pod's path, or a bridge.
+
+    `vlan` is the one in which it is untagged at a bridge of the host.
+    """
+
+    space: int
+    lower: int
+    place: str
+    link: PodLink
+    vlan: int = 0
+
+
+class LanWorld:
+    """A machine. `pods` are the paths of pods' namespaces; `names` the bound namespaces; `foreign` other names.
+
+    `bridges` are those of the host: index and ifalias by name, `trunks` the VLAN ids of their uplinks. Ports at them
+    are far ends in the place `bridge:NAME`.
+
+    A step of a type in `refused` fails with its words. `holders` are the processes that hold namespaces open. On the
+    UDP ports in `unmarking` somebody else's VXLAN link knows no marks; an old kernel does not limit learned addresses,
+    and one without `filters` filters no frames of bridges. `forgot` counts by namespace how often what was learned at
+    peers was forgotten. A look at a LAN takes `pace` seconds. `closed` are the names of those ends at VLANs that let
+    no frame through, because the process that holds them is stopped.
+    """
+
+    def __init__(self, underlays: Mapping[str, Underlay]) -> None:
+        self.underlays = dict(underlays)
+        self.bridges: dict[str, tuple[int, str]] = {}
+        self.trunks: dict[str, set[int]] = {}
+        self.closed: set[str] = set()
+        self.pods: set[str] = set()
+        self.names: dict[str, Space] = {}
+        self.foreign: set[str] = set()
+        self.ends: list[FarEnd] = []
+        self.devices: dict[int, int] = {}
+        self.refused: dict[type[LanStep], str] = {}
+        self.unmarking: set[int] = set()
+        self.limits_learned = True
+        self.forgot: Counter[str] = Counter()
+        self.filters = True
+        self.writes = 0
+        self.pace = 0.0
+        self.traffic: dict[str, Traffic] | None = {}
+        self._indices = count(2)
+        self._minors = count(1)
+        self._watchers: list[asyncio.Queue[str]] = []
+        self.holders: list[Holder] = []
+
+    def index(self) -> int:
+        """A fresh index."""
+        return next(self._indices)
+
+    def minor(self) -> int:
+        """A fresh minor number of a device."""
+        return next(self._minors)
+
+    def changed(self, ns: str) -> None:
+        """Tells who watches."""
+        for watcher in self._watchers:
+            watcher.put_nowait(ns)
+
+    def watch(self) -> asyncio.Queue[str]:
+        """Changes from now on."""
+        queue: asyncio.Queue[str] = asyncio.Queue()
+        self._watchers.append(queue)
+        return queue
+
+    def joints(self) -> list[FarEnd]:
+        """What joins LANs to VLANs and lets frames through."""
+        return [end for end in self.ends if end.vlan and end.link.name not in self.closed]
+
+    def delete_pod(self, path: str) -> None:
+        """A pod's namespace ends, with the interfaces in it and their other ends."""
+        self.pods.discard(path)
+        for end in [each for each in self.ends if each.place == path]:
+            self.ends.remove(end)
+            for ns, space in self.names.items():
+                if id(space) == end.space and end.link.kind == "veth":
+                    space.links = {n: each for n, each in space.links.items() if each.index != end.lower}
+                self.changed(ns)
+
+    def delete_link(self, ns: str, name: str) -> None:
+        """A link goes, with its other end and what stands on that."""
+        remove(self, self.names[ns], name)
+        self.changed(ns)
+
+    def delete_name(self, ns: str) -> None:
+        """A namespace loses its name; with nobody in it, it ends."""
+        space = self.names.pop(ns)
+        if not space_is_held(self, space):
+            for name in list(space.links):
+                remove(self, space, name)
+        self.changed(ns)
+
+
+def space_is_held(world: LanWorld, space: Space) -> bool:
+    """Whether a process holds it open."""
+    return any(space is held for kernel in world.holders for held in kernel.held.values())
+
+
+def remove(world: LanWorld, space: Space, name: str) -> None:
+    """Deletes a link of a namespace; ports of a bridge stay, without a master."""
+    gone = space.links.pop(name, None)
+    if gone is None:
+        return
+    if gone.kind == "vxlan":
+        space.flood.clear()
+        space.pins = {mac: Pin(pin.port) for mac, pin in space.pins.items() if pin.port}
+    if gone.kind == "bridge":
+        for key, each in space.links.items():
+            if each.master == gone.index:
+                space.links[key] = replace(each, master=0, forwarding=0, locked=False, isolated=False)
+        space.pins = {mac: Pin("", pin.peer) for mac, pin in space.pins.items() if pin.peer}
+    lost = {gone.index}
+    if gone.kind == "veth" and not gone.away:
+        for key, each in list(space.links.items()):
+            if each.index == gone.lower:
+                lost.add(each.index)
+                del space.links[key]
+    space.pins = {mac: pin for mac, pin in space.pins.items() if not pin.port or pin.port in space.links}
+    for end in [each for each in world.ends if each.space == id(space) and each.lower in lost]:
+        world.ends.remove(end)
+        world.devices.pop(end.link.index, None)
+
+
+class Holder:
+    """A process that works at a machine: the namespaces that it holds open, and until when it joins LANs to VLANs."""
+
+    def __init__(self, world: LanWorld) -> None:
+        self.world = world
+        self.held: dict[str, Space] = {}
+        self.uplinks: dict[str, asyncio.TimerHandle] = {}
+        world.holders.append(self)
