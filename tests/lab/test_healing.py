@@ -96,7 +96,6 @@ def test_damage_is_repaired(carrying: Lab, damage: str) -> None:
     eventually(lambda: all(events(carrying, node) > count for node, count in before.items()))
 
 
-@pytest.mark.kernel
 def test_a_deleted_sub_interface_comes_back(carrying: Lab) -> None:
     """A sub-interface that somebody deletes is made again, with its address, and an Event tells of it."""
     before = events(carrying, "node3")

@@ -77,7 +77,6 @@ def test_the_profile_is_private_and_leaves_the_management_network_alone(cluster:
     assert "nameserver" not in cluster.on("node1", "cat /run/NetworkManager/resolv.conf 2>/dev/null || true")
 
 
-@pytest.mark.kernel
 def test_story_3_static(cluster: Lab) -> None:
     """Changing the network from DHCP to static gives every node its own address in place of the lease."""
     apply(cluster, "vlan2012-dhcp.yaml")
