@@ -14,7 +14,7 @@ from lanloom_lab.kubevirt import LABEL
 from tests.lab.driver import Lab, eventually
 from tests.lab.test_lan import lan, pod
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 
 Raw = dict[str, Any]
 

@@ -6,7 +6,7 @@ from tests.sim.ipam_stories import Harm, play
 from tests.sim.seeds import FEW, batches, replay
 
 HERE = "tests/sim/test_ipam_stories.py"
-SCHEDULES = 1000
+SCHEDULES = 2000
 
 
 @pytest.mark.parametrize("seed", FEW)
@@ -19,7 +19,7 @@ def test_an_address_is_never_given_twice_nor_lost(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", batches(SCHEDULES), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_no_schedule_breaks_it(seeds: range) -> None:
-    """The same holds for a thousand schedules of deaths, lost leadership, late writes and meddling users."""
+    """The same holds for two thousand schedules of deaths, lost leadership, late writes and meddling users."""
     for seed in seeds:
         with replay(seed, HERE):
             play(seed)

@@ -9,7 +9,7 @@ from tests.sim.lan_stories import LanHarm, play
 from tests.sim.seeds import FEW, batches, replay
 
 HERE = "tests/sim/test_lan_stories.py"
-SCHEDULES = 1000
+SCHEDULES = 2000
 
 
 @pytest.mark.parametrize("seed", FEW)

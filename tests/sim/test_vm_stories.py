@@ -7,7 +7,7 @@ from tests.sim.vm_clients import Protections
 from tests.sim.vm_stories import Harm, play
 
 HERE = "tests/sim/test_vm_stories.py"
-SCHEDULES = 1000
+SCHEDULES = 2000
 
 
 @pytest.mark.parametrize("seed", FEW)
@@ -21,7 +21,7 @@ def test_a_machine_never_loses_a_network(seed: int) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seeds", batches(SCHEDULES), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_no_schedule_breaks_it(seeds: range) -> None:
-    """The same holds for a thousand schedules of edits, failing migrations, dying nodes, and deposed managers."""
+    """The same holds for two thousand schedules of edits, failing migrations, dying nodes, and deposed managers."""
     for seed in seeds:
         with replay(seed, HERE):
             play(seed)
