@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from lanloom.api import names
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
@@ -71,6 +73,7 @@ def stripped(network: ClusterNetwork) -> ClusterNetwork:
     )
 
 
+@pytest.mark.slow
 @on_harvester
 async def test_nodes_get_addresses_on_harvesters_bridges(quiet: Quiet, controller: Controller) -> None:
     """DHCP and static addresses come and go; the reports tell them, and in which mode the agent works."""
@@ -132,6 +135,7 @@ async def test_nothing_else_is_touched(quiet: Quiet, controller: Controller) -> 
     }
 
 
+@pytest.mark.slow
 @on_harvester
 async def test_an_uplink_that_harvester_takes_down_is_not_fought_for(
     quiet: Quiet, controller: Controller
@@ -153,6 +157,7 @@ async def test_an_uplink_that_harvester_takes_down_is_not_fought_for(
     assert "Harvester's controller creates from VlanConfig one" in ready.message
 
 
+@pytest.mark.slow
 @on_harvester
 async def test_a_vlan_of_harvesters_own_addresses_is_not_fought_over(
     quiet: Quiet, controller: Controller
@@ -176,6 +181,7 @@ async def test_a_vlan_of_harvesters_own_addresses_is_not_fought_over(
     assert "default/vlan2012" in event.message
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_harvester_that_comes_later_takes_over(quiet: Quiet) -> None:
     """Uplinks that Lanloom made stay for Harvester's controller, with their addresses; nothing of them is removed."""
@@ -198,6 +204,7 @@ async def test_harvester_that_comes_later_takes_over(quiet: Quiet) -> None:
     await quiet.until(lambda: not {BRIDGE, BOND} & host.kernel.links.keys())
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_the_profiles_outlive_the_change_of_mode(quiet: Quiet) -> None:
     """No profile is written anew when Harvester's controller comes or goes: addresses are not interrupted."""

@@ -40,6 +40,7 @@ async def join(quiet: Quiet, name: str) -> None:
     quiet.sim.processes[name].start()
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_story_8_a_node_is_taken_out(quiet: Quiet) -> None:
     """A node that the selector no longer matches is cleaned up; the others notice nothing."""
@@ -53,6 +54,7 @@ async def test_story_8_a_node_is_taken_out(quiet: Quiet) -> None:
     assert {name: quiet.sim.hosts[name].writes for name in writes} == writes
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_story_8_a_node_is_shut_down(quiet: Quiet) -> None:
     """A node that is off takes nothing from the others, and cleans up at its next start what was deleted meanwhile."""
@@ -83,6 +85,7 @@ def start(quiet: Quiet, name: str) -> None:
     quiet.sim.processes[name].start()
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_node_leaves_the_cluster(quiet: Quiet) -> None:
     """A node whose Node object is deleted while it runs is cleaned up, and its report goes."""
@@ -98,6 +101,7 @@ async def test_a_node_leaves_the_cluster(quiet: Quiet) -> None:
     assert not any(link.ours for link in quiet.sim.hosts["node3"].kernel.links.values())
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_story_9_a_node_joins_a_static_network(quiet: Quiet) -> None:
     """A fourth node has no address before the user adds it to the map, says so, and has it afterwards."""
@@ -147,6 +151,7 @@ def test_story_10_all_nodes_reboot(mode: str) -> None:
     reboot()
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_story_10_without_an_api_server(quiet: Quiet) -> None:
     """After a reboot of all nodes every VLAN and address is back although no node reaches the API server."""
@@ -170,6 +175,7 @@ async def test_story_10_without_an_api_server(quiet: Quiet) -> None:
     await quiet.rest()
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_story_11_the_selector_changes_to_one_node(quiet: Quiet) -> None:
     """A selector that matches one node leaves the VLAN on this one alone."""

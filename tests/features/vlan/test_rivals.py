@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import Any
 
+import pytest
+
 from lanloom.api import names
 from lanloom.api.core import EVENTS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
@@ -137,6 +139,7 @@ async def outcomes(requests: Iterable[Awaitable[object]]) -> int:
     return sum(not isinstance(item, BaseException) for item in answers)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_of_many_at_once_one_is_accepted(quiet: Quiet) -> None:
     """Of 20 networks for one VLAN, 20 VlanConfigs for one node and 20 for one NIC, all at once, one is accepted."""

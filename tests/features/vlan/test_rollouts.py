@@ -98,6 +98,7 @@ async def test_nodes_follow_each_other(quiet: Quiet) -> None:
     assert await reasons(quiet) == ["RolloutStarted", "RolloutFinished"]
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_policy_for_what_is_there_already_moves_nothing(quiet: Quiet) -> None:
     """Nodes that carry the configuration when a policy comes are done at once."""
@@ -139,6 +140,7 @@ async def test_a_failure_keeps_it_from_the_others(quiet: Quiet) -> None:
     assert "RolloutStopped" in await reasons(quiet)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_it_goes_on_when_the_node_recovers(quiet: Quiet) -> None:
     """A DHCP server that answers at last is enough for the others to follow."""
@@ -155,6 +157,7 @@ async def all_on(quiet: Quiet, vid: int) -> bool:
     return len(carrying(quiet, vid)) == len(quiet.sim.hosts)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_it_goes_back_when_the_configuration_does(quiet: Quiet) -> None:
     """A configuration that is taken back is rolled out like any other, and only the canary has something to do."""
@@ -168,6 +171,7 @@ async def test_it_goes_back_when_the_configuration_does(quiet: Quiet) -> None:
     assert quiet.sim.hosts["node1"].writes == before
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_without_a_policy_nothing_is_held(quiet: Quiet) -> None:
     """A policy that is taken away frees all nodes; its state and its condition go with it."""
@@ -185,6 +189,7 @@ async def unstaged(quiet: Quiet) -> bool:
     return names.ROLLOUT_STATE not in network.metadata.annotations and ROLLED_OUT not in types
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_policy_that_can_t_be_read_moves_nothing(quiet: Quiet) -> None:
     """Under a broken policy no node changes, and the condition says what is wrong with it."""
@@ -203,6 +208,7 @@ async def test_a_policy_that_can_t_be_read_moves_nothing(quiet: Quiet) -> None:
     assert set(modes(quiet).values()) == {"dhcp"}
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_uplinks_are_staged_too(quiet: Quiet) -> None:
     """An MTU is changed on one node after the other."""
@@ -215,6 +221,7 @@ async def test_uplinks_are_staged_too(quiet: Quiet) -> None:
     assert mtus == {9000}
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_another_manager_goes_on(quiet: Quiet) -> None:
     """A roll-out survives its manager: what is needed to go on is on the ClusterNetwork."""

@@ -75,6 +75,7 @@ async def test_what_works_is_no_event(quiet: Quiet) -> None:
     assert not await quiet.events("AddressAssigned")
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_restarted_agent_does_not_repeat_itself(quiet: Quiet) -> None:
     """What a dead agent has told is not told again by the next one."""
@@ -130,6 +131,7 @@ def _incapable(host: FakeHost) -> Incapable:
     return links
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_kernel_that_lacks_something(quiet: Quiet) -> None:
     """A feature that the kernel lacks is a reason of its own, told once, and so is its recovery."""

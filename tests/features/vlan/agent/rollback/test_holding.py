@@ -3,6 +3,7 @@
 import asyncio
 
 import msgspec
+import pytest
 
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
@@ -66,6 +67,7 @@ async def test_a_node_waits_for_its_release(quiet: Quiet) -> None:
     assert quiet.addresses("node3") == (STATIC["node3"],)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_node_that_waits_is_healed_and_survives_its_agent(quiet: Quiet) -> None:
     """A held network is repaired in its last form, also after a reboot."""
@@ -82,6 +84,7 @@ async def test_a_node_that_waits_is_healed_and_survives_its_agent(quiet: Quiet) 
     assert quiet.addresses() == (STATIC["node1"],)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_mixture_of_old_and_new_objects_is_not_taken_up(quiet: Quiet) -> None:
     """Who sees new annotations under an old state of the roll-out waits."""
@@ -93,6 +96,7 @@ async def test_a_mixture_of_old_and_new_objects_is_not_taken_up(quiet: Quiet) ->
     assert quiet.addresses() == (STATIC["node1"],)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_what_is_deleted_is_not_held(quiet: Quiet) -> None:
     """A network that goes while its roll-out waits goes from every node at once."""
@@ -103,6 +107,7 @@ async def test_what_is_deleted_is_not_held(quiet: Quiet) -> None:
     await quiet.until(lambda: not any(_BRIDGE in host.kernel.links for host in quiet.sim.hosts.values()), 30)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_node_that_never_had_the_network_waits_too(quiet: Quiet) -> None:
     """A network that is new on a node is not built before the release, and its report says so."""
@@ -119,6 +124,7 @@ async def test_a_node_that_never_had_the_network_waits_too(quiet: Quiet) -> None
     await quiet.until(lambda: _BRIDGE in quiet.sim.hosts["node1"].kernel.links)
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_node_whose_memory_is_lost_loses_no_network(quiet: Quiet) -> None:
     """A node that has a network in a form that nobody remembers takes up the present one rather than none."""
