@@ -58,6 +58,7 @@ class Pod:
         self.container = ""
         self.config: Raw = {}
         self.changed = asyncio.Event()
+        self.reporting = asyncio.Lock()
 
     @property
     def netns(self) -> str:
@@ -303,12 +304,14 @@ class Kubelet:
         pod.container, pod.dying = "", False
 
     async def _write_status(self, pod: Pod, phase: str) -> None:
-        await self._write(
-            pod,
-            lambda: self._admin.patch(
-                PODS, pod.key.name, {"status": {"phase": phase}}, pod.key.namespace, subresource="status"
-            ),
-        )
+        """A pod that has ended is never said to run again: one status follows the other."""
+        async with pod.reporting:
+            await self._write(
+                pod,
+                lambda: self._admin.patch(
+                    PODS, pod.key.name, {"status": {"phase": phase}}, pod.key.namespace, subresource="status"
+                ),
+            )
 
     async def _reap(self, pod: Pod) -> None:
         """Tells the API server that a pod that is being deleted has ended, once it is."""

@@ -70,6 +70,25 @@ def test_path_of_a_device_stays() -> None:
     play(story, LanCluster)
 
 
+def test_made_anew_without_the_spoke() -> None:
+    """A spoke that only a LAN had which is gone is given to nobody once another LAN has its name."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await _ready(cluster)
+        await node.spokes.allocate(Device("blue-a", "veth"))
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        uid = await cluster.lan(spokes=["blue-b"])
+        await cluster.until(lambda: len(node.spokes.devices()) == 2)
+        with pytest.raises(SpokeError, match="no LAN has the spoke blue-a"):
+            await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        await cluster.until(lambda: not node.world.names, 300)
+        await node.spokes.attach(veth("blue-b", node.pod("p2"), container="c2"))
+        assert [entry.uid for entry in node.report()] == [uid]
+
+    play(story, LanCluster)
+
+
 def test_namespace_of_another_lan() -> None:
     """A LAN that could not be built beside one with its namespace's name takes nothing of that one away."""
 

@@ -203,12 +203,17 @@ class Spokes:
         if (lan := self._view.lan_of(device.spoke)) is not None:
             return lan.metadata.uid
         for uid, record in self._records.carried.items():
-            if record.built and record.place(device.id) is not None:
+            if record.built and record.place(device.id) is not None and not self._is_succeeded(record):
                 return uid
         raise SpokeError(
             f"no LAN has the spoke {device.spoke}; add it to spec.spokes of one",
             again=not self._view.is_synced,
         )
+
+    def _is_succeeded(self, record: Carried) -> bool:
+        """Whether a LAN is gone, and another one of its name is there, which has not the spoke."""
+        successor = self._view.named(record.namespace, record.name)
+        return successor is not None and successor.metadata.uid != record.uid
 
     @asynccontextmanager
     async def _placed(self, uid: str, device: Device) -> AsyncIterator[tuple[Carried | None, Place]]:
