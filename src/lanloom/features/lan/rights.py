@@ -35,7 +35,7 @@ RIGHTS = Rights(
             {"apiGroups": [""], "resources": ["nodes"], "verbs": READ},
             # A spoke that another node has is given to the other pod of the same machine only.
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
-            # Before the first pod of a LAN gets its interface, the LAN is asked for: its watch may be behind.
+            # Before a pod gets its interface, its LAN is asked for: the watch may be behind.
             {"apiGroups": [GROUP], "resources": [LANS.plural], "verbs": READ},
             {
                 "apiGroups": [NODE_GROUP],

@@ -89,6 +89,31 @@ def test_made_anew_without_the_spoke() -> None:
     play(story, LanCluster)
 
 
+def test_spoke_is_another_lans() -> None:
+    """A node that has not heard that its LAN is gone attaches no further pod to it, unless nobody can be asked."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await _ready(cluster)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        node.deafen(of=LANS)
+        node.cut_off()
+        await node.spokes.attach(veth("blue-b", node.pod("p2"), container="c2"))
+        node.cut_off(False)
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        await cluster.lan("red", 8, spokes=["blue-c"])
+        with pytest.raises(
+            SpokeError, match="LAN default/blue is gone, of which this node has not been told"
+        ):
+            await node.spokes.attach(veth("blue-c", node.pod("p3"), container="c3"))
+        node.deafen(False)
+        await cluster.until(lambda: len(node.spokes.devices()) == 2)
+        await node.spokes.attach(veth("blue-c", node.pod("p3"), container="c3"))
+        assert set(node.world.names) == {"blue", "red"}
+
+    play(story, LanCluster)
+
+
 def test_namespace_of_another_lan() -> None:
     """A LAN that could not be built beside one with its namespace's name takes nothing of that one away."""
 

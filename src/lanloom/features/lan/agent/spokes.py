@@ -132,10 +132,11 @@ class Spokes:
         return Attached(end.mac, end.mtu)
 
     async def _confirm(self, uid: str) -> None:
-        """Raise SpokeError where this node would join a LAN that is gone."""
+        """Raise SpokeError where a LAN is gone, of which this node was not told."""
         lan, record = self._view.lan(uid), self._records.carried.get(uid)
-        if lan is not None and not (record is not None and any(place.attached for place in record.places)):
-            await self._elsewhere.confirm(lan)
+        if lan is not None:
+            carried = record is not None and any(place.attached for place in record.places)
+            await self._elsewhere.confirm(lan, carried=carried)
 
     async def detach(self, container: str, interface: str) -> None:
         """As the port says."""

@@ -1,7 +1,7 @@
 """The users of spokes on other nodes: a spoke that another pod has there is not given to a second one.
 
 Only what other nodes report is asked for, so an attachment costs no request where nobody else has the spoke, but for
-the first one of a LAN. A user is one pod, or one machine, whose two pods have the spoke on two nodes while it migrates.
+the LAN. A user is one pod, or one machine, whose two pods have the spoke on two nodes while it migrates.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,11 +41,16 @@ class UsersElsewhere:
                     again=True,
                 )
 
-    async def confirm(self, lan: LAN) -> None:
-        """Raise SpokeError where a LAN that this node knows is gone. Asked for the first attachment on a node only."""
+    async def confirm(self, lan: LAN, *, carried: bool) -> None:
+        """Raise SpokeError where a LAN that this node knows is gone: its spokes may be another LAN's.
+
+        Where that can't be asked, a LAN that is `carried` here already is taken as there.
+        """
         try:
             found = await self._view.live(lan)
         except KubeError as error:
+            if carried:
+                return
             raise SpokeError(
                 f"LAN {lan.metadata.key} is not on this node yet, and the API server can't be asked about it: {error}",
                 again=True,
