@@ -138,8 +138,9 @@ async def _complaints(cluster: LanCluster, nothing_left: bool) -> list[str]:
             ("DeletionBlocked",) if item.metadata.is_deleting else ("Ready", "Conflict", "SpokeInUse")
         )
         if cluster.witness.forced:
-            # One that was removed by force is still on nodes with its pods, and so may be a NAD that they use.
-            fine += ("NodesNotReady", "NADConflict")
+            # One that was removed by force is still on nodes with its pods, and so may be a NAD that they use. Its pods
+            # are those of the next one, which waits for them, too.
+            fine += ("NodesNotReady", "NADConflict", "Terminating")
         if item.metadata.key in cluster.witness.contested:
             fine += ("NodesNotReady", "NADConflict")
         uplink = item.spec.uplink
