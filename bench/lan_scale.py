@@ -34,7 +34,7 @@ Reconciles are the node's own and its reports', and at most two on each peer."""
 
 REPORTS = 5
 """Requests for all LANs of a join: they are in one report, which is written again while they are built. Besides, each
-LAN is asked for once, before its first pod is attached."""
+LAN is asked for before a pod is attached, of which each has one here."""
 
 
 class Work(Struct, frozen=True):
