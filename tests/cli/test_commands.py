@@ -163,6 +163,7 @@ def test_an_address_for_metrics_that_is_none_is_one_line(words: list[str], tmp_p
     assert done.stderr == "Error: 9810 is not an address of the form HOST:PORT\n"
 
 
+@pytest.mark.slow
 def test_doctor_tells_programs_what_it_found() -> None:
     """`lanloom doctor --output json` lists each check with its result, and what to do where it failed."""
     done = lanloom("doctor", "--output", "json")

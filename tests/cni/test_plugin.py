@@ -137,6 +137,7 @@ def test_an_agent_that_drips_is_not_waited_for() -> None:
     assert dripping.limits == [15.0, 11.0, 7.0, 3.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "status"), [("DEL", 0), ("ADD", 1)])
 def test_a_call_without_end_ends(tmp_path: Path, command: str, status: int) -> None:
     """A runtime that never closes the configuration gets an answer all the same, after the time of a whole call."""

@@ -13,6 +13,8 @@ from lanloom.kube.ports import Client
 from tests.cli.cluster import Cluster, served, typing
 from tests.embedded.test_serve import serving
 
+pytestmark = pytest.mark.slow
+
 ANYBODY = 'token-a,anybody,,"people"\n'
 
 

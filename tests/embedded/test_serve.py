@@ -33,6 +33,8 @@ from tests.harness.harvester import install
 from tests.harness.servers.real import free_ports
 from tests.runtime.metrics.probing import Watched
 
+pytestmark = pytest.mark.slow
+
 
 @asynccontextmanager
 async def serving(directory: Path, **settings: object) -> AsyncIterator[ClusterConfig]:

@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from lanloom.hostunit import host_files
 
 PROFILE = """[connection]
@@ -28,6 +30,7 @@ NMCLI = """() {
 """NetworkManager with one active profile that is not Lanloom's, on the device $DEVICE."""
 
 
+@pytest.mark.slow
 def test_a_device_with_a_hostile_name_does_nothing(tmp_path: Path) -> None:
     """A device's name is no text of a program, also where bash would expand a subscript twice (before 5.2)."""
     script, profiles, trap = tmp_path / "nm-reload", tmp_path / "profiles", tmp_path / "trap"

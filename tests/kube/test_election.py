@@ -143,6 +143,7 @@ async def _trouble(election: Election, rng: Random, seconds: float) -> None:
                 election.start()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "times", [DEFAULT, Times(15.0, 14.0, 2.0), Times(3.5, 3.2, 0.5), Times(2.2, 2.1, 2.0)], ids=str
 )

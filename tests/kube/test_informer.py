@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from lanloom.kube.errors import (
@@ -325,6 +326,7 @@ def test_a_resource_that_must_be_there_is_waited_for() -> None:
     _scene(main())
 
 
+@pytest.mark.slow
 def test_frozen_memory() -> None:
     """What is alive after the first sync is out of the garbage collector's sight."""
     before = gc.get_freeze_count()

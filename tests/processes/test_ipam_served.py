@@ -38,6 +38,8 @@ from tests.harness.installing import install_webhooks
 from tests.harness.servers.eventually import eventually, reviewed
 from tests.harness.servers.real import RealServer
 
+pytestmark = pytest.mark.slow
+
 Raw = dict[str, Any]
 
 

@@ -45,6 +45,8 @@ from tests.harness.installing import install_webhooks
 from tests.harness.servers.eventually import eventually, reviewed
 from tests.harness.servers.real import RealServer
 
+pytestmark = pytest.mark.slow
+
 SERVERS = ("embedded", pytest.param("real", marks=pytest.mark.realserver))
 
 

@@ -266,6 +266,7 @@ async def test_watch_ends_when_the_client_leaves() -> None:
         assert not answer.ended
 
 
+@pytest.mark.slow
 async def test_watch_of_a_forgotten_version_says_so_in_the_stream() -> None:
     """A watch that begins too late is answered with one ERROR event of code 410."""
     async with browsing() as browser:

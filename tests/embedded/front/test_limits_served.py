@@ -29,6 +29,8 @@ from lanloom.runtime.https.connections import (
 )
 from lanloom.runtime.https.server import HttpsServer, listen
 
+pytestmark = pytest.mark.slow
+
 
 class Clients:
     """Clients of a server that admits few; `ended` are those that it ended."""

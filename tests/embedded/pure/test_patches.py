@@ -173,6 +173,7 @@ def doubling(copies: int) -> list[dict[str, Any]]:
     return [first, *({"op": "copy", "from": "/zz/a", "path": f"/zz/a/c{i}"} for i in range(copies))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copies", [28, 9_999])
 def test_copies_are_bounded_together(copies: int) -> None:
     """A patch whose copies double the object is refused at the copy that exceeds the bound, and names it."""

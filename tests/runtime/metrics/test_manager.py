@@ -134,6 +134,7 @@ async def test_admission_is_counted_by_verdict() -> None:
         )
 
 
+@pytest.mark.slow
 async def test_cluster_networks_and_their_nodes_are_shown() -> None:
     """A cluster network's conditions, the nodes that report of it, and why some are not ready."""
     async with scene() as each:

@@ -4,6 +4,7 @@ import asyncio
 import copy
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -106,6 +107,7 @@ def answers(resource: Any, new: Raw | None, old: Raw | None, user: str, status: 
     return run(ask())
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150), deadline=None)
 @given(
     st.sampled_from(_RESOURCES),

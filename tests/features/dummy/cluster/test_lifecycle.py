@@ -205,6 +205,7 @@ async def test_without_kubevirt(cluster: Ground) -> None:
         await net.gone(uid)
 
 
+@pytest.mark.slow
 async def test_an_invalid_network_can_go(cluster: Ground) -> None:
     """A network whose spec is wrong says so, and can be deleted."""
     async with managed(cluster) as net:

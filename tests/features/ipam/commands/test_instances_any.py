@@ -3,6 +3,8 @@
 import asyncio
 from random import Random
 
+import pytest
+
 from lanloom.api.ipam import Nic
 from lanloom.features.ipam.cli.grammar.net_option import changes, new_nics
 from lanloom.features.ipam.commands import instancechange
@@ -15,6 +17,7 @@ from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
 from tests.features.ipam.commands.instances import REAL, everything, key, with_
 
 
+@pytest.mark.slow
 @in_a_cluster
 async def test_any_changes(cluster: IpamCluster) -> None:
     """Whatever is done in turn: it has what the dry run foretold, or changes nothing; no address is given twice."""

@@ -210,6 +210,7 @@ async def test_ganeti_2_7(target: IpamCluster) -> None:
     assert (plan.nics, len(plan.present)) == ({}, 1)
 
 
+@pytest.mark.slow
 @in_a_cluster
 async def test_many(target: IpamCluster) -> None:
     """A thousand NICs are brought in one go."""

@@ -26,6 +26,7 @@ runs = st.tuples(
 """Whether to give or to take away, and where: version, block, place in it, how many, how far apart; and to whom."""
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(st.lists(runs, min_size=4, max_size=12))
 def test_owners_are_a_dict_that_can_be_read_from_both_sides(

@@ -71,6 +71,7 @@ async def test_an_agent_that_dies_in_the_middle(node: Node, answer: bytes) -> No
         assert (await node.runtime.call("macvtap", "DEL", config())).status == 0
 
 
+@pytest.mark.slow
 async def test_an_agent_that_never_answers(hasty_node: Node, spokes: FakeSpokes) -> None:
     """A call ends within its limit although the agent keeps silent."""
 
@@ -86,6 +87,7 @@ async def test_an_agent_that_never_answers(hasty_node: Node, spokes: FakeSpokes)
     assert results[1].status == 0
 
 
+@pytest.mark.slow
 async def test_an_answer_that_drips(hasty_node: Node) -> None:
     """An agent that sends a byte now and then does not prolong a call."""
     ended = asyncio.Event()
@@ -108,6 +110,7 @@ async def test_an_answer_that_drips(hasty_node: Node) -> None:
     server.close()
 
 
+@pytest.mark.slow
 async def test_an_input_that_never_ends(hasty_node: Node) -> None:
     """A call whose configuration never comes ends with error 6."""
     process = await asyncio.create_subprocess_exec(

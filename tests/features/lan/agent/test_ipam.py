@@ -133,6 +133,7 @@ async def test_hostile_output(
     assert (ipam.calls, spokes.attached) == (["ADD", "DEL"], {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
     ["sleep 600 & echo $! >child; wait", "sleep 600 & echo $! >child; cat result", "exec 1>&-; sleep 600"],

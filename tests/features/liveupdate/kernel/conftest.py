@@ -31,17 +31,14 @@ def ignored() -> list[str]:
 
 collect_ignore_glob = ignored()
 
-QUICK = {"test_ports.py"}
-"""What `make check` runs on this machine's kernel; the lab runs everything that is quick there."""
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leaves to `make test` what mostly waits for a kernel."""
+    """Leaves to `make test` what mostly waits for this machine's kernel; the lab runs what is quick there."""
     if INSIDE in os.environ:
         return
     here = f"{Path(__file__).parent}/"
     for item in items:
-        if str(item.path).startswith(here) and item.path.name not in QUICK:
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.slow)
 
 

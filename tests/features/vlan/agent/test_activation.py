@@ -124,6 +124,7 @@ def test_a_lease_that_was_asked_for_too_early_is_asked_for_anew() -> None:
     assert manager.calls == {"activate": 1}
 
 
+@pytest.mark.slow
 def test_an_activation_without_end_is_begun_anew() -> None:
     """What is activating for longer than it may on a link with a carrier is activated again, and no more often."""
     manager = Stubborn("activating", applied=True, device=_ITEM.name)

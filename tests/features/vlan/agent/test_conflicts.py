@@ -80,6 +80,7 @@ async def test_it_is_tried_again_more_and_more_rarely(quiet: Quiet) -> None:
     assert len({item.message for item in await quiet.events("AddressConflict")}) <= 6
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_corrected_server_heals(quiet: Quiet) -> None:
     """A lease of the corrected DHCP server is taken without anybody's help."""
@@ -90,6 +91,7 @@ async def test_a_corrected_server_heals(quiet: Quiet) -> None:
     assert quiet.addresses()[0].startswith("10.115.8.")
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_lease_that_changes_later_is_dropped(quiet: Quiet) -> None:
     """A lease that was good is dropped when its renewal brings an address of the management network."""
@@ -104,6 +106,7 @@ async def test_a_lease_that_changes_later_is_dropped(quiet: Quiet) -> None:
     await quiet.reported("AddressConflict")
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_an_agent_that_starts_drops_what_it_finds(quiet: Quiet) -> None:
     """An agent that was away while the lease came drops it when it starts, also if it was killed meanwhile."""

@@ -174,6 +174,7 @@ async def test_a_gateway_is_put_back(quiet: Quiet) -> None:
     assert "the gateway of clust-4afb.2012" in " ".join(item.message for item in await _told(quiet))
 
 
+@pytest.mark.slow
 @on_a_quiet_cluster
 async def test_routes_are_put_back(quiet: Quiet) -> None:
     """An address without a route that makes it usable is not ready; the route is back soon, and an Event tells."""
