@@ -96,7 +96,7 @@ async def check_changed(kernel: LanKernel, lan: DesiredLan) -> None:
     for name in ("br0", "aV0", "bM0", "bM1"):
         assert before.links[name].index == during.links[name].index == after.links[name].index
     assert after.pins == {} and (after.packet_filter, after.port_filter) == ("", "")
-    assert all(link.is_plain for link in after.links.values())
+    assert not any(link.locked or link.isolated or link.group for link in after.links.values())
     assert after.links["br0"].learned_limit in (None, 0)
 
 

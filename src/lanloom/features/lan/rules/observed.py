@@ -53,11 +53,6 @@ class LanLink(Struct, frozen=True, kw_only=True):
         grouped = self.group == ISOLATED_GROUP
         return (self.locked, self.isolated, grouped) == (flags.locked, flags.isolated, flags.isolated)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether a port has no flags at all."""
-        return not (self.locked or self.isolated or self.group)
-
 
 class PodLink(Struct, frozen=True, kw_only=True):
     """The far end of a port: a pod's interface.
