@@ -16,3 +16,14 @@ class Malformed(Refusal):
 
 class Denied(Refusal):
     """Well formed, but the state forbids it; nothing was changed."""
+
+
+def title_for(reader: str, kind: str, namespace: str, name: str) -> str:
+    """Name an object in a message to users of the namespace `reader`.
+
+    Of another namespace, which they may not be allowed to read, the message says only that there is such an object. An
+    administrator finds it by listing the kind in all namespaces. Objects without a namespace are named.
+    """
+    if namespace in ("", reader):
+        return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+    return f"a {kind} of another namespace"

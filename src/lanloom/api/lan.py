@@ -7,6 +7,7 @@ read from it where to send frames for many receivers, the manager what stands in
 Names that clients rely on (NADs, resources of the device plugin, device ids) are those of k8slan.
 """
 
+from collections.abc import Collection
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -52,6 +53,12 @@ SPOKES_MAX = 4095
 NAME_MAX = 13
 """Longest name of a spoke, bridge or VXLAN link: two more characters tell the ends of a spoke's links apart."""
 
+EVERY_NAMESPACE = "*"
+"""In `spec.namespaces`: every namespace."""
+
+NAMESPACES_MAX = 1000
+"""Most entries of `spec.namespaces`."""
+
 READY, IN_USE = "Ready", "InUse"
 """Conditions. `InUse` is there only while users keep a LAN that is being deleted."""
 
@@ -76,6 +83,19 @@ def resource_name(spoke: str, mode: Mode) -> str:
 def device_id(spoke: str, mode: Mode) -> str:
     """The id of the one device of such a resource."""
     return spoke + ("M0" if mode == "macvtap" else "V0")
+
+
+def admits(own: str, namespaces: Collection[str], namespace: str) -> bool:
+    """Whether a LAN of the namespace `own`, with these `spec.namespaces`, is for pods and machines of `namespace`."""
+    return namespace == own or namespace in namespaces or EVERY_NAMESPACE in namespaces
+
+
+def not_admitted(spoke: str, namespace: str) -> str:
+    """Why users of a namespace can't have a spoke: its LAN, which they may not be allowed to read, is not for them."""
+    return (
+        f"the spoke {spoke} is of a LAN of another namespace, which does not admit namespace {namespace}; add "
+        f"{namespace} to spec.namespaces of that LAN, or take a spoke of a LAN in namespace {namespace}"
+    )
 
 
 class SpokeOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -123,7 +143,8 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     head-end (the default) a frame for many receivers is sent to each node of the LAN; with multicast it is sent
     once, to the group `vxlan_grp`. `host_bridge`, which only Lanloom's manager writes, is a bridge of the nodes to
     which the LAN is joined on every node that has it; such a LAN may have no spokes. `uplink` is a physical VLAN to
-    which one node at a time joins the LAN; it may change at any time.
+    which one node at a time joins the LAN; it may change at any time. `namespaces` are those, beside the LAN's own,
+    whose pods and machines may attach to its spokes, `*` for all. They may change at any time; who is attached stays.
 
     Options: with `port_security` spokes send only from the MAC address that their interface was given.
     `max_learned_macs` is how many MAC addresses each node learns, 0 for any number. `mtu` in bytes is that of the
@@ -146,6 +167,7 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     spoke_options: dict[str, SpokeOptions] = {}
     host_bridge: HostBridge | None = None
     uplink: VlanUplink | None = None
+    namespaces: tuple[str, ...] = ()
 
     def underlay(self, node: str) -> str:
         """The link of a node that carries the LAN's VXLAN; empty if none is named."""
@@ -187,6 +209,10 @@ class LAN(Object, frozen=True, kw_only=True):
 
     spec: Annotated[LANSpec, Meta(extra_json_schema=_REQUIRED)] = LANSpec()
     status: LANStatus = LANStatus()
+
+    def admits(self, namespace: str) -> bool:
+        """Whether pods and machines of a namespace may attach to the spokes."""
+        return admits(self.metadata.namespace, self.spec.namespaces, namespace)
 
 
 class Spoke(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -26,6 +26,7 @@ from lanloom.features.lan.rules.admit import (
     JOINED,
     JOINED_CHANGE,
     JOINED_DELETION,
+    check_border,
     check_nad,
     check_nad_deletion,
     check_removed_spokes,
@@ -38,7 +39,7 @@ from lanloom.features.lan.rules.admit import (
 )
 from lanloom.features.lan.rules.claims import check_claims
 from lanloom.features.lan.rules.mtus import asked_mtu, asks_more, check_mtus, check_nad_mtu
-from lanloom.features.lan.rules.nads import nads_of_spoke, owner_of
+from lanloom.features.lan.rules.nads import nads_of_spoke, owner_of, spokes_named
 from lanloom.features.lan.rules.spec import changed_underlays, check, check_changes, defaults, title_of
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
@@ -155,6 +156,8 @@ class LanAdmission(TableAdmission):
             return ()  # the webhook of VLANs says what is wrong
         if new is not None and (old is None or old.spec != new.spec):
             await self._nad_mtu(_placed_nad(new, request))
+        if new is not None and (named := spokes_named(new)) and (old is None or named - spokes_named(old)):
+            await self._nad_border(_placed_nad(new, request))
         if not concerns(new, old):
             return ()
         by_manager = await self._is_manager(request.user_info)
@@ -184,6 +187,11 @@ class LanAdmission(TableAdmission):
             lambda known: check_nad_mtu(nad, asked, *known),
             cached_then_live((tuple(lans), tuple(reports)), self._list_both),
         )
+
+    async def _nad_border(self, nad: NetworkAttachmentDefinition) -> None:
+        """A NAD names no spoke of a LAN that does not admit its namespace."""
+        stored = self._informers.with_spokes(spokes_named(nad))
+        await recheck(lambda lans: check_border(nad, lans), cached_then_live(stored, self._list_lans))
 
     async def _list_both(self) -> tuple[tuple[LAN, ...], tuple[LANNode, ...]]:
         return await self._list_lans(), await self._list_reports()

@@ -121,6 +121,7 @@ async def test_a_mac_of_the_arguments(node: Node) -> None:
         ("CNI_ARGS", "K8S_POD_NAME"),
         ("CNI_ARGS", "K8S_POD_NAME=web"),
         ("CNI_ARGS", "K8S_POD_NAME=../web;K8S_POD_NAMESPACE=default"),
+        ("CNI_ARGS", "K8S_POD_NAME=web;K8S_POD_NAMESPACE=default;K8S_POD_NAMESPACE=other"),
         ("CNI_ARGS", "MAC=01:00:00:00:00:01"),
         ("CNI_ARGS", "MAC=zz"),
         ("CNI_ARGS", JUNK),

@@ -10,19 +10,22 @@ from lanloom.refusals import Denied
 from tests.features.lan.samples import lan, other
 
 CLAIMS: list[tuple[dict[str, Any], str]] = [
-    ({"ns": "blue"}, 'spec.ns: "blue" is the network namespace of LAN default/blue already'),
-    ({"vni": 7}, "spec.vni: 7 at port 4789 is the VNI of LAN default/blue already"),
-    ({"spokes": ("x", "b")}, 'spec.spokes: "b" is the name of a spoke of LAN default/blue already'),
+    ({"ns": "blue"}, 'spec.ns: "blue" is the network namespace of '),
+    ({"vni": 7}, "spec.vni: 7 at port 4789 is the VNI of "),
+    ({"spokes": ("x", "b")}, 'spec.spokes: "b" is the name of a spoke of '),
 ]
 
 
+@pytest.mark.parametrize(
+    ("namespace", "title"), [("default", "LAN default/blue"), ("elsewhere", "a LAN of another namespace")]
+)
 @pytest.mark.parametrize(("changes", "message"), CLAIMS)
-def test_a_second_claim_is_refused(changes: dict[str, Any], message: str) -> None:
-    """Namespace, VNI at a port, and spokes are one LAN's alone, in whichever namespace the other one is."""
-    new = other(namespace="elsewhere", **changes)
+def test_a_second_claim_is_refused(changes: dict[str, Any], message: str, namespace: str, title: str) -> None:
+    """Namespace, VNI at a port, and spokes are one LAN's alone; only one of the same namespace is named."""
+    new = other(namespace=namespace, **changes)
     with pytest.raises(Denied) as error:
         check_claims(new, [lan()])
-    assert message in str(error.value)
+    assert f"{message}{title} already" in str(error.value)
     assert not frozenset(claims_of(new)).isdisjoint(claims_of(lan()))
 
 

@@ -45,6 +45,10 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
+_POD = ("K8S_POD_NAMESPACE", "K8S_POD_NAME")
+"""The arguments that tell whose an interface is; which LANs a pod may have depends on the first."""
+
+
 class Call(Struct, frozen=True, kw_only=True):
     """A call that CNI allows. `config` is an object of that version; `variables` are CNI_* without that prefix."""
 
@@ -213,18 +217,21 @@ def _arguments(text: str) -> dict[str, str]:
     pairs = [item.partition("=") for item in text.split(";") if item]
     if not all(equals for _, equals, _ in pairs):
         raise CniError(BAD_ENVIRONMENT, "CNI_ARGS: must be NAME=VALUE, separated by semicolons")
-    return {name: value for name, _, value in pairs}
+    found: dict[str, str] = {}
+    for name, _, value in pairs:
+        if name in _POD and found.get(name, value) != value:
+            raise CniError(BAD_ENVIRONMENT, f"CNI_ARGS: has two values of {name}; only one can be the pod's")
+        found[name] = value
+    return found
 
 
 def _pod(arguments: dict[str, str]) -> str:
     """`namespace/name` of the pod, empty for a runtime that is not Kubernetes'."""
-    names = [arguments.get(f"K8S_POD_{key}", "") for key in ("NAMESPACE", "NAME")]
+    names = [arguments.get(key, "") for key in _POD]
     if not any(names):
         return ""
     if not all(map(_NAME.fullmatch, names)):
-        raise CniError(
-            BAD_ENVIRONMENT, "CNI_ARGS: K8S_POD_NAMESPACE and K8S_POD_NAME must be names of Kubernetes"
-        )
+        raise CniError(BAD_ENVIRONMENT, f"CNI_ARGS: {' and '.join(_POD)} must be names of Kubernetes")
     return "/".join(names)
 
 

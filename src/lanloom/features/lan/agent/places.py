@@ -16,7 +16,7 @@ from lanloom.features.lan.agent.ports import VETH, Attachment, Device, SpokeErro
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
-from lanloom.features.lan.rules.carried import Carried, Place, carried
+from lanloom.features.lan.rules.carried import Carried, Place, carried, pod_beside, refused
 from lanloom.node.errors import LinkError, NodeError
 from lanloom.node.namespaces import DIRECTORY
 from lanloom.runtime.context import LanPlace, PodNic
@@ -98,14 +98,17 @@ class SpokePlaces:
         for place in (found, twin):
             if place is not None and place.attached and not _is_of(place, nic):
                 raise LinkError(
-                    f"the spoke {spoke} is used by {place.pod or place.container} on this node; a spoke takes one pod "
-                    "or one machine, so delete that one, or take another spoke"
+                    f"the spoke {spoke} is used by {pod_beside(place.pod, nic.pod) or place.container} on this node; "
+                    "a spoke takes one pod or one machine, so delete that one, or take another spoke"
                 )
+        is_new = found is None or not _is_of(found, nic)
+        if is_new and (why := refused(self._view.lan(uid) or record, spoke, nic.pod)):
+            raise LinkError(why)
         try:
             await self._elsewhere.check(_attachment(device, nic))
         except SpokeError as error:
             raise LinkError(str(error)) from error
-        if found is None or not _is_of(found, nic) or found.in_transit:
+        if is_new or (found is not None and found.in_transit):
             await self._carrier.begin(self._view.lan(uid), record, device.id, _expected(spoke, nic))
         await self._carrier.reconcile(uid, ())
         return self.find(spoke)

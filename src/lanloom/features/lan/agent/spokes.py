@@ -13,6 +13,7 @@ from typing import TypeVar
 import structlog
 from msgspec.structs import replace
 
+from lanloom.api.lan import LAN
 from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.ports import Attached, Attachment, Device, MtuRefused, SpokeError
@@ -20,7 +21,7 @@ from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.features.lan.rules.binding import names_of
-from lanloom.features.lan.rules.carried import Carried, Place, choose_index
+from lanloom.features.lan.rules.carried import Carried, Place, choose_index, pod_beside, refused
 from lanloom.features.lan.rules.fits import own_mtu
 from lanloom.features.lan.rules.linksteps import check_name
 from lanloom.features.lan.rules.observed import PodLink, SeenLan
@@ -117,8 +118,12 @@ class Spokes:
         device = attachment.device
         if not await self._kernel.is_namespace(attachment.netns):
             raise SpokeError(f"can't attach {device.id}: there is no network namespace {attachment.netns}")
-        await self._confirm(uid)
+        lan = await self._confirm(uid)
         async with self._placed(uid, device) as (record, place):
+            if not _is_of(place, attachment) and (
+                why := refused(lan or record, device.spoke, attachment.pod)
+            ):
+                raise SpokeError(why)
             twin = record.place(device.twin.id) if record is not None else None
             await self._check_free(place, attachment)
             if twin is not None and twin.container != attachment.container:
@@ -131,12 +136,13 @@ class Spokes:
         end = _end(seen, attachment)
         return Attached(end.mac, end.mtu)
 
-    async def _confirm(self, uid: str) -> None:
-        """Raise SpokeError where a LAN is gone, of which this node was not told."""
+    async def _confirm(self, uid: str) -> LAN | None:
+        """Return the LAN as it is now, None for one that only the record knows. Raise SpokeError where it is gone."""
         lan, record = self._view.lan(uid), self._records.carried.get(uid)
-        if lan is not None:
-            carried = record is not None and any(place.attached for place in record.places)
-            await self._elsewhere.confirm(lan, carried=carried)
+        if lan is None:
+            return None
+        carried = record is not None and any(place.attached for place in record.places)
+        return await self._elsewhere.confirm(lan, carried=carried)
 
     async def detach(self, container: str, interface: str) -> None:
         """As the port says."""
@@ -153,10 +159,7 @@ class Spokes:
         uid, place = next(
             ((uid, place) for uid, place in self._attached() if place.id == device.id), ("", None)
         )
-        if place is None or (place.container, place.interface) != (
-            attachment.container,
-            attachment.interface,
-        ):
+        if place is None or not _is_of(place, attachment):
             raise SpokeError(
                 f"{device.id} is not attached to {attachment.interface} of the container {attachment.container}"
             )
@@ -244,15 +247,12 @@ class Spokes:
             occupied.add(index)
 
     async def _check_free(self, place: Place, attachment: Attachment) -> None:
-        if not place.attached or (place.container, place.interface) == (
-            attachment.container,
-            attachment.interface,
-        ):
+        if not place.attached or _is_of(place, attachment):
             return
         if await self._kernel.is_namespace(place.netns):
             raise SpokeError(
-                f"the spoke {place.spoke} is used by {place.pod or place.container} on this node; a spoke takes one "
-                "pod or one machine, so delete that one, or take another spoke",
+                f"the spoke {place.spoke} is used by {pod_beside(place.pod, attachment.pod) or place.container} on "
+                "this node; a spoke takes one pod or one machine, so delete that one, or take another spoke",
                 again=True,
             )
 
@@ -308,6 +308,11 @@ class Spokes:
             raise SpokeError(f"{title}: {error}", again=True) from error
         finally:
             self._woken(uid)
+
+
+def _is_of(place: Place, attachment: Attachment) -> bool:
+    """Whether a place is that of an attachment already."""
+    return (place.container, place.interface) == (attachment.container, attachment.interface)
 
 
 def _taken(place: Place, attachment: Attachment) -> Place:

@@ -11,6 +11,7 @@ from lanloom.api.lan import LAN, LANNode
 from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Attachment, SpokeError
 from lanloom.features.lan.agent.view import ClusterView
+from lanloom.features.lan.rules.carried import pod_beside
 from lanloom.kube.errors import KubeError
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
@@ -36,13 +37,13 @@ class UsersElsewhere:
                 continue
             if await self._uses(pod, attachment.pod):
                 raise SpokeError(
-                    f"the spoke {spoke} is used by {pod} on node {node}; a spoke takes one pod or one machine, so "
-                    "delete that one, or take another spoke",
+                    f"the spoke {spoke} is used by {pod_beside(pod, attachment.pod)} on node {node}; a spoke takes "
+                    "one pod or one machine, so delete that one, or take another spoke",
                     again=True,
                 )
 
-    async def confirm(self, lan: LAN, *, carried: bool) -> None:
-        """Raise SpokeError where a LAN that this node knows is gone: its spokes may be another LAN's.
+    async def confirm(self, lan: LAN, *, carried: bool) -> LAN:
+        """Return the LAN as it is now. Raise SpokeError where it is gone: its spokes may be another LAN's.
 
         Where that can't be asked, a LAN that is `carried` here already is taken as there.
         """
@@ -50,7 +51,7 @@ class UsersElsewhere:
             found = await self._view.live(lan)
         except KubeError as error:
             if carried:
-                return
+                return lan
             raise SpokeError(
                 f"LAN {lan.metadata.key} is not on this node yet, and the API server can't be asked about it: {error}",
                 again=True,
@@ -60,6 +61,7 @@ class UsersElsewhere:
                 f"LAN {lan.metadata.key} is gone, of which this node has not been told; try again in a moment",
                 again=True,
             )
+        return found
 
     async def _uses(self, other: str, mine: str) -> bool:
         """Whether another pod has a spoke that is not that of the same machine. Raises SpokeError."""
@@ -70,8 +72,8 @@ class UsersElsewhere:
             ours = await self._pod(mine)
         except KubeError as error:
             raise SpokeError(
-                f"another node reports the spoke as used by {other}, and the API server can't be asked about it: "
-                f"{error}",
+                f"another node reports the spoke as used by {pod_beside(other, mine)}, and the API server can't be "
+                f"asked about it: {error}",
                 again=True,
             ) from error
         return ours is None or not _is_same_user(ours, theirs)

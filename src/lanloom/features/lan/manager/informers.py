@@ -42,6 +42,10 @@ class LanInformers(Struct, frozen=True):
         found = (other for claim in claims_of(lan) for other in store.by(BY_CLAIM, claim))
         return tuple({other.metadata.key: other for other in found}.values())
 
+    def with_spokes(self, spokes: Iterable[str]) -> tuple[LAN, ...]:
+        """Every LAN that has one of these spokes."""
+        return tuple(lan for spoke in spokes for lan in self.lans.store.by(BY_CLAIM, f"spoke {spoke}"))
+
     def carrying(self, uid: str) -> tuple[LANNode, ...]:
         """The reports of nodes that carry a LAN."""
         return self.lan_nodes.store.by(BY_UID, uid)

@@ -7,8 +7,9 @@ long as the marks stay by which they are known.
 from collections.abc import Iterable, Mapping
 
 from lanloom.api.dummy import ADMITTED, DRAINING, GUARDED
-from lanloom.api.lan import FORCE_DELETE, LAN, UID_LABEL, LANNode
+from lanloom.api.lan import FORCE_DELETE, LAN, UID_LABEL, LANNode, not_admitted
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.lan.rules.claims import age_of
 from lanloom.features.lan.rules.nads import (
     RESOURCE_NAME,
     WantedNad,
@@ -16,9 +17,10 @@ from lanloom.features.lan.rules.nads import (
     is_config_wanted,
     owner_of,
     spoke_of,
+    spokes_named,
     wanted_nads,
 )
-from lanloom.features.lan.rules.spec import changed_underlays, title_of
+from lanloom.features.lan.rules.spec import changed_underlays, title_beside, title_of
 from lanloom.refusals import Denied
 from lanloom.text import listed, quote
 
@@ -111,10 +113,22 @@ def check_nad(
         )
 
 
+def check_border(nad: NetworkAttachmentDefinition, lans: Iterable[LAN]) -> None:
+    """Raises Denied for a NAD that names a spoke of a LAN which does not admit the NAD's namespace.
+
+    Its pods would be refused on every node. Of several LANs with a spoke the oldest one has it.
+    """
+    every, namespace = sorted(lans, key=age_of), nad.metadata.namespace
+    for spoke in sorted(spokes_named(nad)):
+        owner = next((lan for lan in every if spoke in lan.spec.spokes), None)
+        if owner is not None and not owner.admits(namespace):
+            raise Denied(f"{_title(nad)}: spec.config: {not_admitted(spoke, namespace)}")
+
+
 def check_nad_deletion(nad: NetworkAttachmentDefinition, lans: LansByUid, *, by_manager: bool) -> None:
     """A NAD goes when its LAN does, or its spoke, after nobody new was let in. Raises Denied."""
     owner = lans.get(owner_of(nad.metadata))
-    if owner is None:
+    if owner is None or owner.metadata.namespace != nad.metadata.namespace:
         return
     title, spoke = title_of(owner), spoke_of(nad.metadata.name)
     if by_manager and (DRAINING in nad.metadata.annotations or is_forced(owner)):
@@ -161,14 +175,15 @@ def _check_claimed_owner(new: NetworkAttachmentDefinition, owner: LAN | None) ->
         )
     wanted = next((item for item in wanted_nads(owner) if item.key == new.metadata.key), None)
     if wanted is None or owner.metadata.is_deleting or not is_as_wanted(wanted, new):
+        title = title_beside(owner, new.metadata.namespace)
         raise Denied(
-            f"{_title(new)}: metadata.labels[{UID_LABEL}] or metadata.ownerReferences names {title_of(owner)}, which "
-            "wants no such NAD; leave them out: Lanloom makes the NADs of LANs itself"
+            f"{_title(new)}: metadata.labels[{UID_LABEL}] or metadata.ownerReferences names {title}, which wants no "
+            "such NAD; leave them out: Lanloom makes the NADs of LANs itself"
         )
 
 
 def _check_change(new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition, owner: LAN) -> None:
-    title = title_of(owner)
+    title = title_beside(owner, new.metadata.namespace)
     if owner_of(new.metadata) != owner_of(old.metadata):
         raise Denied(
             f"{_title(new)}: metadata.labels[{UID_LABEL}] and metadata.ownerReferences tell that it belongs to "

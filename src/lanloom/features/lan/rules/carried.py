@@ -9,9 +9,22 @@ from collections.abc import Container, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.api.lan import DEFAULT_PORT, LAN, HostBridge, Mode, Replication, VlanUplink, device_id
+from lanloom.api.core import PODS
+from lanloom.api.lan import (
+    DEFAULT_PORT,
+    LAN,
+    LANS,
+    HostBridge,
+    Mode,
+    Replication,
+    VlanUplink,
+    admits,
+    device_id,
+    not_admitted,
+)
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.options import Options, options_of
+from lanloom.refusals import title_for
 
 ALLOCATION_SECONDS = 600.0
 """How long a device that kubelet allocated is kept ready for a pod that has not come."""
@@ -74,7 +87,8 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `options` are those of the LAN and of its spokes, which are applied to what is there.
     `host_bridge` and its ifalias `host_alias` are a bridge of the host that the LAN is joined to, empty for none;
     `uplink` and `uplink_vlan` the cluster network and the VLAN, for the node that joins the LAN to it.
-    `was` is the uid of the LAN for which that was made, if it is another one than `uid`.
+    `was` is the uid of the LAN for which that was made, if it is another one than `uid`. `namespaces` are the others
+    whose pods may attach.
     """
 
     uid: str
@@ -96,6 +110,11 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     uplink: str = ""
     uplink_vlan: int = 0
     was: str = ""
+    namespaces: tuple[str, ...] = ()
+
+    def admits(self, namespace: str) -> bool:
+        """Whether pods and machines of a namespace may attach to the spokes."""
+        return admits(self.namespace, self.namespaces, namespace)
 
     @property
     def title(self) -> str:
@@ -136,6 +155,7 @@ def carried(lan: LAN, node: str) -> Carried:
         host_alias=_host(lan).alias,
         uplink=_uplink(lan).cluster_network,
         uplink_vlan=_uplink(lan).vlan,
+        namespaces=spec.namespaces,
     )
 
 
@@ -173,6 +193,7 @@ def followed(record: Carried, lan: LAN, node: str) -> Carried:
         host_alias=fresh.host_alias,
         uplink=fresh.uplink,
         uplink_vlan=fresh.uplink_vlan,
+        namespaces=fresh.namespaces,
     )
 
 
@@ -185,6 +206,21 @@ def continues(record: Carried, lan: LAN) -> bool:
         and (record.ns, record.bridge, record.vxlan) == (spec.ns, spec.bridge, spec.vxlan)
         and attached <= set(spec.spokes)
     )
+
+
+def refused(owner: LAN | Carried | None, spoke: str, pod: str) -> str:
+    """Why a pod (`namespace/name`) can't have a spoke of a LAN, as the cluster or the record has that; empty if it can.
+
+    A runtime that is not Kubernetes' names no pod, and is the node's own.
+    """
+    namespace = pod.partition("/")[0]
+    return not_admitted(spoke, namespace) if namespace and owner and not owner.admits(namespace) else ""
+
+
+def pod_beside(pod: str, reader: str) -> str:
+    """A pod, for a message to users of the pod `reader`, both as `namespace/name`; empty for one that is not known."""
+    (namespace, _, name), mine = pod.partition("/"), reader.partition("/")[0]
+    return pod if not mine or mine == namespace else title_for(mine, PODS.kind, namespace, name)
 
 
 def leaving(record: Carried, now: float) -> Carried:
@@ -223,14 +259,15 @@ def conflict(candidate: Carried, others: Iterable[Carried]) -> str:
     for other in others:
         if other.uid == candidate.uid:
             continue
+        title = title_for(candidate.namespace, LANS.kind, other.namespace, other.name)
         if other.ns == candidate.ns:
             return (
-                f"spec.ns {candidate.ns} is the network namespace of {other.title} on this node; give each LAN a "
+                f"spec.ns {candidate.ns} is the network namespace of {title} on this node; give each LAN a "
                 "name of its own"
             )
         if (other.vni, other.port) == (candidate.vni, candidate.port):
             return (
-                f"spec.vni {candidate.vni} on port {candidate.port} is that of {other.title} on this node; give each "
+                f"spec.vni {candidate.vni} on port {candidate.port} is that of {title} on this node; give each "
                 "LAN a VNI of its own"
             )
     return ""

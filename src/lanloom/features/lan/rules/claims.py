@@ -7,7 +7,7 @@ has what both claim. The younger one gets no NADs until the claim is its own, so
 from collections.abc import Iterable, Iterator
 
 from lanloom.api.lan import LAN
-from lanloom.features.lan.rules.spec import faults, title_of
+from lanloom.features.lan.rules.spec import faults, title_beside, title_of
 from lanloom.refusals import Denied
 from lanloom.text import listed, quote
 
@@ -24,18 +24,18 @@ def claims_of(lan: LAN) -> Iterator[str]:
 
 
 def clash(lan: LAN, other: LAN) -> str:
-    """What `lan` claims that is the other one's, with the field; empty if nothing is."""
-    mine, theirs = lan.spec, other.spec
+    """What `lan` claims that is the other one's, with the field, for its users; empty if nothing is."""
+    mine, theirs, title = lan.spec, other.spec, title_beside(other, lan.metadata.namespace)
     if mine.ns == theirs.ns:
-        return f"spec.ns: {quote(mine.ns)} is the network namespace of {title_of(other)} already"
+        return f"spec.ns: {quote(mine.ns)} is the network namespace of {title} already"
     if (mine.vni, mine.vxlan_port) == (theirs.vni, theirs.vxlan_port):
-        return f"spec.vni: {mine.vni} at port {mine.vxlan_port} is the VNI of {title_of(other)} already"
+        return f"spec.vni: {mine.vni} at port {mine.vxlan_port} is the VNI of {title} already"
     if mine.uplink is not None and mine.uplink == theirs.uplink:
         vlan = f"VLAN {mine.uplink.vlan} of cluster network {mine.uplink.cluster_network}"
-        return f"spec.uplink: {vlan} is the uplink of {title_of(other)} already"
+        return f"spec.uplink: {vlan} is the uplink of {title} already"
     if common := frozenset(mine.spokes) & frozenset(theirs.spokes):
         names = listed(quote(name) for name in sorted(common))
-        return f"spec.spokes: {names} is the name of a spoke of {title_of(other)} already"
+        return f"spec.spokes: {names} is the name of a spoke of {title} already"
     return ""
 
 

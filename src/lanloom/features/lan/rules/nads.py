@@ -9,7 +9,17 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from lanloom.api.dummy import DRAINING, GUARDED
-from lanloom.api.lan import LAN, LANS, UID_LABEL, Mode, SpokeOptions, nad_name, resource_name
+from lanloom.api.lan import (
+    LAN,
+    LANS,
+    RESOURCE_PREFIX,
+    UID_LABEL,
+    Mode,
+    SpokeOptions,
+    device_id,
+    nad_name,
+    resource_name,
+)
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.binding import BRIDGE
@@ -20,6 +30,9 @@ RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
 CNI_VERSION = "0.3.1"
 
 _MODES: tuple[Mode, ...] = ("macvtap", "veth")
+
+_MACHINE = device_id("", "macvtap")
+"""What the ids of machines' devices end with; the rest is the spoke."""
 
 Raw = dict[str, Any]
 
@@ -67,6 +80,36 @@ def spoke_of(name: str) -> str:
         if name.startswith(prefix):
             return name.removeprefix(prefix)
     return ""
+
+
+def spokes_named(nad: NetworkAttachmentDefinition) -> frozenset[str]:
+    """The spokes to which a NAD attaches, whoever made it: by its configuration, alone or in a list, or its resource.
+
+    The device of a machine is in the configuration, or Multus puts it there for the resource in the annotation.
+    """
+    try:
+        config: object = json.loads(nad.spec.config)
+    except (ValueError, RecursionError):
+        return frozenset()
+    plugins = config.get("plugins") if isinstance(config, dict) else None
+    every = [config, *plugins] if isinstance(plugins, list) else [config]
+    resource = nad.metadata.annotations.get(RESOURCE_NAME, "")
+    found = (_named(item, resource) for item in every if isinstance(item, dict))
+    return frozenset(spoke for spokes in found for spoke in spokes)
+
+
+def _named(config: Raw, resource: str) -> Iterator[str]:
+    """The spokes in the configuration of one plugin."""
+    kind, spoke, device = (config.get(field) for field in ("type", "veth", "deviceID"))
+    if kind == "k8slanveth" and isinstance(spoke, str) and spoke:
+        yield spoke
+    if kind == "macvtap":
+        if isinstance(device, str) and device.endswith(_MACHINE) and device != _MACHINE:
+            yield device.removesuffix(_MACHINE)
+        if resource.startswith(RESOURCE_PREFIX) and (
+            spoke := spoke_of(resource.removeprefix(RESOURCE_PREFIX))
+        ):
+            yield spoke
 
 
 def owner_of(metadata: ObjectMeta) -> str:

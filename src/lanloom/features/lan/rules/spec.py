@@ -12,10 +12,22 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from lanloom.api.lan import DEFAULT_PORT, LAN, NAME_MAX, SPOKES_MAX, VNI_MAX, HostBridge, LANSpec, VlanUplink
+from lanloom.api.lan import (
+    DEFAULT_PORT,
+    EVERY_NAMESPACE,
+    LAN,
+    LANS,
+    NAME_MAX,
+    NAMESPACES_MAX,
+    SPOKES_MAX,
+    VNI_MAX,
+    HostBridge,
+    LANSpec,
+    VlanUplink,
+)
 from lanloom.api.names import CLUSTER_NETWORK_NAME_MAX, LINK_NAME_MAX
 from lanloom.features.lan.rules.options import option_faults
-from lanloom.refusals import Denied, Malformed
+from lanloom.refusals import Denied, Malformed, title_for
 from lanloom.text import listed, quote
 
 NS_MAX = 63
@@ -28,6 +40,7 @@ VLAN_LEAST, VLAN_LARGEST = 2, 4094
 
 _LINK = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 _SPOKE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_NAMESPACE = re.compile(r"(?=.{1,63}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _CNI_NAMESPACE = re.compile(r"cni-.*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What container runtimes call the network namespaces of pods, in the same directory."""
 
@@ -44,9 +57,18 @@ the Ethernet address of the group as well, so that switches tell LANs apart."""
 
 
 _FREE = frozenset(
-    {"uplink", "spokes", "vxlan_dev_map", "port_security", "max_learned_macs", "mtu", "spoke_options"}
+    {
+        "uplink",
+        "spokes",
+        "namespaces",
+        "vxlan_dev_map",
+        "port_security",
+        "max_learned_macs",
+        "mtu",
+        "spoke_options",
+    }
 )
-"""Fields of a spec that may change: the spokes, the underlay of single nodes, and options."""
+"""Fields of a spec that may change: the spokes and who may use them, the underlay of single nodes, and options."""
 
 
 def default_group(vni: int) -> str:
@@ -111,6 +133,11 @@ def changed_underlays(old: LANSpec, new: LANSpec) -> frozenset[str]:
 def title_of(lan: LAN) -> str:
     """A LAN for a message."""
     return f"LAN {lan.metadata.key}"
+
+
+def title_beside(lan: LAN, reader: str) -> str:
+    """A LAN for a message to users of the namespace `reader`."""
+    return title_for(reader, LANS.kind, lan.metadata.namespace, lan.metadata.name)
 
 
 def link_fault(name: str, example: str) -> str:
@@ -191,6 +218,7 @@ def _faults(spec: LANSpec) -> Iterator[str]:
         yield from _uplink_faults(spec, spec.uplink)
     yield from _underlay_faults(spec)
     yield from _spoke_faults(spec)
+    yield from _namespace_faults(spec)
     yield from option_faults(spec)
     yield from _collisions(spec)
 
@@ -210,7 +238,11 @@ def _host_faults(bridge: HostBridge) -> Iterator[str]:
 
 def _bridged_option_faults(spec: LANSpec) -> Iterator[str]:
     """Options that would seem to protect users of an isolated network, who are at its bridge and at no spoke."""
-    for field, given in (("portSecurity", spec.port_security), ("spokeOptions", spec.spoke_options)):
+    for field, given in (
+        ("portSecurity", spec.port_security),
+        ("spokeOptions", spec.spoke_options),
+        ("namespaces", spec.namespaces),
+    ):
         if given:
             yield (
                 f"spec.{field} can't be on the LAN of an isolated network: users of that network are at the bridge "
@@ -265,6 +297,25 @@ def _spoke_faults(spec: LANSpec) -> Iterator[str]:
     twice = [name for name, count in Counter(spec.spokes).items() if count > 1]
     if twice:
         yield f"spec.spokes names {listed(map(quote, twice))} more than once; name each spoke once"
+
+
+def _namespace_faults(spec: LANSpec) -> Iterator[str]:
+    if len(spec.namespaces) > NAMESPACES_MAX:
+        yield (
+            f"spec.namespaces has {len(spec.namespaces)} entries; at most {NAMESPACES_MAX} are allowed, or "
+            f"{quote(EVERY_NAMESPACE)} for every namespace"
+        )
+    wrong = [
+        f"spec.namespaces[{index}] is {quote(name)}, which can't be the name of a namespace: use a name of Kubernetes, "
+        f"or {quote(EVERY_NAMESPACE)} for every namespace"
+        for index, name in enumerate(spec.namespaces)
+        if name != EVERY_NAMESPACE and not _NAMESPACE.fullmatch(name)
+    ]
+    if wrong:
+        yield listed(wrong, 3)
+    twice = [name for name, count in Counter(spec.namespaces).items() if count > 1]
+    if twice:
+        yield f"spec.namespaces names {listed(map(quote, twice))} more than once; name each namespace once"
 
 
 def _collisions(spec: LANSpec) -> Iterator[str]:

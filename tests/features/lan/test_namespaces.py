@@ -1,0 +1,182 @@
+"""NADs beside a LAN: whose may name its spokes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from lanloom.api.lan import LAN, LANS, UID_LABEL
+from lanloom.api.multus import NADS
+from lanloom.features.lan.rules.nads import RESOURCE_NAME
+from lanloom.kube.patches import merge
+from tests.features.lan.manager.scene import PLACE
+from tests.features.lan.reviews import MANAGER, Raw, Reviews, reviewed
+
+ELSEWHERE = "vms"
+VETH: Raw = {"type": "k8slanveth", "veth": "a"}
+NAMING: dict[str, tuple[Raw, str]] = {
+    "veth": (VETH, ""),
+    "bridge": ({**VETH, "binding": "bridge"}, ""),
+    "device": ({"type": "macvtap", "deviceID": "aM0"}, ""),
+    "resource": ({"type": "macvtap"}, "macvtap.k8slan.io/k8slan-mac-a"),
+    "first": ({"plugins": [VETH, {"type": "tuning"}]}, ""),
+    "later": ({"plugins": [{"type": "tuning"}, VETH]}, ""),
+}
+"""Each way in which a NAD names the spoke `a`: its configuration, and its resource."""
+
+OTHERS: list[tuple[Raw | str, str]] = [
+    ({"type": "k8slanveth", "veth": "free"}, ""),
+    ({"type": "k8slanveth"}, ""),
+    ({"type": "k8slanveth", "veth": ["a"]}, ""),
+    ({"type": "bridge", "veth": "a"}, "macvtap.k8slan.io/k8slan-veth-a"),
+    ({"type": "macvtap", "deviceID": "M0"}, "macvtap.network.kubevirt.io/eth0"),
+    ({"type": "macvtap", "deviceID": 7}, ""),
+    ({"plugins": "a"}, ""),
+    ("[]", ""),
+    ("{", ""),
+]
+"""What names no spoke of the LAN."""
+
+
+def nad(config: Raw | str, resource: str = "", *, name: str = "own", namespace: str = ELSEWHERE) -> Raw:
+    """A NAD as its author writes it."""
+    text = config if isinstance(config, str) else json.dumps({"cniVersion": "0.3.1", "name": name, **config})
+    annotations = {RESOURCE_NAME: resource} if resource else {}
+    metadata = {"name": name, "namespace": namespace, "annotations": annotations}
+    return {"metadata": metadata, "spec": {"config": text}}
+
+
+@pytest.mark.parametrize("way", NAMING)
+def test_a_nad_of_another_namespace(way: str) -> None:
+    """A NAD outside the LAN's namespace that names a spoke is refused, new or edited, and the message names no LAN."""
+
+    async def story(on: Reviews) -> None:
+        await on.add_lan()
+        await on.follow()
+        new, plain = nad(*NAMING[way]), nad({"type": "bridge"})
+        for verdict in (await on.ask(NADS, new), await on.ask(NADS, new, plain)):
+            assert not verdict.allowed
+            assert (
+                "NetworkAttachmentDefinition vms/own: spec.config: the spoke a is of a LAN of"
+                in verdict.message
+            )
+            assert "add vms to spec.namespaces of that LAN" in verdict.message
+            assert "blue" not in verdict.message and PLACE not in verdict.message
+        assert (await on.ask(NADS, merge(new, {"metadata": {"labels": {"x": "y"}}}), new)).allowed
+        assert (await on.ask(NADS, plain, new)).allowed
+        assert (await on.ask(NADS, None, new)).allowed
+
+    reviewed(story)()
+
+
+@pytest.mark.parametrize("namespaces", [[ELSEWHERE], ["other", ELSEWHERE], ["*"]])
+@pytest.mark.parametrize("way", NAMING)
+def test_a_namespace_that_is_admitted(namespaces: list[str], way: str) -> None:
+    """`spec.namespaces` admits NADs of the namespaces that it lists, and `*` those of all."""
+
+    async def story(on: Reviews) -> None:
+        await on.add_lan(namespaces=namespaces)
+        await on.follow()
+        assert (await on.ask(NADS, nad(*NAMING[way]))).allowed
+        third = await on.ask(NADS, nad(*NAMING[way], namespace="third"))
+        assert third.allowed is (namespaces == ["*"])
+
+    reviewed(story)()
+
+
+@pytest.mark.parametrize("way", NAMING)
+def test_the_lans_own_namespace(way: str) -> None:
+    """NADs of the LAN's namespace may name its spokes, whatever `spec.namespaces` says."""
+
+    async def story(on: Reviews) -> None:
+        await on.add_lan(namespaces=["other"])
+        await on.follow()
+        assert (await on.ask(NADS, nad(*NAMING[way], namespace=PLACE))).allowed
+
+    reviewed(story)()
+
+
+@pytest.mark.parametrize(("config", "resource"), OTHERS)
+def test_what_names_no_spoke(config: Raw | str, resource: str) -> None:
+    """NADs of other plugins, of spokes that no LAN has, and such as nobody can read are no LAN's business."""
+
+    async def story(on: Reviews) -> None:
+        await on.add_lan()
+        await on.follow()
+        assert (await on.ask(NADS, nad(config, resource))).allowed
+
+    reviewed(story)()
+
+
+@reviewed
+async def test_a_lan_of_the_same_spokes_in_another_namespace(on: Reviews) -> None:
+    """A LAN that is made anew elsewhere takes its spokes with it: NADs of its old namespace are refused."""
+    await on.follow()
+    assert (await on.ask(NADS, nad(VETH, namespace=PLACE))).allowed
+    await on.client.create(LANS, {"metadata": {"name": "blue"}, "spec": (await _spec(on))}, ELSEWHERE)
+    assert not (await on.ask(NADS, nad(VETH, namespace=PLACE))).allowed
+    assert (await on.ask(NADS, nad(VETH))).allowed
+
+
+async def _spec(on: Reviews) -> Any:
+    made: LAN = await on.add_lan()
+    await on.client.delete(LANS, "blue", PLACE)
+    return {
+        "ns": made.spec.ns,
+        "bridge": "br0",
+        "vxlan": "vx0",
+        "vni": 7,
+        "spokes": ["a"],
+        "defaultVxlanDev": "e",
+    }
+
+
+@reviewed
+async def test_namespaces_change_at_any_time(on: Reviews) -> None:
+    """Namespaces come and go; wrong names are refused."""
+    old = {"metadata": {"name": "blue", "namespace": PLACE}, "spec": _raw_spec(await on.add_lan())}
+    await on.follow()
+    for names in (["vms"], ["*"], []):
+        assert (await on.ask(LANS, merge(old, {"spec": {"namespaces": names}}), old)).allowed
+    for names, message in (
+        (["VMs"], 'spec.namespaces[0] is "VMs", which can\'t be the name of a namespace'),
+        (["a", "a"], 'spec.namespaces names "a" more than once'),
+        ([f"n{number}" for number in range(1001)], "spec.namespaces has 1001 entries; at most 1000"),
+    ):
+        assert message in (await on.ask(LANS, merge(old, {"spec": {"namespaces": names}}), old)).message
+
+
+def _raw_spec(lan: LAN) -> Raw:
+    spec = lan.spec
+    return {
+        "ns": spec.ns,
+        "bridge": spec.bridge,
+        "vxlan": spec.vxlan,
+        "vni": spec.vni,
+        "vxlanGrp": spec.vxlan_grp,
+        "defaultVxlanDev": spec.default_vxlan_dev,
+        "spokes": list(spec.spokes),
+    }
+
+
+@reviewed
+async def test_a_nad_that_names_a_foreign_lan_as_its_owner(on: Reviews) -> None:
+    """Whoever knows the uid of a LAN of another namespace is not told its name, and can delete what names it."""
+    lan = await on.add_lan()
+    await on.follow()
+    claimed = merge(nad({"type": "bridge"}), {"metadata": {"labels": {UID_LABEL: lan.metadata.uid}}})
+    refused = await on.ask(NADS, claimed)
+    assert "names a LAN of another namespace, which wants no such NAD" in refused.message
+    assert (await on.ask(NADS, None, claimed)).allowed
+    assert (await on.ask(NADS, None, claimed, user=MANAGER)).allowed
+
+
+@reviewed
+async def test_claims_of_others(on: Reviews) -> None:
+    """A LAN whose names are another namespace's is refused without a word about whose they are."""
+    made = await on.add_lan()
+    await on.follow()
+    new = {"metadata": {"name": "mine", "namespace": ELSEWHERE}, "spec": _raw_spec(made)}
+    refused = await on.ask(LANS, new)
+    assert 'spec.ns: "blue" is the network namespace of a LAN of another namespace already' in refused.message
+    assert PLACE not in refused.message
