@@ -33,6 +33,7 @@ from lanloom.api.core import CRDS, SECRETS
 from lanloom.api.meta import Key
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.features.dummy.rules.flags import Flags
+from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.config import memory_file
 from lanloom.kube.errors import NotFound
 from lanloom.processes.definitions import manifests, outcome, resources
@@ -175,7 +176,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     descriptors of sockets that listen already. `metrics` are the addresses of the probe server. `tokens` is a static
     token file that is read again as it changes. Without `manager` only the API server runs. With
     `kubevirt` there are KubeVirt's kinds of virtual machines. `dummy` are settings of
-    isolated networks, as for a manager.
+    isolated networks and `live_update` those of live update, as for a manager.
     """
 
     data: Path
@@ -188,6 +189,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     kubevirt: bool = False
     metrics: tuple[str, ...] = ()
     dummy: Flags = Flags(default=False)
+    live_update: LiveUpdateSettings = LiveUpdateSettings()
 
 
 async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
@@ -215,7 +217,8 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
         address = f"https://{LOOPBACK}:{sockets[0].getsockname()[1]}"
         running: list[Awaitable[None]] = [probing, server]
         if settings.manager:
-            running.append(await _start_manager(engine, rng, stack, metrics, settings.dummy))
+            features = {"dummy": settings.dummy, "liveupdate": settings.live_update}
+            running.append(await _start_manager(engine, rng, stack, metrics, features))
         write_kubeconfig(settings.kubeconfig, address, identity)
         ready(address)
         await _first_end(running)
@@ -311,12 +314,16 @@ async def _https(
 
 
 async def _start_manager(
-    engine: Engine, rng: Random, stack: contextlib.AsyncExitStack, metrics: ServeMetrics, dummy: Flags
+    engine: Engine,
+    rng: Random,
+    stack: contextlib.AsyncExitStack,
+    metrics: ServeMetrics,
+    features: Mapping[str, Any],
 ) -> asyncio.Task[None]:
     """The manager on this very engine; returns when its webhooks are registered."""
     # The data's lock lets one process run, so its manager is always the same candidate and need not wait for itself.
     settings = ManagerSettings(
-        identity="serve", host=LOOPBACK, port=0, local=True, embedded=True, features={"dummy": dummy}
+        identity="serve", host=LOOPBACK, port=0, local=True, embedded=True, features=features
     )
     client = LocalClient(engine, unreviewed=_OF_THE_MANAGER)
     manager = Manager(client, settings, now=time.time, rng=rng, metrics=metrics)

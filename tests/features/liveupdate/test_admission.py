@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from lanloom.api.admission import AdmissionRequest, GroupVersionResource, UserInfo, Verdict
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.liveupdate import NETWORK_SWAPS
-from lanloom.features.liveupdate.admission import SwapAdmission
+from lanloom.api.multusconfig import NamespaceIsolation
+from lanloom.features.liveupdate.admission import LiveUpdateAdmission
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.patches import merge
-from tests.features.liveupdate.swap.scene import FROM, MACHINE, NIC, NODE, PLACE, TO, SwapCluster
+from tests.features.liveupdate.swap.scene import FROM, MACHINE, NIC, NODE, PLACE, TO, SwapCluster, spec_body
+from tests.harness.admission import request
 from tests.harness.cluster import play
 from tests.harness.refusals import ROOT, check_group, check_page, unshown
 
@@ -25,6 +28,7 @@ class Case(NamedTuple):
     """What is asked for, and the whole message.
 
     `new` is merged into a swap that is right, or into the one that is there if `old` is not None; None deletes that.
+    `isolated` is a manager with namespace isolation. With `machine`, a VirtualMachine gets that NAD instead.
     """
 
     message: str
@@ -33,6 +37,8 @@ class Case(NamedTuple):
     user: str = USER
     status: bool = False
     there: Raw | None = None
+    isolated: bool = False
+    machine: str = ""
 
 
 def swap(name: str, **parts: Any) -> Raw:
@@ -55,14 +61,19 @@ def answer(case: Case) -> str:
         async def is_manager(user: UserInfo) -> bool:
             return user.username == MANAGER
 
-        admission = SwapAdmission(
-            on.client, informers.get(NETWORK_SWAPS, optional=True), is_manager, lambda _pod: ""
+        admission = LiveUpdateAdmission(
+            on.client,
+            informers.get(NETWORK_SWAPS, optional=True),
+            is_manager,
+            lambda _pod: "",
+            NamespaceIsolation(enabled=case.isolated),
         )
         if case.there is not None:
             await on.keep(NETWORK_SWAPS, swap("first", **case.there))
         tasks = [asyncio.create_task(informer.run()) for informer in informers.all()]
         await all_synced(informers.all())
-        told.append(await admission.validate(request_of(case)))
+        asked = admission.refer if case.machine else admission.validate
+        told.append(await asked(request_of(case)))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -72,8 +83,16 @@ def answer(case: Case) -> str:
     return told[0].message
 
 
+def machine(spec: Raw, place: str) -> Raw:
+    """A VirtualMachine with that spec of its template."""
+    return {"metadata": {"name": MACHINE, "namespace": place}, "spec": {"template": {"spec": spec}}}
+
+
 def request_of(case: Case) -> AdmissionRequest:
     """What the API server asks."""
+    if case.machine:
+        before, after = machine(spec_body(FROM), PLACE), machine(spec_body(case.machine), PLACE)
+        return request(VIRTUAL_MACHINES, after, before, user=case.user)
     old = swap("move", **case.old) if case.old is not None else None
     new = merge(copy.deepcopy(old or swap("move", status=None)), case.new) if case.new is not None else None
     return AdmissionRequest(
@@ -114,6 +133,12 @@ SWAP_CASES = {
         "NetworkSwap default/move: NetworkSwap default/first moves the NIC lan0 of db already (to default/vlan20); "
         "wait until it has ended",
         there={},
+    ),
+    "with namespace isolation, no NAD of another namespace": Case(
+        "NetworkSwap default/move: spec.to: secret/hidden is in another namespace; with namespace isolation, a machine "
+        "in namespace default uses NetworkAttachmentDefinitions of default only; name one of these",
+        {"spec": {"to": "secret/hidden"}},
+        isolated=True,
     ),
     "no changes": Case(
         "NetworkSwap default/move: spec can't be changed; delete the NetworkSwap once it has ended, and create another",
@@ -166,6 +191,8 @@ ALLOWED = {
         user=f"{AGENT}{NODE}",
     ),
     "a manager's phase": Case("", {"status": {"phase": "Recording"}}, old={}, status=True, user=MANAGER),
+    "a NAD of another namespace": Case("", {"spec": {"to": "secret/hidden"}}),
+    "the way from a NAD of another namespace": Case("", {"spec": {"from": "secret/hidden"}}, isolated=True),
     "labels": Case("", {"metadata": {"labels": {"a": "b"}}}, old={}),
     "the deletion of one that ended": Case("", None, old={"status": {"phase": "Failed"}}),
     "a manager's deletion": Case("", None, old={}, user=MANAGER),
@@ -184,7 +211,27 @@ def test_swaps_that_are_allowed(case: Case) -> None:
     assert answer(case) == ""
 
 
-GROUPS = (("Moves of NICs in place", test_swaps_that_are_refused, SWAP_CASES),)
+MACHINE_CASES = {
+    "with namespace isolation, no NAD of another namespace is added": Case(
+        "VirtualMachine default/db: spec.template.spec.networks[1].multus.networkName: secret/hidden is in another "
+        "namespace; with namespace isolation, a machine in namespace default uses NetworkAttachmentDefinitions of "
+        "default only; name one of these",
+        isolated=True,
+        machine="secret/hidden",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MACHINE_CASES.values(), ids=list(MACHINE_CASES))
+def test_machines_that_are_refused(case: Case) -> None:
+    """An edit that Multus would not let start is refused with the object and the field."""
+    assert answer(case) == case.message
+
+
+GROUPS = (
+    ("Moves of NICs in place", test_swaps_that_are_refused, SWAP_CASES),
+    ("Networks of virtual machines", test_machines_that_are_refused, MACHINE_CASES),
+)
 
 
 def test_the_table_is_what_the_webhook_says() -> None:
@@ -195,6 +242,7 @@ def test_the_table_is_what_the_webhook_says() -> None:
 def test_each_message_has_a_test() -> None:
     """The messages of the page are really given."""
     check_group(test_swaps_that_are_refused, SWAP_CASES, answer)
+    check_group(test_machines_that_are_refused, MACHINE_CASES, answer)
 
 
 def test_each_refusal_is_on_the_page() -> None:

@@ -1,4 +1,4 @@
-"""The webhook of NetworkSwaps: turns admission requests into typed values and asks the rules.
+"""The webhooks of NetworkSwaps and of machines' networks: turn admission requests into typed values and ask the rules.
 
 Who may create a swap of a machine may give the machine another network, with the manager's hands: the right to create
 NetworkSwaps in a namespace is worth that of changing its VirtualMachines, and no role of Lanloom's gives it to users.
@@ -10,13 +10,17 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from lanloom.api.admission import AdmissionRequest, Unreadable, UserInfo, Verdict, new_of, old_of, refusal
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap
+from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.features.liveupdate.rules.admit import (
     check,
     check_change,
     check_deletion,
+    check_isolation,
     check_only,
     check_report,
+    forbidden_networks,
     title_of,
 )
 from lanloom.kube.errors import KubeError
@@ -26,19 +30,25 @@ from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Refusal
 from lanloom.runtime.identity import NodeOfPod, agent_node
-from lanloom.runtime.webhooktable import EVERY, TableAdmission, Webhook
+from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook
 
 IsManager = Callable[[UserInfo], Awaitable[bool]]
 """Whether a manager asks."""
 
 
-class SwapAdmission(TableAdmission):
-    """Answers admission requests about NetworkSwaps."""
+class LiveUpdateAdmission(TableAdmission):
+    """Answers admission requests about NetworkSwaps, and about networks that machines name."""
 
     def __init__(
-        self, client: Client, swaps: Informer[NetworkSwap], is_manager: IsManager, node_of_pod: NodeOfPod
+        self,
+        client: Client,
+        swaps: Informer[NetworkSwap],
+        is_manager: IsManager,
+        node_of_pod: NodeOfPod,
+        isolation: NamespaceIsolation = NO_ISOLATION,
     ) -> None:
         super().__init__(WEBHOOKS)
+        self._isolation = isolation
         self._client = client
         self._swaps = swaps
         self._is_manager = is_manager
@@ -55,6 +65,25 @@ class SwapAdmission(TableAdmission):
         except KubeError as error:
             return refusal(Denied(f"the swaps of the NIC can't be read now because {error}; try again"))
         return Verdict()
+
+    async def validate_machine(self, request: AdmissionRequest) -> Verdict:
+        """Refuse an edit that adds a network which namespace isolation forbids; warn where a machine begins with one.
+
+        Multus judges the pods of machines that start. The manager gives a machine a former network back after a move
+        that failed.
+        """
+        if not self._isolation.enabled:
+            return Verdict()
+        try:
+            new, old = new_of(VIRTUAL_MACHINES, request), old_of(VIRTUAL_MACHINES, request)
+        except Unreadable:
+            return Verdict()  # the API server's schema, or KubeVirt, has to say so
+        if new is None:
+            return Verdict()
+        problems = forbidden_networks(new, old, request.namespace, self._isolation)
+        if old is None or not problems:
+            return Verdict(warnings=problems)
+        return Verdict() if await self._is_manager(request.user_info) else refusal("; ".join(problems))
 
     async def _validate(self, request: AdmissionRequest) -> None:
         new, old = new_of(NETWORK_SWAPS, request), old_of(NETWORK_SWAPS, request)
@@ -78,6 +107,7 @@ class SwapAdmission(TableAdmission):
 
     async def _check_new(self, swap: NetworkSwap, request: AdmissionRequest) -> None:
         check(swap)
+        check_isolation(swap, self._isolation)
         stored = tuple(self._swaps.store.items())
         await recheck(
             lambda swaps: check_only(swap, (*swaps, *self._in_flight.of(NETWORK_SWAPS))),
@@ -100,5 +130,8 @@ def _monotonic() -> float:
     return asyncio.get_running_loop().time()
 
 
-WEBHOOKS: tuple[Webhook, ...] = (Webhook("validate", NETWORK_SWAPS, EVERY, SwapAdmission.validate_swap),)
+WEBHOOKS: tuple[Webhook, ...] = (
+    Webhook("validate", NETWORK_SWAPS, EVERY, LiveUpdateAdmission.validate_swap),
+    Webhook("refer", VIRTUAL_MACHINES, WRITTEN, LiveUpdateAdmission.validate_machine),
+)
 """What the API server asks about."""

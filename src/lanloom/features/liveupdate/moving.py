@@ -2,8 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.features.liveupdate.machines import Machine
-from lanloom.features.liveupdate.rules.move import Plan, Way, Wish
+from lanloom.features.liveupdate.rules.move import Plan, Way, Wish, plan_move
 from lanloom.features.liveupdate.rules.preflight import (
     Facts,
     Findings,
@@ -38,6 +39,8 @@ INTERVAL_SECONDS = 0.5
 
 PATIENCE_SECONDS = 5.0
 """How long a machine may say that it needs help before that counts: what it says may be about an earlier edit."""
+
+_DRY_RUN = {"dryRun": "All"}
 
 _HELPLESS = frozenset(
     {
@@ -154,6 +157,52 @@ async def read_findings(client: Client, machine: Machine, wish: Wish) -> Finding
     )
 
 
+class DryRunClient(Client, Protocol):
+    """A client of which any request can be asked, also one that stores nothing."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> dict[str, Any]:
+        """Return the JSON answer to a request. Raises KubeError."""
+        ...
+
+
+async def plan_with(client: DryRunClient, machine: Machine, wish: Wish) -> Plan:
+    """Return what to do about a wish. Raises KubeError and Denied.
+
+    About a NAD of another namespace the webhooks are asked first: they know whether the machine may use it at all, and
+    do not tell whether it is there.
+    """
+    if wish.to.namespace != machine.key.namespace:
+        await rehearse(client, machine, plan_move(wish, machine, Findings()))
+    return plan_move(wish, machine, await read_findings(client, machine, wish))
+
+
+async def rehearse(client: DryRunClient, machine: Machine, plan: Plan) -> None:
+    """Ask the API server and its webhooks whether a plan would be taken; nothing is stored.
+
+    Raises KubeError, and Denied for a machine that somebody changed meanwhile.
+    """
+    namespace, name = machine.key
+    if plan.way == "in-place":
+        kind = {"apiVersion": NETWORK_SWAPS.api_version, "kind": NETWORK_SWAPS.kind}
+        await client.request(
+            "POST", NETWORK_SWAPS.path(namespace), kind | _swap(machine, plan), query=_DRY_RUN
+        )
+    elif plan.operations:
+        path = VIRTUAL_MACHINES.path(namespace, name)
+        with _changed_meanwhile(machine):
+            await client.request(
+                "PATCH", path, plan.operations, query=_DRY_RUN, content_type="application/json-patch+json"
+            )
+
+
 async def carry_out(client: Client, machine: Machine, plan: Plan) -> Result:
     """Write what the plan says. Raises KubeError, and Denied for a machine that somebody changed meanwhile."""
     if plan.way == "none":
@@ -163,14 +212,21 @@ async def carry_out(client: Client, machine: Machine, plan: Plan) -> Result:
         return result_of(machine, plan, "requested", swap=swap.metadata.name)
     if not plan.operations:
         return result_of(machine, plan, "requested")
-    try:
+    with _changed_meanwhile(machine):
         await client.json_patch(VIRTUAL_MACHINES, machine.key.name, plan.operations, machine.key.namespace)
+    return result_of(machine, plan, "requested")
+
+
+@contextmanager
+def _changed_meanwhile(machine: Machine) -> Iterator[None]:
+    """Raise Denied with the remedy where a patch of the machine does not apply."""
+    try:
+        yield
     except Invalid as error:
         raise Denied(
             f"VirtualMachine {machine.key} was not changed: {error}. If somebody else has changed spec.template.spec."
             "networks meanwhile, run the command again"
         ) from None
-    return result_of(machine, plan, "requested")
 
 
 def _swap(machine: Machine, plan: Plan) -> dict[str, Any]:

@@ -13,6 +13,20 @@ if TYPE_CHECKING:
 _PREFIX = "live_update_"
 _MOST = 1000
 
+
+def _namespaces(_ctx: click.Context, _parameter: click.Parameter, value: str) -> frozenset[str]:
+    """Return the namespaces of the list. Raises BadParameter for what can't be one's name."""
+    from lanloom.api.multus import is_name
+    from lanloom.api.multusconfig import parse_global
+
+    found = parse_global(value)
+    if wrong := sorted(name for name in found if not is_name(name)):
+        raise click.BadParameter(
+            f"{wrong[0]!r} can't be the name of a namespace; give names with commas between"
+        )
+    return found
+
+
 _OPTIONS = (
     click.option(
         "--live-update-nad-ref/--no-live-update-nad-ref",
@@ -60,6 +74,25 @@ _OPTIONS = (
         show_envvar=True,
         help="Give a machine its former networks back in its VirtualMachine after the last attempt.",
     ),
+    click.option(
+        "--namespace-isolation/--no-namespace-isolation",
+        default=False,
+        show_default="no",
+        envvar="LANLOOM_NAMESPACE_ISOLATION",
+        show_envvar=True,
+        help="Move NICs to NADs of the machine's own and of global namespaces only, as Multus' namespaceIsolation.",
+    ),
+    click.option(
+        "--global-namespaces",
+        default="default",
+        show_default=True,
+        metavar="NAMES",
+        envvar="LANLOOM_GLOBAL_NAMESPACES",
+        show_envvar=True,
+        callback=_namespaces,
+        help="With --namespace-isolation: namespaces whose NADs every machine may use, with commas, as Multus' "
+        "globalNamespaces. A list without default closes that one.",
+    ),
 )
 
 
@@ -70,6 +103,7 @@ def _decorate(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _settings(values: Mapping[str, Any]) -> "LiveUpdateSettings":
+    from lanloom.api.multusconfig import NamespaceIsolation
     from lanloom.features.liveupdate.rules.updates import Limits
     from lanloom.features.liveupdate.settings import LiveUpdateSettings
 
@@ -81,6 +115,9 @@ def _settings(values: Mapping[str, Any]) -> "LiveUpdateSettings":
             per_cluster=given["migrations"],
             per_node=given["migrations_per_node"],
             attempts=given["attempts"],
+        ),
+        isolation=NamespaceIsolation(
+            enabled=values["namespace_isolation"], global_namespaces=values["global_namespaces"]
         ),
     )
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.features.liveupdate.rules.updates import Limits
 
 Action = Literal["requested", "refused", "aborted", "reverted"]
@@ -14,8 +15,12 @@ Observer = Callable[[Action], None]
 
 
 class LiveUpdateSettings(Struct, frozen=True, kw_only=True):
-    """`gate` is the feature gate LiveUpdateNADRef. With `revert`, a change that failed for good is taken back."""
+    """`gate` is the feature gate LiveUpdateNADRef. With `revert`, a change that failed for good is taken back.
+
+    `isolation` says which NADs machines of a namespace may move to.
+    """
 
     gate: bool = True
     revert: bool = False
     limits: Limits = Limits()
+    isolation: NamespaceIsolation = NO_ISOLATION

@@ -106,7 +106,7 @@ class Scene:
         of_swaps = swap_informers(shared)
         informers = machine_informers(shared, of_swaps)
         manager = LiveUpdateManager(client, informers, recorder, self.settings, now=self.now, rng=rng)
-        reader = SwapReader(client, of_swaps, now=self.now)
+        reader = SwapReader(client, of_swaps, now=self.now, isolation=self.settings.isolation)
         swaps = SwapManager(of_swaps, reader, Swaps(client, reader, recorder, now=self.now), rng=rng)
         async with asyncio.TaskGroup() as group:
             for informer in shared.all():

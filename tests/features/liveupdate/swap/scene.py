@@ -21,6 +21,7 @@ from lanloom.api.lan import LANS
 from lanloom.api.liveupdate import BACK, FORWARD, NETWORK_SWAPS, NetworkSwap, SwapPort
 from lanloom.api.meta import Key
 from lanloom.api.multus import MULTUS_NETWORKS, NADS, NETWORK_STATUS
+from lanloom.api.multusconfig import NO_ISOLATION
 from lanloom.api.resource import Resource
 from lanloom.features.liveupdate.manager.swapreader import SwapReader, swap_informers
 from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
@@ -80,6 +81,7 @@ class SwapCluster(cluster.Cluster):
         self.port = FROM
         self.instance_uid = ""
         self.addresses: MachineAddresses | None = None
+        self.isolation = NO_ISOLATION
         self.moves: list[str] = []
         self.guest_links = ["up"]
 
@@ -163,7 +165,7 @@ class SwapCluster(cluster.Cluster):
     async def _manage(self, name: str, client: Client) -> None:
         rng = Random(name)
         informers = swap_informers(Informers(client, rng))
-        reader = SwapReader(client, informers, now=self.now)
+        reader = SwapReader(client, informers, now=self.now, isolation=self.isolation)
         recorder = self.recorder("lanloom-manager", name, client, rng)
         swaps = Swaps(client, reader, recorder, now=self.now, addresses=self.addresses)
         manager = SwapManager(informers, reader, swaps, rng=rng)

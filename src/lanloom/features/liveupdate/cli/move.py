@@ -17,9 +17,8 @@ from lanloom.features.liveupdate.cli.names import (
 )
 
 if TYPE_CHECKING:
-    from lanloom.features.liveupdate.moving import Result
-    from lanloom.features.liveupdate.rules.move import Plan, Wish
-    from lanloom.kube.ports import Client
+    from lanloom.features.liveupdate.moving import DryRunClient, Result
+    from lanloom.features.liveupdate.rules.move import Wish
 
 TIMED_OUT = 3
 """Exit status of a move that is not over in time, and goes on."""
@@ -106,16 +105,16 @@ def move(
     sys.exit({"failed": 1, "timed-out": TIMED_OUT}.get(result.outcome, 0))
 
 
-async def _move(client: "Client", wish: "Wish", seconds: float, *, dry_run: bool) -> "Result":
+async def _move(client: "DryRunClient", wish: "Wish", seconds: float, *, dry_run: bool) -> "Result":
     """Plan, and carry it out unless it is a dry run. Raises KubeError and Denied."""
     from lanloom.cli.console import waiting
-    from lanloom.features.liveupdate.moving import carry_out, follow, read_findings, result_of
-    from lanloom.features.liveupdate.rules.move import plan_move
+    from lanloom.features.liveupdate.moving import carry_out, follow, plan_with, rehearse, result_of
     from lanloom.features.liveupdate.views import read_machine
 
     machine = await read_machine(client, wish.machine)
-    plan: Plan = plan_move(wish, machine, await read_findings(client, machine, wish))
+    plan = await plan_with(client, machine, wish)
     if dry_run:
+        await rehearse(client, machine, plan)
         return result_of(machine, plan, "planned" if plan.way != "none" else "unchanged")
     begun = await carry_out(client, machine, plan)
     if not seconds or begun.outcome != "requested" or plan.way == "next-start":

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from lanloom.api.core import PODS
 from lanloom.api.workloads import lean
-from lanloom.features.liveupdate.admission import SwapAdmission
+from lanloom.features.liveupdate.admission import LiveUpdateAdmission
 from lanloom.features.liveupdate.manager.controllers import LiveUpdateManager
 from lanloom.features.liveupdate.manager.informers import machine_informers
 from lanloom.features.liveupdate.manager.swapreader import SwapInformers, SwapReader, swap_informers
@@ -46,16 +46,17 @@ def build(context: ManagerContext) -> ManagerPart:
 
 
 class _SwapParts(NamedTuple):
-    """The controller of swaps, for the leader, and their webhook."""
+    """The controller of swaps, for the leader, and the webhooks."""
 
     manager: SwapManager
-    admission: SwapAdmission
+    admission: LiveUpdateAdmission
 
 
 def _swap_parts(context: ManagerContext, informers: SwapInformers) -> _SwapParts:
     # Whoever manages addresses gives those of the new network.
-    client = context.client
-    reader, metrics = SwapReader(client, informers, now=context.now), context.metrics["liveupdate"]
+    client, metrics = context.client, context.metrics["liveupdate"]
+    isolation = context.setting("liveupdate", LiveUpdateSettings()).isolation
+    reader = SwapReader(client, informers, now=context.now, isolation=isolation)
     swaps = Swaps(
         client,
         reader,
@@ -67,5 +68,7 @@ def _swap_parts(context: ManagerContext, informers: SwapInformers) -> _SwapParts
     node_of_pod = partial(pod_node, context.informers.get(PODS, transform=lean).store)
     return _SwapParts(
         SwapManager(informers, reader, swaps, rng=context.rng, observe=context.observe),
-        SwapAdmission(client, informers.swaps, Managers(client, context.user).include, node_of_pod),
+        LiveUpdateAdmission(
+            client, informers.swaps, Managers(client, context.user).include, node_of_pod, isolation
+        ),
     )

@@ -232,6 +232,7 @@ class Edits:
                 target=informers.nads.store.get(enters),
                 eligible=eligible_nodes(machine, informers.nodes.store.items()),
                 networks=informers.networks(),
+                isolation=self._settings.isolation,
             )
         )
 

@@ -27,6 +27,7 @@ from lanloom.api.lan import LAN, LANS
 from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Key, Object, is_label_value
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import lean
 from lanloom.features.liveupdate.rules.course import Claim, Course
@@ -39,7 +40,7 @@ from lanloom.features.liveupdate.rules.launcher import (
     pod_interface,
 )
 from lanloom.features.liveupdate.rules.mode import Mode, mode_of
-from lanloom.features.liveupdate.rules.preflight import Facts, Networks, check
+from lanloom.features.liveupdate.rules.preflight import Facts, Networks, check, forbidden
 from lanloom.features.liveupdate.rules.updates import MACHINE_LABEL
 from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import get_or_none, list_or_empty
@@ -104,10 +105,18 @@ class Objects(Struct, frozen=True, kw_only=True):
 class SwapReader:
     """Reads swaps. `now` is in seconds since the epoch."""
 
-    def __init__(self, client: Client, informers: SwapInformers, *, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        informers: SwapInformers,
+        *,
+        now: Callable[[], float],
+        isolation: NamespaceIsolation = NO_ISOLATION,
+    ) -> None:
         self._client = client
         self._informers = informers
         self._now = now
+        self._isolation = isolation
 
     def swap(self, key: Key) -> NetworkSwap | None:
         """Return a swap."""
@@ -176,6 +185,7 @@ class SwapReader:
             migrating=migrating,
             networks=self.networks(),
             mode=objects.mode,
+            isolation=self._isolation,
         )
         return Course(
             swap=swap,
@@ -191,6 +201,7 @@ class SwapReader:
             migrating=migrating,
             rival=self._rival(swap),
             refused=refused,
+            forbidden=forbidden(facts),
             now=self._now(),
         )
 

@@ -1,18 +1,25 @@
-"""What the webhook refuses of a NetworkSwap: one that can't be right, one too many, and changes of what it asks for.
+"""What the webhooks refuse of a NetworkSwap: one that can't be right, one too many, and changes of what it asks for.
+
+With namespace isolation they also refuse networks that a machine may not have, of a NetworkSwap and of a machine.
 
 Whether the move can be done now is the preflight's business: what it finds passes, and is told in the status.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from msgspec.structs import replace
 
+from lanloom.api.kubevirt import VirtualMachine, VmNic, nad_of
 from lanloom.api.liveupdate import FINAL, NetworkSwap, NetworkSwapSpec
+from lanloom.api.meta import Key
 from lanloom.api.multus import is_name
+from lanloom.api.multusconfig import NamespaceIsolation
 from lanloom.refusals import Denied
 from lanloom.text import quote
 
+_PROBLEMS_SHOWN = 3
 _NETWORK = re.compile(r"[a-z0-9]([-a-z0-9_.]{0,251}[a-z0-9])?")
 
 
@@ -44,6 +51,42 @@ def check(swap: NetworkSwap) -> None:
             raise Denied(f"{title}: spec.{field} is {quote(text)}; it must be namespace/name of a NAD")
     if spec.from_ == spec.to:
         raise Denied(f"{title}: spec.to is {quote(spec.to)}, and so is spec.from; name another network")
+
+
+def check_isolation(swap: NetworkSwap, isolation: NamespaceIsolation) -> None:
+    """Refuse a swap to a NAD that the machine may not use; it may leave any. Raises Denied."""
+    if why := isolation.against(swap.metadata.namespace, swap.spec.target):
+        raise Denied(f"{title_of(swap)}: spec.to: {why}")
+
+
+def forbidden_networks(
+    new: VirtualMachine, old: VirtualMachine | None, namespace: str, isolation: NamespaceIsolation
+) -> tuple[str, ...]:
+    """Return why isolation forbids networks of a machine that it did not have before under the same name.
+
+    A network that takes the place of the pod network is not Multus' to judge.
+    """
+    before = {item.name: _nad(item, namespace) for item in _networks(old)}
+    title = f"VirtualMachine {namespace}/{new.metadata.name or f'{new.metadata.generate_name}…'}"
+
+    def problems() -> Iterator[str]:
+        for index, item in enumerate(_networks(new)):
+            nad = _nad(item, namespace)
+            if nad is None or nad == before.get(item.name) or not item.is_secondary:
+                continue
+            if why := isolation.against(namespace, nad):
+                yield f"{title}: spec.template.spec.networks[{index}].multus.networkName: {why}"
+
+    return tuple(islice(problems(), _PROBLEMS_SHOWN))
+
+
+def _networks(machine: VirtualMachine | None) -> tuple[VmNic, ...]:
+    template = machine.spec.template if machine is not None else None
+    return template.spec.networks if template is not None else ()
+
+
+def _nad(network: VmNic, namespace: str) -> Key | None:
+    return nad_of(network.multus, namespace) if network.multus is not None else None
 
 
 def check_change(new: NetworkSwapSpec, old: NetworkSwap) -> None:

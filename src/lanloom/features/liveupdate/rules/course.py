@@ -36,7 +36,8 @@ class Course(Struct, frozen=True, kw_only=True):
     it can't be read. `named` is the NAD in the VirtualMachine's template; None without a VirtualMachine or network.
     `link` is the state of the NIC in that template, None where there is none; `guest_link` the one that KubeVirt
     reports. `migrating` names a migration that has not ended, `rival` an older swap of the NIC. `refused` is the last
-    refusal of a step of the manager. `now` is in seconds since the epoch.
+    refusal of a step of the manager. `forbidden` says why namespace isolation keeps the machine from the new NAD; empty
+    if it does not. `now` is in seconds since the epoch.
     """
 
     swap: NetworkSwap
@@ -52,6 +53,7 @@ class Course(Struct, frozen=True, kw_only=True):
     migrating: str = ""
     rival: str = ""
     refused: str = ""
+    forbidden: str = ""
     now: float = 0.0
 
 

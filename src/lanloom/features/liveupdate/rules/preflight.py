@@ -16,6 +16,7 @@ from lanloom.api.l3 import AnnotationError
 from lanloom.api.lan import LAN
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition, is_name
+from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.features.liveupdate.rules.launcher import (
     UnreadableStatus,
@@ -82,7 +83,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     `machine` is None where there is none of the name. `pod` is its launcher pod. `source` and `target` are NADs as they
     are now, None for those that are not there; `leaves` and `enters` are how they are called. `migrating` names a
     migration that has not ended. `eligible` are nodes that the machine can run on; None where that is not known. `mode`
-    is who changes networks of running machines; None where that is not known.
+    is who changes networks of running machines; None where that is not known. `isolation` says which NADs machines of
+    a namespace may use.
     """
 
     title: str
@@ -97,6 +99,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     eligible: frozenset[str] | None = None
     networks: Networks = Networks()
     mode: Mode | None = None
+    isolation: NamespaceIsolation = NO_ISOLATION
 
 
 SCHEDULABLE = "kubevirt.io/schedulable"
@@ -129,7 +132,7 @@ def check(facts: Facts) -> Findings:
         return Findings(both=(text,), passing=True)
     if wrong := _nic_problem(facts, machine):
         return Findings(both=(wrong,))
-    if wrong := target_problem(facts.target, facts.enters):
+    if wrong := forbidden(facts) or target_problem(facts.target, facts.enters):
         return Findings(both=(wrong,))
     if wrong := against_moves(facts.mode):
         return Findings(both=(f"{facts.title}: {wrong}",))
@@ -158,6 +161,18 @@ def _nic_problem(facts: Facts, machine: VirtualMachineInstance) -> str:
     if present not in (facts.leaves, facts.enters):
         return f"{facts.title}: the network {facts.network} is {present}, and not {facts.leaves}"
     return ""
+
+
+def forbidden(facts: Facts) -> str:
+    """Return why namespace isolation keeps the NIC from the NAD that it is to enter; empty if it does not.
+
+    Nothing of the NAD is looked at. A network that takes the place of the pod network is not Multus' to judge.
+    """
+    machine = facts.machine
+    nic = nic_of(machine.spec, facts.network) if machine is not None else None
+    if machine is None or (nic is not None and not nic.is_secondary):
+        return ""
+    return facts.isolation.against(machine.metadata.namespace, facts.enters)
 
 
 def target_problem(target: NetworkAttachmentDefinition | None, called: Key) -> str:

@@ -14,7 +14,8 @@ machine, says so. So a manager can die after any write, and two may be at work: 
 changes. When a step fails the steps before it are undone, the last one first.
 
 A swap never begins beside a migration. One that begins meanwhile makes a swap revert as long as nothing is recorded:
-the target pod is made for the network that the machine's spec names.
+the target pod is made for the network that the machine's spec names. Nor does one go on that namespace isolation
+forbids, however far it was when that was switched on: the port goes back, and nothing of it stays recorded.
 """
 
 from msgspec.structs import replace
@@ -66,9 +67,11 @@ def decide(course: Course) -> Decision:
         return _pending(course)
     if _is_gone(course):
         return _ended_meanwhile(course)
-    if phase == "Moving":
-        return _moving(course)
-    return _recording(course) if phase == "Recording" else _reverting(course)
+    if phase == "Reverting":
+        return _reverting(course)
+    if course.forbidden:
+        return _turn_back(course, "NamespaceIsolation", course.forbidden)
+    return _moving(course) if phase == "Moving" else _recording(course)
 
 
 def _pending(course: Course) -> Decision:
