@@ -61,7 +61,7 @@ class ObjectMeta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 
     @property
     def is_deleting(self) -> bool:
-        """Whether the object's deletion was asked for: its finalizers must be able to go whatever stands in it."""
+        """Whether the object's deletion was asked for, and it waits for its finalizers."""
         return self.deletion_timestamp is not None
 
 

@@ -19,6 +19,9 @@ NodeOfPod = Callable[[str], str]
 MANAGERS = (f"system:serviceaccount:{LANLOOM_NAMESPACE}:lanloom-manager", "system:lanloom:apiserver")
 """The manager's account on Kubernetes, and the embedded server itself, in which a manager runs."""
 
+AGENTS = f"system:serviceaccount:{LANLOOM_NAMESPACE}:lanloom-agent"
+"""The account that the agents of all nodes share on Kubernetes."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -51,6 +54,11 @@ class Managers:
             return "" if final else None
 
 
+def is_agent(user: UserInfo) -> bool:
+    """Return whether a user is the agent of a node, known or not."""
+    return user.username == AGENTS or user.username.startswith(names.NODE_USER_PREFIX)
+
+
 def agent_node(user: UserInfo, node_of_pod: NodeOfPod) -> str | None:
     """Return the node whose agent a user is, or None for anybody else.
 
@@ -60,7 +68,7 @@ def agent_node(user: UserInfo, node_of_pod: NodeOfPod) -> str | None:
     """
     if user.username.startswith(names.NODE_USER_PREFIX):
         return user.username.removeprefix(names.NODE_USER_PREFIX)
-    if user.username == f"system:serviceaccount:{names.LANLOOM_NAMESPACE}:lanloom-agent":
+    if user.username == AGENTS:
         node = next(iter(user.extra.get("authentication.kubernetes.io/node-name", ())), "")
         pod = next(iter(user.extra.get("authentication.kubernetes.io/pod-name", ())), "")
         return node or (pod and node_of_pod(pod)) or ""

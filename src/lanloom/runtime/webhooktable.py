@@ -2,15 +2,30 @@
 
 Everything follows from these rows: what is dispatched where (`TableAdmission`), what the API server is told to ask
 about (`webhookconfig`), and under which resources reviews are counted.
+
+**Deletion is no way around a rule**, of whatever kind: an object that waits for its finalizers may still be used, and
+its finalizers may wait for exactly those users. So its webhooks judge it as if it were not being deleted: the features
+do not see that it is. Only what lets it go passes:
+
+- An update that changes nothing but its finalizers, whatever is in it, and whoever sends it. Nothing is filled in. So
+  an object that is invalid, that can't be read, whose owner is gone, or whose namespace is being deleted can go.
+- Another request to delete it: that was granted before. It still gets the warnings.
+
+No annotation or label keeps an object from going, so there is none to remove. What may be written of a living object
+without a look, such as an annotation that forces the deletion, may be written in deletion, too. An agent of a node does
+not take part in deletions: its writes are always judged.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
-from lanloom.api.admission import AdmissionRequest, Unreadable, Verdict, refusal
+from msgspec.structs import replace
+
+from lanloom.api.admission import AdmissionRequest, Raw, Unreadable, Verdict, refusal
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import KubeError
 from lanloom.refusals import Refusal
+from lanloom.runtime.identity import is_agent
 
 Verb = Literal["mutate", "validate", "refer"]
 """`mutate` fills in, `validate` judges an object, `refer` judges whether something may refer to networks."""
@@ -53,7 +68,7 @@ class TableAdmission:
     def mutate(self, request: AdmissionRequest) -> Verdict:
         """Defaults as a JSON patch."""
         function = self._find("mutate", request)
-        verdict: Verdict = function(self, request) if function is not None else Verdict()
+        verdict: Verdict = function(self, as_living(request)) if function is not None else Verdict()
         return verdict
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
@@ -66,12 +81,66 @@ class TableAdmission:
 
     async def _decide(self, verb: Verb, request: AdmissionRequest) -> Verdict:
         function = self._find(verb, request)
-        verdict: Verdict = await function(self, request) if function is not None else Verdict()
-        return verdict
+        verdict: Verdict = await function(self, as_living(request)) if function is not None else Verdict()
+        return verdict if verdict.allowed or not is_granted(request) else Verdict()
 
     def _find(self, verb: Verb, request: AdmissionRequest) -> Callable[[Any, AdmissionRequest], Any] | None:
+        if only_releases(request):
+            return None
         resource = request.resource
         return self._functions.get((verb, resource.group, resource.resource, request.operation))
+
+
+_DELETION = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
+"""Metadata that says that an object is being deleted."""
+
+_SERVERS = _DELETION | {"managedFields", "resourceVersion", "generation"}
+"""Metadata that the API server writes by itself."""
+
+
+def is_deleting(request: AdmissionRequest) -> bool:
+    """Return whether the object of a request is being deleted already, by the API server's own state of it."""
+    return bool(_metadata(request.old_object).get("deletionTimestamp"))
+
+
+def only_releases(request: AdmissionRequest) -> bool:
+    """Return whether an update of an object that is being deleted changes nothing but its finalizers.
+
+    Compared are the objects as they were sent: one that can't be read is released, too.
+    """
+    if request.operation != "UPDATE" or request.sub_resource or not is_deleting(request):
+        return False
+    return not is_agent(request.user_info) and _released(request.object) == _released(request.old_object)
+
+
+def is_granted(request: AdmissionRequest) -> bool:
+    """Return whether a request asks for a deletion once more, after the API server has granted it."""
+    return request.operation == "DELETE" and is_deleting(request) and not is_agent(request.user_info)
+
+
+def as_living(request: AdmissionRequest) -> AdmissionRequest:
+    """Return the request without any sign in its objects that they are being deleted."""
+    if not any(_DELETION & _metadata(item).keys() for item in (request.object, request.old_object)):
+        return request
+    return replace(request, object=_living(request.object), old_object=_living(request.old_object))
+
+
+def _living(item: Raw | None) -> Raw | None:
+    return None if item is None else item | {"metadata": _without(item, _DELETION)}
+
+
+def _released(item: Raw | None) -> Raw | None:
+    return None if item is None else item | {"metadata": _without(item, _SERVERS | {"finalizers"})}
+
+
+def _without(item: Raw, fields: frozenset[str]) -> Raw:
+    return {key: value for key, value in _metadata(item).items() if key not in fields}
+
+
+def _metadata(item: Raw | None) -> Raw:
+    """Return the metadata of an object; none for what has none that can be read."""
+    found = item.get("metadata") if item is not None else None
+    return found if isinstance(found, dict) else {}
 
 
 async def verdict_of(validation: Awaitable[tuple[str, ...]]) -> Verdict:

@@ -109,7 +109,7 @@ class LanAdmission(TableAdmission):
                 )
             return ()
         new = _placed(new, request)
-        if new.metadata.is_deleting or (old is not None and old.spec == new.spec):
+        if old is not None and old.spec == new.spec:
             return _force_warnings(new)
         if is_joined(new, old) and not await self._is_manager(request.user_info):
             stands = old is not None and is_joined(old, old)
@@ -164,7 +164,7 @@ class LanAdmission(TableAdmission):
         if new is None:
             if old is not None:
                 await self._nad_deletion(old, by_manager=by_manager)
-        elif not by_manager and not new.metadata.is_deleting:
+        elif not by_manager:
             checked = _placed_nad(new, request)
             stored = tuple(self._informers.lans.store.items())
             owner = owner_of((old or new).metadata)

@@ -36,7 +36,16 @@ from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Refusal
 from lanloom.runtime.identity import NodeOfPod, agent_node
-from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook, verdict_of
+from lanloom.runtime.webhooktable import (
+    EVERY,
+    WRITTEN,
+    TableAdmission,
+    Webhook,
+    as_living,
+    is_granted,
+    only_releases,
+    verdict_of,
+)
 
 Rule = Callable[[AdmissionRequest, ClusterReader], tuple[str, ...]]
 
@@ -109,10 +118,12 @@ def _is_harvesters_own(request: AdmissionRequest) -> bool:
 
 def check_request(request: AdmissionRequest, reader: ClusterReader) -> Verdict:
     """Return the verdict of the rules on a request in that state of the cluster."""
+    if only_releases(request):
+        return Verdict()
     try:
-        return Verdict(warnings=_check(request, reader))
+        return Verdict(warnings=_check(as_living(request), reader))
     except (Refusal, Unreadable) as refused:
-        return refusal(refused)
+        return Verdict() if is_granted(request) else refusal(refused)
 
 
 def _check(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
@@ -124,8 +135,8 @@ def _check(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
 def _nad(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
     new, old = new_of(NADS, request), old_of(NADS, request)
     if new is not None:
-        return () if new.metadata.is_deleting else check_nad(new, old, reader)
-    if old is not None and not old.metadata.is_deleting:
+        return check_nad(new, old, reader)
+    if old is not None:
         check_nad_deletion(old, reader)
     return ()
 
@@ -133,7 +144,7 @@ def _nad(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
 def _cluster_network(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
     new, old = new_of(CLUSTER_NETWORKS, request), old_of(CLUSTER_NETWORKS, request)
     if new is not None:
-        return () if new.metadata.is_deleting else check_cluster_network(new, old, reader)
+        return check_cluster_network(new, old, reader)
     if old is not None:
         check_cluster_network_deletion(old, reader)
     return ()
@@ -142,15 +153,15 @@ def _cluster_network(request: AdmissionRequest, reader: ClusterReader) -> tuple[
 def _vlan_config(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
     new, old = new_of(VLAN_CONFIGS, request), old_of(VLAN_CONFIGS, request)
     if new is not None:
-        return () if new.metadata.is_deleting else check_vlan_config(new, old, reader)
-    if old is not None and not old.metadata.is_deleting:
+        return check_vlan_config(new, old, reader)
+    if old is not None:
         check_vlan_config_deletion(old, reader)
     return ()
 
 
 def _host_network(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
     new, old = new_of(HOST_NETWORK_CONFIGS, request), old_of(HOST_NETWORK_CONFIGS, request)
-    if new is not None and not new.metadata.is_deleting:
+    if new is not None:
         check_host_network(new, old, reader)
     return ()
 

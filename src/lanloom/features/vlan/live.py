@@ -216,7 +216,7 @@ def reserve(request: AdmissionRequest, in_flight: InFlight) -> None:
     kind = _KINDS.get(request.resource.resource)
     if kind is not None and request.object is not None and _differ(request.object, request.old_object):
         new, old = new_of(kind, request), old_of(kind, request)
-        if new is not None and not new.metadata.is_deleting:
+        if new is not None:
             in_flight.add(kind, new, old.metadata.version if old is not None else 0)
     elif request.resource.resource == CLUSTER_NETWORKS.plural and request.object is None:
         network = old_of(CLUSTER_NETWORKS, request)

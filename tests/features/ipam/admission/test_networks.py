@@ -209,8 +209,10 @@ def test_a_network_that_a_nic_has_left_may_go() -> None:
 def test_a_network_that_is_leaving_is_not_held() -> None:
     """The finalizers of a network whose deletion was asked for can go whatever stands in it."""
     body = deleted(network("pool", connections=[CONNECTION]))
-    assert verdict_of(request(NETWORKS, deleted(network("pool")), body)).allowed
+    held = {**body, "metadata": {**body["metadata"], "finalizers": ["example.com/theirs"]}}
+    assert verdict_of(request(NETWORKS, body, held)).allowed
     assert verdict_of(request(NETWORKS, None, body)).allowed
+    assert not verdict_of(request(NETWORKS, deleted(network("pool")), body)).allowed
 
 
 def test_the_name_of_a_renamed_network_is_free() -> None:

@@ -151,13 +151,20 @@ def test_a_canary_that_is_no_node_is_told() -> None:
     assert verdict.warnings == ("network.harvesterhci.io/rollout names canaries that are not nodes: node9",)
 
 
-def test_what_is_being_deleted_is_let_go() -> None:
-    """A cluster network whose deletion was asked for passes whatever stands on it, so that finalizers can go."""
-    leaving = annotated(cluster_network("cluster-1"), rollout="{")
-    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    assert (
-        check_request(request(CLUSTER_NETWORKS, leaving, cluster_network("cluster-1")), world()) == Verdict()
+def test_what_is_being_deleted_keeps_its_rules() -> None:
+    """A cluster network whose deletion was asked for keeps its rules; its finalizers can go whatever is in it."""
+    old, new = (
+        annotated(cluster_network("cluster-1"), note="x"),
+        annotated(cluster_network("cluster-1"), rollout="{"),
     )
+    for body in (old, new):
+        body["metadata"] |= {
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["example.com/theirs"],
+        }
+    assert "rollout is not valid JSON" in check_request(request(CLUSTER_NETWORKS, new, old), world()).message
+    released = {**new, "metadata": {**new["metadata"], "finalizers": []}}
+    assert check_request(request(CLUSTER_NETWORKS, released, new), world()) == Verdict()
 
 
 def test_a_name_of_300_characters_is_quoted_in_short() -> None:

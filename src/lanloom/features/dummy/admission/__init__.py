@@ -71,7 +71,7 @@ class ObjectValidator:
         """The warnings about a DummyClusterNetwork. Raises Refusal, KubeError."""
         if new is None:
             return tuple(_deletion_warnings(self._reader, old)) if old is not None else ()
-        if new.metadata.is_deleting or (old is not None and old.spec == new.spec):
+        if old is not None and old.spec == new.spec:
             return ()
         if old is not None:
             changes(old, new)
@@ -90,7 +90,7 @@ class ObjectValidator:
 
     async def config(self, new: VlanConfig | None, old: VlanConfig | None) -> None:
         """A VlanConfig must not give an isolated bridge an uplink. Raises Refusal, KubeError."""
-        if new is not None and not new.metadata.is_deleting:
+        if new is not None:
             await self._recheck(partial(check_config, new, old))
 
     async def nad(
@@ -101,8 +101,6 @@ class ObjectValidator:
         by_manager: bool,
     ) -> None:
         """A NAD, of an isolated network or not. Raises Refusal, KubeError."""
-        if new is not None and new.metadata.is_deleting:
-            return
         if not concerns(new, old):
             if new is not None and old is None:
                 await self._recheck(partial(check_foreign_nad, new))

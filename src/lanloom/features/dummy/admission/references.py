@@ -245,7 +245,7 @@ class References:
             new, old = new_of(kind, request), old_of(kind, request)
         except Unreadable:
             return Verdict()  # the API server's schema, or KubeVirt, has to say so
-        if new is None or new.metadata.is_deleting:
+        if new is None:
             return Verdict()
         new = _placed(new, request)
         until = asyncio.get_running_loop().time() + NOTE_SECONDS

@@ -40,10 +40,10 @@ _NAMED = 10
 async def check_network_change(client: Client, new: Network | None, old: Network | None) -> tuple[str, ...]:
     """Warnings for who asked for the change. Raises Malformed, Denied, KubeError."""
     if new is None:
-        if old is not None and not old.metadata.is_deleting:
+        if old is not None:
             await _check_deletion(client, old)
         return ()
-    if new.metadata.is_deleting or (old is not None and old.spec == new.spec):
+    if old is not None and old.spec == new.spec:
         return ()
     check_size(new)
     model = network_of(new)

@@ -48,9 +48,8 @@ async def check_nic_change(
     if new is None:
         return ()
     if old is not None:
-        # Also while the NIC is being deleted: its address waits for just this owner's end.
         check_owner_stays(new, old)
-    if new.metadata.is_deleting or (old is not None and old.spec == new.spec):
+    if old is not None and old.spec == new.spec:
         return ()
     with _at(new):
         check_nic(new)
