@@ -254,6 +254,38 @@ def test_headers_have_a_size(head: bytes, piece: int) -> None:
     run(main())
 
 
+TRAILED = (
+    b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntrailer: authorization\r\n\r\n"
+    b"2\r\n{}\r\n0\r\nAuthorization: Bearer x\r\nImpersonate-User: evil\r\nExpect: 100-continue\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 80, 1_000_000])
+@pytest.mark.parametrize("before", [b"", REQUEST, TRAILED], ids=["first", "second", "after trailers"])
+def test_trailers_are_no_headers(before: bytes, piece: int) -> None:
+    """Fields after a body never reach the application, in whatever pieces they come, nor the request behind."""
+    seen: list[list[bytes]] = []
+
+    async def app(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        seen.append([name for name, _ in scope["headers"]])
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    async def main() -> None:
+        client = Connection(app)
+        sent = before + TRAILED + REQUEST
+        for start in range(0, len(sent), piece):
+            client.protocol.data_received(sent[start : start + piece])
+            await asyncio.sleep(0)
+        await until(lambda: len(seen) == (3 if before else 2))
+
+    run(main())
+    known = {b"host", b"transfer-encoding", b"trailer"}
+    assert all(set(names) <= known for names in seen)
+
+
 @virtually
 async def test_a_body_does_not_count_as_headers() -> None:
     """Headers have the whole limit, whatever body came before them on the connection."""

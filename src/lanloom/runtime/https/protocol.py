@@ -95,9 +95,14 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or after a body a trailer. Raises StatusError."""
+        """A header, or after a body a trailer, which is dropped (RFC 9110, 6.5.1). Raises StatusError.
+
+        uvicorn would add a trailer to the headers that the application reads: who sends it would pass by a proxy that
+        checks headers.
+        """
         self._count_header(len(name) + len(value) + 4)
-        super().on_header(name, value)
+        if self._phase == "headers":
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The headers are complete; the application begins."""
