@@ -3,47 +3,41 @@
 The order of the start matters: data, then the kinds and roles that Lanloom brings along, then the socket, then the
 manager; ready is when the webhooks are registered, so that nothing that a user writes goes unchecked.
 
-The server's certificate and its administrator's token are kept in its own data. Both outlive a restart, so copied
-kubeconfigs stay valid. The certificate is renewed when it is due, or when the server has a new address; kubeconfigs
-must then be copied again.
+The server's CA and its administrator's token are kept in its own data (see `identity`). Both outlive a restart and a
+new address, so copied kubeconfigs stay valid.
 """
 
 import asyncio
-import base64
 import contextlib
-import os
 import secrets
 import socket
 import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
 import structlog
-import yaml
 from msgspec import Struct, convert
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge
 
 from lanloom import __version__
-from lanloom.api.core import CRDS, SECRETS
+from lanloom.api.core import CRDS
 from lanloom.api.meta import Key
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.features.dummy.rules.flags import Flags
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
-from lanloom.kube.config import memory_file
-from lanloom.kube.errors import NotFound
 from lanloom.processes.definitions import manifests, outcome, resources
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.processes.metrics import ManagerMetrics
 from lanloom.processes.rbac import agent_roles
-from lanloom.runtime.certificates import Bundle, due, issue
+from lanloom.runtime.certificates import expires
 from lanloom.runtime.https.connections import limits_of_process
 from lanloom.runtime.https.errors import StatusError
-from lanloom.runtime.https.server import HttpsServer, listen
+from lanloom.runtime.https.server import HttpsServer, listen, present, server_context
 from lanloom.runtime.probes import ProbeServer, pages
 from lanloom.runtime.webhookconfig import installed_configurations
 from lanloom_embedded.authz import MASTERS, bootstrap_roles
@@ -52,6 +46,7 @@ from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.sqlite import SqliteStorage
 from lanloom_embedded.front.app import ApiServer
 from lanloom_embedded.front.authentication import TokenFile, user
+from lanloom_embedded.identity import Identity, IdentityReconciler, write_kubeconfig
 from lanloom_embedded.kinds import GroupPlural
 from lanloom_embedded.kubevirt import definitions
 from lanloom_embedded.local import LocalClient
@@ -79,6 +74,21 @@ class ServeMetrics(ManagerMetrics):
             ("method", "code"),
             registry=self.registry,
         )
+        self._certificate = Gauge(
+            "lanloom_apiserver_certificate_expiry_timestamp_seconds",
+            "When the API server's certificate ends, in seconds since the epoch.",
+            registry=self.registry,
+        )
+        self._authority = Gauge(
+            "lanloom_apiserver_ca_expiry_timestamp_seconds",
+            "When the newest CA that kubeconfigs name ends, in seconds since the epoch.",
+            registry=self.registry,
+        )
+
+    def presents(self, until: float, authority_until: float) -> None:
+        """Record the ends of the certificate and of the newest CA."""
+        self._certificate.set(until)
+        self._authority.set(authority_until)
 
     def missing(self) -> Iterator[str]:
         """Describe the missing conditions of readiness."""
@@ -101,57 +111,6 @@ class ServeMetrics(ManagerMetrics):
             await app(scope, receive, note)
 
         return serve
-
-
-NAMESPACE = "kube-system"
-NAME = "lanloom-serve"
-
-
-class Identity(Struct, frozen=True):
-    """The server's certificate and the administrator's bearer token."""
-
-    bundle: Bundle
-    token: str
-
-    @property
-    def authority_data(self) -> str:
-        """The CA as a kubeconfig holds it."""
-        return base64.b64encode(self.bundle.ca).decode()
-
-
-async def load_identity(engine: Engine, names: Sequence[str], now: float) -> Identity:
-    """The server's identity for these host names and addresses, made at the first start."""
-    client = LocalClient(engine, unreviewed=frozenset({GroupPlural("", "secrets")}))
-    wanted = msgspec.json.encode(list(names)).decode()
-    try:
-        kept = _decoded((await client.get(SECRETS, NAME, NAMESPACE)).data)
-    except NotFound:
-        identity = Identity(issue(names, now), secrets.token_urlsafe(32))
-        body = {"metadata": {"name": NAME}, "data": _encoded(identity, wanted)}
-        await client.create(SECRETS, body, NAMESPACE)
-        return identity
-    bundle = Bundle(kept["ca.crt"], kept["tls.crt"], kept["tls.key"])
-    identity = Identity(bundle, kept["token"].decode())
-    if kept["names"].decode() == wanted and not due(bundle.certificate, now):
-        return identity
-    identity = Identity(issue(names, now), identity.token)
-    await client.patch(SECRETS, NAME, {"data": _encoded(identity, wanted)}, NAMESPACE)
-    return identity
-
-
-def _decoded(data: Mapping[str, str]) -> dict[str, bytes]:
-    return {name: base64.b64decode(value) for name, value in data.items()}
-
-
-def _encoded(identity: Identity, names: str) -> dict[str, str]:
-    parts = {
-        "ca.crt": identity.bundle.ca,
-        "tls.crt": identity.bundle.certificate,
-        "tls.key": identity.bundle.key,
-        "token": identity.token.encode(),
-        "names": names.encode(),
-    }
-    return {name: base64.b64encode(value).decode() for name, value in parts.items()}
 
 
 log = structlog.get_logger(__name__)
@@ -209,9 +168,11 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
         await engine.start()
         await apply_foundation(engine, definitions() if settings.kubevirt else ())
         sockets = _sockets(settings)
-        identity = await load_identity(engine, _names(sockets), time.time())
+        context = server_context()
+        identity = _identity(engine, _names(sockets), context, metrics)
+        await identity.load()
         server = await stack.enter_async_context(
-            _https(engine, identity, sockets, settings.tokens, rng, metrics)
+            _https(engine, identity.current.token, context, sockets, settings.tokens, rng, metrics)
         )
         metrics.api_serves = True
         address = f"https://{LOOPBACK}:{sockets[0].getsockname()[1]}"
@@ -219,7 +180,11 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
         if settings.manager:
             features = {"dummy": settings.dummy, "liveupdate": settings.live_update}
             running.append(await _start_manager(engine, rng, stack, metrics, features))
-        write_kubeconfig(settings.kubeconfig, address, identity)
+        publish = partial(write_kubeconfig, settings.kubeconfig, address)
+        publish(identity.current)
+        renewing = asyncio.create_task(identity.run(publish))
+        stack.push_async_callback(_cancel, renewing)
+        running.append(renewing)
         ready(address)
         await _first_end(running)
 
@@ -278,17 +243,33 @@ def _is_of_others(manifest: dict[str, Any], current: dict[str, Any]) -> bool:
     return resource is None or outcome(resource, convert(current, CRDS.type)) == "left alone"
 
 
+def _identity(
+    engine: Engine, names: Sequence[str], context: ssl.SSLContext, metrics: ServeMetrics
+) -> IdentityReconciler:
+    """The server's identity, which it presents on `context`."""
+
+    def show(identity: Identity) -> None:
+        present(context, identity.certificate, identity.key)
+        metrics.presents(expires(identity.certificate), identity.authority_ends)
+
+    client = LocalClient(engine, unreviewed=frozenset({GroupPlural("", "secrets")}))
+    return IdentityReconciler(
+        client, names, now=time.time, new_token=lambda: secrets.token_urlsafe(32), present=show
+    )
+
+
 @contextlib.asynccontextmanager
 async def _https(
     engine: Engine,
-    identity: Identity,
+    token: str,
+    context: ssl.SSLContext,
     sockets: list[socket.socket],
     tokens: Path | None,
     rng: Random,
     metrics: ServeMetrics,
 ) -> AsyncIterator[asyncio.Task[None]]:
     """The HTTPS server, accepting connections; yields the task that serves."""
-    users = TokenFile(tokens, {identity.token: _ADMINISTRATOR}, time.monotonic, _report)
+    users = TokenFile(tokens, {token: _ADMINISTRATOR}, time.monotonic, _report)
     limits = limits_of_process(CONNECTIONS)
     app = ApiServer(
         engine,
@@ -298,10 +279,6 @@ async def _https(
         version=__version__,
         watches_per_user=limits.per_peer * 3 // 4,  # the rest is for requests that end
     )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    with memory_file(identity.bundle.certificate + identity.bundle.key) as path:
-        context.load_cert_chain(path)
     server = HttpsServer(metrics.counted(app), context, sockets, limits)
     task = asyncio.create_task(server.run())
     await server.started()
@@ -367,30 +344,6 @@ def _names(sockets: list[socket.socket]) -> tuple[str, ...]:
     """The names under which clients reach the sockets."""
     hosts = {str(each.getsockname()[0]) for each in sockets}
     return (LOOPBACK, "localhost", *sorted(hosts - {LOOPBACK, "0.0.0.0", "::"}))
-
-
-def write_kubeconfig(path: Path, address: str, identity: Identity) -> None:
-    """Write the administrator's kubeconfig, readable by its owner only, all of it or nothing."""
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "lanloom",
-        "clusters": [
-            {
-                "name": "lanloom",
-                "cluster": {"server": address, "certificate-authority-data": identity.authority_data},
-            }
-        ],
-        "users": [{"name": "lanloom-admin", "user": {"token": identity.token}}],
-        "contexts": [{"name": "lanloom", "context": {"cluster": "lanloom", "user": "lanloom-admin"}}],
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        yaml.safe_dump(document, file, sort_keys=False)
-    draft.rename(path)
 
 
 def _report(message: str) -> None:

@@ -65,11 +65,12 @@ async def test_new_server_has_our_kinds_our_namespace_and_our_webhooks(tmp_path:
 
 
 async def test_kubeconfig_is_for_its_owner_only_and_outlives_a_restart(tmp_path: Path) -> None:
-    """The kubeconfig has mode 0600, and a copy of it is good after a restart at the same port."""
+    """The kubeconfig has mode 0600, and a copy of it is good after a restart at the same port and a further address."""
     (port,) = free_ports(1)
     async with serving(tmp_path, port=port, manager=False) as former:
         assert (tmp_path / "kubeconfig").stat().st_mode & 0o777 == 0o600
-    async with serving(tmp_path, port=port, manager=False) as config, HttpClient(former) as client:
+    again = serving(tmp_path, port=port, listen=("127.0.0.2:0",), manager=False)
+    async with again as config, HttpClient(former) as client:
         assert config == former
         await client.get(SECRETS, "lanloom-serve", "kube-system")
 

@@ -5,7 +5,7 @@ import base64
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -23,8 +23,9 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import ServerError, TransportError
 from lanloom.processes.definitions import manifests
-from lanloom.processes.manager import Manager, ManagerSettings
+from lanloom.processes.manager import CHECK_SECONDS, Manager, ManagerSettings
 from lanloom.runtime.certificates import (
+    DAY,
     SECRET_NAME,
     Bundle,
     due,
@@ -81,10 +82,10 @@ async def server() -> AsyncIterator[Engine]:
 
 
 @asynccontextmanager
-async def managed(client: LocalClient) -> AsyncIterator[None]:
+async def managed(client: LocalClient, now: Callable[[], float] = time.time) -> AsyncIterator[None]:
     """A manager that leads and whose webhooks are registered."""
     settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True)
-    manager = Manager(client, settings, now=time.time, rng=random.Random(1))
+    manager = Manager(client, settings, now=now, rng=random.Random(1))
     running = asyncio.create_task(manager.run())
     try:
         async with asyncio.timeout(60):
@@ -108,6 +109,26 @@ async def test_the_start_is_tried_until_it_works(resource: Resource[Any]) -> Non
                 assert webhooks
                 for webhook in webhooks:
                     assert webhook["clientConfig"]["url"].startswith("https://127.0.0.1:")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("days", [400, -400])
+async def test_a_clock_that_jumps_renews_the_certificate(days: int) -> None:
+    """The webhooks' certificate is in its time again long before the next check, also where it is registered."""
+    ahead = 0.0
+    async with server() as engine:
+        client = LocalClient(engine)
+        async with managed(client, lambda: time.time() + ahead):
+            first = (await client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)).data
+            ahead = days * DAY
+            version = (await client.list(VALIDATING_WEBHOOKS)).resource_version
+            async with asyncio.timeout(CHECK_SECONDS / 2):
+                async for event in client.watch(VALIDATING_WEBHOOKS, resource_version=version):
+                    registered = event.object.webhooks[0]["clientConfig"]["caBundle"]
+                    break
+            secret = await client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
+            assert not due(base64.b64decode(secret.data["tls.crt"]), time.time() + ahead)
+            assert first["ca.crt"] != registered == secret.data["ca.crt"]
 
 
 async def test_a_spoilt_certificate_is_replaced() -> None:

@@ -26,7 +26,15 @@ from lanloom.kube.events import Recorder, UnreadableObjects
 from lanloom.kube.informer import Informer, all_synced, freeze_memory
 from lanloom.kube.ports import Client
 from lanloom.processes.metrics import ManagerMetrics
-from lanloom.runtime.certificates import SECRET_NAME, Credentials, bundle_of, expires, is_whole, path_of
+from lanloom.runtime.certificates import (
+    SECRET_NAME,
+    Credentials,
+    bundle_of,
+    expires,
+    is_whole,
+    path_of,
+    wait_for_check,
+)
 from lanloom.runtime.context import HARVESTER_RUNS, ManagerContext, ManagerPart
 from lanloom.runtime.feature import Feature, in_order, load, webhooks_of
 from lanloom.runtime.webhookconfig import Registration, webhook_configurations
@@ -89,6 +97,7 @@ class WebhookService:
         self._table = table
         self._endpoint = endpoint
         self._credentials = Credentials(client, endpoint.names, now=now)
+        self._now = now
         self._certified = certified
         self._embedded = embedded
         self._path = ""
@@ -125,7 +134,7 @@ class WebhookService:
                 continue
             complaint = ""
             self.registered.set()
-            await asyncio.sleep(CHECK_SECONDS)
+            await wait_for_check(CHECK_SECONDS, self._now)
 
     async def _register(self, port: int, registration: Registration) -> None:
         secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)

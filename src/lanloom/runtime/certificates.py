@@ -1,7 +1,8 @@
 """Self-signed certificates for servers that only Lanloom and an API server talk to, and the webhooks' certificate.
 
 A bundle holds a CA of its own and one server certificate. The CA's private key is dropped as soon as it has signed:
-nobody can issue more under it, and a renewed bundle is a new CA. A Secret holds the bundle.
+nobody can issue more under it, and a renewed bundle is a new CA. A Secret holds the bundle. (The embedded server keeps
+its CA instead, because kubeconfigs name that: `lanloom_embedded.identity`.)
 
 All replicas of the manager share the certificate of the webhooks: the first one issues it, and the leader renews it.
 Beside it in the Secret is a path that nobody can guess, under which the webhooks are registered. An API server shows no
@@ -11,6 +12,7 @@ except readers of registrations. So no pod that reaches the port can have reques
 
 import asyncio
 import base64
+import math
 import re
 import secrets
 from collections.abc import Callable, Sequence
@@ -34,6 +36,8 @@ LIFETIME_DAYS = 365
 RENEWAL_DAYS = 60
 """A bundle with fewer days left is renewed."""
 
+DAY = 86_400
+
 _CLOCK_SKEW = timedelta(hours=1)
 
 
@@ -45,46 +49,91 @@ class Bundle(Struct, frozen=True):
     key: bytes
 
 
+class Authority(Struct, frozen=True):
+    """PEM texts of a CA: its certificate, and its private key; empty for one that can sign nothing more."""
+
+    certificate: bytes
+    key: bytes
+
+
 def issue(names: Sequence[str], now: float) -> Bundle:
     """Return a bundle for a server that is reached under `names` (host names or IP addresses)."""
+    return sign(new_authority(now, LIFETIME_DAYS), names, now)
+
+
+def new_authority(now: float, days: int) -> Authority:
+    """Return a CA that lives for so many days."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), _name(f"Lanloom CA {int(now)}")
     start = datetime.fromtimestamp(now, UTC)
-    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca_name = _name(f"Lanloom CA {int(now)}")
-    ca = (
-        _builder(ca_name, ca_name, ca_key.public_key(), start)
+    certificate = (
+        _builder(name, name, key.public_key(), start, start + timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
-        .sign(ca_key, hashes.SHA256())
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
     )
+    return Authority(_pem(certificate), _private(key))
+
+
+def sign(authority: Authority, names: Sequence[str], now: float) -> Bundle:
+    """Return a bundle with a new server certificate of a CA, which ends with the CA at the latest."""
+    issuer = x509.load_pem_x509_certificate(authority.certificate)
+    issuer_key = serialization.load_pem_private_key(authority.key, None)
+    assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
+    key, start = ec.generate_private_key(ec.SECP256R1()), datetime.fromtimestamp(now, UTC)
+    end = min(start + timedelta(days=LIFETIME_DAYS), issuer.not_valid_after_utc)
     certificate = (
-        _builder(_name(names[0][:64]), ca_name, key.public_key(), start)
+        _builder(_name(names[0][:64]), issuer.subject, key.public_key(), start, end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName([_alternative(name) for name in names]), critical=False)
         .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
         )
-        .sign(ca_key, hashes.SHA256())
+        .sign(issuer_key, hashes.SHA256())
     )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return Bundle(_pem(ca), _pem(certificate), private)
+    return Bundle(authority.certificate, _pem(certificate), _private(key))
 
 
 def expires(certificate: bytes) -> float:
     """Return the end of a PEM certificate, in seconds since the epoch. Raises ValueError for anything else."""
-    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc.timestamp()
+    return validity(certificate)[1]
 
 
-def due(certificate: bytes, now: float) -> bool:
-    """Return whether a certificate must be renewed, which holds for one that can't be read too."""
+def validity(certificate: bytes) -> tuple[float, float]:
+    """Return the start and the end of a PEM certificate, as `expires` does."""
+    read = x509.load_pem_x509_certificate(certificate)
+    return read.not_valid_before_utc.timestamp(), read.not_valid_after_utc.timestamp()
+
+
+def due(certificate: bytes, now: float, days: int = RENEWAL_DAYS) -> bool:
+    """Return whether a certificate must be renewed: it ends within so many days, or begins only later.
+
+    The second is so after the clock was ahead for a while. A certificate that can't be read is due, too.
+    """
     try:
-        return expires(certificate) - now < RENEWAL_DAYS * 86_400
+        start, end = validity(certificate)
     except ValueError:
         return True
+    return not start <= now <= end - days * DAY
+
+
+_STEP_SECONDS = 1.0
+_JUMP_SECONDS = 5.0
+
+
+async def wait_for_check(seconds: float, now: Callable[[], float]) -> None:
+    """Wait so many seconds, or until somebody sets the clock: a certificate may have ended at that moment.
+
+    `now` gives seconds since the epoch. It is compared with the monotonic clock, which nobody sets.
+    """
+    clock = asyncio.get_running_loop().time
+    end, ahead = clock() + seconds, now() - clock()
+    for _ in range(math.ceil(seconds / _STEP_SECONDS)):
+        await asyncio.sleep(min(end - clock(), _STEP_SECONDS))
+        if clock() >= end or abs(now() - clock() - ahead) >= _JUMP_SECONDS:
+            return
 
 
 def is_whole(bundle: Bundle) -> bool:
@@ -103,7 +152,7 @@ def _name(common_name: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, start: datetime
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, start: datetime, end: datetime
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -112,7 +161,7 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(start - _CLOCK_SKEW)
-        .not_valid_after(start + timedelta(days=LIFETIME_DAYS))
+        .not_valid_after(end)
     )
 
 
@@ -139,6 +188,12 @@ def _alternative(name: str) -> x509.GeneralName:
 
 def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 _PARTS = ("ca.crt", "tls.crt", "tls.key")

@@ -6,7 +6,6 @@
 
 import asyncio
 import base64
-import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from hmac import compare_digest
@@ -22,12 +21,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lanloom.api.admission import AdmissionRequest, Verdict
-from lanloom.kube.config import memory_file
 from lanloom.runtime.certificates import Bundle
 from lanloom.runtime.https.bodies import DEPTH, VALUES, check_json, decoded
 from lanloom.runtime.https.connections import limits_of_process
 from lanloom.runtime.https.errors import StatusError
-from lanloom.runtime.https.server import HttpsServer, listen
+from lanloom.runtime.https.server import HttpsServer, listen, present, server_context
 from lanloom.runtime.webhookconfig import REFERENCES_PATH
 from lanloom.runtime.webhooktable import TableAdmission
 
@@ -214,16 +212,14 @@ class TlsServer:
     """An HTTPS server whose certificate can be exchanged while it runs: new connections get the new one."""
 
     def __init__(self, app: ASGIApp, host: str, port: int, bundle: Bundle) -> None:
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._context = server_context()
         self.use(bundle)
         self._socket = listen(host, port)
         self._server = HttpsServer(app, self._context, (self._socket,), limits_of_process(CONNECTIONS))
 
     def use(self, bundle: Bundle) -> None:
-        """Present this certificate from now on. The key reaches OpenSSL through memory, never through a disk."""
-        with memory_file(bundle.certificate + bundle.key) as path:
-            self._context.load_cert_chain(path)
+        """Present this certificate from now on."""
+        present(self._context, bundle.certificate, bundle.key)
 
     @property
     def port(self) -> int:

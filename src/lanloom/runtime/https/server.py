@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 import uvicorn
 
+from lanloom.kube.config import memory_file
 from lanloom.runtime.https.connections import Connections, Limits, Slot, peer_of
 from lanloom.runtime.https.protocol import LimitedProtocol
 from lanloom.runtime.process import End, end_process, is_out_of_memory
@@ -249,6 +250,19 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
+
+
+def server_context() -> ssl.SSLContext:
+    """Return the TLS settings of a server, without a certificate yet."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Present a certificate to new connections. The key reaches OpenSSL through memory, never through a disk."""
+    with memory_file(certificate + key) as path:
+        context.load_cert_chain(path)
 
 
 def listen(host: str, port: int) -> socket.socket:
