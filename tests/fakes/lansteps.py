@@ -103,6 +103,7 @@ def _make_vtep(step: MakeVtep, holder: Holder) -> None:
         away=True,
         vtep=step.vtep,
         forwarding=FORWARD_ALL,
+        entry_limit=step.limit,
     )
 
 

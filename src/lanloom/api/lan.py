@@ -147,7 +147,7 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     whose pods and machines may attach to its spokes, `*` for all. They may change at any time; who is attached stays.
 
     Options: with `port_security` spokes send only from the MAC address that their interface was given.
-    `max_learned_macs` is how many MAC addresses each node learns, 0 for any number. `mtu` in bytes is that of the
+    `max_learned_macs` is how many MAC addresses each node learns, 0 for 65,535. `mtu` in bytes is that of the
     interfaces, 0 for the largest that fits on every node. `spoke_options` are by the spoke's name.
     """
 
@@ -177,7 +177,8 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
 class NodeResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the LAN is on one node. `address` is the node's VXLAN endpoint, `mtu` what its underlay allows in bytes.
 
-    `message` says what is missing where `ready` is false. `uplink` is true on the node that joins the LAN to its VLAN.
+    `message` says what is missing where `ready` is false, `warning` what is to be looked at although it may be true.
+    `uplink` is true on the node that joins the LAN to its VLAN.
     """
 
     name: str
@@ -185,6 +186,7 @@ class NodeResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     address: str = ""
     mtu: int = 0
     message: str = ""
+    warning: str = ""
     uplink: bool = False
 
 
@@ -233,7 +235,8 @@ class LANEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `namespace`, `name` and `uid` are the LAN's. `address` is the node's VXLAN endpoint, an IP address of the underlay
     link `device`; `mtu` in bytes is what that link leaves for the LAN. `message` says what is missing where `ready` is
-    false. `spokes` are those that are attached on this node. `uplink`: the node joins the LAN to its VLAN.
+    false, `warning` what is to be looked at although it may be true. `spokes` are those that are attached on this node.
+    `uplink`: the node joins the LAN to its VLAN.
     """
 
     namespace: str
@@ -246,6 +249,7 @@ class LANEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mtu: int = 0
     ready: bool = False
     message: str = ""
+    warning: str = ""
     spokes: tuple[Spoke, ...] = ()
     uplink: bool = False
 

@@ -69,7 +69,7 @@ def nad(config: Raw) -> Raw:
 
 OPTION_CASES = {
     "a limit of MAC addresses": Case(
-        "LAN nets/blue: spec.maxLearnedMacs is 65536; it must be from 1 to 65535, or 0 for any number of addresses",
+        "LAN nets/blue: spec.maxLearnedMacs is 65536; it must be from 1 to 65535; leave it out for the default",
         spec={"maxLearnedMacs": 65536},
     ),
     "an MTU": Case(

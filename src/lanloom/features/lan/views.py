@@ -191,6 +191,10 @@ def _words(port: PortOptions) -> Iterator[str]:
         yield f"MTU {port.mtu}"
 
 
+def _remarks(item: NodeResult) -> str:
+    return "; ".join(filter(None, (item.message, item.warning)))
+
+
 LAN_FIELDS: Query[LanView] = Query(
     (
         Field("namespace", "Namespace", "text", "Namespace", lambda view: view.namespace, whole=True),
@@ -248,7 +252,7 @@ NODE_FIELDS: Query[NodeResult] = Query(
         ),
         Field("address", "Endpoint", "text", "VXLAN endpoint", lambda item: item.address or None, whole=True),
         Field("mtu", "MTU", "number", "What the underlay allows", lambda item: item.mtu or None),
-        Field("message", "Message", "text", "What is missing", lambda item: item.message),
+        Field("message", "Message", "text", "What is missing, or to be looked at", _remarks),
     ),
     ("node", "ready", "address", "mtu", "message"),
     ruled=True,

@@ -3,8 +3,10 @@
 The numbers are those of linux/neighbour.h. Everything but dumps raises OSError with the kernel's number and words.
 """
 
+import errno
 import socket
 import struct
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -14,6 +16,7 @@ from lanloom.node.netlink.messages import (
     attributes,
     dump,
     request,
+    tolerating,
 )
 
 RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
@@ -21,6 +24,9 @@ NLM_F_REPLACE, NLM_F_CREATE, NLM_F_APPEND = 0x100, 0x400, 0x800
 NDA_DST, NDA_LLADDR = 1, 2
 NTF_SELF, NTF_MASTER, NTF_STICKY = 2, 4, 0x40
 NUD_PERMANENT, NUD_NOARP = 0x80, 0x40
+
+ROOM, ATTEMPTS = 64, 5
+"""How many learned entries of a full VXLAN link make room for one that stays, and how often that is tried."""
 
 ANYBODY = bytes(6)
 """The hardware address of entries for frames whose receiver is many, or unknown."""
@@ -33,12 +39,13 @@ class Forwarding(NamedTuple):
     """Forwarding entries that no learning changes.
 
     `receivers` are addresses to which the VXLAN link sends frames for many; `sticky` are indices of bridge ports and
-    `remote` peers of the VXLAN link, both by MAC address.
+    `remote` peers of the VXLAN link, both by MAC address. `learned` is how many others the VXLAN link has.
     """
 
     receivers: frozenset[str]
     sticky: dict[str, int]
     remote: dict[str, str]
+    learned: int = 0
 
 
 def add_receiver(sock: socket.socket, index: int, peer: str) -> None:
@@ -77,6 +84,7 @@ def fixed(sock: socket.socket, vxlan: int) -> Forwarding:
     receivers: set[str] = set()
     sticky: dict[str, int] = {}
     remote: dict[str, str] = {}
+    learned = 0
     for body in dump(sock, RTM_GETNEIGH, _LINK.pack(AF_BRIDGE, 0, 0, 0, 0)):
         _, index, state, flags, _ = _NEIGHBOUR.unpack_from(body)
         if flags & NTF_STICKY:
@@ -88,7 +96,9 @@ def fixed(sock: socket.socket, vxlan: int) -> Forwarding:
                 receivers.add(str(ip_address(destination)))
             elif destination:
                 remote[mac.hex(":")] = str(ip_address(destination))
-    return Forwarding(frozenset(receivers), sticky, remote)
+        elif index == vxlan and flags & NTF_SELF:
+            learned += 1
+    return Forwarding(frozenset(receivers), sticky, remote, learned)
 
 
 def learned_at_peers(sock: socket.socket, vxlan: int) -> list[str]:
@@ -101,6 +111,23 @@ def learned_at_peers(sock: socket.socket, vxlan: int) -> list[str]:
             if NDA_DST in values and NDA_LLADDR in values:
                 found.append(values[NDA_LLADDR].hex(":"))
     return found
+
+
+def with_room(sock: socket.socket, vxlan: int, add: Callable[[], None]) -> None:
+    """Add an entry that stays, in the stead of learned ones where the VXLAN link is full.
+
+    A flood may take their place before: then it is tried again, and at last the number of the error is ENOSPC.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            return add()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+        for mac in learned_at_peers(sock, vxlan)[:ROOM]:
+            with tolerating(errno.ENOENT):
+                unpin(sock, vxlan, mac, remote=True)
+    return add()
 
 
 def _receiver(index: int, peer: str) -> bytes:

@@ -49,8 +49,8 @@ from lanloom.node.netlink.messages import (
 IFLA_STATS64, IFLA_GROUP, IFLA_NET_NS_FD = 23, 27, 28
 IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA = 4, 5
 IFLA_VXLAN_ID, IFLA_VXLAN_GROUP, IFLA_VXLAN_LINK, IFLA_VXLAN_LOCAL = 1, 2, 3, 4
-IFLA_VXLAN_PORT, IFLA_VXLAN_GROUP6, IFLA_VXLAN_LOCAL6, IFLA_VXLAN_GBP = 15, 16, 17, 23
-IFLA_BR_STP_STATE, IFLA_BR_MCAST_SNOOPING, IFLA_BR_FDB_MAX_LEARNED = 5, 23, 49
+IFLA_VXLAN_LIMIT, IFLA_VXLAN_PORT, IFLA_VXLAN_GROUP6, IFLA_VXLAN_LOCAL6, IFLA_VXLAN_GBP = 9, 15, 16, 17, 23
+IFLA_BR_STP_STATE, IFLA_BR_MCAST_SNOOPING, IFLA_BR_FDB_N_LEARNED, IFLA_BR_FDB_MAX_LEARNED = 5, 23, 48, 49
 IFLA_BRPORT_LEARNING, IFLA_BRPORT_FLUSH, IFLA_BRPORT_GROUP_FWD_MASK = 8, 24, 31
 IFLA_BRPORT_ISOLATED, IFLA_BRPORT_LOCKED = 33, 39
 IFLA_MACVLAN_MODE, MACVLAN_MODE_PASSTHRU = 1, 8
@@ -84,6 +84,8 @@ class RawLink(Struct, frozen=True, kw_only=True):
     forwarding: int
     snooping: bool
     learned_limit: int | None
+    learned: int | None
+    entry_limit: int
     locked: bool
     isolated: bool
     group: int
@@ -153,15 +155,19 @@ def add_vxlan(
     mtu: int,
     master: int,
     policy: bool,
+    limit: int = 0,
 ) -> None:
     """A VXLAN link in the namespace `target`, up, whose socket and device are in the namespace of `underlay`.
 
     With `policy` it sends the mark of a frame along. Links with it and without it can't share a port: EADDRINUSE.
+    It has at most `limit` forwarding entries, 0 for any number, which the kernel changes of no link that is there.
     """
     data = word(IFLA_VXLAN_ID, vni) + word(IFLA_VXLAN_LINK, device)
     data += attribute(IFLA_VXLAN_PORT, _PORT.pack(port))
     data += _endpoint(group, IFLA_VXLAN_GROUP, IFLA_VXLAN_GROUP6)
     data += _endpoint(local, IFLA_VXLAN_LOCAL, IFLA_VXLAN_LOCAL6)
+    if limit:
+        data += word(IFLA_VXLAN_LIMIT, limit)
     if policy:
         data += attribute(IFLA_VXLAN_GBP, b"")
     body = _UP + _name(name) + word(IFLA_NET_NS_FD, target) + word(IFLA_MTU, mtu) + word(IFLA_MASTER, master)
@@ -309,7 +315,9 @@ def _decoded(body: bytes) -> RawLink:
         vtep=_vtep(data) if kind == "vxlan" else None,
         forwarding=number(slave.get(IFLA_BRPORT_GROUP_FWD_MASK)),
         snooping=kind == "bridge" and bool(number(data.get(IFLA_BR_MCAST_SNOOPING))),
-        learned_limit=number(data[IFLA_BR_FDB_MAX_LEARNED]) if _has_limit(kind, data) else None,
+        learned_limit=_counted(kind, data, IFLA_BR_FDB_MAX_LEARNED),
+        learned=_counted(kind, data, IFLA_BR_FDB_N_LEARNED),
+        entry_limit=number(data.get(IFLA_VXLAN_LIMIT)) if kind == "vxlan" else 0,
         locked=bool(number(slave.get(IFLA_BRPORT_LOCKED))),
         isolated=bool(number(slave.get(IFLA_BRPORT_ISOLATED))),
         group=number(found.get(IFLA_GROUP)),
@@ -317,8 +325,8 @@ def _decoded(body: bytes) -> RawLink:
     )
 
 
-def _has_limit(kind: str, data: dict[int, bytes]) -> bool:
-    return kind == "bridge" and IFLA_BR_FDB_MAX_LEARNED in data
+def _counted(kind: str, data: dict[int, bytes], attribute_type: int) -> int | None:
+    return number(data[attribute_type]) if kind == "bridge" and attribute_type in data else None
 
 
 def _vtep(data: dict[int, bytes]) -> tuple[int, int, int, str, str]:

@@ -100,6 +100,19 @@ async def check_changed(kernel: LanKernel, lan: DesiredLan) -> None:
     assert after.links["br0"].learned_limit in (None, 0)
 
 
+async def check_limited(kernel: LanKernel, lan: DesiredLan) -> None:
+    """The VXLAN link has its limit, and is made anew for another one; an earlier version's stays without one."""
+    before = await bring(kernel, replace(with_options(lan), entry_limit=0))
+    kept = await bring(kernel, replace(with_options(lan), entry_limit=7, unlimited=True))
+    assert kept.links["vx0"] == before.links["vx0"] and not kept.links["vx0"].entry_limit
+    for limit in (7, 8):
+        seen = await bring(kernel, replace(with_options(lan), entry_limit=limit))
+        assert seen.links["vx0"].entry_limit == limit
+        assert seen.flood == before.flood and seen.pins == before.pins
+    again = await bring(kernel, replace(with_options(lan), entry_limit=8, unlimited=True))
+    assert again.links["vx0"] == seen.links["vx0"]
+
+
 async def check_moved_pin(kernel: LanKernel, lan: DesiredLan) -> None:
     """An address that moves from a peer to a port of this node, or to another peer, is pinned there alone."""
     pinned = replace(with_options(lan), pins={PEER: "10.99.0.9"})
@@ -184,6 +197,7 @@ async def _unjoined(kernel: LanKernel, wanted: DesiredLan) -> None:
 CHECKS: tuple[Check, ...] = (
     check_made_with_options,
     check_changed,
+    check_limited,
     check_moved_pin,
     check_filter,
     check_free_index,

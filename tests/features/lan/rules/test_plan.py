@@ -97,6 +97,8 @@ def desires(draw: st.DrawFn) -> DesiredLan:
         built=True,
         isolates=draw(st.booleans()),
         learned_limit=draw(st.sampled_from([0, 5])),
+        entry_limit=draw(st.sampled_from([0, 5, 6])),
+        unlimited=draw(st.booleans()),
         pins=draw(PINS),
         packet_filter=draw(FILTERS),
         port_filter=draw(PORT_FILTERS),
@@ -175,6 +177,8 @@ def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
         assert seen.port_filter == (last.port_filter.digest if last.port_filter else "")
         assert seen.links["br0"].learned_limit == last.learned_limit
         assert last.vtep is None or seen.links["vx0"].policy
+        limits = {last.entry_limit, 0 if last.unlimited else last.entry_limit}
+        assert last.vtep is None or seen.links["vx0"].entry_limit in limits
         assert len(world.ends) == len(last.ports)
 
     asyncio.run(main())

@@ -56,7 +56,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"vxlan_dev_map": {"node1": "a" * 16}}, 'spec.vxlanDevMap["node1"] is'),
     ({"vxlan_dev_map": {"node1": ""}}, 'spec.vxlanDevMap["node1"] is'),
     ({"max_learned_macs": -1}, "spec.maxLearnedMacs is -1"),
-    ({"max_learned_macs": 65536}, "from 1 to 65535, or 0 for any number"),
+    ({"max_learned_macs": 65536}, "from 1 to 65535; leave it out"),
     ({"mtu": 67}, "spec.mtu is 67"),
     ({"mtu": 65536}, "from 68 to 65535 bytes"),
     (

@@ -25,6 +25,7 @@ from lanloom.features.lan.rules.carried import (
     conflict,
     continues,
     followed,
+    followed_limit,
     leaving,
 )
 from lanloom.features.lan.rules.desired import (
@@ -43,6 +44,7 @@ from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.plan import plan
 from lanloom.features.lan.rules.portsteps import MakeTap
 from lanloom.features.lan.rules.spec import faults
+from lanloom.features.lan.rules.tables import Table, full, tables
 from lanloom.node.errors import LinkError, NodeError
 
 log = structlog.get_logger(__name__)
@@ -51,11 +53,14 @@ T = TypeVar("T")
 
 
 class LanState(Struct, frozen=True):
-    """How a LAN is on this node after a look: its own endpoint, what fits on all nodes, and what is wrong."""
+    """How a LAN is on this node after a look: its own endpoint, what fits on all nodes, what is wrong, and how full
+    its tables are.
+    """
 
     own: Endpoint
     problem: str = ""
     room: Room | None = None
+    tables: tuple[Table, ...] = ()
 
 
 class _Observation(Struct, frozen=True):
@@ -168,6 +173,7 @@ class Carrier:
             mtu=state.own.mtu,
             ready=not state.problem,
             message=state.problem,
+            warning=full(state.tables),
             uplink=bool(record.uplink) and self._holds_uplink(record),
             spokes=tuple(self._spoke(record, place) for place in record.places if place.attached),
         )
@@ -234,8 +240,8 @@ class Carrier:
         around = observation.around or Peers()
         await self._follow_uplink(record, wanted, seen, observation.around)
         fits = room(self._node, own.mtu, around)
-        wrong = (own.problem, unreachable(around), too_large(record, fits), unenforced(wanted, seen))
-        return LanState(own, "; ".join(filter(None, wrong)), fits), seen
+        wrong = (own.problem, unreachable(around), too_large(record, fits), unenforced(record, wanted, seen))
+        return LanState(own, "; ".join(filter(None, wrong)), fits, tables(wanted, seen)), seen
 
     async def _joined(self, lan: LAN | None) -> Carried | None:
         """The record of a LAN that this node begins to carry because its host has the bridge that it is joined to."""
@@ -297,9 +303,8 @@ class Carrier:
         uid = heir.metadata.uid
 
         async def take() -> None:
-            new = replace(
-                self._records.carried.get(uid) or carried(heir, self._node), built=True, was=record.uid
-            )
+            found = self._records.carried.get(uid) or carried(heir, self._node)
+            new = replace(found, built=True, was=record.uid, entry_limit=followed_limit(record, heir))
             for place in record.places:
                 kept = replace(place, mac=address_of(place, record, self._node)) if place.attached else place
                 new = new.with_place(kept)

@@ -8,10 +8,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.metrics_core import Metric
 
 from lanloom.features.lan.rules.observed import Traffic
-from lanloom.runtime.metrics import FeatureMetrics, OnDemand, counter
+from lanloom.features.lan.rules.tables import Table
+from lanloom.runtime.metrics import FeatureMetrics, OnDemand, counter, gauge
 
 SPOKES_SHOWN = 500
 """Attached spokes whose traffic is shown, six to nine series for each: more than a node has pods."""
+
+TABLES_SHOWN = 1000
+"""Tables of learned MAC addresses that are shown, two for each LAN."""
 
 _LABELS = ("namespace", "lan", "spoke", "mode", "direction")
 
@@ -24,6 +28,14 @@ class SpokeTraffic(Struct, frozen=True, kw_only=True):
     spoke: str
     mode: str
     traffic: Traffic
+
+
+class LearnedMacs(Struct, frozen=True, kw_only=True):
+    """A table of MAC addresses that the node has learned of a LAN."""
+
+    namespace: str
+    lan: str
+    table: Table
 
 
 class LanAgentMetrics(FeatureMetrics):
@@ -53,11 +65,16 @@ class LanAgentMetrics(FeatureMetrics):
             registry=registry,
         )
         self._traffic: Callable[[], Iterable[SpokeTraffic]] = tuple
+        self._learned: Callable[[], Iterable[LearnedMacs]] = tuple
         registry.register(OnDemand(self._collect))
 
-    def follow(self, traffic: Callable[[], Iterable[SpokeTraffic]]) -> None:
-        """Show what passes spokes, as `traffic` yields it when somebody asks."""
-        self._traffic = traffic
+    def follow(
+        self,
+        traffic: Callable[[], Iterable[SpokeTraffic]],
+        learned: Callable[[], Iterable[LearnedMacs]] = tuple,
+    ) -> None:
+        """Show what passes spokes and what was learned, as these yield it when somebody asks."""
+        self._traffic, self._learned = traffic, learned
 
     def called(self, program: str, command: str, code: int) -> None:
         """Count an answer to a CNI program."""
@@ -76,6 +93,30 @@ class LanAgentMetrics(FeatureMetrics):
         self._allocations.labels(str(status)).inc()
 
     def _collect(self) -> Iterator[Metric]:
+        yield from self._spokes()
+        yield from self._tables()
+
+    def _tables(self) -> Iterator[Metric]:
+        found = tuple(islice(self._learned(), TABLES_SHOWN))
+        for name, text, numbers in (
+            (
+                "learned_macs",
+                "MAC addresses that the node has learned",
+                [each.table.learned for each in found],
+            ),
+            ("learned_macs_limit", "How many it may learn", [each.table.limit for each in found]),
+        ):
+            yield gauge(
+                f"lanloom_agent_lan_{name}",
+                f"{text} of a LAN, in the table of its bridge and in that of its VXLAN link, at the last look.",
+                ("namespace", "lan", "table"),
+                [
+                    ((each.namespace, each.lan, each.table.name), number)
+                    for each, number in zip(found, numbers, strict=True)
+                ],
+            )
+
+    def _spokes(self) -> Iterator[Metric]:
         found = tuple(islice(self._traffic(), SPOKES_SHOWN))
         for name, text, pairs in (
             ("frames", "Frames", [each.traffic.frames for each in found]),

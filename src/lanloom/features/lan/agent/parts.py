@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.kernel import LanKernel
-from lanloom.features.lan.agent.metrics import SpokeTraffic
+from lanloom.features.lan.agent.metrics import LearnedMacs, SpokeTraffic
 from lanloom.features.lan.agent.node import NetlinkLanKernel
 from lanloom.features.lan.agent.options import LanAgentSettings
 from lanloom.features.lan.agent.places import SpokePlaces
@@ -52,7 +52,7 @@ class DataPlane:
             on_state=self._report,
             holds_uplink=self.uplinks.holds,
         )
-        self._kernel, self._records = kernel, records
+        self._kernel, self._records, self._carrier = kernel, records, carrier
         self._publisher = ReportPublisher(
             context.client,
             view,
@@ -99,6 +99,13 @@ class DataPlane:
                         traffic=found[place.id],
                     )
 
+    def learned(self) -> Iterator[LearnedMacs]:
+        """How full the tables of each LAN were at the last look."""
+        for record in sorted(self._records.carried.values(), key=lambda each: each.title):
+            state = self._carrier.state(record.uid)
+            for table in state.tables if state is not None else ():
+                yield LearnedMacs(namespace=record.namespace, lan=record.name, table=table)
+
     async def run(self) -> None:
         """Runs until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -130,7 +137,7 @@ def build(context: AgentContext) -> AgentPart:
     plane = DataPlane(context, context.find(LAN_KERNEL) or NetlinkLanKernel())
     context.provide(SPOKES, plane.spokes)
     context.provide(LAN_PLACES, plane.places)
-    metrics.follow(plane.traffic)
+    metrics.follow(plane.traffic, plane.learned)
 
     async def run() -> None:
         async with asyncio.TaskGroup() as group:

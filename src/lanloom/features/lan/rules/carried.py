@@ -23,7 +23,7 @@ from lanloom.api.lan import (
     not_admitted,
 )
 from lanloom.features.lan.rules.addressing import PodRoute
-from lanloom.features.lan.rules.options import Options, options_of
+from lanloom.features.lan.rules.options import Options, entry_limit, options_of
 from lanloom.refusals import title_for
 
 ALLOCATION_SECONDS = 600.0
@@ -89,6 +89,7 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `uplink` and `uplink_vlan` the cluster network and the VLAN, for the node that joins the LAN to it.
     `was` is the uid of the LAN for which that was made, if it is another one than `uid`. `namespaces` are the others
     whose pods may attach.
+    `entry_limit` is how many forwarding entries the VXLAN link has; 0 of one that a version made that set no limit.
     """
 
     uid: str
@@ -111,6 +112,7 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     uplink_vlan: int = 0
     was: str = ""
     namespaces: tuple[str, ...] = ()
+    entry_limit: int = 0
 
     def admits(self, namespace: str) -> bool:
         """Whether pods and machines of a namespace may attach to the spokes."""
@@ -156,6 +158,7 @@ def carried(lan: LAN, node: str) -> Carried:
         uplink=_uplink(lan).cluster_network,
         uplink_vlan=_uplink(lan).vlan,
         namespaces=spec.namespaces,
+        entry_limit=entry_limit(options_of(spec), len(spec.spokes)),
     )
 
 
@@ -194,7 +197,15 @@ def followed(record: Carried, lan: LAN, node: str) -> Carried:
         uplink=fresh.uplink,
         uplink_vlan=fresh.uplink_vlan,
         namespaces=fresh.namespaces,
+        entry_limit=followed_limit(record, lan),
     )
+
+
+def followed_limit(record: Carried, lan: LAN) -> int:
+    """The limit of a VXLAN link that is there: another one has it made anew, so it stays as long as it will do."""
+    same = record.options.max_learned_macs == lan.spec.max_learned_macs
+    fits = not record.entry_limit or record.entry_limit > len(lan.spec.spokes)
+    return record.entry_limit if same and fits else entry_limit(options_of(lan.spec), len(lan.spec.spokes))
 
 
 def continues(record: Carried, lan: LAN) -> bool:

@@ -6,13 +6,13 @@ from ipaddress import ip_address
 
 from msgspec import Struct
 
-from lanloom.api.lan import Mode
+from lanloom.api.lan import SPOKES_MAX, Mode
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.carried import Carried, Place
 from lanloom.features.lan.rules.flood import DEFAULT_MTU, Peers, family, largest_mtu, room
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
 from lanloom.features.lan.rules.observed import Underlay, Vtep
-from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags
+from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags, entry_limit
 
 NO_UNDERLAY = ("no underlay link", "the underlay link")
 """What a node's message begins with where its underlay is wrong; frames within the node pass."""
@@ -58,8 +58,9 @@ class DesiredLan(Struct, frozen=True, kw_only=True):
     was made, if that is another one.
 
     `isolates`: the marks of frames must reach other nodes. `learned_limit` is how many MAC addresses the bridge learns,
-    0 for any number. `pins` are endpoints of peers by the MAC addresses of secured spokes there.
-    `host` is a bridge of the host to which the LAN is joined.
+    0 for any number, `entry_limit` how many forwarding entries the VXLAN link has; one that is `unlimited` was made by
+    an earlier version, and stays if it is there, as the kernel changes no such limit. `pins` are endpoints of peers by
+    the MAC addresses of secured spokes there. `host` is a bridge of the host to which the LAN is joined.
     """
 
     uid: str
@@ -74,6 +75,8 @@ class DesiredLan(Struct, frozen=True, kw_only=True):
     built: bool = False
     isolates: bool = False
     learned_limit: int = 0
+    entry_limit: int = 0
+    unlimited: bool = False
     pins: Mapping[str, str] = {}
     packet_filter: PacketFilter | None = None
     port_filter: PortFilter | None = None
@@ -163,7 +166,9 @@ def desired(
         flood=peers.flood if own.vtep and not own.vtep.group else frozenset(),
         built=record.built,
         isolates=options.isolates,
-        learned_limit=options.max_learned_macs,
+        learned_limit=options.learned_limit,
+        entry_limit=record.entry_limit or entry_limit(options, SPOKES_MAX),
+        unlimited=not record.entry_limit,
         pins=_peers_pins(peers, moving) if own.vtep and is_open else {},
         packet_filter=_packet_filter(record, used),
         port_filter=_port_filter(ports, moving, peers, record.vxlan if own.vtep and is_open else ""),

@@ -30,12 +30,13 @@ def own_mtu(record: Carried, place: Place) -> int:
     return max(place.mtu, own.mtu if own is not None else 0)
 
 
-def unenforced(wanted: DesiredLan, seen: SeenLan) -> str:
+def unenforced(record: Carried, wanted: DesiredLan, seen: SeenLan) -> str:
     """Why the limit of learned addresses is none; empty where it is, or where none is asked for."""
     bridge = seen.links.get(wanted.bridge)
-    if not wanted.learned_limit or bridge is None or bridge.learned_limit is not None:
+    limit = record.options.max_learned_macs
+    if not limit or bridge is None or bridge.learned_limit is not None:
         return ""
     return (
-        f"{UNENFORCED} spec.maxLearnedMacs is {wanted.learned_limit}, and the bridges of this kernel have no such "
+        f"{UNENFORCED} spec.maxLearnedMacs is {limit}, and the bridges of this kernel have no such "
         "limit; use Linux 6.7 or newer, or limit each spoke in spec.spokeOptions"
     )

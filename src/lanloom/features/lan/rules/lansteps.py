@@ -78,7 +78,8 @@ class MakeBridge(LanStep, frozen=True, kw_only=True):
 class MakeVtep(LanStep, frozen=True, kw_only=True):
     """The VXLAN link, a port of the bridge, up; its UDP socket and underlay are in the host's namespace.
 
-    It sends the marks of frames along where the kernel can, or, where that is `marking`, is not made at all.
+    It sends the marks of frames along where the kernel can, or, where that is `marking`, is not made at all. `limit` is
+    how many forwarding entries it has, 0 for any number.
     """
 
     name: str
@@ -86,6 +87,7 @@ class MakeVtep(LanStep, frozen=True, kw_only=True):
     vtep: Vtep
     mtu: int
     marking: bool = False
+    limit: int = 0
 
     @property
     def title(self) -> str:

@@ -24,9 +24,10 @@ class LanLink(Struct, frozen=True, kw_only=True):
     `master` and `lower` are indices; `lower` is the other end of a veth, which is in another namespace if `away`.
     `forwarding` is the mask of reserved addresses whose frames a bridge port lets pass; `snooping`, of bridges, whether
     multicast is sent only to those who asked for it, and `learned_limit` how many MAC addresses it learns: 0 for any
-    number, None where the kernel knows no such limit. A `locked` port passes frames only from addresses that are known
-    to be behind it, an `isolated` one none to other isolated ones; `group` is the link's group. `policy`, of VXLAN
-    links: the mark of a frame goes along.
+    number, None where the kernel knows no such limit; `learned` is how many it has, None where that is not known.
+    `entry_limit` is how many forwarding entries a VXLAN link has at most, 0 for any number. A `locked` port passes
+    frames only from addresses that are known to be behind it, an `isolated` one none to other isolated ones; `group` is
+    the link's group. `policy`, of VXLAN links: the mark of a frame goes along.
     """
 
     name: str
@@ -43,6 +44,8 @@ class LanLink(Struct, frozen=True, kw_only=True):
     forwarding: int = 0
     snooping: bool = False
     learned_limit: int | None = None
+    learned: int | None = None
+    entry_limit: int = 0
     locked: bool = False
     isolated: bool = False
     group: int = 0
@@ -134,7 +137,8 @@ class SeenLan(Struct, frozen=True, kw_only=True):
     the ports whose pod's namespace is gone. `pins` are MAC addresses that stay where they are, as far as they were
     looked for; `packet_filter` and `port_filter` are the digests of the filters, empty without one that is whole.
     `filters` is false where the kernel was found to filter no frames of bridges.
-    `host` is the bridge of the host that the LAN is joined to.
+    `host` is the bridge of the host that the LAN is joined to. `learned` is how many MAC addresses the VXLAN link has
+    learned to be at peers.
     """
 
     exists: bool = False
@@ -150,3 +154,4 @@ class SeenLan(Struct, frozen=True, kw_only=True):
     port_filter: str = ""
     filters: bool = True
     host: SeenHost = SeenHost()
+    learned: int = 0

@@ -19,6 +19,9 @@ from lanloom.text import listed, quote
 LIMIT_MAX = 65_535
 """The largest number of MAC addresses that can be asked for."""
 
+LEARNED_DEFAULT = LIMIT_MAX
+"""How many MAC addresses a node learns of a LAN that asks for no number."""
+
 MTU_MIN, MTU_MAX = 68, 65_535
 
 ISOLATED_GROUP = 0x1A41
@@ -59,6 +62,11 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
     spokes: dict[str, SpokeOptions] = {}
 
     @property
+    def learned_limit(self) -> int:
+        """How many MAC addresses each node learns."""
+        return self.max_learned_macs or LEARNED_DEFAULT
+
+    @property
     def isolates(self) -> bool:
         """Whether some spoke is isolated, on whatever node."""
         return any(each.isolated for each in self.spokes.values())
@@ -92,6 +100,14 @@ def options_of(spec: LANSpec) -> Options:
         mtu=spec.mtu,
         spokes={name: each for name, each in spec.spoke_options.items() if each != _PLAIN},
     )
+
+
+def entry_limit(options: Options, spokes: int) -> int:
+    """How many forwarding entries the VXLAN link of a LAN with so many spokes has.
+
+    Those that are learned, one for frames to many receivers, and one for each spoke, as port security may pin it.
+    """
+    return options.learned_limit + 1 + spokes
 
 
 class PacketFilter(Struct, frozen=True, kw_only=True):
@@ -175,7 +191,7 @@ def _spoke_faults(field: str, own: SpokeOptions, spec: LANSpec) -> Iterator[str]
 def _number_faults(field: str, limit: int, mtu: int) -> Iterator[str]:
     if not 0 <= limit <= LIMIT_MAX:
         yield (
-            f"{field}.maxLearnedMacs is {limit}; it must be from 1 to {LIMIT_MAX}, or 0 for any number of addresses"
+            f"{field}.maxLearnedMacs is {limit}; it must be from 1 to {LIMIT_MAX}; leave it out for the default"
         )
     if mtu and not MTU_MIN <= mtu <= MTU_MAX:
         yield f"{field}.mtu is {mtu}; it must be from {MTU_MIN} to {MTU_MAX} bytes, or 0 for what fits"

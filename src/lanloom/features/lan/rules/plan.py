@@ -132,8 +132,7 @@ def _forget(name: str, links: dict[str, LanLink]) -> None:
 def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, LanLink], bridge: int) -> Iterator[LanStep]:
     found = links.get(wanted.vxlan)
     flood = seen.flood
-    unmarking = found is not None and wanted.isolates and not found.policy
-    if found is not None and (found.vtep is None or found.vtep != wanted.vtep or unmarking):
+    if found is not None and not _is_vtep(wanted, found):
         yield DeleteLanLink(ns=wanted.ns, name=wanted.vxlan)
         found = None
     if wanted.vtep is None:
@@ -147,6 +146,7 @@ def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, LanLink], bridge: 
             vtep=wanted.vtep,
             mtu=wanted.mtu,
             marking=wanted.isolates,
+            limit=wanted.entry_limit,
         )
     else:
         yield from _kept(wanted, found, bridge)
@@ -155,6 +155,14 @@ def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, LanLink], bridge: 
         yield RemoveFlood(ns=wanted.ns, vxlan=wanted.vxlan, peer=peer)
     for peer in difference.add:
         yield AddFlood(ns=wanted.ns, vxlan=wanted.vxlan, peer=peer)
+
+
+def _is_vtep(wanted: DesiredLan, found: LanLink) -> bool:
+    """Whether a link is the VXLAN link that is wanted, in what the kernel changes of none that is there."""
+    same = found.vtep is not None and found.vtep == wanted.vtep
+    marks = found.policy or not wanted.isolates
+    limited = found.entry_limit == wanted.entry_limit or (wanted.unlimited and not found.entry_limit)
+    return same and marks and limited
 
 
 def _kept(wanted: DesiredLan, found: LanLink, bridge: int, flags: PortFlags = UNFLAGGED) -> Iterator[LanStep]:

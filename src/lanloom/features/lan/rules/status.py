@@ -44,6 +44,7 @@ def node_results(uid: str, reports: Iterable[LANNode], nodes: Mapping[str, Node]
                         address=entry.address,
                         mtu=entry.mtu,
                         message=why,
+                        warning="" if away else entry.warning,
                         uplink=entry.uplink and not away,
                     )
                 )

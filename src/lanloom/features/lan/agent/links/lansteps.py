@@ -83,6 +83,7 @@ def _add_vxlan(step: MakeVtep, lan: OpenLan, underlay: socket, *, policy: bool) 
         mtu=step.mtu,
         master=lan.links[step.bridge].index,
         policy=policy,
+        limit=step.limit,
     )
 
 
@@ -117,8 +118,9 @@ def _set_up(step: SetLanUp, writer: LanWriter) -> None:
 @apply.register
 def _add_flood(step: AddFlood, writer: LanWriter) -> None:
     lan = writer.lan(step)
+    index = lan.links[step.vxlan].index
     with tolerating(errno.EEXIST):
-        forwarding.add_receiver(lan.sock, lan.links[step.vxlan].index, step.peer)
+        forwarding.with_room(lan.sock, index, lambda: forwarding.add_receiver(lan.sock, index, step.peer))
 
 
 @apply.register

@@ -44,7 +44,8 @@ def _limit_learned(step: LimitLearned, writer: LanWriter) -> None:
 @apply.register
 def _pin(step: PinMac, writer: LanWriter) -> None:
     lan = writer.lan(step)
-    forwarding.pin(lan.sock, lan.links[step.pin.port].index, step.mac, step.pin.peer)
+    index = lan.links[step.pin.port].index
+    forwarding.with_room(lan.sock, index, lambda: forwarding.pin(lan.sock, index, step.mac, step.pin.peer))
 
 
 @apply.register

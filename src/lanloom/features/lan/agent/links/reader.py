@@ -78,6 +78,7 @@ class Reader:
             port_filter=made.get(PORTS, ""),
             filters=held.filters_frames,
             host=self.host(lan.uid, lan.host, held) if lan.host is not None else SeenHost(),
+            learned=entries.learned,
         )
 
     def host(self, uid: str, bridge: DesiredHostBridge, held: OpenLan | None = None) -> SeenHost:

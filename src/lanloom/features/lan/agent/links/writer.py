@@ -212,6 +212,8 @@ def _link(raw: overlay.RawLink) -> LanLink:
         forwarding=raw.forwarding,
         snooping=raw.snooping,
         learned_limit=raw.learned_limit,
+        learned=raw.learned,
+        entry_limit=raw.entry_limit,
         locked=raw.locked,
         isolated=raw.isolated,
         group=raw.group,
