@@ -80,7 +80,7 @@ class Namespace:
 
     def call(self, function: Callable[[], T]) -> T:
         """Return the result of `function`, run inside by a thread of its own, or what it raises."""
-        return _in_own_thread(lambda: self._entered(function))
+        return in_own_thread(lambda: self._entered(function))
 
     def socket(self) -> socket.socket:
         """Return a netlink socket inside, for requests and dumps from any thread, one at a time.
@@ -127,7 +127,7 @@ def make_namespace(title: str) -> Namespace:
             raise _failure(f"can't make the network namespace {title}")
         return Namespace(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC), title)
 
-    return _in_own_thread(make)
+    return in_own_thread(make)
 
 
 class NamespaceDirectory:
@@ -213,7 +213,7 @@ class NamespaceDirectory:
             raise NamespaceError(f"can't remove {path}: {error.strerror}") from error
 
 
-def _in_own_thread(function: Callable[[], T]) -> T:
+def in_own_thread(function: Callable[[], T]) -> T:
     outcome: Future[T] = Future()
 
     def run() -> None:

@@ -31,11 +31,13 @@ class ForeignProgram(OSError):
 class CniSettings(Struct, frozen=True, kw_only=True):
     """`socket` is where the agent listens; `programs` the directory into which the plugin is put, None for nowhere.
 
-    The plugin must see the socket under the same path.
+    The plugin must see the socket under the same path. `state` is where programs of others that the agent runs keep
+    files, None for an agent that keeps none.
     """
 
     socket: Path
     programs: Path | None = None
+    state: Path | None = None
 
 
 def is_foreign(path: Path) -> bool:

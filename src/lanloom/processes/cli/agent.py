@@ -124,7 +124,8 @@ async def _run(
 
     metrics, rng = AgentMetrics(features), random.Random()
     socket, programs = cni
-    cni_settings = CniSettings(socket=Path(socket), programs=programs) if socket else None
+    kept = directories[1] / "ipam.d"
+    cni_settings = CniSettings(socket=Path(socket), programs=programs, state=kept) if socket else None
     async with (
         connect(kubeconfig, metrics.request, logs=True) as client,
         open_host(node, *directories) as host,

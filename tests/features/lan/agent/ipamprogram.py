@@ -1,5 +1,6 @@
 """A program for addresses that says what a test tells it to say, and keeps what it was asked."""
 
+import fcntl
 import json
 import os
 import time
@@ -43,7 +44,8 @@ class IpamProgram:
 
     def ipam(self, **options: Any) -> Ipam:
         """An agent's side of it."""
-        return Ipam(self.programs, ("fake-ipam",), owners=(os.geteuid(),), **options)
+        allowed = {"fake-ipam": (self._directory,)}
+        return Ipam(self.programs, allowed, **{"owners": (os.geteuid(),), **options})
 
     def gives(self, result: Raw | list[Any]) -> None:
         """What ADD prints."""
@@ -84,9 +86,9 @@ class IpamProgram:
         self._until(self.file(name).exists)
 
     def wait_for_the_end_of(self, name: str) -> None:
-        """Wait until the process is gone whose id is in a file that a script may have made."""
+        """Wait until every process is gone that has locked a file, which a script may have made."""
         if self.file(name).exists():
-            self._until(lambda: not _runs(int(self.file(name).read_text())))
+            self._until(lambda: not _is_locked(self.file(name)))
 
     def _until(self, condition: Callable[[], bool]) -> None:
         end = time.monotonic() + PATIENCE
@@ -95,9 +97,10 @@ class IpamProgram:
             time.sleep(0.01)
 
 
-def _runs(process: int) -> bool:
-    """Whether a process is there and not dead already."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().split()[2] not in "ZX"
-    except FileNotFoundError:
-        return False
+def _is_locked(path: Path) -> bool:
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -12,6 +12,7 @@ from lanloom.features.ipam.agent import program as ipam_plugin
 from lanloom.features.ipam.agent.server import CniServer
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ipam import SECONDS, Ipam
+from lanloom.features.lan.agent.ipamviews import IpamViews
 from lanloom.features.lan.agent.ports import SpokeError
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.runtime.cni import install
@@ -67,10 +68,10 @@ async def test_a_pod_s_life(node: Node, spokes: FakeSpokes, ipam: IpamProgram, v
 
 
 async def test_call(node: Node, ipam: IpamProgram) -> None:
-    """The program gets the whole configuration, the CNI variables, and nothing of the agent's but PATH."""
+    """The program gets what concerns it of the configuration, the CNI variables, and of the agent's only PATH."""
     given = addressed(args={"cni": {"ips": ["192.0.2.9"]}}, runtimeConfig={"ips": ["192.0.2.9/24"]})
-    await node.runtime.add(given, CNI_PATH="/evil")
-    assert ipam.config("ADD") == given
+    await node.runtime.add({**given, "IPAM": {"type": "other"}, "dataDir": "/evil"}, CNI_PATH="/evil")
+    assert ipam.config("ADD") == {name: given[name] for name in given.keys() - {"veth", "deviceID"}}
     variables = node.runtime.variables | {"CNI_COMMAND": "ADD", "CNI_PATH": str(node.programs)}
     found = ipam.environment("ADD")
     assert {name: value for name, value in found.items() if name.startswith("CNI_")} == variables
@@ -136,7 +137,11 @@ async def test_hostile_output(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
-    ["sleep 600 & echo $! >child; wait", "sleep 600 & echo $! >child; cat result", "exec 1>&-; sleep 600"],
+    [
+        "exec 9>child; flock 9; sleep 600 & wait",
+        "exec 9>child; flock 9; trap '' TERM INT HUP; setsid sleep 600 & wait",
+        "exec 1>&- 2>&-; sleep 600",
+    ],
 )
 async def test_program_without_end(node: Node, spokes: FakeSpokes, ipam: IpamProgram, script: str) -> None:
     """A program that does not end is stopped with all that it started, and the call may be tried again."""
@@ -208,8 +213,7 @@ async def test_programs_that_are_not_run(node: Node, ipam: IpamProgram, tmp_path
 async def test_another_s_program(ipam: IpamProgram, node: Node, spokes: FakeSpokes) -> None:
     """A program that somebody else than root owns is not run."""
     node.socket.unlink()
-    nobody = Ipam(ipam.programs, ("fake-ipam",), owners=(os.geteuid() + 1,))
-    async with serving(node.socket, LanCni(spokes, nobody)):
+    async with serving(node.socket, LanCni(spokes, ipam.ipam(owners=(os.geteuid() + 1,)))):
         error = (await node.runtime.call("k8slanveth", "ADD", addressed())).error
     assert "can be written by others" in error["msg"] and ipam.calls == []
 
@@ -287,7 +291,9 @@ async def test_own_program(node: Node, spokes: FakeSpokes, tmp_path: Path) -> No
     await ready.wait()
     node.socket.unlink()
     try:
-        async with serving(node.socket, LanCni(spokes, Ipam(node.programs, owners=(os.geteuid(),)))):
+        views = IpamViews(path.parent, None)
+        own = Ipam(node.programs, views=views, owners=(os.geteuid(),))
+        async with serving(node.socket, LanCni(spokes, own)):
             given = config("k8slanveth", ipam={"type": "lanloom-ipam", "network": "net1"})
             results = await asyncio.gather(
                 node.runtime.add(given),
@@ -299,3 +305,10 @@ async def test_own_program(node: Node, spokes: FakeSpokes, tmp_path: Path) -> No
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert asked == ["ADD", "ADD", "DEL"]
+
+
+async def test_daemon_of_a_program(node: Node, ipam: IpamProgram) -> None:
+    """What a program leaves running ends with it, and nothing waits for that."""
+    ipam.runs("ADD", "exec 9>child; flock 9; setsid sleep 600 & cat result")
+    assert (await node.runtime.add(addressed()))["ips"]
+    await asyncio.to_thread(ipam.wait_for_the_end_of, "child")

@@ -2,39 +2,40 @@
 
 The agent is root, and whoever may write a NAD chooses the program and what it reads. So a program must be one that the
 agent was told of, lie in the agent's own directory of CNI programs, and be a file that nobody but root can write; the
-`CNI_PATH` of a call is not searched. It gets no variables of the agent but PATH. Time, output and number of programs
-are limited, and one that is stopped is stopped with all that it started.
+`CNI_PATH` of a call is not searched. It is told only what `ipamconfig` lets through, and runs in a sandbox without any
+capability. It gets no variables of the agent but PATH. Time, output and number of programs are limited, and one that is
+stopped is stopped with all that it started.
 
 The agent that waits here may be the one that answers the program: nothing of LANs is locked meanwhile.
 """
 
 import asyncio
 import os
-import signal
 import stat
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import msgspec
 import structlog
 
 from lanloom.features.lan.agent.calls import Call, ipam_type, ipam_variables
-from lanloom.features.lan.agent.options import IPAM_PROGRAMS
+from lanloom.features.lan.agent.ipamprocess import LARGEST, Ended, TooLarge, run
+from lanloom.features.lan.agent.ipamviews import IpamViews
+from lanloom.features.lan.agent.options import IPAM_PROGRAMS, IpamPrograms
 from lanloom.features.lan.rules.addressing import Given, read_given
+from lanloom.features.lan.rules.ipamconfig import RELEASES, Raw, arguments, program_config
+from lanloom.node.errors import NodeError
+from lanloom.node.sandbox import start
 from lanloom.runtime.callsocket import BAD_CONFIG, NOT_DECODED, TRY_AGAIN, CniError
 
 SECONDS = {"ADD": 20.0, "DEL": 8.0, "CHECK": 10.0, "GC": 20.0, "STATUS": 4.0}
 """How long a program may take."""
 
-LARGEST, LARGEST_COMPLAINT = 1 << 20, 1 << 16
-"""Bytes of a result, and of what is said on standard error."""
-
 AT_ONCE = 8
 """Programs that run at the same time; other calls wait."""
 
-_DYING_SECONDS = 2.0
 _SHOWN = 500
 _LARGEST_CODE = 1 << 31
 
@@ -46,18 +47,23 @@ class NothingGiven(CniError):
 
 
 class Ipam:
-    """The programs in `directory` (None for none) with a name in `allowed`. `owners` may own their files."""
+    """The programs in `directory` (None for none) with a name in `allowed`, each with its view of the node.
+
+    `owners` may own their files.
+    """
 
     def __init__(
         self,
         directory: Path | None,
-        allowed: Collection[str] = IPAM_PROGRAMS,
+        allowed: IpamPrograms = IPAM_PROGRAMS,
         *,
+        views: IpamViews | None = None,
         seconds: Mapping[str, float] = SECONDS,
         owners: Collection[int] = (0,),
     ) -> None:
         self._directory = directory
         self._allowed = allowed
+        self._views = views or IpamViews(None, None)
         self._seconds = seconds
         self._owners = owners
         self._running = asyncio.Semaphore(AT_ONCE)
@@ -86,25 +92,42 @@ class Ipam:
                 BAD_CONFIG,
                 f"ipam.type: there is no program {name} in the agent's directory {self._directory}",
             ) from None
-        given = {**ipam_variables(call), "CNI_COMMAND": command, "CNI_PATH": str(path.parent)}
-        text = msgspec.json.encode(call.config)
-        seconds = self._seconds[command]
+        config = _checked(call.config, command)
         try:
-            async with asyncio.timeout(seconds), self._running:
-                status, output, complaint = await _executed(path, given, text)
+            status, output, complaint = await self._ran(name, path, command, ipam_variables(call), config)
         except TimeoutError:
+            seconds = self._seconds[command]
             raise CniError(
                 TRY_AGAIN, f"ipam.type: {name} did not end within {seconds:g} s; try again later"
             ) from None
-        except _TooLarge:
+        except TooLarge:
             raise CniError(NOT_DECODED, f"ipam.type: {name} gave more than {LARGEST} bytes") from None
-        except OSError as error:
-            raise NothingGiven(TRY_AGAIN, f"ipam.type: {name} can't be started: {error.strerror}") from None
+        except (OSError, NodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise NothingGiven(TRY_AGAIN, f"ipam.type: {name} can't be started: {why}") from None
         if complaint:
             log.info("lan-ipam-complaint", program=name, command=command, text=_printable(complaint))
         if status != 0:
             raise _refusal(name, status, output)
         return output
+
+    async def _ran(
+        self, name: str, path: Path, command: str, variables: Mapping[str, str], config: Raw
+    ) -> Ended:
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            **variables,
+            "CNI_ARGS": arguments(variables.get("CNI_ARGS", "")),
+            "CNI_COMMAND": command,
+            "CNI_PATH": str(path.parent),
+        }
+
+        def started() -> Popen[bytes]:
+            sandbox = self._views.sandbox(name, config["name"], path.parent, self._allowed[name])
+            return start(path, environment, sandbox)
+
+        async with asyncio.timeout(self._seconds[command]), self._running:
+            return await run(started, msgspec.json.encode(config))
 
     def _find(self, name: str) -> Path:
         """The program. Raises CniError for one that must not be run, and OSError for one that is not there."""
@@ -117,7 +140,7 @@ class Ipam:
             raise NothingGiven(
                 BAD_CONFIG,
                 f"ipam.type: {name} is not one of {', '.join(self._allowed)}; if it is an IPAM program, start the "
-                f"agent with --ipam-program={name}",
+                f"agent with --ipam-program={name}, beside those that are to stay",
             )
         path = directory / name
         target = path.resolve(strict=True)
@@ -133,74 +156,14 @@ class Ipam:
         raise NothingGiven(BAD_CONFIG, f"ipam.type: {path} {why}; the agent does not run it")
 
 
-class _TooLarge(Exception):
-    """More output than a program may give."""
-
-
-class _Output(asyncio.SubprocessProtocol):
-    """Collects what a program says; `ended` is when it has exited and closed its output, or said too much."""
-
-    def __init__(self) -> None:
-        self.ended = asyncio.get_running_loop().create_future()
-        self.texts = {1: bytearray(), 2: bytearray()}
-        self._open = {1, 2}
-        self.exited = asyncio.Event()
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """As the base says."""
-        self.texts[fd] += data
-        if len(self.texts[fd]) > _LIMITS[fd] and not self.ended.done():
-            self.ended.set_exception(_TooLarge())
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """As the base says."""
-        self._open.discard(fd)
-        self._check()
-
-    def process_exited(self) -> None:
-        """As the base says."""
-        self.exited.set()
-        self._check()
-
-    def _check(self) -> None:
-        if self.exited.is_set() and not self._open and not self.ended.done():
-            self.ended.set_result(None)
-
-
-_LIMITS = {1: LARGEST, 2: LARGEST_COMPLAINT}
-
-
-async def _executed(path: Path, variables: Mapping[str, str], text: bytes) -> tuple[int, bytes, bytes]:
-    """Status, output and complaint of a program that has ended. Raises OSError and _TooLarge."""
-    pipe = asyncio.subprocess.PIPE
-    transport, output = await asyncio.get_running_loop().subprocess_exec(
-        _Output,
-        path,
-        env={"PATH": os.environ.get("PATH", os.defpath), **variables},
-        cwd="/",
-        stdin=pipe,
-        stdout=pipe,
-        stderr=pipe,
-        start_new_session=True,
-    )
-    entrance = transport.get_pipe_transport(0)
-    assert isinstance(entrance, asyncio.WriteTransport)
-    try:
-        entrance.write(text)
-        entrance.close()  # once all of it is written; a program may end without having read it
-        await output.ended
-    except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(transport.get_pid(), signal.SIGKILL)
-        # One that hangs in the kernel dies later; nothing waits for that.
-        with suppress(TimeoutError):
-            await asyncio.wait_for(output.exited.wait(), _DYING_SECONDS)
-        raise
-    finally:
-        transport.close()
-    status = transport.get_returncode()
-    assert status is not None
-    return status, bytes(output.texts[1]), bytes(output.texts[2])
+def _checked(config: Raw, command: str) -> Raw:
+    """What the program is told. Raises CniError for a field that it can't be told, unless it gives addresses back."""
+    found, faults = program_config(config, command)
+    if faults and (command not in RELEASES or "name" not in found):
+        raise NothingGiven(BAD_CONFIG, faults[0])
+    if faults:
+        log.info("lan-ipam-fields-left-out", command=command, faults=faults)
+    return found
 
 
 def _refusal(name: str, status: int, output: bytes) -> CniError:

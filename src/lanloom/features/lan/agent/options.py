@@ -1,26 +1,34 @@
 """Where the agent finds kubelet: an option of `lanloom agent`."""
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
 from msgspec import Struct
 
+from lanloom.features.lan.rules.ipamconfig import PROGRAMS
 from lanloom.runtime.feature import CommandOptions
 
-IPAM_PROGRAMS = ("lanloom-ipam", "host-local", "static", "dhcp", "whereabouts")
+IpamPrograms = Mapping[str, tuple[Path, ...]]
+"""Programs by their names, each with the directories that it may see and write beside its own."""
+
+IPAM_PROGRAMS: IpamPrograms = MappingProxyType(dict.fromkeys(PROGRAMS, ()))
 """Which programs may be called unless the agent is told of others."""
+
+_PROGRAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(:/[^:]*)*", re.ASCII)
 
 
 class LanAgentSettings(Struct, frozen=True, kw_only=True):
     """`device_plugins` is kubelet's directory of sockets, None for an agent that advertises no devices.
 
-    `ipam_programs` are the names of programs that NADs may name as their `ipam.type`.
+    `ipam_programs` are those that NADs may name as their `ipam.type`.
     """
 
     device_plugins: Path | None = None
-    ipam_programs: tuple[str, ...] = IPAM_PROGRAMS
+    ipam_programs: IpamPrograms = IPAM_PROGRAMS
 
 
 _DIRECTORY = click.option(
@@ -35,10 +43,23 @@ _IPAM_PROGRAM = click.option(
     "--ipam-program",
     "ipam_programs",
     multiple=True,
-    metavar="NAME",
-    help="An IPAM program in the directory of --cni-bin that NADs of LANs may name as their `ipam.type`. May be "
-    f"repeated. Default: {', '.join(IPAM_PROGRAMS)}.",
+    metavar="NAME[:DIR...]",
+    callback=lambda _context, _option, values: parse_programs(values),
+    help="An IPAM program in the directory of --cni-bin that NADs of LANs may name as their `ipam.type`, and directories "
+    "of this process that it may see and write, such as that of a socket. May be repeated. "
+    f"Default: {', '.join(IPAM_PROGRAMS)}.",
 )
+
+
+def parse_programs(values: tuple[str, ...]) -> IpamPrograms:
+    """Return the programs of the option, those of the default where it is not given. Raises BadParameter."""
+    for value in values:
+        if not _PROGRAM.fullmatch(value):
+            raise click.BadParameter(
+                f"{value!r} is not NAME or NAME:DIR with the absolute path of a directory"
+            )
+    parts = (value.split(":") for value in values)
+    return {name: tuple(map(Path, paths)) for name, *paths in parts} or IPAM_PROGRAMS
 
 
 def _decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +69,7 @@ def _decorate(command: Callable[..., Any]) -> Callable[..., Any]:
 def _settings(values: Mapping[str, Any]) -> LanAgentSettings:
     return LanAgentSettings(
         device_plugins=values.get("device_plugins"),
-        ipam_programs=tuple(values.get("ipam_programs") or IPAM_PROGRAMS),
+        ipam_programs=values.get("ipam_programs") or IPAM_PROGRAMS,
     )
 
 

@@ -40,10 +40,12 @@ async def _serve_cni(
     """What fails here is logged and tried again: the LANs that there are don't depend on it."""
     from lanloom.features.lan.agent.cni import LanCni, cni_socket
     from lanloom.features.lan.agent.ipam import Ipam
+    from lanloom.features.lan.agent.ipamviews import IpamViews
     from lanloom.features.lan.agent.programs import lan_socket
 
     path = lan_socket(cni.socket)
-    answers = LanCni(spokes, Ipam(cni.programs, settings.ipam_programs), observe=metrics.called)
+    ipam = Ipam(cni.programs, settings.ipam_programs, views=IpamViews(cni.socket.parent, cni.state))
+    answers = LanCni(spokes, ipam, observe=metrics.called)
     complained = ""
     while True:
         metrics.serves(False)
