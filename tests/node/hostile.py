@@ -6,19 +6,22 @@ import os
 import resource
 import socket
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 NEW_USER, NEW_MOUNTS, NEW_NET = 0x10000000, 0x20000, 0x40000000
 
 
-def call(name, *arguments):
+def call(name: str, *arguments: Any) -> None:
     """Call the C library; raise OSError."""
     if getattr(libc, name)(*arguments) < 0:
         raise OSError(ctypes.get_errno(), name)
 
 
-def regain(namespace_flags, path):
+def regain(namespace_flags: int, path: str) -> int:
     """Become root of a user namespace, and make a mount writable there."""
     child = os.fork()
     if child:
@@ -27,33 +30,32 @@ def regain(namespace_flags, path):
         call("unshare", NEW_USER | namespace_flags)
         call("mount", None, path.encode(), None, 32 | 0x1000, None)
     except OSError as error:
-        os._exit(error.errno)
+        os._exit(error.errno or 255)
     os._exit(0)
 
 
-def outcome(attempt):
+def outcome(attempt: Callable[[], object]) -> object:
     """Return what an attempt returned, or the number of its error."""
     try:
         return attempt()
     except OSError as error:
-        return os.strerror(error.errno)
+        return os.strerror(error.errno or 0)
 
 
-def connect(name):
+def connect(name: str) -> str:
     """Connect to an abstract socket."""
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(name)
     return "connected"
 
 
-def write(path):
+def write(path: str) -> str:
     """Write a file."""
-    with open(path, "w") as file:
-        file.write("x")
+    Path(path).write_text("x")
     return "written"
 
 
-def main(asked):
+def main(asked: dict[str, Any]) -> None:
     """Make every attempt."""
     directory, agent = asked["programs"], asked["agent"]
     attempts = {
@@ -65,7 +67,7 @@ def main(asked):
         "write readable": lambda: write(asked["readable"] + "/x"),
         "write state": lambda: write(asked["state"] + "/x"),
         "write /tmp": lambda: write("/tmp/x"),
-        "read secret": lambda: open(asked["secret"]).read(),
+        "read secret": lambda: Path(asked["secret"]).read_text(),
         "mount": lambda: call("mount", b"tmpfs", b"/tmp", b"tmpfs", 0, None),
         "unmount": lambda: call("umount2", asked["state"].encode(), 2),
         "remount": lambda: call("mount", None, b"/usr", None, 32 | 0x1000, None),
@@ -89,7 +91,7 @@ def main(asked):
     print(json.dumps({name: outcome(attempt) for name, attempt in attempts.items()}))
 
 
-def is_open(number):
+def is_open(number: int) -> bool:
     """Whether a descriptor is open."""
     try:
         os.fstat(number)
@@ -98,4 +100,5 @@ def is_open(number):
     return True
 
 
-main(json.load(sys.stdin))
+if __name__ == "__main__":
+    main(json.load(sys.stdin))

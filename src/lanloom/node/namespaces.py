@@ -214,6 +214,7 @@ class NamespaceDirectory:
 
 
 def in_own_thread(function: Callable[[], T]) -> T:
+    """Return the result of `function`, or raise what it raises; the thread ends with it, whatever it has entered."""
     outcome: Future[T] = Future()
 
     def run() -> None:

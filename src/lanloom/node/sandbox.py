@@ -34,11 +34,11 @@ _CAPBSET_DROP, _NO_NEW_PRIVS, _AMBIENT, _AMBIENT_CLEAR_ALL = 24, 38, 47, 4
 _CAPABILITY_VERSION = 0x20080522
 _LARGEST_CAPABILITY = 64
 
-_ROOT = "/proc"
+_ROOT = Path("/proc")
 """Where the new root is made: a directory that every machine has, and that the program does not see."""
 
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
-_TMP = "/tmp"  # noqa: S108 - the program's own
+_SYSTEM = tuple(Path("/", name) for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64"))
+_TMP, _NULL = Path("/tmp"), Path("/dev/null")
 _SIZE = b"mode=0755,size=4m,nr_inodes=4096"
 
 LIMITS = {
@@ -110,34 +110,39 @@ def _enclosed(
 
 
 def _make_root(sandbox: Sandbox) -> None:
-    _mount(None, "/", _REC | _PRIVATE)  # else the host would lose what is unmounted here
-    _mount("tmpfs", _ROOT, _NOSUID | _NODEV, kind=b"tmpfs", options=_SIZE)
-    os.mkdir(_ROOT + _TMP)
-    _mount("tmpfs", _ROOT + _TMP, _NOSUID | _NODEV | _NOEXEC, kind=b"tmpfs", options=_SIZE)
+    _mount(None, Path("/"), _REC | _PRIVATE)  # else the host would lose what is unmounted here
+    for path in (_ROOT, _inside(_TMP)):
+        path.mkdir(exist_ok=True)
+        _mount(Path("tmpfs"), path, _NOSUID | _NODEV, kind=b"tmpfs", options=_SIZE)
     for path in _SYSTEM:
-        if os.path.islink(path):
-            os.symlink(os.readlink(path).lstrip("/"), _ROOT + path)
-        elif os.path.isdir(path):
+        if path.is_symlink():
+            _inside(path).symlink_to(str(path.readlink()).lstrip("/"))  # relative, as they are at the root
+        elif path.is_dir():
             _show(path, path, _RDONLY)
-    _show("/dev/null", "/dev/null", _RDONLY)
+    _show(_NULL, _NULL, _RDONLY)
     for path in sandbox.readable:
         if path.exists():
-            _show(str(path), str(path), _RDONLY | _NODEV)
-    for inside, source in sandbox.writable.items():
-        _show(str(source), str(inside), _NODEV | _NOEXEC)
+            _show(path, path, _RDONLY | _NODEV)
+    for path, source in sandbox.writable.items():
+        _show(source, path, _NODEV | _NOEXEC)
     _mount(None, _ROOT, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
 
 
-def _show(source: str, inside: str, flags: int) -> None:
+def _show(source: Path, path: Path, flags: int) -> None:
     """Bind a file or directory, without what is mounted below it."""
-    target = _ROOT + inside
-    if os.path.isdir(source):
-        os.makedirs(target, exist_ok=True)
-    elif not os.path.exists(target):
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    target = _inside(path)
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+    elif not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch()
     _mount(source, target, _BIND)
     _mount(None, target, _REMOUNT | _BIND | _NOSUID | flags)
+
+
+def _inside(path: Path) -> Path:
+    """Return where the new root has a path."""
+    return _ROOT / path.relative_to("/")
 
 
 def _enter_root() -> None:
@@ -161,10 +166,10 @@ def _give_up_rights() -> None:
 
 
 def _mount(
-    source: str | None, target: str, flags: int, *, kind: bytes | None = None, options: bytes | None = None
+    source: Path | None, target: Path, flags: int, *, kind: bytes | None = None, options: bytes | None = None
 ) -> None:
-    origin = os.fsencode(source) if source is not None else None
-    _check(_libc.mount(origin, os.fsencode(target), kind, flags, options), f"can't mount {source or target}")
+    origin = bytes(source) if source is not None else None
+    _check(_libc.mount(origin, bytes(target), kind, flags, options), f"can't mount {source or target}")
 
 
 def _check(result: int, failure: str) -> None:

@@ -100,3 +100,55 @@ async def test_deletions_of_nads(on: Reviews) -> None:
     assert "it is used by Pod vms/web" in (await on.ask(NADS, None, nad)).message
     await on.client.delete(PODS, "web", "vms", grace=0)
     assert (await on.ask(NADS, None, nad)).allowed
+
+
+IPAM = {"type": "host-local", "subnet": "192.0.2.0/24"}
+
+
+def ipam_nad(section: Raw, kind: str = "k8slanveth", resource: str = "") -> Raw:
+    """A NAD with an IPAM program, for the spoke a of a LAN or for a macvtap of another project."""
+    config = {"type": kind, "ipam": section} | ({"veth": "a"} if kind == "k8slanveth" else {})
+    meta = {"name": "mine", "namespace": PLACE, "annotations": {RESOURCE_NAME: resource} if resource else {}}
+    return {"metadata": meta, "spec": {"config": json.dumps(config)}}
+
+
+@reviewed
+async def test_a_nad_from_before(on: Reviews) -> None:
+    """A stored NAD with a path can be changed in all else, with a warning; no further path comes into it."""
+    await on.add_lan()
+    await on.follow()
+    old = ipam_nad({**IPAM, "dataDir": "/data"})
+    labelled = merge(old, {"metadata": {"labels": {"a": "b"}}})
+    assert (await on.ask(NADS, labelled, old)).allowed
+    edited = await on.ask(NADS, ipam_nad({**IPAM, "dataDir": "/data", "gateway": "192.0.2.1"}), old)
+    assert edited.allowed and "dataDir" in str(edited.warnings)
+    assert (
+        "resolvConf"
+        in (await on.ask(NADS, ipam_nad({**IPAM, "dataDir": "/data", "resolvConf": "/x"}), old)).message
+    )
+    assert (await on.ask(NADS, ipam_nad(IPAM), old)).allowed
+
+
+@reviewed
+async def test_a_program_that_is_not_listed(on: Reviews) -> None:
+    """An operator may have named it to the agents, so a warning says how."""
+    await on.add_lan()
+    await on.follow()
+    verdict = await on.ask(NADS, ipam_nad({"type": "company-ipam", "server": "https://ipam.example"}))
+    assert verdict.allowed and "--ipam-program=company-ipam" in str(verdict.warnings)
+
+
+@pytest.mark.parametrize(
+    ("resource", "allowed"),
+    [("macvtap.network.kubevirt.io/eth0", True), (resource_name("a", "macvtap"), False)],
+)
+def test_a_macvtap(resource: str, allowed: bool) -> None:
+    """A macvtap of another project is none of Lanloom's."""
+
+    async def story(on: Reviews) -> None:
+        await on.add_lan()
+        await on.follow()
+        nad = ipam_nad({**IPAM, "dataDir": "/data"}, "macvtap", resource)
+        assert (await on.ask(NADS, nad)).allowed == allowed
+
+    reviewed(story)()

@@ -67,6 +67,11 @@ def nad(config: Raw) -> Raw:
     return {"metadata": meta, "spec": {"config": json.dumps(config)}}
 
 
+def _with(section: Raw, **more: Any) -> Raw:
+    """The configuration of a pod's interface with this `ipam`."""
+    return {"type": "k8slanveth", "veth": "a", "ipam": section, **more}
+
+
 OPTION_CASES = {
     "a limit of MAC addresses": Case(
         "LAN nets/blue: spec.maxLearnedMacs is 65536; it must be from 1 to 65535; leave it out for the default",
@@ -125,6 +130,33 @@ MTU_CASES = {
     ),
 }
 
+IPAM_CASES = {
+    "a NAD names no path": Case(
+        "NetworkAttachmentDefinition nets/mine: spec.config.ipam.dataDir: must not be in a NAD; the agent keeps the "
+        "addresses of each network in a directory of its own",
+        config=_with({"type": "host-local", "subnet": "192.0.2.0/24", "dataDir": "/host-cni-bin"}),
+    ),
+    "also not for a program that is not listed": Case(
+        'NetworkAttachmentDefinition nets/mine: spec.config.ipam.keys[0]: "/root/key" could be the path of a file, '
+        "which a NAD must not name",
+        config=_with({"type": "company-ipam", "keys": ["/root/key"]}),
+    ),
+    "fields of an IPAM program are listed": Case(
+        "NetworkAttachmentDefinition nets/mine: spec.config.ipam.address: is not a field that a NAD can set; it can "
+        "set type, addresses, routes, dns",
+        config={"plugins": [_with({"type": "static", "address": "192.0.2.1/24"})]},
+    ),
+    "values of an IPAM program have their types": Case(
+        'NetworkAttachmentDefinition nets/mine: spec.config.ipam.routes[0].gw: "gate" is not an IP address',
+        config=_with({"type": "static", "routes": [{"dst": "0.0.0.0/0", "gw": "gate"}]}),
+    ),
+    "the name of a network is none of a path": Case(
+        'NetworkAttachmentDefinition nets/mine: spec.config.name: "../x" is not valid here; write a value such as '
+        "blue-web",
+        config=_with({"type": "host-local", "subnet": "192.0.2.0/24"}, name="../x"),
+    ),
+}
+
 
 @pytest.mark.parametrize("case", OPTION_CASES.values(), ids=list(OPTION_CASES))
 def test_options_that_are_refused(case: Case) -> None:
@@ -138,6 +170,12 @@ def test_mtus_that_do_not_fit(case: Case) -> None:
     assert answer(case) == case.message
 
 
+@pytest.mark.parametrize("case", IPAM_CASES.values(), ids=list(IPAM_CASES))
+def test_programs_that_are_refused(case: Case) -> None:
+    """What an IPAM program must not be told is refused with its field and the remedy."""
+    assert answer(case) == case.message
+
+
 FITTING = (
     Case("", update={"mtu": 1430}),
     Case("", update={"spokeOptions": {"a": {"mtu": 1430, "isolated": True}}}),
@@ -148,6 +186,8 @@ FITTING = (
     Case("", config={"type": "bridge", "mtu": 9000}),
     Case("", config={"type": "macvtap", "mtu": True}),
     Case("", config={"plugins": ["macvtap"], "mtu": 9000}),
+    Case("", config=_with({"type": "static", "addresses": [{"address": "192.0.2.1/24"}]})),
+    Case("", config={"type": "bridge", "ipam": {"type": "host-local", "dataDir": "/data"}}),
 )
 
 
@@ -160,6 +200,7 @@ def test_what_is_allowed(case: Case) -> None:
 GROUPS = (
     ("Options of LANs", test_options_that_are_refused, OPTION_CASES),
     ("MTUs of LANs", test_mtus_that_do_not_fit, MTU_CASES),
+    ("IPAM programs of NADs at LANs", test_programs_that_are_refused, IPAM_CASES),
 )
 
 

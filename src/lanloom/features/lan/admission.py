@@ -38,6 +38,7 @@ from lanloom.features.lan.rules.admit import (
     removed_spokes,
 )
 from lanloom.features.lan.rules.claims import check_claims
+from lanloom.features.lan.rules.ipamnads import check_ipam
 from lanloom.features.lan.rules.mtus import asked_mtu, asks_more, check_mtus, check_nad_mtu
 from lanloom.features.lan.rules.nads import nads_of_spoke, owner_of, spokes_named
 from lanloom.features.lan.rules.spec import changed_underlays, check, check_changes, defaults, title_of
@@ -154,12 +155,14 @@ class LanAdmission(TableAdmission):
             new, old = new_of(NADS, request), old_of(NADS, request)
         except Unreadable:
             return ()  # the webhook of VLANs says what is wrong
+        warnings: tuple[str, ...] = ()
         if new is not None and (old is None or old.spec != new.spec):
+            warnings = check_ipam(_placed_nad(new, request), old)
             await self._nad_mtu(_placed_nad(new, request))
         if new is not None and (named := spokes_named(new)) and (old is None or named - spokes_named(old)):
             await self._nad_border(_placed_nad(new, request))
         if not concerns(new, old):
-            return ()
+            return warnings
         by_manager = await self._is_manager(request.user_info)
         if new is None:
             if old is not None:
@@ -176,7 +179,7 @@ class LanAdmission(TableAdmission):
                 await recheck(
                     lambda lans: check_nad(checked, old, lans), cached_then_live(stored, self._list_lans)
                 )
-        return ()
+        return warnings
 
     async def _nad_mtu(self, nad: NetworkAttachmentDefinition) -> None:
         """A NAD asks for no larger MTU than its LAN has."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from lanloom.features.ipam.agent import program as ipam_plugin
@@ -13,6 +14,7 @@ from lanloom.features.ipam.agent.server import CniServer
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ipam import SECONDS, Ipam
 from lanloom.features.lan.agent.ipamviews import IpamViews
+from lanloom.features.lan.agent.options import IPAM_PROGRAMS, parse_programs
 from lanloom.features.lan.agent.ports import SpokeError
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.runtime.cni import install
@@ -20,6 +22,8 @@ from tests.fakes.spokes import FakeSpokes
 from tests.features.lan.agent.ipamprogram import GIVEN, IpamProgram
 from tests.features.lan.agent.programs import Node, config, serving
 from tests.harness.cniruntime import CHECK_SINCE, GC_SINCE, VERSIONS, Raw
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 PLACE = ("c0ffee", "net1")
 
@@ -312,3 +316,25 @@ async def test_daemon_of_a_program(node: Node, ipam: IpamProgram) -> None:
     ipam.runs("ADD", "exec 9>child; flock 9; setsid sleep 600 & cat result")
     assert (await node.runtime.add(addressed()))["ips"]
     await asyncio.to_thread(ipam.wait_for_the_end_of, "child")
+
+
+def test_programs_of_the_option() -> None:
+    """The option replaces the programs, and gives each its directories; anything else is refused."""
+    assert parse_programs(()) == IPAM_PROGRAMS
+    assert parse_programs(("static", "company:/run/company:/etc/company")) == {
+        "static": (),
+        "company": (Path("/run/company"), Path("/etc/company")),
+    }
+    for value in ("", "../x", "/bin/sh", "a:b", "a:/x:y"):
+        with pytest.raises(click.BadParameter, match="NAME"):
+            parse_programs((value,))
+
+
+async def test_missing_directory(node: Node, ipam: IpamProgram, spokes: FakeSpokes, tmp_path: Path) -> None:
+    """A directory of the option that is not there is named, and nothing runs."""
+    node.socket.unlink()
+    allowed = {"fake-ipam": (tmp_path / "none",)}
+    async with serving(node.socket, LanCni(spokes, Ipam(node.programs, allowed, owners=(os.geteuid(),)))):
+        error = (await node.runtime.call("k8slanveth", "ADD", addressed())).error
+    assert error["code"] == 11 and f"can't mount {tmp_path / 'none'}" in error["msg"], error
+    assert ipam.calls == []

@@ -1,7 +1,6 @@
 """IPAM programs of CNI's reference plugins, as the agent runs them."""
 
 import os
-
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any

@@ -94,7 +94,7 @@ class Ipam:
             ) from None
         config = _checked(call.config, command)
         try:
-            status, output, complaint = await self._ran(name, path, command, ipam_variables(call), config)
+            status, output, complaint = await self._execute(name, path, command, ipam_variables(call), config)
         except TimeoutError:
             seconds = self._seconds[command]
             raise CniError(
@@ -111,7 +111,7 @@ class Ipam:
             raise _refusal(name, status, output)
         return output
 
-    async def _ran(
+    async def _execute(
         self, name: str, path: Path, command: str, variables: Mapping[str, str], config: Raw
     ) -> Ended:
         environment = {

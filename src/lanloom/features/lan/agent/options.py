@@ -45,8 +45,8 @@ _IPAM_PROGRAM = click.option(
     multiple=True,
     metavar="NAME[:DIR...]",
     callback=lambda _context, _option, values: parse_programs(values),
-    help="An IPAM program in the directory of --cni-bin that NADs of LANs may name as their `ipam.type`, and directories "
-    "of this process that it may see and write, such as that of a socket. May be repeated. "
+    help="An IPAM program in the directory of --cni-bin that NADs of LANs may name as their `ipam.type`, and "
+    "directories of this process that it may see and write, such as that of a socket. May be repeated. "
     f"Default: {', '.join(IPAM_PROGRAMS)}.",
 )
 

@@ -3,8 +3,8 @@
 Who may write a NAD writes the configuration, and the program runs on the node. So nothing is passed on that was not
 read: the program gets a configuration that is made anew from what is valid. No value is a path.
 
-The fields are those that the programs of containernetworking/plugins and whereabouts read. Those of a program that only an
-operator knows can't be listed: all are passed on in which no text is a path.
+The fields are those that the programs of containernetworking/plugins and whereabouts read. Those of a program that only
+an operator knows can't be listed: all are passed on in which no text is a path.
 """
 
 from typing import Any, NamedTuple

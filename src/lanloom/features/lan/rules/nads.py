@@ -87,15 +87,26 @@ def spokes_named(nad: NetworkAttachmentDefinition) -> frozenset[str]:
 
     The device of a machine is in the configuration, or Multus puts it there for the resource in the annotation.
     """
+    resource = nad.metadata.annotations.get(RESOURCE_NAME, "")
+    return frozenset(spoke for item in _plugins(nad) for spoke in _named(item, resource))
+
+
+def attaching(nad: NetworkAttachmentDefinition) -> Iterator[Raw]:
+    """The configurations of a NAD that attach to a spoke, alone or in a list."""
+    resource = nad.metadata.annotations.get(RESOURCE_NAME, "")
+    return (item for item in _plugins(nad) if any(_named(item, resource)))
+
+
+def _plugins(nad: NetworkAttachmentDefinition) -> Iterator[Raw]:
+    """The configuration of a NAD, and those of its list of plugins."""
     try:
         config: object = json.loads(nad.spec.config)
     except (ValueError, RecursionError):
-        return frozenset()
+        return
     plugins = config.get("plugins") if isinstance(config, dict) else None
-    every = [config, *plugins] if isinstance(plugins, list) else [config]
-    resource = nad.metadata.annotations.get(RESOURCE_NAME, "")
-    found = (_named(item, resource) for item in every if isinstance(item, dict))
-    return frozenset(spoke for spokes in found for spoke in spokes)
+    for item in (config, *(plugins if isinstance(plugins, list) else ())):
+        if isinstance(item, dict):
+            yield item
 
 
 def _named(config: Raw, resource: str) -> Iterator[str]:
