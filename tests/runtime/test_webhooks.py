@@ -18,7 +18,7 @@ from lanloom.features import FEATURES
 from lanloom.kube.errors import TransportError
 from lanloom.runtime.certificates import Bundle, issue
 from lanloom.runtime.feature import webhooks_of
-from lanloom.runtime.https.bodies import INLINE_BYTES
+from lanloom.runtime.https.shares import INLINE_BYTES, Share, Shares
 from lanloom.runtime.webhookconfig import webhook_configurations
 from lanloom.runtime.webhooks import (
     BODY_MAX,
@@ -203,7 +203,10 @@ async def test_long_reviews_are_decoded_beside_the_event_loop() -> None:
         return Verdict()
 
     padded = msgspec.json.encode({**REVIEW, "padding": "x" * INLINE_BYTES})
-    task = asyncio.create_task(answer(padded, decide, lambda _resource, _verdict, _seconds: None))
+    share = Share(Shares(), "")
+    task = asyncio.create_task(
+        answer(padded, decide, lambda _resource, _verdict, _seconds: None, share.decoded)
+    )
     await asyncio.sleep(0)
     assert not task.done()
     assert msgspec.json.decode(await task)["response"]["allowed"]

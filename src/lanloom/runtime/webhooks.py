@@ -22,10 +22,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.runtime.certificates import Bundle
-from lanloom.runtime.https.bodies import DEPTH, VALUES, check_json, decoded
+from lanloom.runtime.https.bodies import DEPTH, VALUES, check_json
 from lanloom.runtime.https.connections import limits_of_process
-from lanloom.runtime.https.errors import StatusError
+from lanloom.runtime.https.errors import StatusError, TooManyRequests
 from lanloom.runtime.https.server import HttpsServer, listen, present, server_context
+from lanloom.runtime.https.shares import INLINE_BYTES, RETRY_SECONDS, Share, Shares
 from lanloom.runtime.webhookconfig import REFERENCES_PATH
 from lanloom.runtime.webhooktable import TableAdmission
 
@@ -35,12 +36,18 @@ API_VERSION = "admission.k8s.io/v1"
 BODY_MAX = 32 * 1024 * 1024
 """Bytes of a review: an object has 3 MiB at the most, the one that is stored 1.5, and six stand for one where it is
 escaped."""
+_HELD_BYTES = 6 * BODY_MAX
+"""Bytes of long reviews in progress. One peer has a third, and an API server is one: twenty of the largest objects."""
+
 CONNECTIONS = 512
 """Connections of the port, half of them of one peer. An API server needs one for each review in progress."""
 
 Decide = Callable[[AdmissionRequest], Awaitable[Verdict]]
 Observer = Callable[[str, str, float], None]
 """Told of each review: the resource that the request names, how it ended (allowed, refused, failed), the seconds."""
+
+Decode = Callable[[Callable[[bytes], AdmissionRequest], bytes], Awaitable[AdmissionRequest]]
+"""Reads a body with a reader, here or in a thread."""
 
 WebhookObserver = Callable[[str, str, str, float], None]
 """The same with the webhook's name (mutate, validate, references) before it."""
@@ -77,12 +84,17 @@ def _request_in(body: bytes) -> AdmissionRequest:
     return _DECODER.decode(body).request
 
 
-async def answer(body: bytes, decide: Decide, observe: Observer) -> bytes:
+async def _at_once(reader: Callable[[bytes], AdmissionRequest], body: bytes) -> AdmissionRequest:
+    return reader(body)
+
+
+async def answer(body: bytes, decide: Decide, observe: Observer, decode: Decode = _at_once) -> bytes:
     """Return the response to an AdmissionReview.
 
-    Raises msgspec.DecodeError for a body that is none, StatusError for one with too many values or levels.
+    Raises msgspec.DecodeError for a body that is none, StatusError for one with too many values or levels, and where
+    too many wait.
     """
-    request = await decoded(_request_in, body)
+    request = await decode(_request_in, body)
     started, outcome = asyncio.get_running_loop().time(), "failed"
     try:
         verdict = await decide(request)
@@ -152,17 +164,21 @@ def webhook_app(
     refers to networks.
     """
 
+    shares = Shares(_HELD_BYTES, CONNECTIONS)
+
     def endpoint(webhook: str, decide: Decide) -> Callable[[Request], Any]:
         async def review(request: Request) -> Response:
             if not ready():
                 return PlainTextResponse("Lanloom has not read the cluster yet; try again", 503)
-            body = await _body(request)
-            if body is None:
-                return PlainTextResponse(f"The body is longer than {BODY_MAX} bytes", 413)
             try:
-                return Response(
-                    await answer(body, decide, partial(observe, webhook)), media_type="application/json"
-                )
+                with shares.of(request.client.host if request.client else "") as share:
+                    body = await _body(request, share)
+                    if body is None:
+                        return PlainTextResponse(f"The body is longer than {BODY_MAX} bytes", 413)
+                    answered = await answer(body, decide, partial(observe, webhook), share.decoded)
+                return Response(answered, media_type="application/json")
+            except TooManyRequests as error:
+                return PlainTextResponse(error.message, error.code, {"retry-after": str(RETRY_SECONDS)})
             except msgspec.DecodeError as error:
                 return PlainTextResponse(f"The body is not an AdmissionReview: {error}", 400)
             except StatusError as error:
@@ -198,13 +214,15 @@ def secluded(app: ASGIApp, path: Callable[[], str]) -> ASGIApp:
     return serve
 
 
-async def _body(request: Request) -> bytes | None:
-    """Read the body; None for one that is too long, of which nothing is kept: anybody may send one."""
+async def _body(request: Request, share: Share) -> bytes | None:
+    """Read the body; None for one that is too long, of which nothing is kept. Raises TooManyRequests."""
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > BODY_MAX:
             return None
+        if len(body) > INLINE_BYTES:
+            share.take(len(body) - share.held)
     return bytes(body)
 
 

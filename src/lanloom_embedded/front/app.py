@@ -9,6 +9,7 @@ import structlog
 from lanloom.api.admission import UserInfo
 from lanloom.runtime.https import errors
 from lanloom.runtime.https.errors import wrong_method
+from lanloom.runtime.https.shares import Shares
 from lanloom_embedded.authz import Attempt, Authorizer
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.front.authentication import ANONYMOUS_NAME, UNAUTHENTICATED, effective_user
@@ -79,6 +80,7 @@ class ApiServer:
         self._reviews = Reviews(self._authorizer)
         self._documents = Documents(engine.registry, version)
         self._backups = Backups(engine, self._authorizer)
+        self._shares = Shares()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
@@ -105,7 +107,12 @@ class ApiServer:
 
     async def _serve(self, exchange: Exchange) -> None:
         target = target_of(exchange.path)
-        user = effective_user(self._authenticate(exchange), exchange.headers, self._authorizer)
+        requester = self._authenticate(exchange)
+        user = effective_user(requester, exchange.headers, self._authorizer)
+        with self._shares.of(requester.username) as exchange.share:
+            await self._answer(exchange, target, user)
+
+    async def _answer(self, exchange: Exchange, target: Target, user: UserInfo) -> None:
         if not target.plural:
             self._authorizer.check(user, Attempt(verb=exchange.method.lower(), path=target.path))
             if target.path == BACKUP_PATH:

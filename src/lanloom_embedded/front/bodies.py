@@ -29,10 +29,10 @@ from lanloom.runtime.https.bodies import (
     DEPTH,
     check_json,
     check_numbers,
-    decoded,
     too_deep,
 )
 from lanloom.runtime.https.errors import EntityTooLarge
+from lanloom.runtime.https.shares import INLINE_BYTES, Share
 from lanloom_embedded.front import protobuf
 from lanloom_embedded.kinds import Raw
 
@@ -289,23 +289,24 @@ class Disconnected(Exception):
     """The client left before its request was complete. Nobody is there for an answer."""
 
 
-async def read(receive: Receive) -> bytes:
-    """The whole body. Raises EntityTooLarge, and Disconnected rather than to take a part for the whole."""
-    message = await _next(receive)
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        if len(body) > BODY_BYTES:
-            raise errors.too_large(BODY_BYTES)
-        return body
-    parts, size = [body], len(body)
-    while message.get("more_body"):
+async def read(receive: Receive, share: Share) -> bytes:
+    """The whole body. A long one is held in the share of its user.
+
+    Raises EntityTooLarge, TooManyRequests, and Disconnected rather than to take a part for the whole.
+    """
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
         message = await _next(receive)
         part: bytes = message.get("body", b"")
+        more = message.get("more_body", False)
+        parts.append(part)
         size += len(part)
         if size > BODY_BYTES:
             raise errors.too_large(BODY_BYTES)
-        parts.append(part)
-    return b"".join(parts)
+        if size > INLINE_BYTES:
+            share.take(size - share.held)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def _next(receive: Receive) -> Any:
@@ -315,15 +316,15 @@ async def _next(receive: Receive) -> Any:
     return message
 
 
-async def read_object(receive: Receive, content_type: str, kind: str) -> Raw:
+async def read_object(receive: Receive, share: Share, content_type: str, kind: str) -> Raw:
     """The object of a kind in the body; null is an empty one.
 
-    Raises BadRequest, UnsupportedMediaType, EntityTooLarge.
+    Raises BadRequest, UnsupportedMediaType, EntityTooLarge, TooManyRequests.
     """
-    return await object_in(await read(receive), content_type, kind)
+    return await object_in(await read(receive, share), share, content_type, kind)
 
 
-async def object_in(body: bytes, content_type: str, kind: str) -> Raw:
+async def object_in(body: bytes, share: Share, content_type: str, kind: str) -> Raw:
     """The object of a kind in a body that was read. Raises as `read_object` does."""
     media_type = content_type.partition(";")[0].strip().lower() or JSON
     unrecognized = f"the object provided is unrecognized (must be of type {kind})"
@@ -331,7 +332,7 @@ async def object_in(body: bytes, content_type: str, kind: str) -> Raw:
     if reader is None:
         raise errors.unsupported_media_type(list(_READERS))
     try:
-        found = await decoded(reader, body)
+        found = await share.decoded(reader, body)
     except ValueError as error:
         raise errors.BadRequest(f"{unrecognized}: couldn't get version/kind; {error}") from None
     if found is None:
@@ -341,10 +342,10 @@ async def object_in(body: bytes, content_type: str, kind: str) -> Raw:
     return found
 
 
-async def read_patch(receive: Receive) -> Any:
-    """The patch in the body, which is JSON. Raises BadRequest, EntityTooLarge."""
+async def read_patch(receive: Receive, share: Share) -> Any:
+    """The patch in the body, which is JSON. Raises BadRequest, EntityTooLarge, TooManyRequests."""
     try:
-        return await decoded(from_json, await read(receive))
+        return await share.decoded(from_json, await read(receive, share))
     except ValueError as error:
         raise errors.BadRequest(f"the patch can't be read: {error}") from None
 

@@ -9,10 +9,12 @@ from msgspec import Struct
 
 from lanloom.runtime.https import errors
 from lanloom.runtime.https.errors import StatusError
+from lanloom.runtime.https.shares import Share
 from lanloom_embedded.engine.calls import Warnings
+from lanloom_embedded.front import bodies
 from lanloom_embedded.front.bodies import Receive
 from lanloom_embedded.front.rendering import JSON_FORM, Form, encode
-from lanloom_embedded.kinds import NAMESPACES, ServedKind
+from lanloom_embedded.kinds import NAMESPACES, Raw, ServedKind
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _INTEGER_CHARACTERS = 64
@@ -171,7 +173,12 @@ _NO_CACHE: Header = (b"cache-control", b"no-cache, private")
 
 
 class Exchange:
-    """A request, with the means to answer it. Answer once; `begun` says that the answer is on its way."""
+    """A request, with the means to answer it. Answer once; `begun` says that the answer is on its way.
+
+    `share` is its user's, from its authentication on.
+    """
+
+    share: Share
 
     __slots__ = (
         "_more_headers",
@@ -183,6 +190,7 @@ class Exchange:
         "method",
         "path",
         "receive",
+        "share",
         "warnings",
     )
 
@@ -211,6 +219,10 @@ class Exchange:
             if each == name:
                 return value.decode("latin-1")
         return ""
+
+    async def read_object(self, kind: str) -> Raw:
+        """The object of a kind in the body. Raises as `bodies.read_object` does."""
+        return await bodies.read_object(self.receive, self.share, self.header(b"content-type"), kind)
 
     async def answer(self, body: bytes, *, code: int = 200, form: Form = JSON_FORM) -> None:
         """Send a whole answer."""

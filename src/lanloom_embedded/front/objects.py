@@ -44,9 +44,11 @@ _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOpti
 
 async def delete_options(exchange: Exchange, user: UserInfo) -> tuple[Call, DeleteOptions]:
     """Read the preconditions and options of a deletion. Raises BadRequest, Invalid."""
-    body = await bodies.read(exchange.receive)
+    body = await bodies.read(exchange.receive, exchange.share)
     content_type = exchange.header(b"content-type")
-    given = await bodies.object_in(body, content_type, "DeleteOptions") if body.strip() else {}
+    given = (
+        await bodies.object_in(body, exchange.share, content_type, "DeleteOptions") if body.strip() else {}
+    )
     call = call_of(exchange, user)
     wanted = _read(given)
     call.dry_run = call.dry_run or _dry_run("DeleteOptions", wanted.dryRun or ())
@@ -202,7 +204,7 @@ class Objects:
     async def _create(self, exchange: Exchange, kind: ServedKind, namespace: str, user: UserInfo) -> None:
         form = negotiate(exchange.header(b"accept"))
         call = call_of(exchange, user)
-        body = await bodies.read_object(exchange.receive, exchange.header(b"content-type"), kind.kind)
+        body = await exchange.read_object(kind.kind)
         state = await self._engine.create(kind, namespace, body, call)
         shown = self._renderer.one(kind, state, form)
         await exchange.answer(shown, code=201, form=form)
@@ -212,7 +214,7 @@ class Objects:
     ) -> None:
         form = negotiate(exchange.header(b"accept"))
         call = call_of(exchange, user)
-        body = await bodies.read_object(exchange.receive, exchange.header(b"content-type"), kind.kind)
+        body = await exchange.read_object(kind.kind)
         state, created = await self._engine.update(
             kind, namespace, target.name, body, call, target.subresource
         )
@@ -226,7 +228,7 @@ class Objects:
         form = negotiate(exchange.header(b"accept"))
         call = call_of(exchange, user)
         media_type = exchange.header(b"content-type").partition(";")[0].strip()
-        apply = await _patch_transform(kind, media_type, exchange.receive)
+        apply = await _patch_transform(kind, media_type, exchange)
         state = await self._engine.patch(kind, namespace, target.name, apply, call, target.subresource)
         await exchange.answer(self._renderer.one(kind, state, form), form=form)
 
@@ -288,7 +290,7 @@ def _include(exchange: Exchange) -> tables.Include:
             )
 
 
-async def _patch_transform(kind: ServedKind, media_type: str, receive: bodies.Receive) -> Transform:
+async def _patch_transform(kind: ServedKind, media_type: str, exchange: Exchange) -> Transform:
     appliers: dict[str, Callable[[Raw, Any], Raw]] = {_JSON_PATCH: json_patch, _MERGE_PATCH: merge_patch}
     if kind.builtin:
         appliers[_STRATEGIC_PATCH] = lambda old, patch: strategic_merge_patch(old, patch, kind.schema or {})
@@ -299,7 +301,7 @@ async def _patch_transform(kind: ServedKind, media_type: str, receive: bodies.Re
         )
     if media_type not in appliers:
         raise errors.unsupported_media_type([*appliers])
-    patch = await bodies.read_patch(receive)
+    patch = await bodies.read_patch(exchange.receive, exchange.share)
     return lambda old: appliers[media_type](old, patch)
 
 

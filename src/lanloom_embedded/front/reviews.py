@@ -8,7 +8,6 @@ from lanloom_embedded.authz import Attempt, Authorizer
 from lanloom_embedded.engine import metadata
 from lanloom_embedded.engine.metadata import check_type
 from lanloom_embedded.engine.strategies import BuiltinStrategy
-from lanloom_embedded.front import bodies
 from lanloom_embedded.front.authentication import AUTHENTICATED
 from lanloom_embedded.front.exchange import Exchange
 from lanloom_embedded.front.rendering import encode, negotiate
@@ -26,7 +25,7 @@ class Reviews:
         if verb != "create":
             raise errors.wrong_method()
         form = negotiate(exchange.header(b"accept"))
-        body = await bodies.read_object(exchange.receive, exchange.header(b"content-type"), kind.kind)
+        body = await exchange.read_object(kind.kind)
         spec = _checked(kind, body).get("spec", {})
         match kind.kind:
             case "SelfSubjectRulesReview":

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom.runtime.https import bodies
-from lanloom.runtime.https.bodies import INLINE_BYTES
 from lanloom.runtime.https.errors import BadRequest, EntityTooLarge, StatusError
+from lanloom.runtime.https.shares import INLINE_BYTES, Share, Shares
 from lanloom_embedded.front.bodies import (
     JSON,
     MOST_VALUES,
@@ -154,6 +154,11 @@ async def receive_from(body: bytes) -> Mapping[str, Any]:
     return {"type": "http.request", "body": body}
 
 
+def share() -> Share:
+    """The share of the only user."""
+    return Share(Shares(), "a")
+
+
 LONG = {
     JSON: b'{"a":"%s"}' % (b"x" * INLINE_BYTES),
     YAML: b'a: "%s"' % (b"x" * INLINE_BYTES),
@@ -165,7 +170,7 @@ async def test_long_bodies_are_decoded_beside_the_event_loop(media_type: str) ->
     """The event loop goes on while a long body is decoded; a short one is decoded at once."""
     for body, at_once in ((LONG[media_type], False), (b"{}", True)):
         task: asyncio.Task[Raw] = asyncio.create_task(
-            read_object(lambda body=body: receive_from(body), media_type, "ConfigMap")  # type: ignore[misc]
+            read_object(lambda body=body: receive_from(body), share(), media_type, "ConfigMap")  # type: ignore[misc]
         )
         await asyncio.sleep(0)
         assert task.done() is at_once
@@ -174,7 +179,7 @@ async def test_long_bodies_are_decoded_beside_the_event_loop(media_type: str) ->
 
 async def test_long_patches_are_decoded_beside_the_event_loop() -> None:
     """A long patch is decoded as a long object is."""
-    task = asyncio.create_task(read_patch(lambda: receive_from(LONG[JSON])))
+    task = asyncio.create_task(read_patch(lambda: receive_from(LONG[JSON]), share()))
     await asyncio.sleep(0)
     assert not task.done()
     assert await task == {"a": "x" * INLINE_BYTES}
@@ -184,7 +189,7 @@ async def test_fields_of_protobuf_are_counted() -> None:
     """A protobuf body with more fields than allowed is refused, also if nobody knows them."""
     body = MAGIC + b"\x78\x00" * 150_000
     with pytest.raises(EntityTooLarge, match="more than 100000 values"):
-        await read_object(lambda: receive_from(body), PROTOBUF, "ConfigMap")
+        await read_object(lambda: receive_from(body), share(), PROTOBUF, "ConfigMap")
 
 
 TEXTS = st.text(

@@ -1,15 +1,10 @@
-"""Bounds on the body of one request, and its decoding beside the event loop.
+"""Bounds on the body of one request.
 
 A body of 3 MiB can hold a million values, and every later step walks through all of them. So the values and levels of
-a JSON text are counted first, by a few passes that run in C. A long body is decoded in a thread, so that it does not
-keep everybody else waiting.
+a JSON text are counted first, by a few passes that run in C.
 """
 
-import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
-from typing import TypeVar
 
 from lanloom.runtime.https.errors import BadRequest, EntityTooLarge
 
@@ -106,19 +101,3 @@ def check_object(kind: str, name: str, data: bytes) -> None:
             f"Request entity too large: {kind} {name} would take {len(data)} bytes, the limit is {OBJECT_BYTES}; "
             "split it into several objects"
         )
-
-
-INLINE_BYTES = 16 * 1024
-"""Bytes of a body that is decoded in the event loop; the worst of them takes some ten milliseconds."""
-
-T = TypeVar("T")
-
-_thread = ThreadPoolExecutor(1, "decode")
-"""One for all: several would take the interpreter from the event loop by turns."""
-
-
-async def decoded(reader: Callable[[bytes], T], body: bytes) -> T:
-    """Read a body with `reader`: a short one at once, a long one in a thread. Raises what `reader` raises."""
-    if len(body) <= INLINE_BYTES:
-        return reader(body)
-    return await asyncio.get_running_loop().run_in_executor(_thread, reader, body)
