@@ -80,7 +80,8 @@ def command(
     """
     import uvloop
 
-    from lanloom.runtime.process import configure_logs, run_process
+    from lanloom.runtime.logs import configure_logs
+    from lanloom.runtime.process import run_process
     from lanloom_embedded.engine.storage import StorageError
     from lanloom_embedded.serve import ServeSettings, print_ready, serve
 

@@ -1,6 +1,6 @@
-"""How a long-running process starts, logs and ends.
+"""How a long-running process starts and ends.
 
-It logs one JSON object per line on standard error. SIGTERM and SIGINT cancel it, and a cancelled one ends cleanly.
+SIGTERM and SIGINT cancel it, and a cancelled one ends cleanly.
 
 A process that runs out of memory ends at once. Where an allocation fails is chance: in a callback of asyncio or of TLS,
 say, that has no caller to tell. Such a process would live on without doing its work, and answer nobody. Its supervisor
@@ -9,17 +9,10 @@ starts it again with all its memory. Nothing is lost by that: every process is b
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
-import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
-
-from lanloom.runtime.slimimports import without
-
-with without("rich"):  # only colours tracebacks, which JSON lines have none of, and takes 4 MB
-    import structlog
 
 STATUS = os.EX_OSERR
 """The exit status of such a process."""
@@ -27,7 +20,11 @@ STATUS = os.EX_OSERR
 End = Callable[[], object]
 """Ends the process."""
 
-_LINE = b"lanloom: out of memory; the process ends so that its supervisor starts it again\n"
+_LINE = (
+    b'{"event": "out of memory", "level": "critical", '
+    b'"message": "the process ends so that its supervisor starts it again"}\n'
+)
+"""A line of the log that needs no memory, and so has no time."""
 
 
 def run_process(
@@ -74,22 +71,6 @@ def first_of(errors: ExceptionGroup[Exception], *kinds: type[Exception]) -> Exce
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def configure_logs(level: str = "info") -> None:
-    """Set structlog up for the process. `level` is debug, info, warning or error."""
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
 
 
 def end_process() -> NoReturn:

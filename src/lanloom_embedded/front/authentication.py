@@ -67,6 +67,7 @@ class TokenFile:
         self._report = report
         self._users: dict[bytes, UserInfo] = dict(self._fixed)
         self._seen: tuple[int, int] | None = None
+        self._complaint = ""
         self._checked = float("-inf")
 
     def find(self, token: str) -> UserInfo | None:
@@ -84,8 +85,12 @@ class TokenFile:
                 return
             self._seen = seen
             self._users = {**parse_tokens(path.read_text()), **self._fixed}
+            self._complaint = ""
         except (OSError, ValueError) as error:
-            self._report(f"tokens are not read from {path}: {error}")
+            complaint = f"tokens are not read from {path}: {error}"
+            if complaint != self._complaint:  # else whoever shows a token would write a line each time
+                self._report(complaint)
+            self._complaint = complaint
 
 
 ANONYMOUS_NAME = "system:anonymous"

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 import uvicorn
+from structlog.testing import capture_logs
 from uvicorn.server import ServerState
 
 from lanloom.runtime.https.connections import (
@@ -79,14 +80,14 @@ class Wire(asyncio.Transport):
 class Connection:
     """A connection whose handshake is over. `app` reads each request and answers it."""
 
-    def __init__(self, app: Any = None) -> None:
+    def __init__(self, app: Any = None, connections: Connections | None = None, peer: str = "a") -> None:
         self.requests: list[str] = []
         loop = asyncio.get_running_loop()
         config = uvicorn.Config(
             app or self._app, interface="asgi3", lifespan="off", log_config=None, timeout_keep_alive=90
         )
-        self.connections = Connections(LIMITS, loop.time)
-        slot = self.connections.admit("a", lambda: None)
+        self.connections = connections or Connections(LIMITS, loop.time)
+        slot = self.connections.admit(peer, lambda: None)
         assert slot is not None
         self.slot: Slot = slot
         self.wire = Wire()
@@ -308,6 +309,25 @@ async def test_requests_wait_behind_one_another_up_to_a_limit() -> None:
     client.protocol.data_received(REQUEST * 1000)
     assert client.wire.status["code"] == 400
     assert "read the answers before you send more requests" in client.wire.status["message"]
+
+
+UPGRADE = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+
+
+@virtually
+async def test_clients_do_not_write_the_log() -> None:
+    """However many requests are malformed or refused, the log has one line about them in a minute."""
+    connections = Connections(LIMITS, asyncio.get_running_loop().time)
+    with capture_logs() as lines:
+        for number in range(300):
+            for data in (b"rubbish\r\n\r\n", UPGRADE, b"GET /" + b"a" * 2000):
+                Connection(connections=connections, peer=f"peer{number % 3}").protocol.data_received(data)
+        await asyncio.sleep(120)
+    line, *later = (each for each in lines if each["event"] == "client-faults")
+    assert (line["malformed"], line["upgrade"], line["peers"]) == (300, 300, 3)
+    assert line["refused"] >= 300
+    assert len(later) <= 1
+    assert {each["event"] for each in lines} <= {"client-faults", "connections-limit"}
 
 
 @virtually

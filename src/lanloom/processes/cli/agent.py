@@ -90,7 +90,8 @@ def command(
         raise click.UsageError("--cni-bin requires --cni-socket: the plugins do not work without the agent")
     features = agent_features(ctx, names)
     from lanloom.kube.errors import ConfigError
-    from lanloom.runtime.process import configure_logs, run_process
+    from lanloom.runtime.logs import configure_logs
+    from lanloom.runtime.process import run_process
 
     configure_logs(log_level)
     try:

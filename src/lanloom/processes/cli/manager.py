@@ -68,7 +68,8 @@ def command(
 
     from lanloom.kube.errors import ConfigError
     from lanloom.processes.manager import ManagerSettings
-    from lanloom.runtime.process import configure_logs, run_process
+    from lanloom.runtime.logs import configure_logs
+    from lanloom.runtime.process import run_process
 
     configure_logs(log_level)
     manager_settings = ManagerSettings(

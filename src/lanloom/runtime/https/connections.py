@@ -6,8 +6,10 @@ there is nothing else, the new connection is refused. Refusing newcomers always 
 keep everybody out; ending the oldest always would end watches.
 """
 
+import asyncio
 import ipaddress
 import resource
+from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
@@ -57,6 +59,9 @@ log = structlog.get_logger(__name__)
 _REPORT_SECONDS = 60.0
 """Least time between two lines in the log."""
 
+_PEERS = 10_000
+"""Peers that are told apart in a report."""
+
 _IPV6_NETWORK = 64
 
 
@@ -69,6 +74,33 @@ class Stage(IntEnum):
     """Between two requests."""
     BUSY = 2
     """In a request that the application works on."""
+
+
+class ClientFaults:
+    """What clients did wrong, told together once a minute: a client that nobody knows must not write the log."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._peers: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def note(self, kind: str, peer: str) -> None:
+        """Count a fault of a peer."""
+        self._counts[kind] += 1
+        if len(self._peers) < _PEERS:
+            self._peers.add(peer)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_REPORT_SECONDS, self.report)
+
+    def report(self) -> None:
+        """Report what was noted, if anything."""
+        if self._timer is None:
+            return
+        self._timer.cancel()
+        self._timer = None
+        log.warning("client-faults", **self._counts, peers=len(self._peers), seconds=_REPORT_SECONDS)
+        self._counts.clear()
+        self._peers.clear()
 
 
 class Slot:
@@ -90,6 +122,10 @@ class Slot:
         """Record a new stage; the connection becomes the youngest of it."""
         self._connections.move(self, stage)
 
+    def fault(self, kind: str) -> None:
+        """Record that the client did something wrong."""
+        self._connections.faults.note(kind, self.peer)
+
     def release(self) -> None:
         """Give the place back. A second time does nothing."""
         self._connections.remove(self)
@@ -109,6 +145,7 @@ class Connections:
         self._peers: dict[str, tuple[dict[Slot, None], ...]] = {}
         self._count = 0
         self._reported = float("-inf")
+        self.faults = ClientFaults()
 
     def __len__(self) -> int:
         return self._count

@@ -6,16 +6,18 @@ application does not read, the time is not the client's.
 """
 
 import asyncio
+import logging
 from typing import Any, Literal
 
 import msgspec
-import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from lanloom.runtime.https import errors
 from lanloom.runtime.https.connections import Limits, Slot, Stage
 
-log = structlog.get_logger(__name__)
+_failures = logging.getLogger("uvicorn.requests")
+_failures.setLevel(logging.ERROR)
+"""What uvicorn says of the application. It would also warn of each malformed request of anybody."""
 
 WRITE_BUFFER_BYTES = 64 * 1024
 """Bytes that are written ahead of a client that does not read, besides the kernel's buffers."""
@@ -28,6 +30,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def __init__(self, slot: Slot, limits: Limits, **options: Any) -> None:
         super().__init__(**options)
+        self.logger = _failures
         self._slot = slot
         self._limits = limits
         self._phase: Phase = "headers"
@@ -127,7 +130,11 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._refusal is not None:
             self._refuse(self._refusal)
         else:
+            self._slot.fault("malformed")
             super().send_400_response(msg)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        self._slot.fault("upgrade")
 
     def pause_writing(self) -> None:
         """The client does not read: give it a time to do so."""
@@ -210,12 +217,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse(self, error: errors.StatusError) -> None:
         """End the connection; tell why, unless a response is on its way."""
+        self._slot.fault("refused")
         if self._is_idle() or not self.cycle.response_started:
             self.transport.write(_response(error))
         self.transport.close()
 
     def _stalled(self) -> None:
-        log.info("client-does-not-read", peer=self._slot.peer, seconds=self._limits.stall_seconds)
+        self._slot.fault("unread")
         self.transport.abort()
 
 

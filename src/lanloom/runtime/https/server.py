@@ -224,9 +224,10 @@ class _Server(uvicorn.Server):
         """Accept connections, then say so."""
         await self.lifespan.startup()
         self.servers = []
-        connections = Connections(self._limits, asyncio.get_running_loop().time)
+        self._connections = Connections(self._limits, asyncio.get_running_loop().time)
         self._listeners = [
-            Listener(sock, self._context, connections, self._limits, self._protocol) for sock in sockets or ()
+            Listener(sock, self._context, self._connections, self._limits, self._protocol)
+            for sock in sockets or ()
         ]
         self.started = True
         self.up.set()
@@ -235,6 +236,7 @@ class _Server(uvicorn.Server):
         """Accept no more connections, and wait for those that are open."""
         self.close_listeners()
         await super().shutdown(sockets)
+        self._connections.faults.report()
 
     def close_listeners(self) -> None:
         """Accept no more connections."""

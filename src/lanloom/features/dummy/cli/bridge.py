@@ -83,7 +83,8 @@ def command(
     from lanloom.features.dummy.agent.bridge import Obstructed
     from lanloom.features.dummy.rules.hostbridge import Assignment
     from lanloom.node.marks import is_owner
-    from lanloom.runtime.process import configure_logs, first_of, run_process
+    from lanloom.runtime.logs import configure_logs
+    from lanloom.runtime.process import first_of, run_process
 
     if not 0 < len(name.encode()) <= LINK_NAME_MAX:
         raise click.BadParameter(f"a link's name has 1 to {LINK_NAME_MAX} characters", param_hint="--name")
