@@ -38,6 +38,7 @@ from lanloom.features.lan.rules.desired import (
 from lanloom.features.lan.rules.fits import too_large, unenforced
 from lanloom.features.lan.rules.flood import Peers, Room, peers, room, unreachable
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge, uplink_bridge
+from lanloom.features.lan.rules.identity import built_elsewhere, divergence
 from lanloom.features.lan.rules.lansteps import ForgetLearned
 from lanloom.features.lan.rules.linksteps import LanStep
 from lanloom.features.lan.rules.observed import SeenLan
@@ -240,8 +241,10 @@ class Carrier:
         around = observation.around or Peers()
         await self._follow_uplink(record, wanted, seen, observation.around)
         fits = room(self._node, own.mtu, around)
-        wrong = (own.problem, unreachable(around), too_large(record, fits), unenforced(record, wanted, seen))
-        return LanState(own, "; ".join(filter(None, wrong)), fits, tables(wanted, seen)), seen
+        strays = divergence(record, lan, self._node)
+        misfits = (unreachable(around), too_large(record, fits), unenforced(record, wanted, seen))
+        problem = "; ".join(filter(None, (own.problem, strays, *misfits)))
+        return LanState(own, problem, fits, tables(wanted, seen)), seen
 
     async def _joined(self, lan: LAN | None) -> Carried | None:
         """The record of a LAN that this node begins to carry because its host has the bridge that it is joined to."""
@@ -316,7 +319,8 @@ class Carrier:
 
     def _check_conflicts(self, record: Carried) -> None:
         built = [each for each in self._records.carried.values() if each.built]
-        if words := conflict(record, built):
+        reports = self._view.reports(record.uid)
+        if words := conflict(record, built) or built_elsewhere(record, self._node, reports):
             raise LinkError(f"can't build {record.title}: {words}")
 
     async def _followed(self, record: Carried, lan: LAN | None, ports: Collection[str] | None) -> Carried:

@@ -179,21 +179,18 @@ def apart(record: Carried) -> Carried:
 def followed(record: Carried, lan: LAN, node: str) -> Carried:
     """The record after a look at its LAN.
 
-    Names that links of pods depend on stay while anything is built; the VXLAN's own settings follow the LAN.
+    What identifies the LAN stays while anything is built, whatever the LAN says (`rules.identity`): the names of links,
+    the VNI with its port and group, and the bridge of the host, which a LAN leaves that is being deleted.
     """
     fresh = carried(lan, node)
     if not record.built:
         return replace(fresh, places=record.places)
     return replace(
         record,
-        vni=fresh.vni,
-        port=fresh.port,
         device=fresh.device,
-        group=fresh.group,
-        replication=fresh.replication,
         options=fresh.options,
-        host_bridge=fresh.host_bridge,
-        host_alias=fresh.host_alias,
+        host_bridge="" if lan.metadata.is_deleting else record.host_bridge,
+        host_alias="" if lan.metadata.is_deleting else record.host_alias,
         uplink=fresh.uplink,
         uplink_vlan=fresh.uplink_vlan,
         namespaces=fresh.namespaces,
