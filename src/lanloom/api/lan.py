@@ -254,14 +254,29 @@ class LANEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     uplink: bool = False
 
 
+class MultusReport(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Multus' configuration on a node, as far as it is about namespaces.
+
+    `file` is the name of the file that says so; `global_namespaces` has commas between its names, empty for the
+    default.
+    """
+
+    file: str
+    namespace_isolation: bool = False
+    global_namespaces: str = ""
+
+
 class LANNodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the node carries: one entry per LAN, by namespace and name.
 
-    `summary` says how many of them are ready, such as 2/3.
+    `summary` says how many of them are ready, such as 2/3. `multus` is the configuration of Multus on the node, None
+    where none was read. `conditions` are the manager's, everything else is the agent's.
     """
 
     summary: str = ""
     lans: tuple[LANEntry, ...] = ()
+    multus: MultusReport | None = None
+    conditions: tuple[Condition, ...] = ()
 
 
 class LANNode(Object, frozen=True, kw_only=True):

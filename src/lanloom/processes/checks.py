@@ -6,9 +6,6 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
-
-from msgspec import Struct
 
 from lanloom.features import FEATURES
 from lanloom.kube.errors import KubeError, NotFound
@@ -16,8 +13,9 @@ from lanloom.kube.ports import Client
 from lanloom.node.errors import NetworkManagerError
 from lanloom.node.ports import NetworkManager
 from lanloom.processes.definitions import resources
+from lanloom.runtime.checks import Check
 from lanloom.runtime.cni import foreign_remedy, is_foreign
-from lanloom.runtime.feature import Feature, cni_programs
+from lanloom.runtime.feature import Feature, checks_of, cni_programs
 from lanloom.runtime.probes import parse_address
 
 CAP_NET_ADMIN = 12
@@ -29,15 +27,6 @@ ANSWER_SECONDS = 5.0
 """Time limit for an agent's readiness, a plugin and a socket."""
 
 _LONGEST_ANSWER = 16 * 1024
-
-
-class Check(Struct, frozen=True, kw_only=True):
-    """One finding. `remedy` is empty without a problem."""
-
-    name: str
-    result: Literal["ok", "warning", "failed"]
-    found: str
-    remedy: str = ""
 
 
 def check_rights(status: str) -> Check:
@@ -143,7 +132,7 @@ async def check_network_manager(manager: NetworkManager) -> Check:
 
 
 async def check_cluster(client: Client, features: Sequence[Feature] = FEATURES) -> tuple[Check, ...]:
-    """Check that the API server responds, and that it serves the kinds of the features."""
+    """Check that the API server responds, that it serves the kinds of the features, and what these check themselves."""
     checks: list[Check] = []
     for resource in resources(features):
         try:
@@ -157,6 +146,8 @@ async def check_cluster(client: Client, features: Sequence[Feature] = FEATURES) 
         except KubeError as error:
             remedy = "Check that the server runs and that KUBECONFIG names it."
             return (*checks, Check(name="API server", result="failed", found=str(error), remedy=remedy))
+    for check in checks_of(features):
+        checks += await check(client)
     return tuple(checks)
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.l3 import PoolSource
+from lanloom.api.lan import MultusReport
 from lanloom.api.meta import Key, OwnerReference
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.kube.controller import Controller, Observer
@@ -266,6 +267,7 @@ class LanPlaces(Protocol):
         ...
 
 
+MULTUS: Port[Callable[[], Awaitable[MultusReport | None]]] = Port("Multus' configuration on the node")
 LAN_PLACES: Port[LanPlaces] = Port("places at LANs for ports of machines")
 MACHINE_ADDRESSES: Port[MachineAddresses] = Port("addresses for NICs that move")
 NAD_USERS: Port[NadUsers] = Port("users of NADs")

@@ -5,14 +5,16 @@ A feature names its modules by text, `module:attribute`. So a process imports of
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from lanloom.kube.ports import Client
     from lanloom.runtime.blockers import DeletionQuestion
+    from lanloom.runtime.checks import Check
     from lanloom.runtime.rights import Rights
     from lanloom.runtime.webhooktable import Webhook
 
@@ -55,6 +57,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """A `FeatureMetrics`, for `AgentContext.metrics`."""
     blockers: str = ""
     """A tuple of `DeletionQuestion`: what blocks the deletion of the feature's kinds, and of kinds that it uses."""
+    checks: str = ""
+    """A function from a `Client` to an awaitable of `Check`s: what `lanloom doctor` says of the cluster."""
     cni: Mapping[str, str] = {}
     """CNI programs by name: a function from the path of the agent's socket to the program's text."""
     cni_optional: bool = False
@@ -104,6 +108,11 @@ def webhooks_of(features: Iterable[Feature]) -> "tuple[Webhook, ...]":
 def deletion_questions_of(features: Iterable[Feature]) -> "tuple[DeletionQuestion, ...]":
     """Return the questions of all features about deletions."""
     return tuple(question for feature in features if feature.blockers for question in load(feature.blockers))
+
+
+def checks_of(features: Iterable[Feature]) -> "tuple[Callable[[Client], Awaitable[tuple[Check, ...]]], ...]":
+    """Return what all features check in a cluster."""
+    return tuple(load(feature.checks) for feature in features if feature.checks)
 
 
 def cni_programs(features: Iterable[Feature], socket: Path) -> dict[str, bytes]:

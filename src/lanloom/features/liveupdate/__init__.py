@@ -7,6 +7,7 @@ FEATURE = Feature(
     rights="lanloom.features.liveupdate.rights:RIGHTS",
     webhooks="lanloom.features.liveupdate.admission:WEBHOOKS",
     metrics="lanloom.features.liveupdate.metrics:LiveUpdateMetrics",
+    checks="lanloom.features.liveupdate.doctor:check",
     blockers="lanloom.features.liveupdate.blockers:BLOCKERS",
     after=("dummy", "ipam", "lan"),
     manager="lanloom.features.liveupdate.manager.build:build",

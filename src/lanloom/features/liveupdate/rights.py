@@ -6,6 +6,7 @@ KubeVirt's kinds are never installed: on a cluster without KubeVirt there are no
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.kubevirtconfig import KUBEVIRTS
+from lanloom.api.lan import LAN_NODES
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multus import NADS
 from lanloom.runtime.rights import MAKE, READ, Access, Rights
@@ -38,6 +39,9 @@ RIGHTS = Rights(
             # through the status: who may patch pods themselves may give them another image.
             {"apiGroups": [""], "resources": [f"{PODS.plural}/status"], "verbs": ["patch"]},
             {"apiGroups": [NADS.group], "resources": [NADS.plural], "verbs": READ},
+            # Whether Multus isolates namespaces, as agents report it, and a condition about that.
+            {"apiGroups": [LAN_NODES.group], "resources": [LAN_NODES.plural], "verbs": READ},
+            {"apiGroups": [LAN_NODES.group], "resources": [f"{LAN_NODES.plural}/status"], "verbs": ["patch"]},
         ),
         definitions=(VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, MIGRATIONS, KUBEVIRTS),
     ),

@@ -19,7 +19,7 @@ from lanloom.processes.cli.features import features_of
 
 if TYPE_CHECKING:
     from lanloom.cli.query import Query
-    from lanloom.processes.checks import Check
+    from lanloom.runtime.checks import Check
     from lanloom.runtime.feature import Feature
 
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
@@ -66,7 +66,7 @@ def command(
     """Check whether an agent can run on this machine, and the state of a running one.
 
     Checks the kernel, privileges, directories, NetworkManager, the agent's readiness, the CNI plugins and, with
-    --kubeconfig, the cluster and its kinds.
+    --kubeconfig, the cluster, its kinds, and whether the manager isolates namespaces as Multus does.
 
     Changes nothing: kernel features are tried in a temporary namespace. A machine that only runs the lab does not need
     these features: `lanloom lab up` provides what is missing, and reports it.
@@ -121,12 +121,12 @@ async def _checks(
     from lanloom.kube.errors import KubeError
     from lanloom.node.host import open_host
     from lanloom.processes.checks import (
-        Check,
         check_agent,
         check_cluster,
         check_cni,
         check_network_manager,
     )
+    from lanloom.runtime.checks import Check
 
     async with open_host("", *directories) as host:
         agent = await check_agent(address)
@@ -145,7 +145,7 @@ async def _checks(
 
 def _kernel_checks() -> "tuple[Check, ...]":
     from lanloom.node.kernel import AGENT_NEEDS, probe
-    from lanloom.processes.checks import Check
+    from lanloom.runtime.checks import Check
 
     return tuple(
         Check(name=f"kernel: {item.feature.name}", result="ok", found="there")

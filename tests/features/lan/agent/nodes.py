@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from lanloom.api.core import NODES
-from lanloom.api.lan import LAN_NODES, LANS, LANEntry
+from lanloom.api.lan import LAN_NODES, LANS, LANEntry, MultusReport
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
 from lanloom.features.lan.agent.parts import DataPlane
@@ -18,7 +18,7 @@ from lanloom.features.lan.rules.observed import Underlay
 from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.errors import TransportError
 from lanloom.kube.ports import Client, WatchEvent
-from lanloom.runtime.context import AgentContext
+from lanloom.runtime.context import MULTUS, AgentContext
 from tests.fakes import FakeHost, FakeSwitch
 from tests.fakes.lankernel import FakeLanKernel
 from tests.fakes.lanworld import LanWorld
@@ -76,6 +76,7 @@ class Node:
         self.work: Counter[str] = Counter()
         self._line = Line(cluster.client, self.work)
         self.plane: DataPlane | None = None
+        self.multus: Callable[[], Awaitable[MultusReport | None]] | None = None
 
     @property
     def kernel(self) -> FakeLanKernel:
@@ -105,6 +106,8 @@ class Node:
             settings={},
             metrics={},
         )
+        if self.multus is not None:
+            context.provide(MULTUS, self.multus)
         self._kernel = FakeLanKernel(self.world)
         self.plane = DataPlane(context, self._kernel)
         cluster.begin(self.name, self.plane.run() if away else _process(context, self.plane))

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from lanloom.api.lan import LAN_NODES, LANS
+from lanloom.api.lan import LAN_NODES, LANS, MultusReport
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, veth
 from tests.harness.cluster import play
 
@@ -116,5 +116,41 @@ def test_report_of_somebody_else() -> None:
         await cluster.until_later(is_back, SETTLED)
         await cluster.client.delete(LAN_NODES, "n1")
         await cluster.until_later(is_back, SETTLED)
+
+    play(story, LanCluster)
+
+
+def test_report_of_multus() -> None:
+    """Multus' configuration is reported without any LAN, follows within a minute, and the manager's conditions stay."""
+
+    async def story(cluster: LanCluster) -> None:
+        node = await cluster.node("n1", 1)
+        found: list[MultusReport | None] = [MultusReport(file="00-multus.conf", namespace_isolation=True)]
+
+        async def read() -> MultusReport | None:
+            return found[-1]
+
+        await node.kill()
+        node.multus = read
+        node.start()
+        await asyncio.sleep(SETTLED)
+        report = await cluster.client.get(LAN_NODES, "n1")
+        assert (report.status.multus, report.status.lans) == (found[0], ())
+        condition = {"type": "NamespaceIsolation", "status": "False"}
+        patch = {"status": {"conditions": [condition]}}
+        conditions = (
+            await cluster.client.patch(LAN_NODES, "n1", patch, subresource="status")
+        ).status.conditions
+        for following in (MultusReport(file="00-multus.conf"), None):
+            found.append(following)
+            await asyncio.sleep(61.0)
+            report = await cluster.client.get(LAN_NODES, "n1")
+            assert (report.status.multus, report.status.conditions) == (following, conditions)
+        await cluster.lan()
+        await cluster.until(lambda: len(node.spokes.devices()) == 8)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        await asyncio.sleep(SETTLED)
+        report = await cluster.client.get(LAN_NODES, "n1")
+        assert (len(report.status.lans), report.status.conditions) == (1, conditions)
 
     play(story, LanCluster)

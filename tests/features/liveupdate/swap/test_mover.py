@@ -10,6 +10,7 @@ import pytest
 
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import VirtualMachineInstance
+from lanloom.api.lan import MultusReport
 from lanloom.api.liveupdate import NetworkSwap, NetworkSwapSpec, NetworkSwapStatus, Phase
 from lanloom.api.meta import ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
@@ -75,6 +76,7 @@ class Node:
         self.world = PortWorld(seat=seat)
         self.records = FakeRecords()
         self.lans = Lans(self.world)
+        self.multus: MultusReport | None = None
         given: dict[str, dict[str, Any]] = {
             "vlan10": {"bridge": "one-br", "vlan": 10},
             "vlan20": {"bridge": "two-br", "vlan": 20},
@@ -85,7 +87,11 @@ class Node:
 
     async def bring(self, phase: Phase, source: str = FROM, target: str = TO, **status: Any) -> Outcome:
         """A process that may have just been started does what a phase wants."""
-        mover = Mover(FakePorts(self.world), MoveRecords(self.records), lambda: self.lans)
+
+        async def multus() -> MultusReport | None:
+            return self.multus
+
+        mover = Mover(FakePorts(self.world), MoveRecords(self.records), lambda: self.lans, multus)
         return await mover.bring(self.scene(phase, source, target, **status))
 
     def scene(self, phase: Phase, source: str = FROM, target: str = TO, **status: Any) -> Scene:
@@ -256,3 +262,28 @@ async def test_a_port_that_somebody_moved_away() -> None:
     found = await node.bring("Reverting")
     assert found.final and "neither where it was nor where it was to be" in found.error
     assert node.world.moves == 0
+
+
+@pytest.mark.parametrize("missing", [False, True])
+async def test_what_multus_would_refuse_is_not_begun(missing: bool) -> None:
+    """Where Multus isolates namespaces, no port goes to another one's NAD, be it there or not, and it may come back."""
+    node = Node()
+    if missing:
+        del node.nads["vlan20"]
+    node.multus = MultusReport(file="00-multus.conf", namespace_isolation=True)
+    found = await node.bring("Moving", target="secret/vlan20")
+    assert "start the manager with --namespace-isolation" in found.error
+    assert (found.final, node.world.seat, node.records.contents) == (True, AT_HOME, {})
+    node.nads["vlan20"] = {"bridge": "two-br", "vlan": 20}
+    back = await node.bring("Reverting", target="secret/vlan20")
+    assert (back.nad, back.error) == (FROM, "")
+    assert (await node.bring("Moving")).nad == TO
+
+
+async def test_isolation_does_not_hold_a_port_half_way() -> None:
+    """A move that was begun before Multus isolated namespaces goes on, or back, as its phase says."""
+    node = Node()
+    assert (await node.bring("Moving", target="secret/vlan20")).nad == "secret/vlan20"
+    node.multus = MultusReport(file="00-multus.conf", namespace_isolation=True)
+    assert (await node.bring("Recording", target="secret/vlan20")).error == ""
+    assert (await node.bring("Reverting", target="secret/vlan20")).nad == FROM

@@ -19,7 +19,7 @@ from lanloom.features.lan.agent.uplinks import Uplinks
 from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.node.errors import NodeError
-from lanloom.runtime.context import LAN_PLACES, AgentContext, AgentPart, Port
+from lanloom.runtime.context import LAN_PLACES, MULTUS, AgentContext, AgentPart, Port
 
 SPOKES: Port[SpokesPort] = Port("spokes of LANs on this node")
 LAN_KERNEL: Port[LanKernel] = Port("a node's kernel, as far as LANs go")
@@ -60,6 +60,7 @@ class DataPlane:
             carrier.entries,
             is_known=lambda uid: carrier.state(uid) is not None,
             is_ready=lambda: not self.spokes.unready(),
+            multus=lambda: context.find(MULTUS),
             rng=rng,
             observe=context.observe,
         )
@@ -108,6 +109,7 @@ class DataPlane:
 
     async def run(self) -> None:
         """Runs until cancelled."""
+        self._publisher.wake()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.reconciler.run())
             group.create_task(self._publisher.controller.run())

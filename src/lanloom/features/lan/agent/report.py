@@ -4,14 +4,15 @@ It is written when it differs, and made with the node as its owner, so that it g
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from random import Random
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from lanloom.api.core import NODES
-from lanloom.api.lan import LAN_NODES, LANEntry, LANNode, LANNodeStatus
+from lanloom.api.lan import LAN_NODES, LANEntry, LANNode, LANNodeStatus, MultusReport
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import AlreadyExists, NotFound
@@ -24,10 +25,15 @@ TRUST_SECONDS = 60.0
 """How long the server's answer to a write counts although the watch does not show it."""
 
 
+READ_SECONDS = 60.0
+"""How often Multus' configuration is read, which tells nobody when it changes."""
+
+
 class ReportPublisher:
     """Writes the LANNode of `node` with `entries`, once it `is_ready`: an agent that starts must not take LANs away.
 
-    `is_known` tells whether a LAN was looked at since the start.
+    `is_known` tells whether a LAN was looked at since the start. `multus` finds what reads Multus' configuration; None
+    where nothing does.
     """
 
     def __init__(
@@ -39,6 +45,7 @@ class ReportPublisher:
         *,
         is_known: Callable[[str], bool],
         is_ready: Callable[[], bool],
+        multus: Callable[[], Callable[[], Awaitable[MultusReport | None]] | None] = lambda: None,
         rng: Random,
         observe: Observer[str] | None = None,
     ) -> None:
@@ -49,6 +56,7 @@ class ReportPublisher:
         self._entries = entries
         self._is_known = is_known
         self._is_ready = is_ready
+        self._multus = multus
         self._answer: LANNode | None = None
         self._trusted_until = 0.0
         self.controller: Controller[str] = Controller(
@@ -74,16 +82,21 @@ class ReportPublisher:
                 return
         self.wake()
 
-    async def _publish(self, _key: str) -> None:
+    async def _publish(self, _key: str) -> float | None:
         if not (self._view.is_synced and self._is_ready()):
-            self.controller.enqueue_after(_KEY, 1.0)
-            return
+            return 1.0
+        read = self._multus()
+        await self._write(await read() if read is not None else None)
+        return READ_SECONDS if read is not None else None
+
+    async def _write(self, multus: MultusReport | None) -> None:
         before = self._before()
-        status = _status(tuple(self._settled(before)))
+        status = _status(tuple(self._settled(before)), multus)
         if before is None:
-            if not status.lans:
+            if status == LANNodeStatus():
                 return
             before = await self._create()
+        status = replace(status, conditions=before.status.conditions)
         if before.status == status:
             return
         try:
@@ -137,11 +150,9 @@ class ReportPublisher:
             return await self._client.get(LAN_NODES, self._node)
 
 
-def _status(entries: tuple[LANEntry, ...]) -> LANNodeStatus:
-    if not entries:
-        return LANNodeStatus()
+def _status(entries: tuple[LANEntry, ...], multus: MultusReport | None) -> LANNodeStatus:
     ready = sum(entry.ready for entry in entries)
-    return LANNodeStatus(summary=f"{ready}/{len(entries)}", lans=entries)
+    return LANNodeStatus(summary=f"{ready}/{len(entries)}" if entries else "", lans=entries, multus=multus)
 
 
 def _patch(before: LANNodeStatus, after: LANNodeStatus) -> dict[str, Any]:

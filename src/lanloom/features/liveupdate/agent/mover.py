@@ -7,19 +7,22 @@ that fails is taken back at once, before anybody else decides what to do.
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import structlog
 
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import VirtualMachineInstance
+from lanloom.api.lan import MultusReport
 from lanloom.api.liveupdate import FORWARD, NetworkSwap
 from lanloom.api.meta import Key
 from lanloom.api.multus import NETWORK_STATUS, NetworkAttachmentDefinition
 from lanloom.features.liveupdate.agent.kernel import FoundPort, PortKernel
+from lanloom.features.liveupdate.agent.multus import unknown
 from lanloom.features.liveupdate.agent.records import MoveRecord, MoveRecords
 from lanloom.features.liveupdate.rules.announcement import frames
+from lanloom.features.liveupdate.rules.isolation import against_move
 from lanloom.features.liveupdate.rules.launcher import (
     UnreadableStatus,
     attached_of,
@@ -69,11 +72,19 @@ class Outcome(NamedTuple):
 
 
 class Mover:
-    """Moves one port at a time. `lans` is None where no feature of this agent keeps LANs."""
+    """Moves one port at a time. `lans` is None where no feature of this agent keeps LANs.
+
+    `multus` reads the configuration of Multus, by which nothing moves that Multus would not attach.
+    """
 
     def __init__(
-        self, kernel: PortKernel, records: MoveRecords, lans: Callable[[], LanPlaces | None]
+        self,
+        kernel: PortKernel,
+        records: MoveRecords,
+        lans: Callable[[], LanPlaces | None],
+        multus: Callable[[], Awaitable[MultusReport | None]] = unknown,
     ) -> None:
+        self._multus = multus
         self._kernel = kernel
         self._records = records
         self._lans = lans
@@ -107,8 +118,10 @@ class Mover:
 
     async def _forward(self, scene: Scene) -> Outcome:
         swap, identity = scene.swap, identity_of(scene)
-        target = _place(scene.target, swap.spec.target)
         record = await self._records.read(swap.metadata.uid)
+        if record is None:
+            await self._check_isolation(swap)
+        target = _place(scene.target, swap.spec.target)
         found = await self._kernel.find(identity, record.netns if record is not None else "")
         seat = await self._kernel.inspect(found)
         if record is None:
@@ -125,6 +138,11 @@ class Mover:
         if gap:
             await self._send(scene, found)
         return Outcome(goal.link, swap.spec.to, gap=gap)
+
+    async def _check_isolation(self, swap: NetworkSwap) -> None:
+        """Raise Unseatable for a move to a NAD that Multus on this node would attach no pod of the machine to."""
+        if why := against_move(await self._multus(), swap.metadata.namespace, swap.spec.target):
+            raise Unseatable(why)
 
     async def _taken_back(
         self, scene: Scene, found: FoundPort, nic: PodNic, record: MoveRecord, why: str

@@ -1,4 +1,4 @@
-"""Where the agent finds pods' network namespaces: an option of `lanloom agent`."""
+"""Where the agent finds pods' network namespaces and Multus' configuration: options of `lanloom agent`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,9 +11,13 @@ from lanloom.runtime.feature import CommandOptions
 
 
 class SwapAgentSettings(Struct, frozen=True, kw_only=True):
-    """`namespaces` is the directory of the pods' network namespaces, None for an agent that moves no NICs."""
+    """`namespaces` is the directory of the pods' network namespaces, None for an agent that moves no NICs.
+
+    `cni_config` is the runtime's directory of CNI configurations, None for an agent that does not read that of Multus.
+    """
 
     namespaces: Path | None = None
+    cni_config: Path | None = None
 
 
 _DIRECTORY = click.option(
@@ -25,12 +29,21 @@ _DIRECTORY = click.option(
 )
 
 
+_CONFIGURATIONS = click.option(
+    "--cni-config",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="The runtime's directory of CNI configurations as this process sees it, usually /etc/cni/net.d, in which to "
+    "read whether Multus isolates namespaces. Default: it is not read.",
+)
+
+
 def _settings(values: Mapping[str, Any]) -> SwapAgentSettings:
-    return SwapAgentSettings(namespaces=values.get("pod_namespaces"))
+    return SwapAgentSettings(namespaces=values.get("pod_namespaces"), cni_config=values.get("cni_config"))
 
 
 def _decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-    decorated: Callable[..., Any] = _DIRECTORY(command)
+    decorated: Callable[..., Any] = _DIRECTORY(_CONFIGURATIONS(command))
     return decorated
 
 

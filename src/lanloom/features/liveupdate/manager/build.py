@@ -5,10 +5,12 @@ from functools import partial
 from typing import NamedTuple
 
 from lanloom.api.core import PODS
+from lanloom.api.lan import LAN_NODES
 from lanloom.api.workloads import lean
 from lanloom.features.liveupdate.admission import LiveUpdateAdmission
 from lanloom.features.liveupdate.manager.controllers import LiveUpdateManager
 from lanloom.features.liveupdate.manager.informers import machine_informers
+from lanloom.features.liveupdate.manager.isolation import IsolationReports
 from lanloom.features.liveupdate.manager.swapreader import SwapInformers, SwapReader, swap_informers
 from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
@@ -29,6 +31,15 @@ def build(context: ManagerContext) -> ManagerPart:
         act=metrics.act,
         observe=context.observe,
     )
+    isolation = IsolationReports(
+        context.client,
+        context.informers.get(LAN_NODES, optional=True),
+        context.recorder,
+        context.setting("liveupdate", LiveUpdateSettings()).isolation,
+        now=context.now,
+        rng=context.rng,
+        observe=context.observe,
+    )
     modes = manager.modes
     metrics.show(informers.swaps, informers.instances, lambda: modes.latest.name if modes.latest else "")
     swaps = _swap_parts(context, informers)
@@ -37,10 +48,11 @@ def build(context: ManagerContext) -> ManagerPart:
         async with asyncio.TaskGroup() as group:
             group.create_task(manager.run())
             group.create_task(swaps.manager.run())
+            group.create_task(isolation.run())
 
     return ManagerPart(
         run=run,
-        controllers=(*manager.controllers, swaps.manager.controller),
+        controllers=(*manager.controllers, swaps.manager.controller, isolation.controller),
         admission=swaps.admission,
     )
 

@@ -1,0 +1,55 @@
+"""What `lanloom doctor` says of namespace isolation: whether Multus on each node and the manager agree."""
+
+import asyncio
+from collections.abc import Iterable
+
+from lanloom.api.core import NODES
+from lanloom.api.lan import LAN_NODES, LANNode
+from lanloom.features.liveupdate.rules.isolation import NAMESPACE_ISOLATION
+from lanloom.kube.conditions import find
+from lanloom.kube.lookup import list_or_empty
+from lanloom.kube.ports import Client
+from lanloom.runtime.checks import Check
+from lanloom.text import listed
+
+_NAME = "namespace isolation"
+
+
+async def check(client: Client) -> tuple[Check, ...]:
+    """Check every node. Raises KubeError."""
+    nodes, reports = await asyncio.gather(client.list(NODES), list_or_empty(client, LAN_NODES))
+    return checks_of(sorted(item.metadata.name for item in nodes.items), reports)
+
+
+def checks_of(nodes: Iterable[str], reports: Iterable[LANNode]) -> tuple[Check, ...]:
+    """Return a finding for each message, with the nodes that it is about."""
+    by_name = {item.metadata.name: item for item in reports}
+    said: dict[tuple[bool, str], list[str]] = {}
+    unknown = []
+    for node in nodes:
+        found = find(by_name[node].status.conditions, NAMESPACE_ISOLATION) if node in by_name else None
+        if found is None:
+            unknown.append(node)
+        else:
+            said.setdefault((found.status == "False", found.message), []).append(node)
+    checks = [
+        _finding(wrong, message, on)
+        for (wrong, message), on in sorted(said.items(), key=lambda item: item[0])
+    ]
+    if unknown:
+        text = f"not known on {listed(unknown)}: its agent reads no configuration of Multus (--cni-config)"
+        checks.append(Check(name=_NAME, result="ok", found=text))
+    return tuple(checks)
+
+
+def _finding(wrong: bool, message: str, nodes: list[str]) -> Check:
+    text = f"{listed(nodes)}: {message}"
+    if not wrong:
+        return Check(name=_NAME, result="ok", found=text)
+    finding, _, remedy = message.rpartition("; ")
+    return Check(
+        name=_NAME,
+        result="warning",
+        found=f"{listed(nodes)}: {finding}",
+        remedy=f"{remedy[:1].upper()}{remedy[1:]}.",
+    )

@@ -1,0 +1,14 @@
+"""A finding of `lanloom doctor`, for the features that have something to check in a cluster."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One finding. `remedy` is empty without a problem."""
+
+    name: str
+    result: Literal["ok", "warning", "failed"]
+    found: str
+    remedy: str = ""
