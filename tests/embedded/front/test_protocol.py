@@ -84,9 +84,14 @@ class Connection:
         self.requests: list[str] = []
         loop = asyncio.get_running_loop()
         config = uvicorn.Config(
-            app or self._app, interface="asgi3", lifespan="off", log_config=None, timeout_keep_alive=90
+            app or self._app,
+            interface="asgi3",
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            timeout_keep_alive=90,
         )
-        self.connections = connections or Connections(LIMITS, loop.time)
+        self.connections = Connections(LIMITS, loop.time) if connections is None else connections
         slot = self.connections.admit(peer, lambda: None)
         assert slot is not None
         self.slot: Slot = slot
