@@ -174,6 +174,10 @@ class NadUse(Protocol):
         """Everything that uses a NAD or may use it, each once, for messages."""
         ...
 
+    def user_of(self, pod: Key) -> str:
+        """The user that a pod is, or is a part of: what `users_of` has for it, up to a remark in brackets."""
+        ...
+
     def requests_of(self, nad: NetworkAttachmentDefinition) -> tuple[NadRequest, ...]:
         """Requests that were allowed to refer to a guarded NAD (`api.nadguard`) and may not be stored yet."""
         ...

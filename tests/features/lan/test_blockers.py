@@ -69,6 +69,9 @@ def test_a_living_lan() -> None:
     blocker = lan_blocker(lan(leaving=False), (report(Spoke(name="a", mode="veth")),))
     assert blocker is not None
     assert blocker.waits_for == ("spoke a (veth) on node node1",)
+    blocker = lan_blocker(lan(leaving=False), (report(Spoke(name="a", mode="veth", pod="other/thief")),))
+    assert blocker is not None
+    assert blocker.waits_for == ("spoke a (veth) on node node1: Pod other/thief",)
     assert lan_blocker(lan(leaving=False), (report(),)) is None
 
 

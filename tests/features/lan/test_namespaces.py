@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from lanloom.api.lan import LAN, LANS, UID_LABEL
-from lanloom.api.multus import NADS
+from lanloom.api.core import PODS
+from lanloom.api.lan import LAN, LAN_NODES, LANS, UID_LABEL, Spoke
+from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.features.lan.rules.nads import RESOURCE_NAME
 from lanloom.kube.patches import merge
 from tests.features.lan.manager.scene import PLACE
-from tests.features.lan.reviews import MANAGER, Raw, Reviews, reviewed
+from tests.features.lan.reviews import MANAGER, Raw, Reviews, raw, reviewed
+from tests.features.lan.samples import entry
 
 ELSEWHERE = "vms"
 VETH: Raw = {"type": "k8slanveth", "veth": "a"}
@@ -180,3 +182,30 @@ async def test_claims_of_others(on: Reviews) -> None:
     refused = await on.ask(LANS, new)
     assert 'spec.ns: "blue" is the network namespace of a LAN of another namespace already' in refused.message
     assert PLACE not in refused.message
+
+
+@reviewed
+async def test_who_is_warned_of(on: Reviews) -> None:
+    """A deletion warns of users of own NADs and of pods that nodes report, each once, and a spoke in use stays."""
+    lan = await on.add_lan()
+    await on.client.create(NADS, nad(VETH, namespace=PLACE), PLACE)
+    meta = {"name": "web", "annotations": {MULTUS_NETWORKS: "own"}}
+    body = {"metadata": meta, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    await on.client.create(PODS, body, PLACE)
+    await on.client.create(LAN_NODES, {"metadata": {"name": "node1"}})
+    spokes = tuple(
+        Spoke(name=name, mode="veth", pod=pod) for name, pod in (("a", "nets/web"), ("b", "vms/thief"))
+    )
+    await on.client.patch(
+        LAN_NODES, "node1", {"status": {"lans": [raw(entry(lan, spokes=spokes))]}}, subresource="status"
+    )
+    await on.follow()
+    verdict = await on.ask(LANS, None, raw(lan))
+    assert "LAN nets/blue is used by Pod nets/web, Pod vms/thief; it stays" in verdict.warnings[0]
+    for spoke, message in (
+        ("b", 'the spoke "a" is used by Pod nets/web'),
+        ("a", "node node1 has Pod vms/thief"),
+    ):
+        assert (
+            message in (await on.ask(LANS, merge(raw(lan), {"spec": {"spokes": [spoke]}}), raw(lan))).message
+        )

@@ -42,7 +42,7 @@ from lanloom.api.workloads import (
     STATEFUL_SETS,
     lean,
 )
-from lanloom.features.dummy.rules.model import User, UserView
+from lanloom.features.dummy.rules.model import User
 from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import SingleFlight, list_or_empty
 from lanloom.kube.ports import Client
@@ -167,6 +167,14 @@ class StoredUsers:
         values = values_of(nad)
         return any(store.has(REFERENCES, value) for store in self._stores.values() for value in values)
 
+    def user_of(self, pod: Key) -> User:
+        """Return the user that a pod is, or is a part of."""
+        item = self._stores[PODS.kind].get(pod)
+        top = self._top(Found(PODS.kind, item)) if item is not None else None
+        if top is None:
+            return User(PODS.kind, pod.namespace, pod.name)
+        return User(top.kind, top.item.metadata.namespace, top.item.metadata.name)
+
     def _top(self, found: Found) -> Found:
         for _ in range(_LEVELS):
             owner = self._owner(found.item)
@@ -289,6 +297,10 @@ class Users:
         """Return every user of a NAD, and every object that may use it, each once, ordered."""
         return self._stored.users_of(nad)
 
+    def user_of(self, pod: Key) -> User:
+        """Return the user that a pod is, or is a part of."""
+        return self._stored.user_of(pod)
+
     def is_used(self, nad: Key) -> bool:
         """Return whether the NAD has users. Many users take no longer than few."""
         return self._stored.is_used(nad)
@@ -334,12 +346,16 @@ class LiveUsers:
         """Return every user of a NAD, and every object that may use it, each once, ordered."""
         return self._stored.users_of(nad)
 
+    def user_of(self, pod: Key) -> User:
+        """Return the user that a pod is, or is a part of."""
+        return self._stored.user_of(pod)
+
     def seen(self, uid: str) -> int | None:
         """Return the resourceVersion of a VM, VMI or pod of that uid; None if it did not exist."""
         return self._versions.get(uid)
 
 
-async def list_live_users(client: Client) -> UserView:
+async def list_live_users(client: Client) -> LiveUsers:
     """List everything that may use a network. Raises KubeError; any NAD may be in use then."""
     stores: dict[str, Store[Any]] = {}
     for wave in WAVES:
@@ -348,7 +364,7 @@ async def list_live_users(client: Client) -> UserView:
     return LiveUsers(stores)
 
 
-def shared_live_users(client: Client) -> SingleFlight[UserView]:
+def shared_live_users(client: Client) -> SingleFlight[LiveUsers]:
     """Share `list_live_users` between callers: each call lists everything, and 50 networks may be deleted together."""
     return SingleFlight(partial(list_live_users, client))
 

@@ -40,8 +40,9 @@ from lanloom.features.lan.rules.admit import (
 from lanloom.features.lan.rules.claims import check_claims
 from lanloom.features.lan.rules.ipamnads import check_ipam
 from lanloom.features.lan.rules.mtus import asked_mtu, asks_more, check_mtus, check_nad_mtu
-from lanloom.features.lan.rules.nads import nads_of_spoke, owner_of, spokes_named
+from lanloom.features.lan.rules.nads import owner_of, spokes_named
 from lanloom.features.lan.rules.spec import changed_underlays, check, check_changes, defaults, title_of
+from lanloom.features.lan.rules.users import attached, users_of
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
 from lanloom.kube.ports import Client
@@ -138,7 +139,9 @@ class LanAdmission(TableAdmission):
         check_changes(old, new)
         spokes = removed_spokes(old, new)
         if spokes:
-            await recheck(lambda use: check_removed_spokes(new, _users(use, new, spokes)), self._views())
+            await recheck(
+                lambda use: check_removed_spokes(new, self._users_by(use, old, spokes)), self._views()
+            )
         if asks_more(old, new):
             reports = tuple(self._informers.lan_nodes.store.items())
             await recheck(
@@ -240,10 +243,13 @@ class LanAdmission(TableAdmission):
     async def _list_reports(self) -> tuple[LANNode, ...]:
         return await list_or_empty(self._client, LAN_NODES)
 
+    def _users_by(self, use: NadUse, lan: LAN, spokes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+        """The users of each of the spokes."""
+        return {spoke: users_of(use, self._informers.nads_for(lan, (spoke,))) for spoke in spokes}
+
     def _deletion_warnings(self, old: LAN) -> tuple[str, ...]:
-        users = sorted(
-            {user for using in _users(self._users, old, old.spec.spokes).values() for user in using}
-        )
+        there = attached(old.metadata.uid, self._informers.carrying(old.metadata.uid))
+        users = users_of(self._users, self._informers.nads_for(old, old.spec.spokes), there)
         if not users:
             return ()
         return (
@@ -251,13 +257,6 @@ class LanAdmission(TableAdmission):
             f"use it. The annotation {FORCE_DELETE}=true lets it go at once: they keep their interfaces "
             "until they end, and can't restart",
         )
-
-
-def _users(use: NadUse, lan: LAN, spokes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    return {
-        spoke: tuple(user for nad in nads_of_spoke(lan, spoke) for user in use.users_of(nad))
-        for spoke in spokes
-    }
 
 
 def _force_warnings(lan: LAN) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from lanloom.api.lan import (
     LANNode,
 )
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.features.lan.rules.users import attached, title_at
 from lanloom.kube.conditions import find
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Client
@@ -34,8 +35,8 @@ _MANAGER = "Wait a moment. If it stays so, see whether a manager runs and leads,
 def lan_blocker(lan: LAN, reports: Iterable[LANNode]) -> Blocker | None:
     """Return what blocks a LAN that is being deleted, or would block its deletion."""
     if not lan.metadata.is_deleting:
-        attached = tuple(_attached(lan, reports))
-        return _blocker("its spokes are attached", attached, _USERS) if attached else None
+        there = tuple(title_at(*item) for item in attached(lan.metadata.uid, reports))
+        return _blocker("its spokes are attached", there, _USERS) if there else None
     if FINALIZER not in lan.metadata.finalizers:
         return None
     if lan.status.users:
@@ -50,17 +51,6 @@ def lan_blocker(lan: LAN, reports: Iterable[LANNode]) -> Blocker | None:
 
 def _blocker(why: str, waits_for: tuple[str, ...], remedy: str) -> Blocker:
     return Blocker(what=_WHAT, whose=MANAGER, why=why, waits_for=waits_for, remedy=remedy)
-
-
-def _attached(lan: LAN, reports: Iterable[LANNode]) -> Iterable[str]:
-    """Yield the attached spokes of a LAN with their nodes."""
-    for report in reports:
-        for entry in report.status.lans:
-            if entry.uid == lan.metadata.uid:
-                yield from (
-                    f"spoke {spoke.name} ({spoke.mode}) on node {report.metadata.name}"
-                    for spoke in entry.spokes
-                )
 
 
 def report_notes(report: LANNode) -> tuple[str, ...]:

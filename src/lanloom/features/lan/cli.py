@@ -305,6 +305,8 @@ def _spec(view: "LanView") -> Iterable[str]:
         yield f"uplink {view.uplink}, joined by " + (view.uplink_node or "no node")
     if view.limits:
         yield f"options: {view.limits}"
+    if view.namespaces:
+        yield f"also for the namespaces {', '.join(view.namespaces)}"
     yield f"on the nodes: network namespace {view.ns}, bridge {view.bridge}"
 
 

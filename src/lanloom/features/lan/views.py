@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -26,14 +26,15 @@ UNSEEN = "no manager has looked at it yet; is one running?"
 class SpokeView(Struct, frozen=True, kw_only=True):
     """A spoke: its NADs, and the node and mode in which something is attached to it, empty if nothing is.
 
-    `node` names two nodes, separated by a comma, while a machine migrates from one to the other. `options` are in words
-    those that hold for it, empty without any.
+    `node` names two nodes, separated by a comma, while a machine migrates from one to the other; `pod` the pods that
+    have it there, as `namespace/name`. `options` are in words those that hold for it, empty without any.
     """
 
     name: str
     pods: str
     machines: str
     node: str = ""
+    pod: str = ""
     mode: Mode | str = ""
     options: str = ""
 
@@ -43,6 +44,7 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
     that the node `uplink_node` joins it to.
 
     `limited_by` is the node that allows no larger MTU; `limits` are the options of the whole LAN, in words.
+    `namespaces` are those that it admits beside its own.
     """
 
     namespace: str
@@ -64,6 +66,7 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
     mtu: int = 0
     limited_by: str = ""
     limits: str = ""
+    namespaces: tuple[str, ...] = ()
     summary: str = ""
     nodes: tuple[NodeResult, ...] = ()
     spokes: tuple[SpokeView, ...] = ()
@@ -109,18 +112,27 @@ def choose(name: str, by_title: Mapping[str, T]) -> T:
     raise Denied(f"there is no LAN {quote(name)}; {there}")
 
 
-Places = Mapping[tuple[str, str], tuple[str, str]]
-"""By a LAN's uid and a spoke: the nodes on which it is attached, two while a machine migrates, and its mode."""
+class At(NamedTuple):
+    """The nodes on which a spoke is attached, its pods there, and its mode; two nodes while a machine migrates."""
+
+    node: str = ""
+    pod: str = ""
+    mode: str = ""
+
+
+Places = Mapping[tuple[str, str], At]
+"""By a LAN's uid and a spoke."""
 
 
 def _places(reports: Iterable[LANNode]) -> Places:
-    found: dict[tuple[str, str], tuple[str, str]] = {}
+    found: dict[tuple[str, str], At] = {}
     for report in sorted(reports, key=lambda item: item.metadata.name):
         for entry in report.status.lans:
             for spoke in entry.spokes:
-                before, _ = found.get((entry.uid, spoke.name), ("", ""))
-                nodes = f"{before}, {report.metadata.name}" if before else report.metadata.name
-                found[entry.uid, spoke.name] = nodes, spoke.mode
+                at = found.get((entry.uid, spoke.name), At())
+                node = ", ".join(filter(None, (at.node, report.metadata.name)))
+                pod = ", ".join(filter(None, (at.pod, spoke.pod)))
+                found[entry.uid, spoke.name] = At(node, pod, spoke.mode)
     return found
 
 
@@ -150,7 +162,8 @@ def _view(lan: LAN, places: Places) -> LanView:
         nodes=status.nodes,
         limited_by=limited.node if limited is not None else "",
         limits=", ".join(_limits(spec)),
-        spokes=tuple(_spoke(name, places.get((meta.uid, name), ("", "")), options) for name in spec.spokes),
+        namespaces=spec.namespaces,
+        spokes=tuple(_spoke(name, places.get((meta.uid, name), At()), options) for name in spec.spokes),
         users=status.users,
         deleting=meta.deletion_timestamp or "",
         created=meta.creation_timestamp or "",
@@ -168,14 +181,14 @@ def _limits(spec: LANSpec) -> Iterator[str]:
         yield f"interfaces with MTU {spec.mtu}"
 
 
-def _spoke(name: str, place: tuple[str, str], options: Options) -> SpokeView:
-    node, mode = place
+def _spoke(name: str, at: At, options: Options) -> SpokeView:
     return SpokeView(
         name=name,
         pods=nad_name(name, "veth"),
         machines=nad_name(name, "macvtap"),
-        node=node,
-        mode=mode,
+        node=at.node,
+        pod=at.pod,
+        mode=at.mode,
         options=", ".join(_words(options.port(name))),
     )
 
@@ -267,10 +280,11 @@ SPOKE_FIELDS: Query[SpokeView] = Query(
             "machines", "NAD for machines", "text", "NAD for machines", lambda item: item.machines, whole=True
         ),
         Field("node", "On node", "text", "Node on which it is attached", lambda item: item.node or None),
+        Field("pod", "Pod", "text", "Pod that has it", lambda item: item.pod or None, whole=True),
         Field("mode", "As", "text", "veth for a pod, macvtap for a machine", lambda item: item.mode or None),
         Field("options", "Options", "text", "Options that hold for it", lambda item: item.options or None),
     ),
-    ("spoke", "pods", "machines", "node", "mode", "options"),
+    ("spoke", "pods", "machines", "node", "pod", "mode", "options"),
     ruled=True,
 )
 """The spokes in `lanloom lan show`."""

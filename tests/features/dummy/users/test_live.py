@@ -11,8 +11,7 @@ from lanloom.api.crds import manifest
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.rules.model import UserView
-from lanloom.features.dummy.users import list_live_users, shared_live_users
+from lanloom.features.dummy.users import LiveUsers, list_live_users, shared_live_users
 from lanloom.kube.errors import (
     Forbidden,
     Gone,
@@ -149,7 +148,7 @@ def test_the_embedded_server() -> None:
     run(story())
 
 
-def titles(looks: SingleFlight[UserView]) -> "asyncio.Task[list[str]]":
+def titles(looks: SingleFlight[LiveUsers]) -> "asyncio.Task[list[str]]":
     """Who uses the NAD, asked for now."""
 
     async def ask() -> list[str]:

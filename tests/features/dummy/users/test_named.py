@@ -186,3 +186,33 @@ def test_what_users_are_called(case: str) -> None:
         assert [str(user) for user in fresh.users_of(Key("a", "net"))] == expected
 
     run(story())
+
+
+def test_whose_a_pod_is() -> None:
+    """A pod is the machine or the workload that owns it, whatever networks it names; one that is gone is itself."""
+    cluster = Cluster()
+    for body in (
+        machine("db"),
+        instance("db", owner=ON_VM),
+        pod("virt-launcher-db", owner=ON_VMI),
+        workload("Deployment", "web"),
+        workload("ReplicaSet", "web-1", owner=("Deployment", "web")),
+        pod("web-1-a", owner=ON_RS),
+        pod("alone"),
+    ):
+        cluster.put(body)
+    expected = {
+        "virt-launcher-db": "VirtualMachine own/db",
+        "web-1-a": "Deployment own/web",
+        "alone": "Pod own/alone",
+        "gone": "Pod own/gone",
+    }
+
+    async def story() -> None:
+        fresh = await list_live_users(cluster)  # type: ignore[arg-type]
+        async with Watching(cluster) as watching:
+            for name, title in expected.items():
+                for users in (fresh, watching.users):
+                    assert str(users.user_of(Key("own", name))) == title
+
+    run(story())

@@ -21,8 +21,7 @@ from lanloom.features.dummy.rules.admit_references import (
     unsettled,
 )
 from lanloom.features.dummy.rules.flags import Flags
-from lanloom.features.dummy.rules.model import UserView
-from lanloom.features.dummy.users import Handler, Users, shared_live_users, user_informers
+from lanloom.features.dummy.users import Handler, LiveUsers, Users, shared_live_users, user_informers
 from lanloom.kube.ports import Client
 from lanloom.runtime.context import NAD_USERS, ManagerContext, ManagerPart, NadRequest
 from lanloom.runtime.identity import Managers
@@ -31,7 +30,7 @@ from lanloom.runtime.identity import Managers
 class UsersAt:
     """A `NadUse` of one view. `seen` may know more than the view; `now` is in seconds since the epoch."""
 
-    def __init__(self, view: UserView, seen: VersionOf, now: Callable[[], float]) -> None:
+    def __init__(self, view: Users | LiveUsers, seen: VersionOf, now: Callable[[], float]) -> None:
         self._view = view
         self._seen = seen
         self._now = now
@@ -39,6 +38,10 @@ class UsersAt:
     def users_of(self, nad: Key) -> tuple[str, ...]:
         """Everything that uses a NAD or may use it, each once, for messages."""
         return tuple(map(str, self._view.users_of(nad)))
+
+    def user_of(self, pod: Key) -> str:
+        """The user that a pod is, or is a part of, without what refers to the NAD in its stead."""
+        return str(self._view.user_of(pod))
 
     def requests_of(self, nad: NetworkAttachmentDefinition) -> tuple[NadRequest, ...]:
         """Requests that may still be stored; where that can't be read, that there may be some."""

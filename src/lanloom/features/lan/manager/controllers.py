@@ -21,7 +21,7 @@ from lanloom.features.lan.manager.informers import BY_CLAIM, BY_UID, LanInformer
 from lanloom.features.lan.manager.lans import Lans, Orphans
 from lanloom.features.lan.manager.leases import UplinkLeases
 from lanloom.features.lan.manager.removal import NadRemover
-from lanloom.features.lan.rules.nads import owner_of, spoke_of
+from lanloom.features.lan.rules.nads import owner_of, spoke_of, spokes_named
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
@@ -157,8 +157,14 @@ class LanManager:
             found = [*store.by(BY_UID, uid)] if uid else []
             if spoke := spoke_of(item.metadata.name):
                 found += store.by(BY_CLAIM, f"spoke {spoke}")
+            found += self._leaving_by(item)
             for lan in found:
                 self._lans.enqueue(lan.metadata.key)
+
+    def _leaving_by(self, nad: NetworkAttachmentDefinition) -> list[LAN]:
+        """LANs that go, whose spokes a NAD names that is not theirs."""
+        found = () if owner_of(nad.metadata) else self._informers.with_spokes(spokes_named(nad))
+        return [lan for lan in found if lan.metadata.is_deleting]
 
     def _report_changed(self, old: LANNode | None, new: LANNode | None) -> None:
         before = {entry.uid: entry for entry in old.status.lans} if old is not None else {}
@@ -183,6 +189,8 @@ class LanManager:
         found = store.items() if nads is None else filter(None, map(store.get, sorted(nads)))
         for nad in found:
             uid = owner_of(nad.metadata)
+            for leaving in self._leaving_by(nad):
+                self._lans.enqueue_spaced(leaving.metadata.key)
             if not uid or DRAINING not in nad.metadata.annotations:
                 continue
             lan, used = self._informers.of_uid(uid), self._users.is_used(nad.metadata.key)

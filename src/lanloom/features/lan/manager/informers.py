@@ -1,20 +1,24 @@
 """What is watched of LANs and of what is made for them, and by what it is looked up."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
 
 from lanloom.api.core import NODES, Node
 from lanloom.api.lan import LAN, LAN_NODES, LANS, LANNode
-from lanloom.api.meta import Object
+from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.rules.claims import claims_of
-from lanloom.features.lan.rules.nads import owner_of
+from lanloom.features.lan.rules.nads import owner_of, spokes_named
+from lanloom.features.lan.rules.users import nads_for
 from lanloom.kube.informer import Informer, Informers
 
 BY_UID = "lan-uid"
 """LANs by their own uid; NADs by that of the LAN that they were made for; LANNodes by those of the LANs in them."""
+
+BY_SPOKE = "lan-spoke"
+"""NADs by the spokes that they name, whoever made them."""
 
 BY_CLAIM = "lan-claim"
 """LANs by what only one LAN may have (`claims_of`)."""
@@ -46,6 +50,11 @@ class LanInformers(Struct, frozen=True):
         """Every LAN that has one of these spokes."""
         return tuple(lan for spoke in spokes for lan in self.lans.store.by(BY_CLAIM, f"spoke {spoke}"))
 
+    def nads_for(self, lan: LAN, spokes: Collection[str]) -> frozenset[Key]:
+        """The NADs by which users come to spokes of a LAN: its own, and those of others that it admits."""
+        store = self.nads.store
+        return nads_for(lan, spokes, (nad for spoke in spokes for nad in store.by(BY_SPOKE, spoke)))
+
     def carrying(self, uid: str) -> tuple[LANNode, ...]:
         """The reports of nodes that carry a LAN."""
         return self.lan_nodes.store.by(BY_UID, uid)
@@ -60,7 +69,7 @@ def lan_informers(informers: Informers) -> LanInformers:
             optional=True,
         ),
         lan_nodes=informers.get(LAN_NODES, indexes={BY_UID: _carried}, optional=True),
-        nads=informers.get(NADS, indexes={BY_UID: _owner}),
+        nads=informers.get(NADS, indexes={BY_UID: _owner, BY_SPOKE: spokes_named}),
         nodes=informers.get(NODES),
     )
 

@@ -30,6 +30,7 @@ from lanloom.features.lan.rules.nads import (
 from lanloom.features.lan.rules.removal import REREAD_SECONDS, Retirement, carrying_nodes
 from lanloom.features.lan.rules.spec import faults
 from lanloom.features.lan.rules.status import Verdict, lan_status, node_results
+from lanloom.features.lan.rules.users import attached, users_of
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import AlreadyExists, ApiError, Conflict, ServerError
 from lanloom.kube.events import Recorder, reference
@@ -178,11 +179,12 @@ class Lans:
             await self._remover.delete_now(await self._remover.read(uid, lan.metadata.namespace))
             await self._release(lan, "ForceDeleted")
             return None
-        step = await self._remover.retire(uid, nads)
+        beside = self._informers.nads_for(lan, lan.spec.spokes)
+        step = await self._remover.retire(uid, nads, beside)
         if step.stage == "gone":
             # A watch may not have brought the last ones yet.
             nads = tuple(await self._remover.read(uid, lan.metadata.namespace))
-            step = await self._remover.retire(uid, nads) if nads else step
+            step = await self._remover.retire(uid, nads, beside) if nads else step
         if step.stage != "gone":
             reason = "DeletionBlocked" if step.users else "Terminating"
             await self._report(lan, Verdict(reason=reason, message=step.message, users=step.users))
@@ -198,7 +200,11 @@ class Lans:
             await self._release(lan, "Deleted")
             return None
         message = f"waits until {listed(found.waited)} no longer carries it"
-        await self._report(lan, Verdict(reason="Terminating", message=message))
+        there = (item for item in attached(lan.metadata.uid, reports) if item[0] in found.waited)
+        users = users_of(self._users, (), there)
+        reason = "DeletionBlocked" if users else "Terminating"
+        message += f": in use by {listed(users)}" if users else ""
+        await self._report(lan, Verdict(reason=reason, message=message, users=users))
         left = math.inf if found.until is None else max(0.0, found.until - self._now()) + 1
         return min(left, REREAD_SECONDS)
 

@@ -1,9 +1,10 @@
 """Takes NADs away, one step at a time, as `rules.removal` decides; the API server is asked right before they go."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import structlog
 
+from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.rules.nads import owner_of
 from lanloom.features.lan.rules.removal import Retirement, retirement
@@ -24,15 +25,18 @@ class NadRemover:
         self._users = users
         self._now = now
 
-    async def retire(self, uid: str, nads: Nads) -> Retirement:
-        """Takes the next step for NADs of the LAN of that uid, all of one namespace. Raises KubeError."""
-        step = retirement(nads, self._users, self._users.closing, now=self._now(), live=False)
+    async def retire(self, uid: str, nads: Nads, beside: Collection[Key] = ()) -> Retirement:
+        """Takes the next step for NADs of the LAN of that uid, all of one namespace. Raises KubeError.
+
+        `beside` are NADs of others whose users keep the LAN, too.
+        """
+        step = retirement(nads, self._users, self._users.closing, now=self._now(), live=False, beside=beside)
         if step.stage == "read":
             names = {nad.metadata.name for nad in nads}
             every = await self.read(uid, nads[0].metadata.namespace)
             fresh = [nad for nad in every if nad.metadata.name in names]
             live = await self._users.live()
-            step = retirement(fresh, live, self._users.closing, now=self._now(), live=True)
+            step = retirement(fresh, live, self._users.closing, now=self._now(), live=True, beside=beside)
         for nad, annotations in step.marks:
             await self._mark(nad, annotations)
         for nad in step.delete:

@@ -79,10 +79,11 @@ def check_reported(old: LAN, new: LAN, reports: Iterable[LANNode]) -> None:
                     f"{title_of(new)}: spec.vxlanDevMap: the underlay of node {node} can't become "
                     f"{quote(new.spec.underlay(node))} while the node carries the LAN; move its pods away first"
                 )
-            if attached := sorted({spoke.name for spoke in entry.spokes} & removed):
+            if attached := sorted((spoke.name, spoke.pod) for spoke in entry.spokes if spoke.name in removed):
+                name, pod = attached[0]
                 raise Denied(
-                    f"{title_of(new)}: spec.spokes: node {node} has something attached to the spoke "
-                    f"{quote(attached[0])}; delete the pod that uses it, and then remove the spoke"
+                    f"{title_of(new)}: spec.spokes: node {node} has {f'Pod {pod}' if pod else 'something'} attached to "
+                    f"the spoke {quote(name)}; delete the pod that uses it, and then remove the spoke"
                 )
 
 

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from lanloom.api.core import Node
 from lanloom.api.lan import LANNode
-from lanloom.api.meta import parse_rfc3339, rfc3339
+from lanloom.api.meta import Key, parse_rfc3339, rfc3339
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.lan.rules.users import users_of
 from lanloom.kube.conditions import find
 from lanloom.runtime.context import NadUse
 from lanloom.text import listed
@@ -52,13 +53,22 @@ class Retirement(Struct, frozen=True, kw_only=True):
 
 
 def retirement(
-    nads: Sequence[NetworkAttachmentDefinition], use: NadUse, closing: Closing, *, now: float, live: bool
+    nads: Sequence[NetworkAttachmentDefinition],
+    use: NadUse,
+    closing: Closing,
+    *,
+    now: float,
+    live: bool,
+    beside: Iterable[Key] = (),
 ) -> Retirement:
-    """The next step for NADs that are to go together. With `live`, NADs and users were read just now, in this order."""
+    """The next step for NADs that are to go together. With `live`, NADs and users were read just now, in this order.
+
+    `beside` are NADs that stay, and whose users keep these as their own do.
+    """
     if not nads:
         return Retirement(stage="gone")
     marks = tuple(Mark(nad, missing) for nad in nads if (missing := closing(nad)))
-    users = tuple(sorted({user for nad in nads for user in use.users_of(nad.metadata.key)}))
+    users = users_of(use, (*(nad.metadata.key for nad in nads), *beside))
     reread = REREAD_SECONDS if live else None
     if users:
         message = f"in use by {listed(users)}"

@@ -1,0 +1,50 @@
+"""Who uses a LAN: whoever refers to its NADs, or to a NAD of somebody else's that names a spoke, and what is attached.
+
+A reference keeps a LAN before anything is attached, and the reports of nodes tell of what is, whichever NAD it came by.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from lanloom.api.core import PODS
+from lanloom.api.lan import LAN, LANNode, Spoke
+from lanloom.api.meta import Key
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.lan.rules.nads import nads_of_spoke
+from lanloom.runtime.context import NadUse
+
+
+def attached(uid: str, reports: Iterable[LANNode]) -> Iterator[tuple[str, Spoke]]:
+    """Yield the attached spokes of a LAN, each with its node."""
+    for report in reports:
+        for entry in report.status.lans:
+            if entry.uid == uid:
+                yield from ((report.metadata.name, spoke) for spoke in entry.spokes)
+
+
+def nads_for(
+    lan: LAN, spokes: Iterable[str], naming: Iterable[NetworkAttachmentDefinition]
+) -> frozenset[Key]:
+    """The NADs by which users come to spokes of a LAN: its own, and those of others that are `naming` one of these.
+
+    NADs of namespaces that the LAN does not admit bring nobody: their users can't keep it.
+    """
+    own = (key for spoke in spokes for key in nads_of_spoke(lan, spoke))
+    others = (nad.metadata.key for nad in naming if lan.admits(nad.metadata.namespace))
+    return frozenset((*own, *others))
+
+
+def users_of(use: NadUse, nads: Iterable[Key], there: Iterable[tuple[str, Spoke]] = ()) -> tuple[str, ...]:
+    """The users of NADs, and of those that are `there` who are not among them, for messages; each once, ordered."""
+    users = {user for nad in nads for user in use.users_of(nad)}
+    for _, spoke in there:
+        namespace, _, name = spoke.pod.partition("/")
+        title = use.user_of(Key(namespace, name)) if name else ""
+        if title and not any(user == title or user.startswith(f"{title} (") for user in users):
+            users.add(title)
+    return tuple(sorted(users))
+
+
+def title_at(node: str, spoke: Spoke) -> str:
+    """An attached spoke for messages, with its pod if that is known."""
+    pod = f": {PODS.kind} {spoke.pod}" if spoke.pod else ""
+    return f"spoke {spoke.name} ({spoke.mode}) on node {node}{pod}"

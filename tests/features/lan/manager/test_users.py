@@ -1,0 +1,85 @@
+"""Who keeps a LAN that goes, by whichever NAD it came: that of the LAN, one of somebody's own, or one that is gone."""
+
+import json
+
+import pytest
+
+from lanloom.api.lan import Spoke
+from lanloom.api.multus import NADS
+from tests.features.lan.manager.scene import NAMES, PLACE, Scene, in_a_scene
+from tests.features.lan.samples import entry
+
+
+async def own_nad(scene: Scene, namespace: str, name: str = "own") -> None:
+    """A NAD of somebody's own that names the spoke `a`."""
+    config = {"cniVersion": "1.0.0", "name": name, "type": "k8slanveth", "veth": "a"}
+    body = {"metadata": {"name": name}, "spec": {"config": json.dumps(config)}}
+    await scene.client.create(NADS, body, namespace)
+
+
+@pytest.mark.parametrize("namespace", [PLACE, "vms"])
+def test_a_nad_of_ones_own(namespace: str) -> None:
+    """A user of a NAD of one's own keeps the LAN, is named, and lets it go when it goes."""
+
+    @in_a_scene
+    async def story(scene: Scene) -> None:
+        await scene.add(namespaces=["vms"])
+        await own_nad(scene, namespace)
+        await scene.add_pod(nad=f"{namespace}/own")
+        await scene.rest()
+        await scene.delete()
+        await scene.rest(60.0)
+        assert await scene.reason() == "False DeletionBlocked"
+        assert (await scene.get()).status.users == ("Pod vms/web",)
+        assert await scene.nads() == [*NAMES, "own"]
+        await scene.remove_pod()
+        await scene.rest(60.0)
+        assert await scene.is_gone()
+        assert await scene.nads() == ["own"]
+
+    story()
+
+
+@in_a_scene
+async def test_a_nad_that_is_not_admitted(scene: Scene) -> None:
+    """Users of a NAD in a namespace that the LAN does not admit attach nowhere, and keep nothing."""
+    await scene.add()
+    await own_nad(scene, "vms")
+    await scene.add_pod(nad="vms/own")
+    await scene.rest()
+    await scene.delete()
+    await scene.rest()
+    assert await scene.is_gone()
+
+
+@in_a_scene
+async def test_what_is_attached_without_a_nad(scene: Scene) -> None:
+    """A pod whose NAD is gone, or was never admitted, is named as long as its node reports it."""
+    lan = await scene.add()
+    await scene.add_node("node1")
+    spokes = (Spoke(name="a", mode="veth", pod="vms/thief"), Spoke(name="b", mode="veth"))
+    await scene.carries("node1", entry(lan, spokes=spokes))
+    await scene.rest()
+    await scene.delete()
+    await scene.rest(60.0)
+    assert await scene.reason() == "False DeletionBlocked"
+    assert await scene.message() == "waits until node1 no longer carries it: in use by Pod vms/thief"
+    assert (await scene.get()).status.users == ("Pod vms/thief",)
+    await scene.carries("node1")
+    await scene.rest(60.0)
+    assert await scene.is_gone()
+
+
+@in_a_scene
+async def test_a_nad_goes_before_its_user(scene: Scene) -> None:
+    """A LAN that waits for a user of somebody's NAD looks again when that NAD is gone."""
+    await scene.add()
+    await own_nad(scene, PLACE)
+    await scene.add_pod(nad=f"{PLACE}/own")
+    await scene.rest()
+    await scene.delete()
+    await scene.rest(60.0)
+    assert await scene.reason() == "False DeletionBlocked"
+    await scene.client.delete(NADS, "own", PLACE)
+    await scene.rest(60.0)
+    assert await scene.is_gone()

@@ -1,0 +1,47 @@
+"""Who uses a LAN, each once."""
+
+from lanloom.api.lan import Spoke
+from lanloom.api.meta import Key
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.lan.rules.users import users_of
+from lanloom.runtime.context import NadRequest
+
+NAD = Key("default", "k8slan-veth-a")
+
+
+class Use:
+    """The users of one NAD, and the owners of pods."""
+
+    def __init__(self, users: tuple[str, ...], owners: dict[str, str]) -> None:
+        self._users = users
+        self._owners = owners
+
+    def users_of(self, nad: Key) -> tuple[str, ...]:
+        """As the port says."""
+        return self._users if nad == NAD else ()
+
+    def user_of(self, pod: Key) -> str:
+        """As the port says."""
+        return self._owners.get(pod.name, f"Pod {pod}")
+
+    def requests_of(self, nad: NetworkAttachmentDefinition) -> tuple[NadRequest, ...]:
+        """As the port says."""
+        return ()
+
+
+def test_each_once() -> None:
+    """A pod at a spoke counts as its owner, who is named once, with the remark that a reference has."""
+    use = Use(
+        ("VirtualMachine default/vm (on node1)", "Deployment default/web"),
+        {"launcher": "VirtualMachine default/vm", "web-1": "Deployment default/web"},
+    )
+    there = [
+        ("node1", Spoke(name=name, mode="veth", pod=pod))
+        for name, pod in (("a", "default/launcher"), ("b", "default/web-1"), ("c", "t2/thief"), ("d", ""))
+    ]
+    assert users_of(use, [NAD], there) == (
+        "Deployment default/web",
+        "Pod t2/thief",
+        "VirtualMachine default/vm (on node1)",
+    )
+    assert users_of(use, [], there[:1]) == ("VirtualMachine default/vm",)
