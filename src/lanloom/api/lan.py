@@ -48,6 +48,9 @@ They keep what they have until they end, and can't restart.
 DEFAULT_PORT = 4789
 """VXLAN's port (RFC 7348)."""
 
+RESERVED_VNIS = {(4096, DEFAULT_PORT): "Calico", (1, 8472): "flannel"}
+"""VNIs, each at a port, of networks of pods that other projects make: no LAN may be one of them."""
+
 VNI_MAX = 0xFFFFFF
 SPOKES_MAX = 4095
 NAME_MAX = 13

@@ -24,6 +24,8 @@ ROLLOUT = PREFIX + "rollout"
 ROLLOUT_STATE = PREFIX + "rollout-state"
 NODE_ADDRESS_NAMESPACES = PREFIX + "node-address-namespaces"
 NODE_ROUTING_NAMESPACES = PREFIX + "node-routing-namespaces"
+LAN_UPLINK_NAMESPACES = PREFIX + "lan-uplink-namespaces"
+MANAGEMENT_VLAN_NAMESPACES = PREFIX + "management-vlan-namespaces"
 
 # Annotation of a VlanConfig, and of the ClusterNetwork `mgmt`, which has none: a JSON list of node names.
 MATCHED_NODES = PREFIX + "matched-nodes"

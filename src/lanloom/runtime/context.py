@@ -271,9 +271,16 @@ class LanPlaces(Protocol):
         ...
 
 
-MULTUS: Port[Callable[[], Awaitable[MultusReport | None]]] = Port("Multus' configuration on the node")
+LanUplinks = Callable[[str, str, int], Awaitable[None]]
+"""Called with a namespace, a cluster network and a VLAN id.
+
+Raises Denied where LANs of the namespace may not be joined to the VLAN, and KubeError where that can't be known.
+"""
+
 LAN_PLACES: Port[LanPlaces] = Port("places at LANs for ports of machines")
+LAN_UPLINKS: Port[LanUplinks] = Port("namespaces whose LANs may be joined to VLANs")
 MACHINE_ADDRESSES: Port[MachineAddresses] = Port("addresses for NICs that move")
+MULTUS: Port[Callable[[], Awaitable[MultusReport | None]]] = Port("Multus' configuration on the node")
 NAD_USERS: Port[NadUsers] = Port("users of NADs")
 NODE_POOLS: Port[NodePools] = Port("addresses for nodes")
 HARVESTER_RUNS: Port[Callable[[], bool]] = Port("whether Harvester's network controller runs")

@@ -18,8 +18,10 @@ from lanloom.features.dummy.users import Users, user_informers
 from lanloom.features.lan.admission import LanAdmission
 from lanloom.features.lan.manager import lan_informers
 from lanloom.features.lan.rules.nads import body_of, wanted_nads
+from lanloom.features.lan.rules.permits import Permits
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.patches import merge
+from lanloom.refusals import Denied
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
 from tests.features.lan.manager.scene import PLACE, SPEC, first_storage
@@ -43,9 +45,21 @@ class Reviews:
             return user.username == MANAGER
 
         self.admission = LanAdmission(
-            self.client, lan_informers(self._shared), users, is_manager, lambda pod: ""
+            self.client,
+            lan_informers(self._shared),
+            users,
+            is_manager,
+            lambda pod: "",
+            uplinks=self._uplinks,
+            permits=Permits(lans=3, spokes=20),
         )
+        self.closed: set[tuple[str, str, int]] = set()
         self.tasks: list[asyncio.Task[None]] = []
+
+    async def _uplinks(self, namespace: str, cluster_network: str, vlan: int) -> None:
+        """Everybody may join LANs to any VLAN but those that are `closed`."""
+        if (namespace, cluster_network, vlan) in self.closed:
+            raise Denied("closed")
 
     async def follow(self) -> None:
         """Lets the stores catch up."""

@@ -1,14 +1,18 @@
 """The webhooks of LANs and of the reports of nodes; `test_nad_admission` is about NADs."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from lanloom.api.core import PODS
 from lanloom.api.lan import FORCE_DELETE, LAN_NODES, LANS, nad_name, resource_name
+from lanloom.features.lan.admission import refuse_management
 from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.patches import merge
+from lanloom.refusals import Denied
 from tests.features.lan.manager.scene import PLACE, SPEC
 from tests.features.lan.reviews import MANAGER, Reviews, raw, review_lan, reviewed
 from tests.features.lan.samples import entry
@@ -220,3 +224,45 @@ async def test_uplink(on: Reviews) -> None:
         assert (await on.ask(LANS, lan | {"spec": spec}, lan)).allowed
     both = review_lan("green", uplink=uplink, hostBridge=HOST_BRIDGE)
     assert "can't be on the LAN of an isolated network" in (await on.ask(LANS, both, user=MANAGER)).message
+
+
+@reviewed
+async def test_uplinks_are_for_some(each: Reviews) -> None:
+    """A LAN is joined to a VLAN by those who may join LANs there; one that is joined already keeps its uplink."""
+    uplink = {"clusterNetwork": "mgmt", "vlan": 2021}
+    plain = raw(await each.add_lan())
+    joined = merge(plain, {"spec": {"uplink": uplink}})
+    await each.follow()
+    assert (await each.ask(LANS, joined, plain)).allowed
+    each.closed.add((PLACE, "mgmt", 2021))
+    for new, old in ((joined, plain), (review_lan("green", **(OTHER | {"uplink": uplink})), None)):
+        assert "spec.uplink: closed" in (await each.ask(LANS, new, old)).message
+    assert (await each.ask(LANS, merge(joined, {"spec": {"spokes": ["a"]}}), joined)).allowed
+    assert (await each.ask(LANS, plain, joined)).allowed
+    other = merge(joined, {"spec": {"uplink": {"vlan": 300}}})
+    assert (await each.ask(LANS, other, joined)).allowed
+    assert "spec.uplink: closed" in (await each.ask(LANS, joined, other)).message
+
+
+def test_without_the_feature_of_vlans() -> None:
+    """A manager that does not know which VLAN the nodes are on joins nothing to `mgmt`."""
+    asyncio.run(refuse_management("nets", "cluster-1", 2021))
+    with pytest.raises(Denied, match="run it with that feature, or name another cluster network"):
+        asyncio.run(refuse_management("nets", "mgmt", 300))
+
+
+@reviewed
+async def test_permits_are_asked(each: Reviews) -> None:
+    """What a namespace may take counts LANs that were let in a moment ago."""
+    await each.add_lan()
+    await each.follow()
+    assert (
+        "spec.vxlanPort is 53"
+        in (await each.ask(LANS, review_lan("x", **(OTHER | {"vxlanPort": 53})))).message
+    )
+    for number in range(2):
+        more: Raw = {"ns": f"n{number}", "vni": 20 + number, "spokes": [f"s{number}"]}
+        assert (await each.ask(LANS, review_lan(f"m{number}", **more))).allowed
+    last = review_lan("last", ns="n9", vni=29, spokes=["s9"])
+    assert "namespace nets would have 4 LANs" in (await each.ask(LANS, last)).message
+    assert (await each.ask(LANS, merge(last, {"metadata": {"namespace": "vms"}}))).allowed

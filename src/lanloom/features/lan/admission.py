@@ -21,6 +21,7 @@ from lanloom.api.admission import (
 )
 from lanloom.api.lan import FORCE_DELETE, LAN, LAN_NODES, LANS, LANNode
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.names import MGMT
 from lanloom.features.lan.manager import LanInformers
 from lanloom.features.lan.rules.admit import (
     JOINED,
@@ -41,19 +42,29 @@ from lanloom.features.lan.rules.claims import check_claims
 from lanloom.features.lan.rules.ipamnads import check_ipam
 from lanloom.features.lan.rules.mtus import asked_mtu, asks_more, check_mtus, check_nad_mtu
 from lanloom.features.lan.rules.nads import owner_of, spokes_named
+from lanloom.features.lan.rules.permits import USUAL, Permits, check_permits
 from lanloom.features.lan.rules.spec import changed_underlays, check, check_changes, defaults, title_of
 from lanloom.features.lan.rules.users import attached, users_of
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied
-from lanloom.runtime.context import NadUse, NadUsers
+from lanloom.runtime.context import LanUplinks, NadUse, NadUsers
 from lanloom.runtime.identity import NodeOfPod, agent_node
 from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook, verdict_of
 from lanloom.text import listed
 
 IsManager = Callable[[UserInfo], Awaitable[bool]]
 """Whether a manager asks."""
+
+
+async def refuse_management(_namespace: str, cluster_network: str, _vlan: int) -> None:
+    """Raise Denied for VLANs of `mgmt`: the `LanUplinks` of a manager that does not know which one is the nodes'."""
+    if cluster_network == MGMT:
+        raise Denied(
+            f"this manager runs without the feature vlan, and does not know which VLAN of {MGMT} is that of the nodes; "
+            "run it with that feature, or name another cluster network"
+        )
 
 
 class LanAdmission(TableAdmission):
@@ -66,6 +77,9 @@ class LanAdmission(TableAdmission):
         users: NadUsers,
         is_manager: IsManager,
         node_of_pod: NodeOfPod,
+        *,
+        uplinks: LanUplinks = refuse_management,
+        permits: Permits = USUAL,
     ) -> None:
         super().__init__(WEBHOOKS)
         self._client = client
@@ -73,6 +87,8 @@ class LanAdmission(TableAdmission):
         self._users = users
         self._is_manager = is_manager
         self._node_of_pod = node_of_pod
+        self._check_uplink = uplinks
+        self._permits = permits
         self._in_flight = InFlight(_monotonic)
         self._in_flight.follow(LANS, informers.lans)
 
@@ -119,9 +135,10 @@ class LanAdmission(TableAdmission):
         check(new)
         if old is not None:
             await self._check_update(old, new)
+        await self._check_uplink_of(old, new)
         others = tuple(self._informers.lans.store.items())
         await recheck(
-            lambda lans: check_claims(new, (*lans, *self._in_flight.of(LANS))),
+            lambda lans: self._check_others(old, new, (*lans, *self._in_flight.of(LANS))),
             cached_then_live(others, self._list_lans),
         )
         if not request.dry_run:
@@ -133,6 +150,21 @@ class LanAdmission(TableAdmission):
         if is_joined(old, old) and not await self._is_manager(request.user_info):
             raise Denied(f"{title_of(old)}: {JOINED_DELETION}")
         return self._deletion_warnings(old)
+
+    def _check_others(self, old: LAN | None, new: LAN, others: tuple[LAN, ...]) -> None:
+        """What one LAN of a cluster has only, and what one namespace may have of it."""
+        check_claims(new, others)
+        check_permits(new, old, others, self._permits)
+
+    async def _check_uplink_of(self, old: LAN | None, new: LAN) -> None:
+        """A VLAN is joined by those whom its administrator lets. Raises Denied."""
+        wanted, before = new.spec.uplink, old.spec.uplink if old is not None else None
+        if wanted is None or wanted == before:
+            return
+        try:
+            await self._check_uplink(new.metadata.namespace, wanted.cluster_network, wanted.vlan)
+        except Denied as refusal:
+            raise Denied(f"{title_of(new)}: spec.uplink: {refusal}") from None
 
     async def _check_update(self, old: LAN, new: LAN) -> None:
         """What is built on nodes stays, and so does what has users."""

@@ -4,9 +4,10 @@ from functools import partial
 
 from lanloom.api.core import PODS
 from lanloom.api.workloads import lean
-from lanloom.features.lan.admission import LanAdmission
+from lanloom.features.lan.admission import LanAdmission, refuse_management
 from lanloom.features.lan.manager import LanManager, lan_informers
-from lanloom.runtime.context import NAD_USERS, ManagerContext, ManagerPart
+from lanloom.features.lan.rules.permits import USUAL
+from lanloom.runtime.context import LAN_UPLINKS, NAD_USERS, ManagerContext, ManagerPart
 from lanloom.runtime.identity import Managers, pod_node
 
 
@@ -28,5 +29,13 @@ def build(context: ManagerContext) -> ManagerPart:
     return ManagerPart(
         run=manager.run,
         controllers=manager.controllers,
-        admission=LanAdmission(client, informers, users, Managers(client, context.user).include, node_of_pod),
+        admission=LanAdmission(
+            client,
+            informers,
+            users,
+            Managers(client, context.user).include,
+            node_of_pod,
+            uplinks=context.find(LAN_UPLINKS) or refuse_management,
+            permits=context.setting("lan", USUAL),
+        ),
     )

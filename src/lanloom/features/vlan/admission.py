@@ -31,6 +31,7 @@ from lanloom.features.vlan.rules.admit_uplinks import (
     check_vlan_config_deletion,
 )
 from lanloom.features.vlan.rules.admit_vms import check_nad_deletion
+from lanloom.features.vlan.rules.lanuplinks import check_lan_uplink
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
@@ -101,6 +102,12 @@ class VlanAdmission(TableAdmission):
         if verdict.allowed and not request.dry_run:
             reserve(request, self._in_flight)
         return verdict
+
+    async def check_lan_uplink(self, namespace: str, cluster_network: str, vlan: int) -> None:
+        """Raise Denied where LANs of a namespace may not be joined to a VLAN; the port LAN_UPLINKS."""
+        rule = partial(check_lan_uplink, namespace, cluster_network, vlan)
+        live = LiveReader(self._client, self._reader, self._in_flight)
+        await recheck(rule, live.views())
 
     async def _check_live(self, request: AdmissionRequest) -> Verdict:
         live = LiveReader(self._client, self._reader, self._in_flight)

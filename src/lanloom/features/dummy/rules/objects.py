@@ -22,7 +22,7 @@ from lanloom.api import names
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VlanConfig
 from lanloom.api.ipam import NETWORKS, Network, PoolSpec, SubnetSpec
-from lanloom.api.lan import DEFAULT_PORT, LAN, LANS, READY, VNI_MAX
+from lanloom.api.lan import DEFAULT_PORT, LAN, LANS, READY, RESERVED_VNIS, VNI_MAX
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.dummy.rules.daemonset import Acknowledgement
@@ -254,6 +254,7 @@ def lan_body(net: Isolated, settings: Settings, lans: Iterable[LAN]) -> Raw:
 def choose_vni(uid: str, lans: Iterable[LAN]) -> int:
     """A VNI that no LAN has. The search begins at one that follows from the uid, so that two managers agree."""
     taken = {lan.spec.vni for lan in lans if lan.spec.vxlan_port == DEFAULT_PORT}
+    taken |= {vni for vni, port in RESERVED_VNIS if port == DEFAULT_PORT}
     start = int(hashlib.sha256(uid.encode()).hexdigest()[:12], 16)
     return next(
         vni for offset in range(len(taken) + 1) if (vni := (start + offset) % VNI_MAX + 1) not in taken

@@ -27,8 +27,9 @@ from lanloom.api.l3 import VID_MAX, AnnotationError
 from lanloom.api.meta import is_label_key, is_label_value
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.admit_l3 import LISTS, has_addresses_on, outsiders
+from lanloom.features.vlan.rules.admit_l3 import LISTS, has_addresses_on, outsiders, parse_namespaces
 from lanloom.features.vlan.rules.admit_vms import check_nodes_lost
+from lanloom.features.vlan.rules.lanuplinks import LISTS as LAN_LISTS
 from lanloom.features.vlan.rules.names import (
     interface_name,
     is_link,
@@ -63,6 +64,8 @@ def check_cluster_network(
             warnings += _unknown_canaries(changed[names.ROLLOUT], reader)
         if any(field in changed for field in LISTS):
             warnings += outsiders(new, reader)
+        for field in LAN_LISTS:
+            parse_namespaces(field, changed.get(field))
     except AnnotationError as error:
         verb = "create" if old is None else "update"
         raise Malformed(f"can't {verb} ClusterNetwork {new.metadata.name} because {error}") from None
