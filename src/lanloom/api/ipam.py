@@ -29,6 +29,9 @@ READY, NEARLY_FULL, FULL = "Ready", "NearlyFull", "Full"
 UNIQUE = "Unique"
 """The condition of NICs and networks with an address that two NICs have; there is none where all is well."""
 
+PERMITTED = "Permitted"
+"""The condition of NICs with addresses of a network that no longer serves their namespace; there is none elsewhere."""
+
 INSTANCE, VIRTUAL_MACHINE, POD, NODE = "Instance", "VirtualMachine", "Pod", "Node"
 """Kinds of owners. An instance is nothing but its NICs; it ends when its last NIC is deleted."""
 
@@ -78,6 +81,9 @@ class NetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
     `name` is what users call it where that is not the object's own name; `uuid` is set for a network that was brought
     along from elsewhere. `mac_prefix` is three octets such as aa:00:00.
+
+    `namespaces` are those whose NICs may take addresses: all if absent or with `*`. `quota` has how many addresses a
+    namespace may have, by its name; `*` stands for each namespace that is not named.
     """
 
     name: str = ""
@@ -86,6 +92,8 @@ class NetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     tags: tuple[str, ...] = ()
     subnets: tuple[SubnetSpec, ...] = ()
     connections: tuple[ConnectionSpec, ...] = ()
+    namespaces: Annotated[tuple[str, ...], Meta(extra_json_schema={"minItems": 1})] = ()
+    quota: dict[str, Annotated[int, Meta(ge=0)]] = {}
 
 
 class PoolStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -196,7 +204,8 @@ class NicStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
 
     `network` is the one that they belong to; `address` lists them in one text, for a column. `epoch` is that of the
     allocator who wrote it. The condition `Allocated` says whether the NIC has what its spec asks for; `Unique` is there
-    where another NIC has one of the addresses as well.
+    where another NIC has one of the addresses as well, and `Permitted` where the network no longer serves the NIC's
+    namespace.
     """
 
     observed_generation: int = 0

@@ -7,7 +7,7 @@ should there be thousands of pools, only so many are shown, and a metric tells o
 
 import asyncio
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -20,12 +20,16 @@ from lanloom.api.ipam import (
     PoolStatus,
 )
 from lanloom.api.meta import Key
+from lanloom.features.ipam.rules.shares import EVERY, limit_of
 from lanloom.kube.conditions import find
 from lanloom.kube.informer import Informer
 from lanloom.runtime.metrics import OnDemand, gauge
 
 POOLS_SHOWN = 1000
 """So many pools have series of their own, in the order of their networks' names."""
+
+QUOTAS_SHOWN = 1000
+"""So many quotas of namespaces have series of their own."""
 
 ALLOCATION_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds in seconds."""
@@ -36,9 +40,11 @@ REASONS = frozenset(
         "AddressReserved",
         "Exhausted",
         "Malformed",
+        "NamespaceNotAllowed",
         "NetworkMissing",
         "NetworkNotReady",
         "OutsideSubnets",
+        "QuotaExceeded",
         "UnknownPool",
     ]
 )
@@ -57,6 +63,7 @@ class IpamMetrics:
         self._registry = registry
         self._pending: dict[Key, str] = {}
         self._since: dict[Key, float] = {}
+        self._used: Tally[tuple[str, str]] = Tally()
         self._given = Counter(
             "lanloom_ipam_allocations",
             "Addresses that NICs were given, as they were seen.",
@@ -87,6 +94,7 @@ class IpamMetrics:
         nics.on_change(self._nic_changed)
         self._registry.register(OnDemand(lambda: _pools(networks.store.items())))
         self._registry.register(OnDemand(self._nics))
+        self._registry.register(OnDemand(lambda: _quotas(networks.store.items(), self._used)))
 
     def _nics(self) -> Iterator[Metric]:
         yield gauge(
@@ -97,6 +105,8 @@ class IpamMetrics:
         )
 
     def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
+        self._count(old, -1)
+        self._count(new, 1)
         if new is None:
             if old is not None:
                 self._forget(old.metadata.key)
@@ -107,6 +117,13 @@ class IpamMetrics:
         if old is not None:
             self._given.inc(len(set(new.status.ips).difference(old.status.ips)))
         self._follow(new.metadata.key, state)
+
+    def _count(self, nic: Nic | None, sign: int) -> None:
+        if nic is not None and nic.status.ips:
+            place = (nic.status.network, nic.metadata.namespace)
+            self._used[place] += sign * len(nic.status.ips)
+            if not self._used[place]:
+                del self._used[place]
 
     def _follow(self, key: Key, state: str) -> None:
         """Take in what a NIC waits for now, empty for nothing."""
@@ -162,6 +179,28 @@ def _pools(networks: Iterable[Network]) -> Iterator[Metric]:
     yield gauge(
         "lanloom_ipam_pools_hidden", "Pools that have no series because there are too many.", (), hidden
     )
+
+
+def _quotas(networks: Iterable[Network], used: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
+    """The namespaces that have a quota of a network, and addresses or a quota of their own."""
+    known = {item.metadata.name: item.spec.quota for item in networks}
+    places = {
+        *used,
+        *((network, name) for network, quota in known.items() for name in quota if name != EVERY),
+    }
+    rows = [
+        (place, limit)
+        for place in sorted(places)
+        if (quota := known.get(place[0])) and (limit := limit_of(quota, place[1])) is not None
+    ][:QUOTAS_SHOWN]
+    labels = ("network", "namespace")
+    yield gauge(
+        "lanloom_ipam_namespace_used",
+        "Addresses of a network that NICs of a namespace with a quota own.",
+        labels,
+        [(place, used.get(place, 0)) for place, _ in rows],
+    )
+    yield gauge("lanloom_ipam_namespace_quota", "Addresses that a namespace may have.", labels, rows)
 
 
 def _each_pool(networks: Iterable[Network]) -> Iterator[tuple[Network, PoolStatus]]:

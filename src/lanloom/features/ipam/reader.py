@@ -5,7 +5,7 @@ allocator decides again. Before a refusal, or a warning about a missing network,
 read live.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
@@ -77,14 +77,18 @@ async def list_nics(client: Client) -> NicList:
 
 
 class NetworkContext(Struct, frozen=True):
-    """A network, None where there is none, and the NICs that hold the addresses that were asked about."""
+    """A network, None where there is none, and the NICs that hold the addresses that were asked about.
+
+    `used` is how many addresses of it the NICs of one namespace have; it counts where the network has a quota.
+    """
 
     network: Network | None = None
     holders: Mapping[Address, Key] = {}
+    used: int = 0
 
 
-CachedContext = Callable[[str, Collection[Address]], NetworkContext]
-"""Gives the context of a network and some of its addresses, as far as it is known without asking."""
+CachedContext = Callable[[str, str, Collection[Address]], NetworkContext]
+"""Gives the context of a network, a namespace and some addresses, as far as it is known without asking."""
 
 
 class AddressReader:
@@ -93,13 +97,14 @@ class AddressReader:
     def __init__(self, informers: IpamInformers) -> None:
         self._networks = informers.networks.store
         self._holders: defaultdict[str, dict[Address, Key]] = defaultdict(dict)
+        self._used: Counter[tuple[str, str]] = Counter()
         informers.nics.on_change(self._nic_changed)
 
-    def context(self, network: str, addresses: Collection[Address]) -> NetworkContext:
-        """A network, and the NICs that hold these addresses of it."""
+    def context(self, network: str, namespace: str, addresses: Collection[Address]) -> NetworkContext:
+        """A network, the NICs that hold these addresses of it, and how many that namespace has."""
         found, known = self._networks.get(Key("", network)), self._holders.get(network, {})
         held = {address: known[address] for address in addresses if address in known}
-        return NetworkContext(found, _granted(found, addresses) | held)
+        return NetworkContext(found, _granted(found, addresses) | held, self._used[network, namespace])
 
     def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
         if old is not None and new is not None and _held(old) == _held(new):
@@ -108,6 +113,10 @@ class AddressReader:
             if item is None:
                 continue
             key, holders = item.metadata.key, self._holders[item.status.network]
+            place = (item.status.network, key.namespace)
+            self._used[place] += len(item.status.ips) if item is new else -len(item.status.ips)
+            if not self._used[place]:
+                del self._used[place]
             for address in find_addresses(item.status.ips):
                 if item is new:
                     holders[address] = key
@@ -117,8 +126,10 @@ class AddressReader:
                 del self._holders[item.status.network]
 
 
-async def read_context(client: Client, network: str, known: Mapping[Address, Key]) -> NetworkContext:
-    """The network as the API server has it, and the NICs that hold the known addresses now.
+async def read_context(
+    client: Client, network: str, namespace: str, known: Mapping[Address, Key]
+) -> NetworkContext:
+    """The network as the API server has it, the NICs that hold the known addresses now, and the namespace's share.
 
     The network is read first: a grant leaves it only after the NIC shows the addresses. Raises KubeError.
     """
@@ -131,7 +142,13 @@ async def read_context(client: Client, network: str, known: Mapping[Address, Key
             held |= {address: key for address in find_addresses(nic.status.ips) if known.get(address) == key}
         if key in grants and not is_open(grants[key], nic, network):
             granted = {address: other for address, other in granted.items() if other != key}
-    return NetworkContext(found, granted | held)
+    used = await _used(client, network, namespace) if found is not None and found.spec.quota else 0
+    return NetworkContext(found, granted | held, used)
+
+
+async def _used(client: Client, network: str, namespace: str) -> int:
+    nics = (await client.list(NICS, namespace)).items
+    return sum(len(nic.status.ips) for nic in nics if nic.status.network == network)
 
 
 def _granted(network: Network | None, addresses: Collection[Address]) -> dict[Address, Key]:

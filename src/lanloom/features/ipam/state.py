@@ -47,6 +47,8 @@ def network_of(item: api.Network) -> Network:
             _subnet(f"Network {title}: spec.subnets[{index}]", one) for index, one in enumerate(spec.subnets)
         ),
         connections=connections_of(item),
+        namespaces=spec.namespaces,
+        quota=spec.quota,
     )
 
 
@@ -69,6 +71,8 @@ def spec_of(network: Network) -> api.NetworkSpec:
             api.ConnectionSpec(group=one.group, mode=one.mode, link=one.link, vlan=one.vlan)
             for one in network.connections
         ),
+        namespaces=network.namespaces,
+        quota=dict(network.quota),
     )
 
 

@@ -127,9 +127,10 @@ async def _fill(cluster: Cluster, present: Iterable[Present]) -> dict[str, str]:
     """Create these objects; return their uids by what stands for them."""
     uids: dict[str, str] = {}
     for resource, body in present:
-        uids[uid_of(resource, body["metadata"]["name"])] = await cluster.keep(
-            resource, _with(uids, body, dict)
-        )
+        meta = body["metadata"]
+        uids[uid_of(resource, meta["name"])] = await cluster.keep(resource, _with(uids, body, dict))
+        if "deletionTimestamp" in meta:
+            await cluster.client.delete(resource, meta["name"], meta.get("namespace", ""))
     return uids
 
 

@@ -74,7 +74,7 @@ def test_holders_are_those_of_the_nics(changes: list[tuple[str, str, set[str] | 
                 if of == where
                 for ip in ips_of
             }
-            assert watched.reader.context(where, EVERY).holders == expected
+            assert watched.reader.context(where, "default", EVERY).holders == expected
 
 
 def test_what_is_granted_is_held() -> None:
@@ -87,7 +87,7 @@ def test_what_is_granted_is_held() -> None:
         ]
     )
     watched.nic("c", "net1", ("192.0.2.2",))
-    context = watched.reader.context("net1", EVERY)
+    context = watched.reader.context("net1", "default", EVERY)
     assert context.network is not None
     assert context.holders == {EVERY[0]: Key("default", "a"), EVERY[1]: Key("default", "c")}
-    assert watched.reader.context("net9", EVERY).network is None
+    assert watched.reader.context("net9", "default", EVERY).network is None

@@ -14,7 +14,17 @@ from tests.features.ipam.admission.cases import (
     answer,
     each,
 )
-from tests.features.ipam.admission.requests import AGENT, Present, Raw, network, nic, uid_of, verdict_of
+from tests.features.ipam.admission.requests import (
+    ADMIN,
+    AGENT,
+    MANAGER,
+    Present,
+    Raw,
+    network,
+    nic,
+    uid_of,
+    verdict_of,
+)
 from tests.harness.admission import request
 
 POD_UID, INSTANCE_UID = uid_of(PODS, "web"), uid_of(VIRTUAL_MACHINE_INSTANCES, "vm")
@@ -53,6 +63,7 @@ def instance(machine: str = MACHINE_UID) -> Present:
 
 OF_POD = owned("Pod", "web", POD_UID, "pool")
 OF_MACHINE = owned("VirtualMachine", "vm", MACHINE_UID, "pool")
+MAC = "aa:00:00:00:00:01"
 NET: Present = (NETWORKS, network())
 HERE: tuple[Present, ...] = (
     NET,
@@ -192,6 +203,18 @@ AGENT_CASES: Cases = {
 }
 
 
+LEAVING: Present = (
+    PODS,
+    {
+        **pod("web")[1],
+        "metadata": {
+            "name": "web",
+            "namespace": "default",
+            "finalizers": ["example.org/slow"],
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+        },
+    },
+)
 OWNER_CASES: Cases = {
     "a pod's uid is its own": Case(
         request(NICS, owned("Pod", "web", "1", "pool")),
@@ -217,6 +240,35 @@ OWNER_CASES: Cases = {
             "use that uid, or omit it"
         ),
     ),
+    "a pod is there before its NIC": Case(
+        request(NICS, owned("Pod", "other", "1", "pool")),
+        HERE,
+        (
+            "Nic default/other-eth0: spec.owner: Pod default/other does not exist; create it before its NIC, "
+            "or use the kind Instance for an owner outside of this cluster"
+        ),
+    ),
+    "a machine is there before its NIC": Case(
+        request(NICS, owned("VirtualMachine", "other", "", "pool")),
+        HERE,
+        (
+            "Nic default/other-eth0: spec.owner: VirtualMachine default/other does not exist; create it before "
+            "its NIC, or use the kind Instance for an owner outside of this cluster"
+        ),
+    ),
+    "an owner in deletion gets no NIC": Case(
+        request(NICS, owned("Pod", "web", POD_UID, "pool")),
+        (NET, LEAVING),
+        ("Nic default/web-eth0: spec.owner: Pod default/web is being deleted; wait until another one exists"),
+    ),
+    "NICs of nodes are the manager's": Case(
+        request(NICS, owned(NODE, "node1", "", "pool4")),
+        HERE,
+        (
+            "Nic default/node1-eth0: spec.owner.kind: NICs of nodes are written by Lanloom's manager only; set "
+            "the source of node addresses in annotation network.harvesterhci.io/l3-connectivity of the NAD"
+        ),
+    ),
     "a uid that becomes known is the owner's": Case(
         request(NICS, owned("Pod", "web", "1", "pool"), owned("Pod", "web", "", "pool")),
         HERE,
@@ -229,8 +281,8 @@ OWNER_CASES: Cases = {
 
 
 @each(OWNER_CASES)
-def test_owners_that_are_others(case: Case) -> None:
-    """Nobody makes a NIC for a namesake of what is there: it would be cleared up while its address is used."""
+def test_owners_that_can_not_be(case: Case) -> None:
+    """Nobody makes a NIC for what is not there, for its namesake, or for a node."""
     assert answer(case) == case.message
 
 
@@ -239,15 +291,15 @@ def test_owners_that_are_others(case: Case) -> None:
     [
         owned("Pod", "web", POD_UID, "pool"),
         owned("Pod", "web", "", "pool"),
-        owned("Pod", "other", "1", "pool"),
         owned("VirtualMachine", "vm", MACHINE_UID, "pool"),
         owned("VirtualMachine", "vm", INSTANCE_UID, "pool"),
-        owned("VirtualMachine", "other", "1", "pool"),
+        owned("VirtualMachine", "vm", "", "pool"),
+        owned("Instance", "elsewhere", "", "pool"),
     ],
-    ids=["pod", "no uid", "no pod", "machine", "instance", "no machine"],
+    ids=["pod", "no uid", "machine", "instance", "machine without uid", "instance of nothing but NICs"],
 )
 def test_owners_that_are_right(body: Raw) -> None:
-    """What is there may be named by its uid or without, and what is not there may come."""
+    """An owner that is there may be named by its uid or without it; an instance is nothing but its NICs."""
     assert verdict_of(request(NICS, body), *HERE).message == ""
 
 
@@ -291,8 +343,28 @@ def test_an_instance_without_a_machine_has_nics() -> None:
     assert verdict_of(request(NICS, body, user=AGENT), *present).message == ""
 
 
+@pytest.mark.parametrize("user", [ADMIN, MANAGER])
+def test_an_owner_may_go(user: str) -> None:
+    """The NIC of an owner that is gone can be changed and deleted, whatever the owner is."""
+    for kind in ("Pod", "VirtualMachine", "Instance"):
+        body = owned(kind, "gone", "1", "pool")
+        assert verdict_of(
+            request(NICS, owned(kind, "gone", "1", "pool", mac=MAC), body, user=user), NET
+        ).allowed
+        assert verdict_of(request(NICS, None, body, user=user), NET).allowed
+
+
+def test_nics_of_nodes() -> None:
+    """The manager alone makes and changes a node's NIC; others may delete it, and change what is not of its spec."""
+    body, other = owned(NODE, "node1", "", "pool4"), owned(NODE, "node1", "", "192.0.2.50")
+    labelled = {**body, "metadata": {**body["metadata"], "labels": {"some": "label"}}}
+    for new, old in ((body, None), (other, body)):
+        assert verdict_of(request(NICS, new, old, user=MANAGER), NET).allowed
+        assert not verdict_of(request(NICS, new, old), NET).allowed
+    assert verdict_of(request(NICS, labelled, body), NET).allowed
+    assert verdict_of(request(NICS, None, body), NET).allowed
+
+
 def test_others_are_no_agents() -> None:
-    """An administrator may make and delete any NIC."""
-    for body in (owned("Pod", "web", "1"), owned(NODE, "node1", "1"), nic("web-0", "192.0.2.1", force=True)):
-        assert verdict_of(request(NICS, body), NET).allowed
-        assert verdict_of(request(NICS, None, body), NET).allowed
+    """An administrator may ask for reserved addresses."""
+    assert verdict_of(request(NICS, nic("web-0", "192.0.2.1", force=True)), NET).allowed

@@ -26,14 +26,15 @@ GROUPS: tuple[tuple[str, Any, Cases], ...] = (
     ("Deletion of networks", test_networks.test_networks_in_use_stay, test_networks.DELETION_CASES),
     ("NICs as such", test_nics.test_nics_that_can_not_be, test_nics.SHAPE_CASES),
     ("Addresses of NICs", test_nics.test_addresses_that_can_not_be_had, test_nics.ADDRESS_CASES),
+    ("Shares of namespaces", test_nics.test_namespaces_that_get_no_addresses, test_nics.SHARE_CASES),
     ("Owners of NICs", test_nics.test_an_owner_is_for_life, test_nics.OWNER_CASES),
-    ("Owners that are there", test_agents.test_owners_that_are_others, test_agents.OWNER_CASES),
+    ("Owners that are there", test_agents.test_owners_that_can_not_be, test_agents.OWNER_CASES),
     ("Statuses", test_statuses.test_statuses_that_are_refused, test_statuses.STATUS_CASES),
     ("Agents", test_agents.test_what_agents_may_not, test_agents.AGENT_CASES),
 )
 RULES = [
     *(ROOT / "src/lanloom/features/ipam/admission").glob("*.py"),
-    ROOT / "src/lanloom/features/ipam/rules/validate.py",
+    *(ROOT / f"src/lanloom/features/ipam/rules/{name}.py" for name in ("shares", "validate")),
 ]
 
 

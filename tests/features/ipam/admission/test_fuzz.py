@@ -66,7 +66,9 @@ BODIES: dict[str, tuple[Resource[Any], list[Raw]]] = {
         NICS,
         [
             nic("web-0", "pool", "192.0.2.50", "front", release=["192.0.2.9"], mac="aa:00:00:00:00:01"),
-            nic("web-0", owner={"kind": "Pod", "name": "web", "uid": "1"}, interface="eth0", vlan=".1:2"),
+            nic(
+                "web-0", owner={"kind": "Instance", "name": "web", "uid": "1"}, interface="eth0", vlan=".1:2"
+            ),
             with_status(holding("web-0", "192.0.2.10"), epoch=3),
         ],
     ),
@@ -116,7 +118,7 @@ class Stub:
         raise NotFound(404, "NotFound", f"no {VIRTUAL_MACHINE_INSTANCES.group} here")
 
 
-def cached(network: str, addresses: object) -> NetworkContext:
+def cached(network: str, namespace: str, addresses: object) -> NetworkContext:
     """What the manager's watches have brought."""
     return NetworkContext(msgspec.convert(BODIES["networks"][1][1], Network))
 

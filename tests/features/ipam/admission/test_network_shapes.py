@@ -54,6 +54,17 @@ SHAPE_CASES: Cases = {
         ),
         network(tags=["two words"]),
     ),
+    "a network names namespaces": shape(
+        (
+            'Network net1: spec.namespaces[0]: "Tenant A" is not the name of a namespace; use lower-case letters, '
+            "digits and dashes, or * for every namespace"
+        ),
+        network(namespaces=["Tenant A"]),
+    ),
+    "a quota is no less than nothing": shape(
+        "can't read Network net1 because Expected `int` >= 0 - at `$.spec.quota[...]`",
+        network(quota={"*": -1}),
+    ),
     "a connection has a mode": shape(
         (
             'Network net1: spec.connections[0]: "magic" is not a mode of a NIC; choose one of bridged, '

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from lanloom.api.core import PODS
 from lanloom.api.ipam import NETWORKS, NICS
 from tests.features.ipam.admission.cases import (
     Case,
@@ -12,6 +13,8 @@ from tests.features.ipam.admission.cases import (
     each,
 )
 from tests.features.ipam.admission.requests import (
+    AGENT,
+    MANAGER,
     Present,
     Raw,
     deleted,
@@ -20,12 +23,14 @@ from tests.features.ipam.admission.requests import (
     network,
     nic,
     subnet,
+    uid_of,
     verdict_of,
     with_status,
 )
 from tests.harness.admission import request
 
 WEB = {"kind": "Instance", "name": "web"}
+NOTHING = {"gateway": None, "pools": None, "external": None, "uuid": None}
 
 
 def shape(message: str, /, *ips: str, **more: Any) -> Case:
@@ -196,6 +201,86 @@ ADDRESS_CASES: Cases = {
     ),
 }
 
+MINE = [(NICS, holding(f"web-{index}", f"192.0.2.{10 + index}")) for index in range(1, 3)]
+SHARE_CASES: Cases = {
+    "a network serves namespaces": Case(
+        request(NICS, nic("web-0", "pool")),
+        ((NETWORKS, network(namespaces=["tenant-a", "tenant-b"])),),
+        (
+            "Nic default/web-0: spec.network: network net1 gives no addresses to namespace default; use another "
+            "network, or ask an administrator to add default to spec.namespaces of Network net1"
+        ),
+    ),
+    "a namespace has a quota": Case(
+        request(NICS, nic("web-0", "pool", "pool")),
+        ((NETWORKS, network(quota={"*": 3})), *MINE),
+        (
+            "Nic default/web-0: spec.ips: the quota of namespace default in network net1 is exceeded: requested 2, "
+            "used 2, limit 3; release addresses, or ask an administrator to raise spec.quota of Network net1"
+        ),
+    ),
+}
+
+
+@each(SHARE_CASES)
+def test_namespaces_that_get_no_addresses(case: Case) -> None:
+    """A user learns at once that the allocator would give a namespace nothing."""
+    assert answer(case) == case.message
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "allowed"),
+    [
+        (nic("web-0", "pool"), None, False),
+        (nic("web-0"), None, False),
+        (nic("web-0", "pool"), nic("web-0", "pool", network="net2"), False),
+        (nic("web-0", "pool", "pool"), holding("web-0", "192.0.2.10"), False),
+        (nic("web-0", "192.0.2.11"), holding("web-0", "192.0.2.10"), False),
+        (nic("web-0", "pool", release=["192.0.2.10"]), holding("web-0", "pool"), False),
+        (nic("web-0", "192.0.2.10"), holding("web-0", "192.0.2.10", "192.0.2.11"), True),
+        (nic("web-0"), holding("web-0", "192.0.2.10"), True),
+        (nic("web-0", "pool", network="net2"), holding("web-0", "pool"), True),
+        (nic("web-0", "pool", mac="aa:00:00:00:00:01"), holding("web-0", "pool"), True),
+    ],
+    ids=[
+        "make",
+        "make without",
+        "come",
+        "add",
+        "change",
+        "exchange",
+        "give back",
+        "give all back",
+        "leave",
+        "MAC",
+    ],
+)
+def test_what_a_namespace_that_is_not_served_may(new: Raw, old: Raw | None, allowed: bool) -> None:
+    """It gets nothing new, and may give back what it has."""
+    present = (
+        (NETWORKS, network(namespaces=["other"])),
+        (NETWORKS, network("net2", subnet(cidr="198.51.100.0/24", **NOTHING))),
+    )
+    assert verdict_of(request(NICS, new, old), *present).allowed == allowed
+
+
+def test_a_quota_is_read_live_before_a_refusal() -> None:
+    """What the watch has not brought yet, a larger quota or a NIC that is gone, is not held against a user."""
+    asked = request(NICS, nic("web-0", "pool"))
+    old, new = network(quota={"default": 2}), network(quota={"default": 3})
+    assert not verdict_of(asked, (NETWORKS, old), *MINE).allowed
+    assert verdict_of(asked, (NETWORKS, new), *MINE, seen=((NETWORKS, old), *MINE)).allowed
+    assert verdict_of(asked, (NETWORKS, old), MINE[0], seen=((NETWORKS, old), *MINE)).allowed
+
+
+def test_the_manager_gets_the_allocators_answer() -> None:
+    """The NICs that the manager makes are there although they get nothing, so that it can say why."""
+    for more in ({"namespaces": ["other"]}, {"quota": {"*": 0}}):
+        net = (NETWORKS, network(**more))
+        assert verdict_of(request(NICS, nic("web-0", "pool"), user=MANAGER), net).allowed
+        assert not verdict_of(request(NICS, nic("web-0", "pool"), user=AGENT), net).allowed
+
+
 OWNER_CASES: Cases = {
     "the owner's name stays": Case(
         request(NICS, nic(owner={"kind": "Instance", "name": "db"}), nic()),
@@ -246,11 +331,14 @@ def test_an_owner_is_for_life_to_the_end() -> None:
 
 
 def test_an_owners_uid_may_become_known() -> None:
-    """A NIC that was made before its owner gets its uid later."""
-    asked = request(
-        NICS, nic(owner={"kind": "Pod", "name": "web", "uid": "1"}), nic(owner={"kind": "Pod", "name": "web"})
-    )
-    assert verdict_of(asked).allowed
+    """A NIC whose owner was named without its uid gets that later."""
+    pod = {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"containers": [{"name": "main", "image": "i"}]},
+    }
+    owner = {"kind": "Pod", "name": "web"}
+    asked = request(NICS, nic(owner={**owner, "uid": uid_of(PODS, "web")}), nic(owner=owner))
+    assert verdict_of(asked, (PODS, pod)).allowed
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,23 @@ async def refused(target: IpamCluster, data: Json) -> str:
 
 
 @in_a_cluster
+async def test_shares(target: IpamCluster) -> None:
+    """A network that is there and does not serve the namespace, or not with so many addresses, is a conflict."""
+    await bring(target, cluster())
+    for name in ("inst1.example.com-0", "inst2.example.com-0"):
+        await target.delete(name)
+    await target.rest()
+    for spec, message in (
+        ({"namespaces": ["other"]}, "network net1 gives no addresses to namespace default"),
+        ({"quota": {"*": 1}}, "network net1 is exceeded: requested 2, used 0, limit 1"),
+    ):
+        await target.client.patch(NETWORKS, "net1", {"spec": {"namespaces": None, "quota": None, **spec}})
+        assert message in await refused(target, cluster())
+    await target.client.patch(NETWORKS, "net1", {"spec": {"quota": {"*": 2}}})
+    await bring(target, cluster())
+
+
+@in_a_cluster
 async def test_conflicts(target: IpamCluster) -> None:
     """Conflicts with what is there are told, all of them, before anything is written."""
     await bring(target, cluster())

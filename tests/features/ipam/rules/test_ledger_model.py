@@ -4,6 +4,7 @@ All get the same calls, so they are also compared with each other: one with a bi
 that, and one with both kinds of pools.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from lanloom.features.ipam.rules.addresses import Address, IPRange
 from lanloom.features.ipam.rules.ledger import Ledger, Operation
@@ -26,6 +28,8 @@ OWNERS = ("default/a-0", "default/a-1", "default/b-0", "other/a-0")
 
 addresses = st.sampled_from(ADDRESSES)
 owners = st.sampled_from(OWNERS)
+quotas = st.sampled_from(({}, {"*": 3}))
+shared = st.builds(lambda network, quota: replace(network, quota=quota), networks(), quotas)
 
 
 def outcome(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -39,7 +43,7 @@ def outcome(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
 class Bookkeeping(RuleBasedStateMachine):
     """Operations side by side, and the truth that comes in between."""
 
-    @initialize(network=networks())
+    @initialize(network=shared)
     def start(self, network: Network) -> None:
         self.plain = PlainLedger(network)
         self.ledgers = [Ledger(network, dense_limit=limit) for limit in DENSE_LIMITS]
@@ -114,7 +118,7 @@ class Bookkeeping(RuleBasedStateMachine):
         for ledger in self.ledgers:
             assert ledger.record(owner, known) == expected
 
-    @rule(network=networks())
+    @rule(network=shared)
     def reconfigure(self, network: Network) -> None:
         self.plain.network = network
         for ledger in self.ledgers:
@@ -138,6 +142,14 @@ class Bookkeeping(RuleBasedStateMachine):
                 assert ledger.addresses_of(owner) == self.plain.addresses_of(owner)
             whole = IPRange(ADDRESSES[0], ADDRESSES[-1])
             assert list(ledger.owned_in(whole)) == list(held.items())
+
+    @invariant()
+    def namespaces_are_counted(self) -> None:
+        used = Counter(owner.split("/")[0] for owner in self.plain.held().values())
+        for ledger in self.ledgers if self.plain.network.quota else ():
+            assert {name: ledger.used_by(name) for name in ("default", "other")} == {
+                name: used[name] for name in ("default", "other")
+            }
 
     @invariant()
     def pools_are_the_same(self) -> None:

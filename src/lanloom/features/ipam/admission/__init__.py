@@ -31,7 +31,8 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.meta import Key
 from lanloom.features.ipam.admission.networks import check_network_change, network_defaults
-from lanloom.features.ipam.admission.nics import check_nic_change, check_owner_is_there, nic_defaults
+from lanloom.features.ipam.admission.nics import check_nic_change, nic_defaults
+from lanloom.features.ipam.admission.owners import check_owner_is_there, check_owner_kind
 from lanloom.features.ipam.reader import CachedContext
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
@@ -111,8 +112,11 @@ class IpamAdmission(TableAdmission):
         node = self._agent_of(request.user_info)
         if node is not None:
             await check_agent(self._client, node, new, old)
-        warnings = await check_nic_change(self._client, self._cached, new, old)
+        by_manager = node is None and await self._managers.include(request.user_info)
+        warnings = await check_nic_change(self._client, self._cached, new, old, by_manager=by_manager)
         if node is None and new is not None:
+            if not by_manager:
+                check_owner_kind(new, old)
             await check_owner_is_there(self._client, new, old)
         return warnings
 

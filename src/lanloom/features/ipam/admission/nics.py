@@ -1,15 +1,14 @@
 """Validation of a NIC's spec: by itself, with its network, and with its owner.
 
-A NIC whose owner is gone is cleared up. One that is made for a running machine with the uid of an earlier one would
-lose its addresses while they are used. An owner that is not there at all may come.
+A NIC whose owner is gone is cleared up (`owners` says who may be one).
 """
 
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 
 from lanloom.api.admission import Verdict
-from lanloom.api.core import PODS
 from lanloom.api.ipam import (
     FINALIZER,
     INSTANCE,
@@ -19,8 +18,7 @@ from lanloom.api.ipam import (
     Network,
     Nic,
 )
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, machine_uid_of
-from lanloom.api.meta import Key
+from lanloom.features.ipam.admission.owners import check_owner_stays
 from lanloom.features.ipam.reader import CachedContext, NetworkContext, read_context
 from lanloom.features.ipam.rules.addresses import Address, find_address, format_address, parse_address
 from lanloom.features.ipam.rules.general import check_mode, check_vlan
@@ -28,10 +26,11 @@ from lanloom.features.ipam.rules.ledger import AUTOMATIC, AddressInUse, AddressR
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.names import NAME_MAX, is_uuid
 from lanloom.features.ipam.rules.requests import MOST, parse_mac, parse_requests
+from lanloom.features.ipam.rules.shares import check_quota, check_served
 from lanloom.features.ipam.state import network_of
-from lanloom.kube.lookup import get_or_none, recheck
+from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
-from lanloom.refusals import Denied, Malformed
+from lanloom.refusals import Denied, Malformed, title_for
 from lanloom.text import quote
 
 KINDS = (INSTANCE, VIRTUAL_MACHINE, POD, NODE)
@@ -42,9 +41,13 @@ _WORD = re.compile(r"[!-~]{1,253}")
 
 
 async def check_nic_change(
-    client: Client, cached: CachedContext, new: Nic | None, old: Nic | None
+    client: Client, cached: CachedContext, new: Nic | None, old: Nic | None, *, by_manager: bool = False
 ) -> tuple[str, ...]:
-    """Warnings for the user. Raises Malformed, Denied, KubeError. A deletion is never refused."""
+    """Warnings for the user. Raises Malformed, Denied, KubeError. A deletion is never refused.
+
+    What a namespace may have is said early to users only. The manager's NICs (of nodes, and of machines that move) get
+    the allocator's answer in their conditions, from which the manager reports it where users look.
+    """
     if new is None:
         return ()
     if old is not None:
@@ -56,18 +59,54 @@ async def check_nic_change(
     if not new.spec.network:
         return ()
     requested = _requested(new, old)
-    views = _views(client, cached, new.spec.network, requested)
-    return await recheck(lambda context: _check_requested(new, requested, context), views)
+    more = None if by_manager else _asked_more(new, old)
+
+    def check(context: NetworkContext) -> tuple[str, ...]:
+        with _at(new):
+            _check_share(new, more, context)
+        return _check_requested(new, requested, context)
+
+    return await recheck(check, _views(client, cached, new, requested))
 
 
 async def _views(
-    client: Client, cached: CachedContext, network: str, requested: dict[Address, int]
+    client: Client, cached: CachedContext, nic: Nic, requested: dict[Address, int]
 ) -> AsyncGenerator[NetworkContext, None]:
     """The cached context, except of a network that the cache does not have, and then the live one."""
-    known = cached(network, requested)
+    network, namespace = nic.spec.network, nic.metadata.namespace
+    known = cached(network, namespace, requested)
     if known.network is not None:
         yield known
-    yield await read_context(client, network, known.holders)
+    yield await read_context(client, network, namespace, known.holders)
+
+
+def _asked_more(new: Nic, old: Nic | None) -> int | None:
+    """How many addresses more than it has a NIC asks for now; None where its change asks for none of them anew.
+
+    A NIC that only gives something back is let alone, also by a network that no longer serves its namespace.
+    """
+    has = len(new.status.ips) if new.status.network == new.spec.network else 0
+    if old is not None and old.spec.network == new.spec.network:
+        again = set(new.spec.release) - set(old.spec.release)
+        if not again and Counter(new.spec.ips) <= Counter(old.spec.ips):
+            return None
+    return len(new.spec.ips) - has
+
+
+def _check_share(nic: Nic, more: int | None, context: NetworkContext) -> None:
+    """Raise NamespaceNotAllowed or QuotaExceeded, as the allocator would."""
+    if more is None or context.network is None:
+        return
+    model = NetworkModel(
+        id=context.network.metadata.name,
+        name=context.network.called,
+        namespaces=context.network.spec.namespaces,
+        quota=context.network.spec.quota,
+    )
+    with _field("network"):
+        check_served(model, nic.metadata.namespace)
+    with _field("ips"):
+        check_quota(model, nic.metadata.namespace, context.used, more)
 
 
 def nic_defaults(nic: Nic) -> Verdict:
@@ -77,16 +116,6 @@ def nic_defaults(nic: Nic) -> Verdict:
         return Verdict()
     value = [*finalizers, FINALIZER]
     return Verdict(patch=({"op": "add", "path": "/metadata/finalizers", "value": value},))
-
-
-def check_owner_stays(new: Nic, old: Nic) -> None:
-    """A NIC has one owner for life; only a uid that was not known yet may be filled in. Raises Denied."""
-    before, after = old.spec.owner, new.spec.owner
-    if (before.kind, before.name) != (after.kind, after.name) or before.uid not in ("", after.uid):
-        raise Denied(
-            f"Nic {new.metadata.key}: spec.owner is immutable: the NIC belongs to {before.kind} {before.name}; "
-            "delete the NIC, and create one for the other owner"
-        )
 
 
 def check_nic(nic: Nic) -> None:
@@ -175,7 +204,8 @@ def _check_address(nic: Nic, address: Address, network: NetworkModel, context: N
         )
     holder = context.holders.get(address)
     if holder is not None and holder != nic.metadata.key:
-        raise AddressInUse(f"IP {text} is already used by an instance (NIC {holder}); choose another one")
+        title = title_for(nic.metadata.namespace, "NIC", *holder)
+        raise AddressInUse(f"IP {text} is already used by an instance ({title}); choose another one")
     if not nic.spec.force and any(address in item for item in subnet.reserved):
         raise AddressReserved(
             f"IP {text} of network {network.name} is externally reserved; choose another one, or set spec.force"
@@ -216,30 +246,3 @@ def _prefixed(prefix: str) -> Iterator[None]:
         yield
     except (Malformed, Denied) as error:
         raise type(error)(f"{prefix}{error}") from None
-
-
-async def check_owner_is_there(client: Client, new: Nic, old: Nic | None) -> None:
-    """Raise Denied for the uid of another one, and KubeError if the owner can't be read."""
-    owner = new.spec.owner
-    if not owner.uid or (old is not None and old.spec.owner == owner):
-        return
-    found = [uid for uid in await _uids(client, new) if uid]
-    if found and owner.uid not in found:
-        raise Denied(
-            f"Nic {new.metadata.key}: spec.owner.uid: the existing {owner.kind} {owner.name} has another uid; "
-            "use that uid, or omit it"
-        )
-
-
-async def _uids(client: Client, nic: Nic) -> list[str]:
-    """The uids by which the owner of that name is known; a machine is by its instance's too, which may be alone."""
-    key, kind = Key(nic.metadata.namespace, nic.spec.owner.name), nic.spec.owner.kind
-    found: list[str] = []
-    if kind == POD and (pod := await get_or_none(client, PODS, key)) is not None:
-        found.append(pod.metadata.uid)
-    if kind == VIRTUAL_MACHINE:
-        if (machine := await get_or_none(client, VIRTUAL_MACHINES, key)) is not None:
-            found.append(machine.metadata.uid)
-        if (instance := await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, key)) is not None:
-            found += [instance.metadata.uid, machine_uid_of(instance)]
-    return found

@@ -8,6 +8,7 @@ from lanloom.cli.cluster import refusals
 from lanloom.cli.options import once_option
 from lanloom.features.ipam.cli.cluster import (
     ChangeOptions,
+    F,
     change_options,
     check_idents,
     network_argument,
@@ -22,6 +23,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lanloom.features.ipam.rules.change import Step
     from lanloom.features.ipam.rules.model import Connection, Network
+
+
+def share_options(function: F) -> F:
+    """`--namespaces` and `--quota`: who takes addresses of a network, and how many."""
+    quota = once_option(
+        "--quota",
+        metavar="NAMESPACE=N,...|none",
+        help="How many addresses a namespace may have; *=N for each that is not named. Addresses in use remain.",
+    )(function)
+    return once_option(
+        "--namespaces",
+        metavar="NAMESPACE,...|*",
+        help="The namespaces whose NICs may take addresses; * for all, as without the option.",
+    )(quota)
 
 
 @click.command()
@@ -47,6 +62,7 @@ if TYPE_CHECKING:
 )
 @once_option("--mac-prefix", metavar="XX:XX:XX", help="First three octets of the MAC addresses of new NICs.")
 @once_option("--tags", metavar="TAG,...", help="Tags.")
+@share_options
 @once_option("--network", metavar="CIDR", help="Deprecated: an IPv4 subnet with a pool over all of it.")
 @once_option("--gateway", metavar="IP", help="Deprecated: the gateway of --network.")
 @once_option("--network6", metavar="CIDR", help="Deprecated: an IPv6 subnet without a pool.")
@@ -65,6 +81,8 @@ def add(
     add_reserved_ips: str | None,
     mac_prefix: str | None,
     tags: str | None,
+    namespaces: str | None,
+    quota: str | None,
     network: str | None,
     gateway: str | None,
     network6: str | None,
@@ -85,18 +103,21 @@ def add(
       lanloom network add --subnet cidr=192.0.2.0/24,gateway=192.0.2.1 \\
           --pool 192.0.2.10-192.0.2.100,name=pool1 net1
       lanloom network add --subnet cidr=2001:db8::/64,pool --tags blue,test net6
+      lanloom network add --subnet cidr=10.0.0.0/24,pool --namespaces shop,web --quota '*=20' net2
       lanloom network add --network 192.0.2.0/24 --gateway 192.0.2.1 net1
     """
     from lanloom.features.ipam.cli.grammar.syntax import add_steps, old_subnets
     from lanloom.features.ipam.commands.networks import add as add_network
     from lanloom.features.ipam.rules.general import AddTags, check_tag, mac_prefix_step
     from lanloom.features.ipam.rules.names import check_name
+    from lanloom.features.ipam.rules.shares import shares_steps
 
     with refusals():
         check_name(name, "a network")
         old = old_subnets(network, gateway, network6, gateway6)
         steps: list[Step] = [] if mac_prefix is None else [mac_prefix_step(mac_prefix)]
         steps += [] if tags is None else [AddTags(tags=tuple(map(check_tag, tags.split(","))))]
+        steps += shares_steps(namespaces, quota)
         steps += add_steps(subnets, pools, add_reserved_ips, old)
     change.run(lambda client: add_network(client, name, steps, new_uuid, dry_run=change.dry_run))
 
@@ -130,6 +151,7 @@ def add(
     metavar="XX:XX:XX|none",
     help="First three octets of the MAC addresses of new NICs; none for the default.",
 )
+@share_options
 @once_option("--gateway", metavar="IP|none", help="Deprecated: the gateway of the first IPv4 subnet.")
 @once_option("--network6", metavar="CIDR", help="Deprecated: the first IPv6 subnet; added if there is none.")
 @once_option("--gateway6", metavar="IP|none", help="Deprecated: the gateway of the first IPv6 subnet.")
@@ -141,6 +163,8 @@ def modify(
     add_reserved_ips: str | None,
     remove_reserved_ips: str | None,
     mac_prefix: str | None,
+    namespaces: str | None,
+    quota: str | None,
     gateway: str | None,
     network6: str | None,
     gateway6: str | None,
@@ -162,17 +186,29 @@ def modify(
       lanloom network modify --pool remove:192.0.2.20-192.0.2.50 --dry-run net1
       lanloom network modify --pool pool1:modify,disabled=true net1
       lanloom network modify --add-reserved-ips 192.0.2.20-192.0.2.50 net1
+      lanloom network modify --namespaces shop,web --quota shop=50,web=10 net1
       lanloom network modify --subnet foo:remove --dry-run --output json net1 | jq .changes
     """
     from lanloom.features.ipam.cli.grammar.syntax import modify_steps, old_options
     from lanloom.features.ipam.rules.general import mac_prefix_step
+    from lanloom.features.ipam.rules.shares import shares_steps
 
-    given = (add_reserved_ips, remove_reserved_ips, mac_prefix, gateway, network6, gateway6)
+    given = (
+        add_reserved_ips,
+        remove_reserved_ips,
+        mac_prefix,
+        namespaces,
+        quota,
+        gateway,
+        network6,
+        gateway6,
+    )
     if not subnets and not pools and all(value is None for value in given):
         raise click.UsageError("nothing to change; give at least one of the options")
     with refusals():
         fixed = modify_steps(subnets, pools, add_reserved_ips, remove_reserved_ips)
         first: list[Step] = [] if mac_prefix is None else [mac_prefix_step(mac_prefix)]
+        first += shares_steps(namespaces, quota)
         old = old_options(gateway, network6, gateway6)
     change.modify(network, lambda now: (*first, *old.steps(now), *fixed))
 

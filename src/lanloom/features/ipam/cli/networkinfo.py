@@ -65,9 +65,17 @@ def _lines(of: "Described") -> Iterator[Line]:
         yield 2, f"Connected to node group {item.group}: mode {item.mode}, link {item.link}{vlan}"
     if not network.connections:
         yield 2, "Connected to no node group"
+    yield 2, f"Serves namespaces: {', '.join(network.namespaces) or 'all'}"
+    for name, used, limit in of.shares:
+        yield 2, f"Namespace {name}: {share_text(used, limit)}"
     yield 2, f"NICs: {len(of.nics)}"
     for nic in of.nics:
         yield 4, _nic(nic)
+
+
+def share_text(used: int, limit: int | None) -> str:
+    """A namespace's addresses in words."""
+    return f"{used} used" + (f" of {limit}" if limit is not None else "")
 
 
 def _subnet(of: "Described", subnet: "Subnet") -> Iterator[Line]:
@@ -140,6 +148,8 @@ def print_usage(networks: Iterable["NetworkUsage"]) -> None:
         console.print(title, style="bold", markup=False)
         for pool in item.pools:
             _print_pool(console, pool, glyphs)
+        for name, used, limit in item.shares:
+            _print(console, Text(f"namespace {name}: {share_text(used, limit)}"))
     if any(item.pools for item in found):
         console.print(
             f"\n{glyphs.used} used  {glyphs.reserved} reserved  {glyphs.free} free", style="dim", markup=False

@@ -1,6 +1,6 @@
 """Networks as the commands show them: their fields, the NICs on them, and the usage of their pools."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -10,6 +10,7 @@ from lanloom.cli.query import Value
 from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS, Described, pool_map, usage_of, warning
 from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.model import Nic, Pool, Subnet, Usage
+from lanloom.features.ipam.rules.shares import Share
 from lanloom.features.ipam.state import State, ledger_of, network_of, nic_of
 
 
@@ -39,6 +40,8 @@ def information(of: Described) -> dict[str, Value]:
     """Everything of a network for programs: all of its fields, the UUIDs of its subnets, and its NICs."""
     values: dict[str, Value] = {field.name: field.value(of) for field in NETWORK_FIELDS.fields}
     values["subnet_uuids"] = [subnet.uuid for subnet in of.network.subnets]
+    values["served_namespaces"] = list(of.network.namespaces) or ["*"]
+    values["namespaces"] = _shares(of.shares)
     values["nics"] = [_nic(nic) for nic in of.nics]
     return values
 
@@ -69,17 +72,21 @@ class PoolUsage(Struct, frozen=True, kw_only=True):
 
 
 class NetworkUsage(Struct, frozen=True, kw_only=True):
-    """The pools of a network, in the order in which they are tried, and all of them together."""
+    """The pools of a network, in the order in which they are tried, and all of them together.
+
+    `shares` are namespaces with how many addresses each has and may have.
+    """
 
     network: str
     pools: tuple[PoolUsage, ...]
     total: Usage
+    shares: tuple[Share, ...]
 
 
 def pools_of(of: Described) -> NetworkUsage:
     """How full a network is."""
     pools = tuple(_pool(of, subnet, pool) for subnet in of.network.subnets for pool in subnet.pools)
-    return NetworkUsage(network=of.network.name, pools=pools, total=usage_of(of))
+    return NetworkUsage(network=of.network.name, pools=pools, total=usage_of(of), shares=of.shares)
 
 
 def plain(found: NetworkUsage) -> dict[str, Value]:
@@ -100,7 +107,12 @@ def plain(found: NetworkUsage) -> dict[str, Value]:
             }
             for item in found.pools
         ],
+        "namespaces": _shares(found.shares),
     }
+
+
+def _shares(found: Iterable[Share]) -> list[Value]:
+    return [{"name": name, "used": used, "quota": limit} for name, used, limit in found]
 
 
 def _pool(of: Described, subnet: Subnet, pool: Pool) -> PoolUsage:

@@ -35,6 +35,7 @@ from lanloom.features.ipam.rules.names import (
     object_name,
 )
 from lanloom.features.ipam.rules.requests import parse_mac
+from lanloom.features.ipam.rules.shares import check_quota, check_served
 from lanloom.features.ipam.rules.validate import check_network
 from lanloom.features.ipam.state import State, network_of, spec_of
 from lanloom.refusals import Denied, Malformed
@@ -143,11 +144,12 @@ def plan_import(config: Config, state: State, namespace: str, *, keep: bool = Fa
     kept = there.kept(specs) if keep else {}
     notes += [f"{nic} remains unchanged; in the file: {changes}" for nic, changes in kept.items()]
     asked = {nic: spec for nic, spec in specs.items() if nic not in kept}
-    conflicts = [*network_conflicts(wanted, state), *there.conflicts(asked, wanted)]
-    _refuse(conflicts, "the import conflicts with existing objects")
     places = there.places(specs)
     present = tuple(place for nic, (place, old) in places.items() if old and nic not in kept)
     new = {place: specs[nic] for nic, (place, old) in places.items() if not old}
+    shares = _share_conflicts(wanted.values(), new.values(), state, namespace)
+    conflicts = [*network_conflicts(wanted, state), *there.conflicts(asked, wanted), *shares]
+    _refuse(conflicts, "the import conflicts with existing objects")
     return Import(
         networks={
             one.network.id: replace(spec_of(one.network), uuid=one.network.uuid)
@@ -175,6 +177,8 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wante
         item = there.get(uuid)
         id_ = item.metadata.name if item is not None else object_name(name)
         network = _adapted(replace(network_meant(stored, config, id_), name=name), groups, notes)
+        if item is not None:  # a file says nothing of namespaces
+            network = replace(network, namespaces=item.spec.namespaces, quota=item.spec.quota)
         if not is_uuid(uuid):
             wrong.append(f"{stored.title}: {quote(uuid)} is no UUID")
         try:
@@ -185,6 +189,22 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wante
     if wrong:
         raise Malformed(_listed("the file has networks that can't be imported", wrong))
     return found
+
+
+def _share_conflicts(
+    wanted: Iterable[Wanted], new: Collection[NicSpec], state: State, namespace: str
+) -> Iterator[str]:
+    """Networks that are there and do not serve the namespace, or not with so many addresses."""
+    for item in (one.item for one in wanted if one.item is not None):
+        nics = [spec for spec in new if spec.network == item.metadata.name]
+        network, own = network_of(item), (nic for nic in state.nics if nic.metadata.namespace == namespace)
+        used = sum(len(nic.status.ips) for nic in own if nic.status.network == network.id)
+        try:
+            if nics:
+                check_served(network, namespace)
+            check_quota(network, namespace, used, sum(len(spec.ips) for spec in nics))
+        except Denied as error:
+            yield str(error)
 
 
 def _adapted(network: Network, groups: Mapping[str, str], notes: list[str]) -> Network:

@@ -7,6 +7,7 @@ and the watch keep it exact, whichever is newer. So a network with a million add
 from collections.abc import Iterable
 
 from lanloom.api.ipam import (
+    PERMITTED,
     UNIQUE,
     Grant,
     Network,
@@ -18,6 +19,7 @@ from lanloom.features.ipam.reader import networks_of
 from lanloom.features.ipam.rules.addresses import Address, find_addresses
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network as Model
+from lanloom.features.ipam.rules.shares import not_served, serves
 from lanloom.features.ipam.rules.validate import check_network
 from lanloom.features.ipam.state import (
     age,
@@ -107,6 +109,11 @@ class AllocationState:
             doubles |= {address: other for address in lost if self.ledger.owner_of(address) == key}
         return doubles
 
+    def not_served(self, nic: Nic) -> str:
+        """Why the network gives nothing more to a NIC's namespace; empty where it does."""
+        namespace, network = nic.metadata.namespace, self.ledger.network
+        return "" if serves(network, namespace) else not_served(network, namespace)
+
     def conflicts(self) -> set[Address]:
         """All addresses that two NICs have."""
         return {address for lost in self._conflicts.values() for address in lost}
@@ -132,6 +139,9 @@ class AllocationState:
         if network.spec != old.spec or network.metadata.deletion_timestamp != old.metadata.deletion_timestamp:
             self._configure()
             self._requeue_refused()
+            if network.spec.namespaces != old.spec.namespaces:
+                for key in self._nics:
+                    self._update_due(key)
         former = self._grants
         self._grants = {grant.nic: grant for grant in network.status.grants if not self._is_settled(grant)}
         for key in sorted({*former, *self._grants}):
@@ -268,7 +278,7 @@ class AllocationState:
         elif (
             self._refused.get(key) == _request_key(nic)
             and is_refused(nic)
-            and self._reports_conflicts(nic)
+            and self._is_reported(nic)
             and key not in self._grants
         ):
             self._due.discard(key)
@@ -279,14 +289,17 @@ class AllocationState:
         here = nic.spec.network == self.name or not nic.spec.network
         if not here or nic.metadata.is_deleting:
             return False
-        return (
-            not is_satisfied(nic) or not self._reports_conflicts(nic) or str(nic.metadata.key) in self._grants
-        )
+        return not is_satisfied(nic) or not self._is_reported(nic) or str(nic.metadata.key) in self._grants
 
-    def _reports_conflicts(self, nic: Nic) -> bool:
-        """Whether the NIC's conditions report a conflict exactly if there is one."""
-        reported = find(nic.status.conditions, UNIQUE) is not None
-        return reported == bool(self._conflicts and self.conflicts_of(str(nic.metadata.key)))
+    def _is_reported(self, nic: Nic) -> bool:
+        """Whether the NIC's conditions report what is wrong with its addresses exactly if something is."""
+        conditions = nic.status.conditions
+        twice = bool(self._conflicts and self.conflicts_of(str(nic.metadata.key)))
+        kept = not serves(self.ledger.network, nic.metadata.namespace) and bool(self.owned(nic))
+        return (find(conditions, UNIQUE) is not None, find(conditions, PERMITTED) is not None) == (
+            twice,
+            kept,
+        )
 
     def _granted(self, key: str) -> tuple[Address, ...]:
         grant = self._grants.get(key)

@@ -220,7 +220,14 @@ class NetworkAllocator:
     def _decide_one(self, state: AllocationState, nic: Nic) -> Write | None:
         decision = decide(state.ledger, nic, state.held(nic), state.problem)
         key, now = str(nic.metadata.key), self._now()
-        status = status_after(decision, state.name, self._term.epoch_of, state.conflicts_of(key), now)
+        status = status_after(
+            decision,
+            state.name,
+            self._term.epoch_of,
+            state.conflicts_of(key),
+            now,
+            not_served=state.not_served(nic),
+        )
         if decision.ips is None:
             state.refuse(nic)
         if status == nic.status and state.is_granted(key):

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from lanloom.api.ipam import (
     ALLOCATED,
+    PERMITTED,
     UNIQUE,
     Nic,
     NicStatus,
@@ -15,6 +16,7 @@ from lanloom.api.meta import Condition, rfc3339
 from lanloom.features.ipam.rules.addresses import Address, find_addresses, format_address
 from lanloom.features.ipam.rules.ledger import Exhausted, Ledger, Operation
 from lanloom.features.ipam.rules.requests import parse_requests, settle
+from lanloom.features.ipam.rules.shares import NamespaceNotAllowed, nic_title
 from lanloom.kube.conditions import set_condition
 from lanloom.refusals import Refusal
 
@@ -71,12 +73,15 @@ def status_after(
     epoch_of: Callable[[str], int],
     conflicts: Mapping[Address, str],
     now: float,
+    *,
+    not_served: str = "",
 ) -> NicStatus:
     """The status that a decision of the allocator of `network` leads to.
 
     `epoch_of` gives the epoch of a network, perhaps another one: a NIC that is refused keeps its addresses. An
     allocator that lags behind does not lower the epoch, or two would correct each other without an end. `conflicts` are
-    the NIC's addresses that another NIC has as well, with that one's key.
+    the NIC's addresses that another NIC has as well, with that one's key. `not_served` is why the network gives the NIC
+    nothing more, empty where it does.
     """
     before, refused = decision.nic.status, decision.ips is None
     ips = before.ips if decision.ips is None else tuple(map(format_address, decision.ips))
@@ -96,7 +101,11 @@ def status_after(
         ips=ips,
         address=", ".join(ips),
         epoch=max(epoch_of(place), before.epoch if place == before.network else 0),
-        conditions=with_uniqueness(conditions, _conflict_message(conflicts), now),
+        conditions=with_permission(
+            with_uniqueness(conditions, _conflict_message(str(decision.nic.metadata.key), conflicts), now),
+            not_served if ips and place == network else "",
+            now,
+        ),
     )
 
 
@@ -124,16 +133,27 @@ def _describe(ips: tuple[str, ...], network: str) -> str:
 
 def with_uniqueness(conditions: tuple[Condition, ...], message: str, now: float) -> tuple[Condition, ...]:
     """The conditions with what is owned twice; without that condition if nothing is."""
+    return _only_if_false(conditions, UNIQUE, "OwnedTwice", message, now)
+
+
+def with_permission(conditions: tuple[Condition, ...], not_served: str, now: float) -> tuple[Condition, ...]:
+    """The conditions of a NIC that keeps addresses of a network which no longer serves its namespace."""
+    message = f"it keeps the addresses that it has: {not_served}" if not_served else ""
+    return _only_if_false(conditions, PERMITTED, NamespaceNotAllowed.__name__, message, now)
+
+
+def _only_if_false(
+    conditions: tuple[Condition, ...], type: str, reason: str, message: str, now: float
+) -> tuple[Condition, ...]:
+    """The conditions with one that is there only where something is wrong, which `message` says."""
     if not message:
-        return tuple(item for item in conditions if item.type != UNIQUE)
-    return set_condition(
-        conditions, type=UNIQUE, status="False", reason="OwnedTwice", message=message, now=now
-    )
+        return tuple(item for item in conditions if item.type != type)
+    return set_condition(conditions, type=type, status="False", reason=reason, message=message, now=now)
 
 
-def _conflict_message(conflicts: Mapping[Address, str]) -> str:
+def _conflict_message(key: str, conflicts: Mapping[Address, str]) -> str:
     parts = (
-        f"{format_address(address)} is owned by {other} as well"
+        f"{format_address(address)} is owned by {nic_title(key, other)} as well"
         for address, other in sorted(conflicts.items())
     )
     text = "; ".join(parts)

@@ -24,6 +24,7 @@ from lanloom.features.ipam.rules.general import (
 )
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network
+from lanloom.features.ipam.rules.shares import SetShares, set_shares
 from lanloom.features.ipam.rules.subnets import (
     AddPool,
     AddReserved,
@@ -44,7 +45,7 @@ from lanloom.features.ipam.rules.subnets import (
     remove_subnet,
 )
 
-GeneralStep = Rename | SetMacPrefix | AddTags | RemoveTags | Connect | Disconnect
+GeneralStep = Rename | SetMacPrefix | AddTags | RemoveTags | SetShares | Connect | Disconnect
 SubnetStep = AddSubnet | ModifySubnet | RemoveSubnet
 PoolStep = AddPool | ModifyPool | RemovePool
 ReservedStep = AddReserved | RemoveReserved
@@ -114,6 +115,8 @@ def _apply_general(network: Network, step: GeneralStep) -> Network:
             return add_tags(network, step)
         case RemoveTags():
             return remove_tags(network, step)
+        case SetShares():
+            return set_shares(network, step)
         case Connect():
             return connect(network, step)
         case Disconnect():

@@ -17,6 +17,7 @@ Denied
 └── Exhausted        nothing is free where an address was wanted
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import starmap
 
@@ -24,6 +25,7 @@ from lanloom.features.ipam.rules.addresses import Address, IPRange, Version, for
 from lanloom.features.ipam.rules.bits import Layout
 from lanloom.features.ipam.rules.model import Network, Pool, Usage
 from lanloom.features.ipam.rules.owners import Owners, within
+from lanloom.features.ipam.rules.shares import namespace_of, nic_title, used_by_namespace
 from lanloom.refusals import Denied
 
 
@@ -78,6 +80,7 @@ class Ledger:
         self._releasing: dict[Address, list[Operation]] = {}
         self._dense_limit = dense_limit
         self._layout = Layout(network, self._taken, dense_limit)
+        self._used: Counter[str] | None = Counter() if network.quota else None
         for owner, addresses in (owned or {}).items():
             self.record(owner, addresses)
 
@@ -88,6 +91,10 @@ class Ledger:
     def addresses_of(self, owner: str) -> tuple[Address, ...]:
         """Return the committed addresses of a NIC, in order."""
         return self._owners.of(owner)
+
+    def used_by(self, namespace: str) -> int:
+        """Return how many addresses NICs of a namespace own or are about to, counted where there is a quota."""
+        return self._used[namespace] if self._used is not None else 0
 
     def owned_in(self, range_: IPRange) -> Iterator[tuple[Address, str]]:
         """The addresses of a range that NICs own or are about to, each with the NIC's key, in order.
@@ -127,6 +134,10 @@ class Ledger:
         """Goes on with another form of the same network; who owns what stays, and so do operations under way."""
         self._layout = Layout(network, self._taken, self._dense_limit, self._layout)
         self.network = network
+        if not network.quota:
+            self._used = None
+        elif self._used is None:
+            self._used = self._count_used()
 
     def usage(self, pool: Pool) -> Usage:
         """How full a pool is; it need not be one of the network. Never walks over its addresses."""
@@ -167,20 +178,41 @@ class Ledger:
             f"{what} is full, but for {free} in disabled pools; enable a pool, add one, or release addresses"
         )
 
+    def _count_used(self) -> Counter[str]:
+        used = used_by_namespace(self._owners.counts())
+        for address, owner in self._pending.items():
+            if not self._owners.get(address):
+                used[namespace_of(owner)] += 1
+        return used
+
+    def _recount(self, before: str, after: str) -> None:
+        """Keep `_used` at what `owner_of` says: called where there is a quota, whenever that gets another answer."""
+        if self._used is not None:
+            if before:
+                self._used[namespace_of(before)] -= 1
+            if after:
+                self._used[namespace_of(after)] += 1
+
     def _taken(self, range_: IPRange) -> list[Address]:
         return [address for address, _ in self.owned_in(range_)]
 
     def _add(self, address: Address, owner: str) -> None:
-        if address not in self._pending:
+        pending = self._pending.get(address, "")
+        if not pending:
             self._occupy(address)
         self._owners.add(address, owner)
+        if self._used is not None:
+            self._recount(pending, owner)
 
     def _remove(self, address: Address) -> None:
+        pending = self._pending.get(address, "")
+        if self._used is not None:
+            self._recount(self._owners.get(address), pending)
         self._owners.remove(address)
         # What operations wanted to release is gone; it must not be taken from who owns the address next.
         for operation in self._releasing.pop(address, ()):
             operation._released.discard(address)
-        if address not in self._pending:
+        if not pending:
             self._vacate(address)
 
     def _occupy(self, address: Address) -> None:
@@ -214,7 +246,9 @@ class Operation:
             raise OutsideSubnets(f"network {ledger.network.name} does not contain {format_address(address)}")
         if other := ledger.owner_of(address):
             ip = format_address(address)
-            raise AddressInUse(f"IP {ip} is already used by an instance (NIC {other})", other, ip)
+            raise AddressInUse(
+                f"IP {ip} is already used by an instance ({nic_title(owner, other)})", other, ip
+            )
         if not force and ledger.is_reserved(address):
             raise AddressReserved(
                 f"IP {format_address(address)} of network {ledger.network.name} is externally reserved; "
@@ -222,6 +256,8 @@ class Operation:
             )
         ledger._occupy(address)
         self._taken[address] = ledger._pending[address] = owner
+        if ledger._used is not None:
+            ledger._recount("", owner)
 
     def take_next(self, owner: str, request: str) -> Address:
         """Take the lowest free address: of any pool for an `AUTOMATIC` one, else of the pools with that name.
@@ -237,8 +273,15 @@ class Operation:
                 address = pool.take_lowest()
             if address >= 0:
                 self._taken[address] = ledger._pending[address] = owner
+                if ledger._used is not None:
+                    ledger._recount("", owner)
                 return address
         raise Exhausted(ledger._full(request))
+
+    def used_by_others(self, namespace: str) -> int:
+        """Return how many addresses a namespace has without those that this operation takes for it."""
+        mine = sum(namespace_of(owner) == namespace for owner in self._taken.values())
+        return self._ledger.used_by(namespace) - mine
 
     def release(self, address: Address, owner: str) -> None:
         """Give an address back, at the commit. Nothing happens if the NIC does not own it."""
@@ -255,7 +298,7 @@ class Operation:
         for address, owner in self._taken.items():
             if (other := owners.get(address)) and other != owner:
                 raise AddressInUse(
-                    f"IP {format_address(address)} is used by an instance (NIC {other}), as was "
+                    f"IP {format_address(address)} is used by an instance ({nic_title(owner, other)}), as was "
                     f"found during its allocation to NIC {owner}; try again"
                 )
         self._ended = True
@@ -275,6 +318,7 @@ class Operation:
         for address in self._taken:
             del ledger._pending[address]
             if not ledger._owners.get(address):
+                ledger._recount(self._taken[address], "")
                 ledger._vacate(address)
         for address in self._released:
             ledger._releasing[address].remove(self)

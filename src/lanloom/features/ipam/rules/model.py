@@ -4,7 +4,7 @@ Values are made by the operations of this folder, which check them (`change`), o
 (`validate`); what must hold of each is in `invariants`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -81,7 +81,8 @@ class Connection(Struct, frozen=True, kw_only=True):
 class Network(Struct, frozen=True, kw_only=True):
     """A network: a name, and as many subnets as wanted, none for one that is L2 only.
 
-    `id` is what NICs refer to, and never changes; `name` is what users call it.
+    `id` is what NICs refer to, and never changes; `name` is what users call it. `namespaces` and `quota` say who may
+    take addresses, and how many (`shares`).
     """
 
     id: str
@@ -91,6 +92,8 @@ class Network(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     subnets: tuple[Subnet, ...] = ()
     connections: tuple[Connection, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    quota: Mapping[str, int] = {}
 
     def subnet_of(self, address: Address) -> Subnet | None:
         """The subnet that contains an address."""

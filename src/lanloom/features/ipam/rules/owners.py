@@ -91,6 +91,10 @@ class Owners:
                 self._give_up(number)
         self._forget(owner, address)
 
+    def counts(self) -> Iterator[tuple[str, int]]:
+        """Return each owner with the number of its addresses."""
+        return ((owner, 1 if isinstance(held, int) else len(held)) for owner, held in self._owned.items())
+
     def within(self, range_: IPRange) -> list[tuple[Address, str]]:
         """The owned addresses of a range with their owners, in order. Never walks over what nobody owns."""
         found = within(self._lonely, range_)

@@ -4,6 +4,7 @@ Explicit addresses are taken first, those of all NICs of the operation; then aut
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 
@@ -20,6 +21,7 @@ from lanloom.features.ipam.rules.ledger import (
 )
 from lanloom.features.ipam.rules.model import Network
 from lanloom.features.ipam.rules.names import check_name
+from lanloom.features.ipam.rules.shares import check_quota, check_served, limit_of, namespace_of
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote
 
@@ -132,11 +134,29 @@ def settle_all(
 
     A wanted address that the NIC has is kept, and needs no force. An automatic entry keeps what the NIC has, unless
     that is given up; first the one of its own index. What is neither wanted nor kept is released. Raises Malformed for
-    an address twice on a NIC, and Refused (OutsideSubnets, AddressInUse, AddressReserved, Exhausted); the operation is
-    then to be aborted.
+    an address twice on a NIC, and Refused (OutsideSubnets, AddressInUse, AddressReserved, Exhausted,
+    NamespaceNotAllowed, QuotaExceeded); the operation is then to be aborted.
     """
     settled = [(claim, _take_explicit(operation, network, claim)) for claim in claims]
-    return tuple(_take_automatic(operation, network, claim, explicit) for claim, explicit in settled)
+    found = tuple(_take_automatic(operation, network, claim, explicit) for claim, explicit in settled)
+    if network.quota:
+        _check_quotas(operation, network, zip((claim for claim, _ in settled), found, strict=True))
+    return found
+
+
+def _check_quotas(
+    operation: Operation, network: Network, settled: Iterable[tuple[Claim, tuple[Address, ...]]]
+) -> None:
+    """Raise QuotaExceeded for a namespace that ends with more addresses than before, and than it may have.
+
+    What a NIC gives up for another address counts as given back, although that happens at the commit only.
+    """
+    more: Counter[str] = Counter()
+    for claim, ips in settled:
+        more[namespace_of(claim.owner)] += len(ips) - len(set(claim.held))
+    for namespace, count in more.items():
+        if limit_of(network.quota, namespace) is not None:
+            check_quota(network, namespace, operation.used_by_others(namespace), count)
 
 
 def _take_explicit(operation: Operation, network: Network, claim: Claim) -> dict[int, Address]:
@@ -144,6 +164,7 @@ def _take_explicit(operation: Operation, network: Network, claim: Claim) -> dict
     explicit = {index: item for index, item in enumerate(claim.wanted) if isinstance(item, int)}
     for address in explicit.values():
         if address not in claim.held:
+            check_served(network, namespace_of(claim.owner))
             _take(operation, network, address, claim)
     return explicit
 
@@ -164,6 +185,8 @@ def _take_automatic(
     names = {index: item for index, item in enumerate(claim.wanted) if isinstance(item, str)}
     found = {**explicit, **_kept(network, claim, names, explicit)}
     missing = [(index, request) for index, request in names.items() if index not in found]
+    if missing:
+        check_served(network, namespace_of(claim.owner))
     for number, (index, request) in enumerate(missing):
         try:
             found[index] = _next(operation, network, claim.owner, request)

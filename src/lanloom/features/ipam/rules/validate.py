@@ -18,6 +18,7 @@ from lanloom.features.ipam.rules.general import check_connection, check_mac_pref
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet
 from lanloom.features.ipam.rules.names import check_name, is_uuid, pool_title
+from lanloom.features.ipam.rules.shares import check_shares
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import quote
 
@@ -188,6 +189,8 @@ def with_uuids(old: Network | None, new: Network, new_uuid: Callable[[], str]) -
 def _check_general(network: Network) -> None:
     with _at(network, "metadata.name" if network.name == network.id else "spec.name"):
         check_name(network.name, "a network")
+    with _at(network, ""):
+        check_shares(network)
     with _at(network, "spec.uuid"):
         if network.uuid and not is_uuid(network.uuid):
             raise Malformed(f"{quote(network.uuid)} is not a UUID; omit it to use the object's uid")
@@ -282,4 +285,4 @@ def _at(network: Network, field: str) -> Iterator[None]:
     try:
         yield
     except Malformed as error:
-        raise Malformed(f"Network {network.id}: {field}: {error}") from None
+        raise Malformed(": ".join(filter(None, (f"Network {network.id}", field, str(error))))) from None

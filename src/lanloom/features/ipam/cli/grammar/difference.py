@@ -41,11 +41,19 @@ def _general(before: Network, after: Network, *, named: bool) -> Iterator[Differ
     else:
         yield from _entries("MAC prefix", _prefix(before), _prefix(after))
     yield from _entries("tag", dict.fromkeys(before.tags, ""), dict.fromkeys(after.tags, ""))
+    yield from _entries(
+        "namespace", dict.fromkeys(before.namespaces, ""), dict.fromkeys(after.namespaces, "")
+    )
+    yield from _entries("quota of namespace", _quota(before), _quota(after))
     yield from _entries("node group", _groups(before), _groups(after))
 
 
 def _prefix(network: Network) -> dict[str, str]:
     return {network.mac_prefix: ""} if network.mac_prefix else {}
+
+
+def _quota(network: Network) -> dict[str, str]:
+    return {name: str(limit) for name, limit in network.quota.items()}
 
 
 def _groups(network: Network) -> dict[str, str]:

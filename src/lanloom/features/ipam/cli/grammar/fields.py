@@ -33,6 +33,7 @@ from lanloom.features.ipam.rules.model import (
     Usage,
     total,
 )
+from lanloom.features.ipam.rules.shares import Share, shares, used_by_namespace
 
 LARGEST_MAP = 65_536
 """Addresses of a map that is rendered as text: the largest network that Ganeti had."""
@@ -104,6 +105,12 @@ class Described(Struct, frozen=True, kw_only=True):
     serial_no: int = 1
     ctime: str | None = None
     mtime: str | None = None
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """Namespaces with how many addresses each has."""
+        here = (nic for nic in self.nics if nic.network == self.network.id)
+        return tuple(shares(self.network, used_by_namespace((nic.key, len(nic.ips)) for nic in here)))
 
 
 def usage_of(described: Described) -> Usage:
