@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from lanloom.cli.options import kubeconfig_option
 from lanloom.kube.errors import NotFound
+from lanloom.node.files import opened_directory, replacing
 
 if TYPE_CHECKING:
     from lanloom.kube.http import HttpClient
@@ -34,49 +35,28 @@ async def back_up(client: "HttpClient", path: Path) -> Backup:
 
     A file that is there is replaced. Only its owner can read the new one: it has all Secrets.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        await _fetch(client, draft)
-        found = _checked(draft)
-        draft.rename(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    _sync_directory(path.parent)
-    return found
-
-
-async def _fetch(client: "HttpClient", draft: Path) -> None:
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with opened_directory(path.parent) as directory, replacing(directory, path.name) as draft:
         try:
-            await client.download(_PATH, file.write)
+            await client.download(_PATH, draft.write)
         except NotFound:
             raise BackupError(
                 "the API server has no backups: it is not `lanloom serve`, or an older one. Back up its etcd instead"
             ) from None
-        file.flush()
-        os.fsync(file.fileno())
+        draft.flush()
+        return _checked(draft.fileno())
 
 
-def _checked(draft: Path) -> Backup:
-    """Check a file, which must be a whole database, and describe its contents."""
+def _checked(draft: int) -> Backup:
+    """Check an open file, which must be a whole database, and describe its contents."""
     try:
-        with closing(sqlite3.connect(draft)) as db:
+        with closing(sqlite3.connect(f"file:/proc/self/fd/{draft}?mode=ro&immutable=1", uri=True)) as db:
             (verdict,) = db.execute("PRAGMA quick_check").fetchone()
             (objects,) = db.execute("SELECT count(*) FROM objects").fetchone()
     except sqlite3.Error as error:
         raise BackupError(f"what the API server sent is no backup: {error}") from None
     if verdict != "ok":
         raise BackupError(f"what the API server sent is damaged: {verdict}")
-    return Backup(objects, draft.stat().st_size)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return Backup(objects, os.fstat(draft).st_size)
 
 
 @click.command(name="backup")

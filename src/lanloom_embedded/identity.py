@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from lanloom.api.core import SECRETS
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.ports import Client
-from lanloom.node import files
+from lanloom.node.files import replace_at
 from lanloom.runtime.certificates import (
     LIFETIME_DAYS,
     Authority,
@@ -233,5 +233,4 @@ def write_kubeconfig(path: Path, address: str, identity: Identity) -> None:
         "contexts": [{"name": "lanloom", "context": {"cluster": "lanloom", "user": "lanloom-admin"}}],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    with files.opened_directory(path.parent) as directory:
-        files.replace(directory, path.name, yaml.safe_dump(document, sort_keys=False).encode())
+    replace_at(path, yaml.safe_dump(document, sort_keys=False).encode())

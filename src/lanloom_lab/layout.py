@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from lanloom.node.files import replace_at
 from lanloom_lab.errors import AlreadyRunning, BadOption
 from lanloom_lab.plan import DhcpNetwork, NodeSpec
 
@@ -114,7 +115,7 @@ class Layout:
 
     def lock(self) -> int:
         """Take the lock of a running lab; return its descriptor. Raises AlreadyRunning."""
-        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -149,7 +150,7 @@ class Layout:
 
     def save(self, record: LabRecord) -> None:
         """Write the record."""
-        write_private(self._record, msgspec.json.format(msgspec.json.encode(record)))
+        replace_at(self._record, msgspec.json.format(msgspec.json.encode(record)))
 
     def remove(self) -> None:
         """Remove all files of the lab, and no files of others."""
@@ -167,12 +168,3 @@ class Layout:
             file.unlink(missing_ok=True)
         with suppress(OSError):
             self.state.rmdir()
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Replace a file in one step; only its owner can read it."""
-    new = path.with_name(f".{path.name}.new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    new.rename(path)

@@ -26,13 +26,13 @@ from lanloom.api.meta import rfc3339
 from lanloom.api.names import AGENTS_GROUP, NODE_USER_PREFIX
 from lanloom.kube.errors import AlreadyExists, NotFound
 from lanloom.kube.ports import Client
+from lanloom.node.files import replace_at
 from lanloom_lab import protocol
 from lanloom_lab.errors import LabError, Refused
 from lanloom_lab.layout import (
     LabRecord,
     Layout,
     NodeRecord,
-    write_private,
 )
 from lanloom_lab.plan import (
     API_PORT,
@@ -220,7 +220,7 @@ class Nodes:
     async def _power_on(self, node: NodeRecord) -> None:
         config = self._layout.disk(node.spec.name) / "config"
         config.mkdir(parents=True, exist_ok=True)
-        write_private(config / "kubeconfig", node_kubeconfig(self._layout.kubeconfig, node))
+        replace_at(config / "kubeconfig", node_kubeconfig(self._layout.kubeconfig, node))
         # The agent wants to find its own Node object when it starts.
         await self._registry.report(node.spec, ready=False)
         await self._inner.ask(protocol.PowerOn(node.spec))
@@ -259,7 +259,7 @@ class Nodes:
 
     def _remember(self, nodes: Iterable[NodeRecord]) -> None:
         self._record = structs.replace(self._record, nodes=tuple(nodes))
-        write_private(self._layout.tokens, tokens_file(self._record.nodes))
+        replace_at(self._layout.tokens, tokens_file(self._record.nodes))
         self._layout.save(self._record)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 import lanloom
+from lanloom.node.files import replace_at
 from lanloom.node.kernel import namespaces_command
 from lanloom_lab.assets import (
     RELEASE,
@@ -30,7 +31,6 @@ from lanloom_lab.assets import (
     run,
 )
 from lanloom_lab.errors import AssetError, KernelLacks, LabError
-from lanloom_lab.layout import write_private
 from lanloom_lab.processes import ConsoleEnd, run_kernel
 
 SUITES = ("unstable", "trixie", RELEASE)
@@ -270,7 +270,7 @@ class Trials:
         end = attempt()
         if end.panic or end.status is not None:
             self._directory.mkdir(parents=True, exist_ok=True)
-            write_private(file, verdict(end).encode())
+            replace_at(file, verdict(end).encode())
         return verdict(end)
 
 

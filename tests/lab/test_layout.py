@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from lanloom.node.files import replace_at
 from lanloom_lab.errors import AlreadyRunning, BadOption
 from lanloom_lab.layout import (
     LabRecord,
     Layout,
     NodeRecord,
-    write_private,
 )
 from lanloom_lab.plan import DEFAULT_DHCP, NodeSpec
 
@@ -37,7 +37,7 @@ def test_a_new_lab_remembers_nothing(layout: Layout) -> None:
 
 def test_secrets_are_private(layout: Layout) -> None:
     """Nobody else can read a file with secrets, or look into the directory."""
-    write_private(layout.tokens, b"secret")
+    replace_at(layout.tokens, b"secret")
     assert layout.tokens.stat().st_mode & 0o077 == 0
     assert layout.state.stat().st_mode & 0o077 == 0
 

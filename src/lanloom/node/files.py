@@ -13,6 +13,7 @@ import stat
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from asyncinotify import Inotify, Mask
 
@@ -68,17 +69,40 @@ def names(directory: int) -> list[str]:
     return sorted(os.listdir(directory))
 
 
-def replace(directory: int, name: str, new: bytes) -> None:
-    """Write a file with mode 0600 and syncs it and the directory. Raises OSError; the old file is whole then."""
+@contextmanager
+def replacing(directory: int, name: str, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """A stream whose content takes the place of a file when the block ends, with this mode, synced with the directory.
+
+    Nobody else can have made the draft, nor read it before it has its mode. Raises OSError; the old file is whole then,
+    as it is after any other error in the block.
+    """
     temporary = temporary_prefix(name) + secrets.token_hex(8)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    stream = os.fdopen(os.open(temporary, flags, 0o600, dir_fd=directory), "w+b")
     try:
-        _write_synced(directory, temporary, new)
+        with stream:
+            yield stream
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
         os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=directory)
         raise
     os.fsync(directory)
+
+
+def replace(directory: int, name: str, new: bytes) -> None:
+    """Write a file with mode 0600 and syncs it and the directory. Raises OSError; the old file is whole then."""
+    with replacing(directory, name) as stream:
+        stream.write(new)
+
+
+def replace_at(path: Path, new: bytes, mode: int = 0o600) -> None:
+    """Write a file of any directory so. Raises OSError; the old file is whole then."""
+    with opened_directory(path.parent) as directory, replacing(directory, path.name, mode) as stream:
+        stream.write(new)
 
 
 def remove(directory: int, name: str) -> None:
@@ -101,14 +125,6 @@ def sweep(directory: int, suffix: str = "") -> list[str]:
         else:
             kept.append(name)
     return kept
-
-
-def _write_synced(directory: int, name: str, new: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, 0o600, dir_fd=directory), "wb") as stream:
-        stream.write(new)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 _CHANGES = Mask.CREATE | Mask.DELETE | Mask.MOVED_TO | Mask.MOVED_FROM

@@ -1,12 +1,13 @@
 """The CNI programs of an agent: kept in the runtime's directory, behind them the agent's socket."""
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import structlog
 from msgspec import Struct
+
+from lanloom.node.files import replace_at
 
 CHECK_SECONDS = 60.0
 """Seconds between two checks that the plugin is still in its place."""
@@ -70,19 +71,7 @@ def install(directory: Path, name: str, content: bytes) -> bool:
         raise ForeignProgram(f"{target} is not Lanloom's and is left alone; {foreign_remedy(target)}")
     if target.is_file() and target.read_bytes() == content and target.stat().st_mode & 0o777 == 0o755:
         return False
-    fresh = directory / f".{name}.{os.getpid()}"
-    fresh.unlink(missing_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o755)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), 0o755)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.rename(target)
-    except BaseException:
-        fresh.unlink(missing_ok=True)
-        raise
+    replace_at(target, content, 0o755)
     return True
 
 

@@ -19,6 +19,8 @@ import re
 import zlib
 from pathlib import Path
 
+from lanloom.node.files import replace_at
+
 _RECORD = re.compile(rb"acknowledged (\d{1,19}) ([0-9a-f]{8})\n *\n")
 _LENGTH = 64
 """Bytes of the file: always the same, so that writing needs no space on the disk, and fewer than a sector."""
@@ -45,8 +47,8 @@ class HighWaterMark:
     def open(self, version: int) -> None:
         """Open the mark for writing, and make it durable with this version if there is none. Raises OSError."""
         if not self.path.exists():
-            self._make(version)
-        self._file = os.open(self.path, os.O_RDWR)
+            replace_at(self.path, _record(version))
+        self._file = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW)
 
     def write(self, version: int) -> None:
         """Set the mark, in the kernel's cache. Raises OSError."""
@@ -62,21 +64,6 @@ class HighWaterMark:
             self.sync()
             os.close(self._file)
             self._file = -1
-
-    def _make(self, version: int) -> None:
-        draft = self.path.with_name(f"{self.path.name}.new")
-        file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            os.write(file, _record(version))
-            os.fsync(file)
-        finally:
-            os.close(file)
-        draft.rename(self.path)
-        directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
 
 def _record(version: int) -> bytes:
@@ -98,7 +85,7 @@ class Reserve:
 
     def take(self) -> None:
         """Take the space, unless it is there already. Raises OSError when the disk has not enough."""
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             os.posix_fallocate(file, 0, self._size)
         except OSError:

@@ -13,7 +13,6 @@ History rows hold what an object was *before* a change; what it was after is fou
 import asyncio
 import contextlib
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from pathlib import Path
 import structlog
 
 from lanloom.api.meta import Key
+from lanloom.node.files import replace_at
 from lanloom_embedded.engine.sidecars import HighWaterMark, Reserve
 from lanloom_embedded.engine.storage import Change, DiskFull, Snapshot, StorageError, Stored, restored
 from lanloom_embedded.kinds import GroupPlural
@@ -225,8 +225,7 @@ class SqliteStorage:
         # Closing the data removes the log, in which what is lost to SQLite may still be found by other means.
         saved, kept = beside(self._path, "wal.damaged"), ""
         if (journal := beside(self._path, "wal")).exists() and journal.stat().st_size and not saved.exists():
-            shutil.copyfile(journal, saved)
-            saved.chmod(0o600)
+            replace_at(saved, journal.read_bytes())
             kept = f" What is left of the log is in {saved}."
         raise StorageError(
             f"{self._path} ends at resourceVersion {version}, but {acknowledged} was acknowledged: its write-ahead log "
