@@ -20,6 +20,13 @@ HOST_NETWORK_CASES: Cases = {
         "default/net already has node addresses on that VLAN of cluster-1; choose another VLAN id, or remove the "
         "annotation network.harvesterhci.io/l3-connectivity there",
     ),
+    "nor gets there later": Case(
+        request(HOST_NETWORK_CONFIGS, host_network("storage"), host_network("storage", vid=2013)),
+        world(network(mode="dhcp")),
+        "can't update HostNetworkConfig storage because spec.vlanID is 2012 and NetworkAttachmentDefinition "
+        "default/net already has node addresses on that VLAN of cluster-1; choose another VLAN id, or remove the "
+        "annotation network.harvesterhci.io/l3-connectivity there",
+    ),
 }
 
 
