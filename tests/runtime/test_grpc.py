@@ -1,8 +1,8 @@
 """The agent's own gRPC: against grpclib on h2, and against bytes that nobody should send."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from lanloom.runtime.grpc import FAILED_PRECONDITION, UNAVAILABLE, GrpcError, escaped, http2, unescaped
 from lanloom.runtime.grpc.client import connected
 from lanloom.runtime.grpc.http2 import PREFACE, frame
-from lanloom.runtime.grpc.server import CONNECTIONS_MAX, GrpcServer, Methods, Streaming, Unary
+from lanloom.runtime.grpc.server import CONNECTIONS_MAX, IDLE_SECONDS, GrpcServer, Methods, Streaming, Unary
 from tests.harness.examples import examples
+from tests.harness.virtual import run
 
 ECHO, FAIL, COUNT, NEVER = "/t.T/Echo", "/t.T/Fail", "/t.T/Count", "/t.T/Never"
 
@@ -48,7 +49,7 @@ async def fail(message: bytes) -> bytes:
     raise GrpcError(FAILED_PRECONDITION, message.decode())
 
 
-async def count(message: bytes) -> AsyncIterator[bytes]:
+async def count(message: bytes) -> AsyncGenerator[bytes, None]:
     """So many messages."""
     for number in range(int(message)):
         yield b"%d" % number
@@ -181,26 +182,51 @@ async def test_a_reader_that_is_slower_than_its_window(tmp_path: Path) -> None:
     assert b"\0\0\0\0\x0519999" in said and said.endswith(b"grpc-status\x010")
 
 
-async def test_too_many_connections(tmp_path: Path) -> None:
-    """Connections beyond the limit are closed at once; the others go on, and a place that is left is free."""
-    async with served(tmp_path / "s"):
-        open_ = [await asyncio.open_unix_connection(tmp_path / "s") for _ in range(CONNECTIONS_MAX)]
+async def test_silent_connections_keep_nobody_out(tmp_path: Path) -> None:
+    """Beyond the limit a new connection takes the place of the oldest one without a call, of none with a call."""
+    never = Never()
+    async with served(tmp_path / "s", never), channel(tmp_path / "s") as made:
+        task = asyncio.create_task(call(made, NEVER, b""))
+        await never.begun.wait()
+        silent = [await asyncio.open_unix_connection(tmp_path / "s") for _ in range(2 * CONNECTIONS_MAX)]
+        async with channel(tmp_path / "s") as another:
+            assert await call(another, ECHO, b"x") == b"x"
+        for reader, writer in silent[: CONNECTIONS_MAX + 2]:
+            assert bytes((http2.GOAWAY, 0, 0, 0, 0, 0)) in await reader.read()
+            writer.close()
+        for _, writer in silent:
+            writer.close()
+        assert not never.ended.is_set()
+        task.cancel()
+        await never.ended.wait()
+
+
+async def test_connections_that_all_have_calls_keep_theirs(tmp_path: Path) -> None:
+    """A connection beyond the limit is closed at once where all others have calls."""
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(served(tmp_path / "s", never := Never()))
+        calls = []
+        for _ in range(CONNECTIONS_MAX):
+            made = await stack.enter_async_context(channel(tmp_path / "s"))
+            never.begun.clear()
+            calls.append(asyncio.create_task(call(made, NEVER, b"")))
+            await never.begun.wait()
         reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
         assert await reader.read() == b""
         writer.close()
-        for _, each in open_:
-            each.close()
-            await each.wait_closed()
-        async with channel(tmp_path / "s") as made:
-            while True:
-                try:
-                    assert await call(made, ECHO, b"x") == b"x"
-                    break
-                except (GRPCError, OSError):
-                    continue
+        assert not any(each.done() for each in calls)
+        for each in calls:
+            each.cancel()
+        await asyncio.wait(calls)
 
 
 BEGIN = PREFACE + http2.settings({})
+BLOCK = http2.block(
+    ((b":method", b"POST"), (b":path", NEVER.encode()), (b"content-type", b"application/grpc"))
+)
+ASK = frame(http2.HEADERS, 4, 1, BLOCK) + frame(http2.DATA, 1, 1, bytes(5))
+"""A call that does not end."""
+
 JUNK: list[tuple[str, bytes]] = [
     ("no HTTP/2", b"GET / HTTP/1.1\r\n\r\n" + b" " * 20),
     ("no settings", PREFACE + frame(http2.PING, 0, 0, b"12345678")),
@@ -221,6 +247,15 @@ JUNK: list[tuple[str, bytes]] = [
     ("a huge window", BEGIN + http2.settings({4: 1 << 31})),
     ("a window beyond bounds", BEGIN + frame(http2.WINDOW_UPDATE, 0, 0, b"\x7f\xff\xff\xff")),
     ("a window of nothing", BEGIN + frame(http2.WINDOW_UPDATE, 0, 0, bytes(4))),
+    ("headers after the end", BEGIN + ASK + frame(http2.HEADERS, 5, 1, BLOCK)),
+    ("headers without an end after the end", BEGIN + ASK + frame(http2.HEADERS, 4, 1, BLOCK)),
+    ("a part of headers after the end", BEGIN + ASK + frame(http2.HEADERS, 0, 1, BLOCK)),
+    ("data after the end", BEGIN + ASK + frame(http2.DATA, 1, 1, b"x")),
+    ("trailers without an end", BEGIN + frame(http2.HEADERS, 4, 1, BLOCK) * 2),
+    (
+        "empty continuations",
+        BEGIN + frame(http2.HEADERS, 0, 1) + frame(http2.CONTINUATION, 0, 1) * (http2.CONTINUATIONS_MAX + 1),
+    ),
     ("a push", BEGIN + frame(http2.PUSH, 4, 1, bytes(4))),
 ]
 
@@ -274,6 +309,80 @@ def test_any_frames(frames: list[bytes]) -> None:
         assert not heard
 
     asyncio.run(play())
+
+
+class Line:
+    """A connection to a server in virtual time, and how many handlers run behind it."""
+
+    def __init__(self) -> None:
+        self.handlers = 0
+        self.server = GrpcServer(Path("unused"), {NEVER: Streaming(self._handle)})
+        self.transport = FakeTransport()
+        self.connection = self.server._connection()
+        self.connection.connection_made(self.transport)
+
+    async def _handle(self, _message: bytes) -> AsyncGenerator[bytes, None]:
+        self.handlers += 1
+        try:
+            while True:
+                yield b"x" * 1000  # beyond the window it waits for room
+        finally:
+            self.handlers -= 1
+
+
+@pytest.mark.parametrize("sent", [b"", BEGIN, BEGIN + frame(http2.HEADERS, 4, 1, BLOCK)])
+def test_a_connection_without_a_call_has_its_time(sent: bytes) -> None:
+    """A connection that says nothing, or never ends what it asks for, is ended after a minute."""
+
+    async def main() -> None:
+        line = Line()
+        line.connection.data_received(sent)
+        await asyncio.sleep(IDLE_SECONDS - 1)
+        assert not line.transport.closed
+        await asyncio.sleep(2)
+        assert line.transport.closed
+
+    run(main())
+
+
+def test_a_connection_with_a_call_stays() -> None:
+    """A stream of answers keeps its connection for a day, and its minute begins when the stream is given up."""
+
+    async def main() -> None:
+        line = Line()
+        line.connection.data_received(BEGIN + ASK)
+        await asyncio.sleep(86_400)
+        assert (line.handlers, line.transport.closed) == (1, False)
+        line.connection.data_received(frame(http2.RST_STREAM, 0, 1, bytes(4)))
+        await asyncio.sleep(1)
+        assert (line.handlers, line.transport.closed) == (0, False)
+        await asyncio.sleep(IDLE_SECONDS)
+        assert line.transport.closed
+
+    run(main())
+
+
+@pytest.mark.parametrize("how", ["lost", "headers again", "stopped"])
+def test_handlers_end_with_their_connection(how: str) -> None:
+    """However a connection ends, no handler of its calls is left, nor counted as one that watches."""
+
+    async def main() -> None:
+        line = Line()
+        line.connection.data_received(BEGIN)
+        for number in range(1, 32, 2):
+            line.connection.data_received(ASK.replace(b"\0\0\0\1", number.to_bytes(4, "big"), 2))
+        await asyncio.sleep(1)
+        assert line.handlers == 16
+        if how == "headers again":
+            line.connection.data_received(frame(http2.HEADERS, 5, 1, BLOCK))
+        if how == "stopped":
+            await asyncio.wait(line.connection.finish())
+        else:
+            line.connection.connection_lost(None)
+            await asyncio.sleep(1)
+        assert line.handlers == 0
+
+    run(main())
 
 
 class FakeTransport(asyncio.Transport):

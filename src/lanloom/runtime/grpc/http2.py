@@ -17,12 +17,15 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITIZED = 0x1, 0x1, 0x4, 0x8, 0x20
 
-NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR = 0, 1, 3
+NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED = 0, 1, 3, 5
 FRAME_SIZE_ERROR, REFUSED_STREAM, COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 6, 7, 9, 11
 
 FRAME_MAX = 1 << 14
 HEADERS_MAX = 1 << 14
 """Bytes of a block of headers, before and after its compression."""
+
+CONTINUATIONS_MAX = 16
+"""Frames that go on with a block of headers; empty ones add nothing to its bytes."""
 
 WINDOW = (1 << 16) - 1
 _WINDOW_MAX = (1 << 31) - 1
@@ -104,7 +107,9 @@ class Http2Connection(asyncio.Protocol, ABC):
         self.streams: dict[int, Stream] = {}
         self._buffer = b""
         self._decoder: Decoder | None = None
-        self._block: tuple[int, int, bytes] | None = None  # stream, flags and bytes of headers that go on
+        self._block: tuple[int, int, bytes, int] | None = (
+            None  # stream, flags, bytes and frames of headers that go on
+        )
         self._peer_window = WINDOW
         self._stream_window = WINDOW
         self._settled = False
@@ -181,8 +186,8 @@ class Http2Connection(asyncio.Protocol, ABC):
         if payload:
             # Nothing is kept back: what may be kept is bounded by the layer above.
             self.write(frame(WINDOW_UPDATE, 0, 0, _WORD.pack(len(payload))))
-        stream = self.streams.get(number)
-        if stream is None or stream.ended:
+        stream = self._unended(number)
+        if stream is None:
             if number % 2 == 0 or not self.was_open(number):
                 raise ConnectionFault(PROTOCOL_ERROR, "data of a stream that was never open")
             return
@@ -191,24 +196,32 @@ class Http2Connection(asyncio.Protocol, ABC):
             self.write(frame(WINDOW_UPDATE, 0, number, _WORD.pack(len(payload))))
         self.data(stream, _unpadded(flags, payload))
 
+    def _unended(self, number: int) -> Stream | None:
+        """The stream of a frame, if it is open. Raises ConnectionFault after its end (RFC 9113, 5.1)."""
+        stream = self.streams.get(number)
+        if stream is not None and stream.ended:
+            raise ConnectionFault(STREAM_CLOSED, "a stream goes on after its end")
+        return stream
+
     def _headers(self, number: int, flags: int, payload: bytes) -> None:
         payload = _unpadded(flags, payload)
         if flags & PRIORITIZED:
             if len(payload) < 5:
                 raise ConnectionFault(FRAME_SIZE_ERROR, "headers are too short")
             payload = payload[5:]
-        self._block = (number, flags, b"")
+        self._unended(number)
+        self._block = (number, flags, b"", 0)
         self._continued(flags, payload)
 
     def _continued(self, flags: int, payload: bytes) -> None:
         if self._block is None:
             raise ConnectionFault(PROTOCOL_ERROR, "there are no headers to go on with")
-        number, first, block = self._block
+        number, first, block, frames = self._block
         block += payload
-        if len(block) > HEADERS_MAX:
+        if len(block) > HEADERS_MAX or frames > CONTINUATIONS_MAX:
             raise ConnectionFault(ENHANCE_YOUR_CALM, "the headers are too large")
         if not flags & END_HEADERS:
-            self._block = (number, first, block)
+            self._block = (number, first, block, frames + 1)
             return
         self._block = None
         if self._decoder is None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 
 import structlog
@@ -35,7 +36,10 @@ STREAMS_MAX = 16
 """Calls at a time on a connection."""
 
 CONNECTIONS_MAX = 8
-"""Connections at a time to a socket."""
+"""Connections at a time to a socket. Beyond, a new one takes the place of the oldest one without a call."""
+
+IDLE_SECONDS = 60.0
+"""How long a connection may be without a call."""
 
 _RESPONSE = block(((b":status", b"200"), (b"content-type", b"application/grpc")))
 
@@ -51,7 +55,7 @@ class Unary(Struct, frozen=True):
 class Streaming(Struct, frozen=True):
     """A method with a stream of answers, which ends when the iterator does."""
 
-    handler: Callable[[bytes], AsyncIterator[bytes]]
+    handler: Callable[[bytes], AsyncGenerator[bytes, None]]
 
 
 Methods = Mapping[str, Unary | Streaming]
@@ -66,7 +70,7 @@ class GrpcServer:
     def __init__(self, path: Path, methods: Methods) -> None:
         self.path = path
         self._methods = methods
-        self._connections: set[_ServerConnection] = set()
+        self._connections: dict[_ServerConnection, None] = {}
         self._server: asyncio.Server | None = None
         self._mine: tuple[int, int] | None = None
 
@@ -82,13 +86,16 @@ class GrpcServer:
         return self._mine[1] if self._mine else 0
 
     async def stop(self) -> None:
-        """End streams and connections once what was sent is out, and remove the socket."""
+        """End streams and connections once what was sent is out, wait for their handlers, and remove the socket."""
         if self._server is None:
             return
         self._server.close()
         self._server = None
+        handlers: set[asyncio.Task[None]] = set()
         for connection in tuple(self._connections):
-            connection.finish()
+            handlers |= connection.finish()
+        if handlers:
+            await asyncio.wait(handlers)
         if identity(self.path) == self._mine:  # and not one that somebody has put in its place
             self.path.unlink(missing_ok=True)
         self._mine = None
@@ -98,38 +105,62 @@ class GrpcServer:
 
 
 class _ServerConnection(Http2Connection):
-    __slots__ = ("_all", "_greeted", "_last", "_methods")
+    __slots__ = ("_all", "_greeted", "_handlers", "_idle", "_last", "_methods")
 
-    def __init__(self, methods: Methods, connections: "set[_ServerConnection]") -> None:
+    def __init__(self, methods: Methods, connections: "dict[_ServerConnection, None]") -> None:
         super().__init__()
         self._methods = methods
         self._all = connections
         self._greeted = False
         self._last = 0
+        self._handlers: set[asyncio.Task[None]] = set()
+        self._idle: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        if len(self._all) >= CONNECTIONS_MAX:
+        if len(self._all) >= CONNECTIONS_MAX and not self._displace():
             log.warning("grpc-connection-refused", connections=len(self._all))
             transport.close()
             self.transport = None
             return
-        self._all.add(self)
+        self._all[self] = None
         self.write(server_settings(STREAMS_MAX))
+        self._rest()
+
+    def _displace(self) -> bool:
+        """End the oldest connection without a call; False if there is none."""
+        spare = next((each for each in self._all if not each._handlers), None)
+        if spare is None:
+            return False
+        del self._all[spare]
+        spare.end()
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._all.discard(self)
+        self._all.pop(self, None)
+        self._work()
         for stream in self.streams.values():
             self.reset(stream)
         self.streams.clear()
 
-    def finish(self) -> None:
-        """End all calls, the streams of answers as such that have ended."""
+    def finish(self) -> set[asyncio.Task[None]]:
+        """End all calls, the streams of answers as such that have ended. Return the handlers that still end."""
         for stream in tuple(self.streams.values()):
             self.reset(stream)
             self._close(stream, grpc.OK, "")
         self.end()
+        return set(self._handlers)
+
+    def _rest(self) -> None:
+        """There is no call: end the connection after a while, unless one comes."""
+        if self.transport is not None:
+            self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self.end)
+
+    def _work(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
 
     def data_received(self, data: bytes) -> None:
         if self._greeted:
@@ -158,7 +189,7 @@ class _ServerConnection(Http2Connection):
         if number % 2 == 0 or number <= self._last:
             raise ConnectionFault(PROTOCOL_ERROR, "a stream has a number that is not new")
         self._last = number
-        if len(self.streams) >= STREAMS_MAX:
+        if max(len(self.streams), len(self._handlers)) >= STREAMS_MAX:
             self.write(frame(RST_STREAM, 0, number, REFUSED_STREAM.to_bytes(4, "big")))
             return
         stream = self.new_stream(number, headers)
@@ -190,6 +221,14 @@ class _ServerConnection(Http2Connection):
         stream.body = b""
         stream.headers = {}
         stream.task = asyncio.get_running_loop().create_task(self._answer(stream, method, message))
+        self._handlers.add(stream.task)
+        stream.task.add_done_callback(self._ended)
+        self._work()
+
+    def _ended(self, handler: asyncio.Task[None]) -> None:
+        self._handlers.discard(handler)
+        if not self._handlers:
+            self._rest()
 
     def _method(self, stream: Stream) -> Unary | Streaming:
         headers = stream.headers
@@ -210,9 +249,10 @@ class _ServerConnection(Http2Connection):
                 await self._send(stream, await method.handler(message), first=True)
             else:
                 first = True
-                async for answer in method.handler(message):
-                    await self._send(stream, answer, first=first)
-                    first = False
+                async with aclosing(method.handler(message)) as answers:
+                    async for answer in answers:
+                        await self._send(stream, answer, first=first)
+                        first = False
         except GrpcError as error:
             code, text = error.status, error.message
         except ConnectionResetError:

@@ -5,7 +5,7 @@ wrong in any part.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import structlog
@@ -102,7 +102,7 @@ class DevicePlugin:
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 
-    async def _list_and_watch(self, _request: bytes) -> AsyncIterator[bytes]:
+    async def _list_and_watch(self, _request: bytes) -> AsyncGenerator[bytes, None]:
         self._watching += 1
         try:
             sent = None
