@@ -162,8 +162,9 @@ class FakeLanKernel(Holder):
         if far is not None:
             master = self.world.bridges.get(far.place.removeprefix("bridge:"), (0, ""))[0]
             vlan = far.vlan if far.vlan == bridge.vlan else 0
-            port = FarPort(far.link.index, far.lower, master, far.link.mtu, far.link.up, vlan)
-        return SeenHost(0 if problem else index, port, problem)
+            port = FarPort(far.link.index, far.lower, master, far.link.mtu, far.link.mac, far.link.up, vlan)
+        mtu = self.world.fitting_mtu(bridge.name) if port is not None else 0
+        return SeenHost(0 if problem else index, port, problem, mtu)
 
     def keep_uplink(self, uid: str, seconds: float) -> None:
         """As the port says."""

@@ -10,6 +10,7 @@ from lanloom.features.lan.rules.hostbridge import (
     HostStep,
     JoinHostBridge,
     MakeHostPort,
+    far_mac,
 )
 from lanloom.features.lan.rules.lansteps import (
     AddFlood,
@@ -259,10 +260,14 @@ def _make_host_port(step: MakeHostPort, holder: Holder) -> None:
         away=True,
         forwarding=FORWARD_ALL,
     )
-    link = PodLink(name=step.far, index=far, kind="veth", mac="", mtu=step.mtu, up=True, lower=0)
+    mtu = holder.world.fitting_mtu(step.host.name)
+    link = PodLink(
+        name=step.far, index=far, kind="veth", mac=far_mac(step.uid), mtu=mtu, up=True, lower=0
+    )
     space = _space(step, holder)
     place = f"bridge:{step.host.name}"
     holder.world.ends.append(FarEnd(id(space), links[HOST_PORT].index, place, link, step.host.vlan))
+    holder.world.settle()
 
 
 @apply.register
@@ -271,8 +276,10 @@ def _join_host_bridge(step: JoinHostBridge, holder: Holder) -> None:
     ends = holder.world.ends
     found = next(each for each in ends if each.link.name == step.far)
     ends.remove(found)
-    link = replace(found.link, mtu=step.mtu, up=True)
+    mtu = holder.world.fitting_mtu(step.host.name)
+    link = replace(found.link, mtu=mtu, mac=far_mac(step.uid), up=True)
     ends.append(FarEnd(found.space, found.lower, f"bridge:{step.host.name}", link, step.host.vlan))
+    holder.world.settle()
 
 
 def _check_bridge(step: HostStep, holder: Holder) -> None:

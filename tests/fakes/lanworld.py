@@ -4,7 +4,7 @@ It outlives the processes that use it.
 """
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import count
 
@@ -19,6 +19,8 @@ from lanloom.features.lan.rules.observed import (
     Traffic,
     Underlay,
 )
+from lanloom.node.guestports import fitting_mtu
+from tests.fakes.bridges import BridgePort, ForeignBridge
 
 
 class Space(Struct):
@@ -48,8 +50,8 @@ class FarEnd(Struct, frozen=True):
 class LanWorld:
     """A machine. `pods` are the paths of pods' namespaces; `names` the bound namespaces; `foreign` other names.
 
-    `bridges` are those of the host: index and ifalias by name, `trunks` the VLAN ids of their uplinks. Ports at them
-    are far ends in the place `bridge:NAME`.
+    `bridges` are those of the host: index and ifalias by name, `trunks` the VLAN ids of their uplinks, `around` what
+    else is known of them. Ports at them are far ends in the place `bridge:NAME`.
 
     A step of a type in `refused` fails with its words. `holders` are the processes that hold namespaces open. On the
     UDP ports in `unmarking` somebody else's VXLAN link knows no marks; an old kernel does not limit learned addresses,
@@ -62,6 +64,7 @@ class LanWorld:
         self.underlays = dict(underlays)
         self.bridges: dict[str, tuple[int, str]] = {}
         self.trunks: dict[str, set[int]] = {}
+        self.around: defaultdict[str, ForeignBridge] = defaultdict(ForeignBridge)
         self.closed: set[str] = set()
         self.pods: set[str] = set()
         self.names: dict[str, Space] = {}
@@ -89,8 +92,20 @@ class LanWorld:
         """A fresh minor number of a device."""
         return next(self._minors)
 
+    def settle(self) -> None:
+        """Bridges of the host follow their ports."""
+        guests = [(end.place, BridgePort(end.link.mtu, end.link.mac)) for end in self.ends]
+        for name, bridge in self.around.items():
+            bridge.settle(port for place, port in guests if place == f"bridge:{name}")
+
+    def fitting_mtu(self, name: str) -> int:
+        """The MTU of a port that leaves a bridge of the host as it is."""
+        bridge = self.around[name]
+        return fitting_mtu(bridge.mtu, (port.mtu for port in bridge.ports.values()))
+
     def changed(self, ns: str) -> None:
         """Tells who watches."""
+        self.settle()
         for watcher in self._watchers:
             watcher.put_nowait(ns)
 
@@ -156,6 +171,7 @@ def remove(world: LanWorld, space: Space, name: str) -> None:
     for end in [each for each in world.ends if each.space == id(space) and each.lower in lost]:
         world.ends.remove(end)
         world.devices.pop(end.link.index, None)
+    world.settle()
 
 
 class Holder:

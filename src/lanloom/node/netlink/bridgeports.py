@@ -137,19 +137,21 @@ def join(
     isolated: bool,
     group_forwarding: int,
     mtu: int,
+    mac: str,
+    leave: bool,
 ) -> None:
     """A link that is down as a port of a bridge: with these VLAN ids and without the unwanted, its flags and its MTU.
 
-    It stays down: no frame passes it before all of this holds.
+    It stays down: no frame passes it before all of this holds. Bridges follow the MTU and the hardware address of their
+    ports, so a link that is to `leave` one does that first, and has both before it joins the next.
     """
     flags = attribute(IFLA_BRPORT_MODE, bytes([hairpin])) + attribute(IFLA_BRPORT_ISOLATED, bytes([isolated]))
     flags += attribute(IFLA_BRPORT_GROUP_FWD_MASK, _HALF.pack(group_forwarding))
     slave = attribute(IFLA_INFO_SLAVE_KIND, b"bridge") + nested(IFLA_INFO_SLAVE_DATA, flags)
     head = _LINK.pack(0, 0, index, 0, IFF_UP)
-    messages = [
-        (RTM_NEWLINK, head + word(IFLA_MTU, mtu) if mtu else head),
-        (RTM_NEWLINK, head + word(IFLA_MASTER, master)),
-    ]
+    own = attribute(IFLA_ADDRESS, bytes.fromhex(mac.replace(":", ""))) + (word(IFLA_MTU, mtu) if mtu else b"")
+    messages = [(RTM_NEWLINK, head + word(IFLA_MASTER, 0))] if leave else []
+    messages += [(RTM_NEWLINK, head + own), (RTM_NEWLINK, head + word(IFLA_MASTER, master))]
     messages += [(RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + nested(IFLA_LINKINFO, slave))]
     messages += [(RTM_DELLINK, _vlans(index, entry)) for entry in unwanted]
     messages += [(RTM_SETLINK, _vlans(index, entry)) for entry in entries]

@@ -110,6 +110,12 @@ def link(sock: socket.socket, *, index: int = 0, name: str = "") -> RawLink:
     return _decoded(get(sock, RTM_GETLINK, body + (_name(name) if name else b"")))
 
 
+def ports(sock: socket.socket, bridge: int) -> list[RawLink]:
+    """Return the ports of a bridge, by its index. Raises LinkError."""
+    body = _LINK.pack(0, 0, 0, 0, 0) + word(IFLA_EXT_MASK, SKIP_STATISTICS) + word(IFLA_MASTER, bridge)
+    return [each for each in map(_decoded, dump(sock, RTM_GETLINK, body)) if each.master == bridge]
+
+
 def statistics(sock: socket.socket) -> dict[str, tuple[int, ...]]:
     """Frames, bytes, errors and drops of each link by name, each received and sent. Raises LinkError."""
     found = {}
@@ -248,6 +254,11 @@ def _set_port(sock: socket.socket, index: int, data: bytes, more: bytes = b"") -
 def set_mtu(sock: socket.socket, index: int, mtu: int) -> None:
     """The MTU of a link in bytes."""
     request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + word(IFLA_MTU, mtu))
+
+
+def set_mac(sock: socket.socket, index: int, mac: str) -> None:
+    """The hardware address of a link."""
+    request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + _hardware(mac))
 
 
 def set_up(sock: socket.socket, index: int) -> None:

@@ -14,15 +14,19 @@ from structlog.testing import capture_logs
 
 from lanloom.api.core import NAMESPACES
 from lanloom.api.names import BRIDGES_NAMESPACE
+from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.links.joints import TABLE, Joints
-from lanloom.features.lan.rules.hostbridge import far_name
+from lanloom.features.lan.rules.desired import DesiredLan
+from lanloom.features.lan.rules.hostbridge import far_name, uplink_bridge
 from lanloom.node.namespaces import Namespace, make_namespace, open_namespace
 from lanloom.node.netlink import overlay
 from lanloom.node.netlink.packetfilter import close_bridges, open_filter_socket, remove_table
+from tests.features.lan.agent.borders import check_others_stay
 from tests.features.lan.agent.contract import check_uplink
 from tests.features.lan.agent.test_uplink import UPLINK, VLAN
 from tests.features.lan.kernel.machines import Lab, Machine, Wire, frame, played, reaches, run, until
 from tests.features.lan.kernel.test_contract import checked
+from tests.harness.others import installed, names, others
 
 OUTSIDE = "172.16.0.9"
 BRIDGE = (
@@ -85,6 +89,19 @@ async def begun(made: Lab, *nodes: Machine) -> str:
 async def test_contract(tmp_path: Path) -> None:
     """The kernel joins LANs to VLANs, and ends that, as the port says."""
     await checked(tmp_path, check_uplink, *BRIDGE, f"bridge vlan add dev cluster-1-bo vid {VLAN}")
+
+
+async def test_links_of_others(tmp_path: Path) -> None:
+    """A bridge as installers leave it, its uplink and the VLAN link on it keep every attribute beside a LAN's joint."""
+    host = tmp_path / "places" / "host"
+
+    async def check(kernel: LanKernel, lan: DesiredLan) -> None:
+        look = partial(others, host, ("lo", "u0", *names("cluster-1-br", "cluster-1-bo")))
+        joined = uplink_bridge("cluster-1", VLAN)
+        await check_others_stay(kernel, lan, joined, look, partial(run, host), "cluster-1-bo")
+
+    made = installed("cluster-1-br", "cluster-1-bo", filtering=True)
+    await checked(tmp_path, check, *made, f"bridge vlan add dev cluster-1-bo vid {VLAN}")
 
 
 @played(2)

@@ -8,7 +8,7 @@ import pytest
 from lanloom.features.liveupdate.rules.announcement import frames
 from lanloom.features.liveupdate.rules.places import BridgePlace
 from lanloom.features.liveupdate.rules.port import Seat, Unseatable, goal_on, is_seated
-from tests.features.lan.kernel.machines import run, until
+from tests.features.lan.kernel.machines import batch, run, until
 from tests.features.liveupdate.kernel.ground import (
     INTERFACE,
     MAC,
@@ -19,6 +19,7 @@ from tests.features.liveupdate.kernel.ground import (
     pings,
     told_links,
 )
+from tests.harness.others import has_carrier, installed, others, steady
 
 
 def carrier_changes(guest: Path) -> object:
@@ -180,3 +181,33 @@ async def test_a_port_goes_to_and_fro(ground: Ground) -> None:
         assert f"master {bridge}-br state forwarding" in run(ground.host, "bridge link show dev port-db")
         await ground.kernel.send(found, frames(MAC, ["10.7.0.7"]))
         assert pings(ground.directory / bridge)
+
+
+@pytest.mark.parametrize("mtu", [0, 1300, 9000])
+async def test_links_of_others_stay(bare: Ground, mtu: int) -> None:
+    """Bridges of others between which a port moves, and what stands on them, keep all that the port did not bring."""
+    for number in (1, 2):
+        for command in installed(f"site{number}-br", f"site{number}-bo", filtering=False):
+            run(bare.host, command.replace("upper", f"upper{number}").replace("wire0", f"wire{number}"))
+    known = [f"{name}{number}" for name in ("upper", "wire") for number in (1, 2)]
+    known += [f"site{number}-{end}" for end in ("br", "bo") for number in (1, 2)]
+    await until(lambda: has_carrier(others(bare.host, known)))
+    before = others(bare.host, known)
+    bare.pod("db", "site1-br")
+    run(bare.host, "ip link set port-db address fe:ff:00:00:00:01")
+    lan = bare.space("blue")
+    batch(lan, "link add br0 up type bridge")
+    found = await bare.kernel.find(identity())
+    inside = Seat(link="webV0", ns=str(lan), bridge="br0", mtu=1200)
+    nic = f"{INTERFACE.removeprefix('pod')}-nic"
+    for there in ("site2-br", "site1-br", "lan", "site2-br", "site2-br"):
+        place = BridgePlace(bridge=there, mtu=mtu)
+        wanted = inside if there == "lan" else await goal(bare, place)
+        if (await bare.kernel.inspect(found)).bridge not in (there, "br0"):
+            run(bare.host, "ip link set port-db address 02:00:00:00:00:01")  # as a random one may be
+        await bare.kernel.move(found, wanted)
+        assert steady(others(bare.host, known)) == steady(before)
+        assert f"mtu {wanted.mtu} " in run(bare.directory / "db", f"ip link show {nic}")
+        assert (await bare.kernel.inspect(found)).mtu == wanted.mtu
+    run(bare.host, "ip link delete port-db")
+    assert others(bare.host, known) == before

@@ -9,7 +9,7 @@ from msgspec import Struct
 from lanloom.api.lan import SPOKES_MAX, Mode
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.carried import Carried, Place
-from lanloom.features.lan.rules.flood import DEFAULT_MTU, Peers, family, largest_mtu, room
+from lanloom.features.lan.rules.flood import DEFAULT_MTU, LEAST_MTU, Peers, family, largest_mtu, room
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
 from lanloom.features.lan.rules.observed import Underlay, Vtep
 from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags, entry_limit
@@ -120,11 +120,20 @@ def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
         local = "" if ip_address(address).is_link_local else address
         group = str(ip_address(record.group)) if multicast else ""
         vtep = Vtep(record.vni, record.port, underlay.index, local, group)
-        return Endpoint(vtep, address, largest_mtu(underlay.mtu, family(address)))
+        mtu = largest_mtu(underlay.mtu, family(address))
+        return Endpoint(vtep, address, mtu) if mtu >= LEAST_MTU else _too_small(underlay)
     kind = f"IPv{family(record.group)} address" if multicast else "IP address"
     fixed = multicast or record.host_bridge  # nobody sets a field of an isolated network's LAN
     remedy = "give it one" if fixed else "give it one, or set spec.replication to multicast"
     return Endpoint(None, problem=f"{NO_UNDERLAY[1]} {record.device} has no {kind}; {remedy}")
+
+
+def _too_small(underlay: Underlay) -> Endpoint:
+    return Endpoint(
+        None,
+        problem=f"{NO_UNDERLAY[1]} {underlay.name} has MTU {underlay.mtu}, which is too small for VXLAN; set it to that "
+        f"of the link that it stands on: ip link set {underlay.name} mtu MTU",
+    )
 
 
 def desired(

@@ -33,8 +33,8 @@ def family(address: str) -> int:
 
 
 def largest_mtu(underlay: int, address_family: int) -> int:
-    """What an underlay link with this MTU leaves for a LAN."""
-    return max(LEAST_MTU, underlay - OVERHEAD[address_family])
+    """What an underlay link with this MTU leaves for a LAN; it may be less than `LEAST_MTU`."""
+    return underlay - OVERHEAD[address_family]
 
 
 def is_live(node: Node, now: float) -> bool:

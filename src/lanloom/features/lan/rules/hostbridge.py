@@ -1,7 +1,8 @@
 """A LAN joined to a bridge of the host by one port: what is wanted, and the steps.
 
 The port is an end of a veth pair whose other end is a port of the LAN's bridge. The bridge is another one's, known by
-its name and ifalias; nothing of it is changed. The host sends nothing by the port: it takes part in no IP.
+its name and ifalias; nothing of it is changed, nor of what stands on it: the port has the bridge's MTU, whatever the
+LAN's is, and a hardware address that no bridge takes over. The host sends nothing by the port: it takes part in no IP.
 """
 
 import errno
@@ -15,6 +16,7 @@ from lanloom.features.lan.rules.linksteps import LanStep, check_link, check_name
 from lanloom.features.lan.rules.observed import LanLink
 from lanloom.features.lan.rules.portsteps import check_free
 from lanloom.node.errors import LinkError
+from lanloom.node.guestports import highest_mac
 from lanloom.node.marks import is_owner
 
 PORT = "hostB0"
@@ -23,7 +25,16 @@ PORT = "hostB0"
 
 def far_name(uid: str) -> str:
     """The name of a LAN's port on the host's side: the host may have ports of many LANs."""
-    return f"lan-{blake2b(uid.encode(), digest_size=4).hexdigest()}"
+    return f"lan-{_digest(uid).hex()}"
+
+
+def far_mac(uid: str) -> str:
+    """The hardware address of that port."""
+    return highest_mac(_digest(uid))
+
+
+def _digest(uid: str) -> bytes:
+    return blake2b(uid.encode(), digest_size=4).digest()
 
 
 class DesiredHostBridge(Struct, frozen=True):
@@ -45,11 +56,10 @@ def uplink_bridge(cluster_network: str, vlan: int) -> DesiredHostBridge:
 
 
 class HostStep(LanStep, frozen=True, kw_only=True):
-    """A step about the port at a bridge of the host. `mtu` in bytes."""
+    """A step about the port at a bridge of the host, which gets the MTU that the bridge has by then."""
 
     uid: str
     host: DesiredHostBridge
-    mtu: int
 
     @property
     def far(self) -> str:
@@ -82,9 +92,10 @@ class HostStep(LanStep, frozen=True, kw_only=True):
 
 
 class MakeHostPort(HostStep, frozen=True, kw_only=True):
-    """The pair: a port of the LAN's bridge `bridge`, and one of the host's, up."""
+    """The pair: a port of the LAN's bridge `bridge` with the LAN's `mtu` in bytes, and one of the host's, up."""
 
     bridge: str
+    mtu: int
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
         """The LAN's bridge is there, and the port's name is free."""

@@ -113,6 +113,7 @@ class FarPort(Struct, frozen=True):
     lower: int
     master: int = 0
     mtu: int = 0
+    mac: str = ""
     up: bool = False
     vlan: int = 0
 
@@ -120,12 +121,13 @@ class FarPort(Struct, frozen=True):
 class SeenHost(Struct, frozen=True):
     """A bridge of the host to which a LAN is joined: its index, 0 for none that can be joined, and the port.
 
-    `problem` says what it lacks.
+    `problem` says what it lacks. `mtu` in bytes is that of a port which leaves the bridge as it is.
     """
 
     bridge: int = 0
     port: FarPort | None = None
     problem: str = ""
+    mtu: int = 0
 
 
 class SeenLan(Struct, frozen=True, kw_only=True):

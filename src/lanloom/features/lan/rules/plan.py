@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.flood import change
 from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
-from lanloom.features.lan.rules.hostbridge import JoinHostBridge, MakeHostPort
+from lanloom.features.lan.rules.hostbridge import JoinHostBridge, MakeHostPort, far_mac
 from lanloom.features.lan.rules.lansteps import (
     AddFlood,
     DeleteLanLink,
@@ -185,8 +185,9 @@ def _host(wanted: DesiredLan, seen: SeenHost, links: dict[str, LanLink], bridge:
         yield MakeHostPort(ns=wanted.ns, uid=wanted.uid, host=host, mtu=wanted.mtu, bridge=wanted.bridge)
         return
     yield from _kept(wanted, near, bridge)
-    if (far.master, far.mtu, far.up, far.vlan) != (seen.bridge, wanted.mtu, True, host.vlan):
-        yield JoinHostBridge(ns=wanted.ns, uid=wanted.uid, host=host, mtu=wanted.mtu)
+    fitting = (seen.bridge, seen.mtu, far_mac(wanted.uid), True, host.vlan)
+    if (far.master, far.mtu, far.mac, far.up, far.vlan) != fitting:
+        yield JoinHostBridge(ns=wanted.ns, uid=wanted.uid, host=host)
 
 
 def _tap(

@@ -12,11 +12,13 @@ from lanloom.features.lan.rules.hostbridge import (
     HostStep,
     JoinHostBridge,
     MakeHostPort,
+    far_mac,
     far_name,
 )
-from lanloom.features.lan.rules.linksteps import alias_of
+from lanloom.features.lan.rules.linksteps import FAMILY, alias_of
 from lanloom.features.lan.rules.observed import FarPort, SeenHost
 from lanloom.node.errors import LinkMissing
+from lanloom.node.guestports import fitting_mtu
 from lanloom.node.namespaces import Namespace
 from lanloom.node.netlink import overlay
 from lanloom.node.netlink.bridgeports import only_vlan, vlans_of
@@ -31,20 +33,20 @@ def _make_host_port(step: MakeHostPort, writer: LanWriter) -> None:
         if step.host.vlan:
             writer.joints.make(step.uid, partial(_make_uplink, step, lan, host))
         else:
-            _add_pair(lan, step, step.far, host)
+            _add_pair(lan, step, step.far, host, far_mac(step.uid))
         learn_joined(lan, PORT)
         _join(step, host, outside, overlay.link(outside, name=step.far).index, bridge)
 
 
-def _add_pair(lan: OpenLan, step: MakeHostPort, far: str, target: Namespace) -> None:
-    """The port of the LAN's bridge, and its other end in another namespace."""
+def _add_pair(lan: OpenLan, step: MakeHostPort, far: str, target: Namespace, mac: str = "") -> None:
+    """The port of the LAN's bridge, and its other end in another namespace. Both have the LAN's MTU."""
     overlay.add_veth(
         lan.sock,
         PORT,
         far,
         master=lan.links[step.bridge].index,
         mtu=step.mtu,
-        peer_mac="",
+        peer_mac=mac,
         peer_namespace=target.fileno(),
     )
 
@@ -59,7 +61,13 @@ def _make_uplink(step: MakeHostPort, lan: OpenLan, host: Namespace, between: Nam
         overlay.add_bridge(sock, _MIDDLE)
         bridge = overlay.link(sock, name=_MIDDLE).index
         overlay.add_veth(
-            sock, "host0", step.far, master=bridge, mtu=step.mtu, peer_mac="", peer_namespace=host.fileno()
+            sock,
+            "host0",
+            step.far,
+            master=bridge,
+            mtu=step.mtu,
+            peer_mac=far_mac(step.uid),
+            peer_namespace=host.fileno(),
         )
         _add_pair(lan, step, _NEAR, between)
         overlay.set_master(sock, overlay.link(sock, name=_NEAR).index, bridge)
@@ -69,19 +77,40 @@ def _make_uplink(step: MakeHostPort, lan: OpenLan, host: Namespace, between: Nam
 def _join_host_bridge(step: JoinHostBridge, writer: LanWriter) -> None:
     with writer.host() as (host, outside):
         bridge = _bridge(outside, step.host, step)
-        index = overlay.link(outside, name=step.far).index
-        overlay.set_mtu(outside, index, step.mtu)
-        _join(step, host, outside, index, bridge)
+        port = overlay.link(outside, name=step.far)
+        if port.mac != far_mac(step.uid):
+            overlay.set_mac(outside, port.index, far_mac(step.uid))
+        if port.master not in (0, bridge):
+            overlay.set_master(outside, port.index, 0, up=False)  # what fits one bridge may be too small for another
+        _join(step, host, outside, port.index, bridge)
 
 
 def _join(step: HostStep, host: Namespace, outside: socket, index: int, bridge: int) -> None:
-    """The host's end is silent, and in its VLAN alone, before it is up."""
+    """The host's end is silent, in its VLAN alone, and as large as the bridge, before it is up.
+
+    The bridge may become larger just before it is joined.
+    """
     overlay.set_alias(outside, index, alias_of(step.uid))
     host.call(partial(silence, step.far))
+    _fit(outside, index, bridge)
     overlay.set_master(outside, index, bridge, up=False)
+    _fit(outside, index, bridge)
     if step.host.vlan:
         only_vlan(outside, index, step.host.vlan)
     overlay.set_up(outside, index)
+
+
+def _fit(outside: socket, index: int, bridge: int) -> None:
+    """Give a port the MTU with which the bridge stays as it is."""
+    mtu = _fitting_mtu(outside, bridge)
+    if overlay.link(outside, index=index).mtu != mtu:
+        overlay.set_mtu(outside, index, mtu)
+
+
+def _fitting_mtu(outside: socket, bridge: int) -> int:
+    """As `fitting_mtu`; ports of LANs, which follow others themselves, do not count."""
+    others = [each.mtu for each in overlay.ports(outside, bridge) if not each.alias.startswith(f"{FAMILY} ")]
+    return fitting_mtu(overlay.link(outside, index=bridge).mtu, others)
 
 
 def _bridge(outside: socket, host: DesiredHostBridge, step: HostStep) -> int:
@@ -129,9 +158,11 @@ def observe_host(outside: socket, uid: str, host: DesiredHostBridge, lower: int 
     index, problem = _check_bridge(outside, host)
     if port is None:
         return SeenHost(index, None, problem)
+    mtu = _fitting_mtu(outside, index) if index else 0
     vlan = host.vlan if host.vlan and _is_only(outside, port.index, host.vlan) else 0
-    far = FarPort(port.index, lower if host.vlan else port.lower, port.master, port.mtu, port.up, vlan)
-    return SeenHost(index, far, problem)
+    near = lower if host.vlan else port.lower
+    far = FarPort(port.index, near, port.master, port.mtu, port.mac, port.up, vlan)
+    return SeenHost(index, far, problem, mtu)
 
 
 def _is_only(outside: socket, index: int, vlan: int) -> bool:

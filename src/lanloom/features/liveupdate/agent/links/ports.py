@@ -1,7 +1,8 @@
 """The kernel of this machine as the port `PortKernel`: everything blocks for a moment, in a thread of the pool.
 
 A move takes the port down first and sets it up last. So no frame passes while it has a bridge but not yet its VLAN ids:
-a bridge puts a port that is up into its default VLAN at once.
+a bridge puts a port that is up into its default VLAN at once. A bridge of the node may be one that others made, and
+stays as it is: only the machine's end of the pair is as small as its network asks.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from lanloom.features.liveupdate.rules.port import (
     normal,
 )
 from lanloom.node.errors import LinkError, LinkMissing, NamespaceError
+from lanloom.node.guestports import fitting_mtu, yielding_mac
 from lanloom.node.namespaces import DIRECTORY, OWN, Namespace, open_namespace
 from lanloom.node.netlink import bridgeports, overlay
 from lanloom.node.netlink.messages import open_socket
@@ -130,14 +132,16 @@ class NetlinkPorts:
                 path = Path(goal.ns) if goal.ns else self._host
                 opened = stack.enter_context(open_namespace(path))
                 sock = stack.enter_context(_socket_in(opened))
-                target = _OpenPort(goal.ns, opened, sock, port.link)
+                target = _OpenPort(goal.ns, opened, sock, port.link, port.mtu)
             with _explained(f"can't move {port.link.name} to {goal.title}"):
                 return self._moved(found, port, target, goal)
 
     def _moved(self, found: FoundPort, port: "_OpenPort", target: "_OpenPort", goal: Seat) -> float:
         """Prepare what can be, then move; only what is between the two clocks keeps the machine without a network."""
         bridge = bridgeports.port_link(target.sock, name=goal.bridge)
-        before = port.seat().entries if target is port and port.link.master == bridge.index else ()
+        stays = target is port and port.link.master == bridge.index
+        before = port.seat().entries if stays else ()
+        mtu = goal.mtu if goal.ns else _fitting_mtu(target.sock, bridge, port.link)
         began = time.monotonic()
         bridgeports.take_down(port.sock, port.link.index)
         index = port.link.index
@@ -161,7 +165,9 @@ class NetlinkPorts:
             hairpin=goal.hairpin,
             isolated=goal.isolated,
             group_forwarding=goal.group_forwarding,
-            mtu=goal.mtu,
+            mtu=mtu,
+            mac=port.link.mac if stays or goal.ns else yielding_mac(port.link.mac, bridge.mac),
+            leave=target is port and bool(port.link.master) and not stays,
         )
         bridgeports.bring_up(target.sock, index)
         gap = (time.monotonic() - began) * 1000
@@ -198,7 +204,7 @@ class NetlinkPorts:
                     back = bridgeports.namespace_id(sock, pod.fileno())
                     if link.kind != "veth" or link.lower != nic.index or link.nsid != back:
                         raise Unseatable(f"{link.name} is not the other end of {nic.name} in {found.netns}")
-                    yield _OpenPort(ns, opened, sock, link)
+                    yield _OpenPort(ns, opened, sock, link, nic.mtu)
                     return
         raise Unseatable(
             f"the other end of {nic.name} in {found.netns} is in a namespace that is neither the node's nor a LAN's"
@@ -211,22 +217,23 @@ class NetlinkPorts:
 
 
 class _OpenPort:
-    """A port in an open namespace."""
+    """A port in an open namespace. `mtu` in bytes is the one of the NIC, which its port may exceed."""
 
     def __init__(
-        self, ns: str, namespace: Namespace, sock: socket.socket, link: bridgeports.PortLink
+        self, ns: str, namespace: Namespace, sock: socket.socket, link: bridgeports.PortLink, mtu: int
     ) -> None:
         self.ns = ns
         self.namespace = namespace
         self.sock = sock
         self.link = link
+        self.mtu = mtu
 
     def seat(self) -> Seat:
         """Where it is."""
         link = self.link
         bridge = _explained_link(self.sock, link.master) if link.master else None
         if bridge is None or bridge.kind != "bridge":
-            return Seat(link=link.name, ns=self.ns, mtu=link.mtu, up=False)
+            return Seat(link=link.name, ns=self.ns, mtu=self.mtu, up=False)
         return Seat(
             link=link.name,
             ns=self.ns,
@@ -235,9 +242,16 @@ class _OpenPort:
             hairpin=link.hairpin,
             isolated=link.isolated,
             group_forwarding=link.group_forwarding,
-            mtu=link.mtu,
+            mtu=self.mtu,
             up=link.up,
         )
+
+
+def _fitting_mtu(sock: socket.socket, bridge: bridgeports.PortLink, port: bridgeports.PortLink) -> int:
+    """The MTU with which a port leaves a bridge of the node as it is."""
+    return fitting_mtu(
+        bridge.mtu, (each.mtu for each in overlay.ports(sock, bridge.index) if each.index != port.index)
+    )
 
 
 def _seen(link: bridgeports.PortLink) -> SeenLink:
