@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from lanloom.features.ipam.agent import PROGRAM, program
 from lanloom.features.ipam.agent.server import Raw, Request
@@ -14,15 +15,37 @@ from lanloom.features.lan.agent.programs import macvtap
 from lanloom.processes.checks import (
     check_agent,
     check_cni,
+    check_mtus,
     check_profiles,
     check_records,
     check_rights,
 )
+from lanloom.node.ports import Link
 from lanloom.runtime.cni import install
 from lanloom.runtime.feature import Feature
 from lanloom.runtime.probes import pages
+from tests.fakes import FakeHost, FakeSwitch
 from tests.features.ipam.agent.sockets import serving
 from tests.runtime.metrics.probing import serving_pages
+
+
+async def test_mtus() -> None:
+    """A VLAN link that is smaller than its bridge is named, with how to mend it; one on a NIC may be smaller."""
+    host = FakeHost("node1", ("eth0",), switch=FakeSwitch(), now=lambda: 0.0)
+    links = host.kernel.links
+    links["eth0"] = replace(links["eth0"], mtu=9000)
+    whole = Link(name="mgmt-br.2021", index=95, kind="vlan", parent="mgmt-br")
+    for link in (
+        Link(name="mgmt-br", index=92, kind="bridge"),
+        Link(name="eth0.7", index=94, kind="vlan", parent="eth0"),
+        whole,
+    ):
+        links[link.name] = link
+    assert (await check_mtus(host.links)).result == "ok"
+    links[whole.name] = replace(whole, mtu=100)
+    check = await check_mtus(host.links)
+    assert check.result == "warning" and "mgmt-br.2021 has MTU 100, and its bridge mgmt-br 1500" in check.found
+    assert "ip link set mgmt-br.2021 mtu 1500" in check.remedy
 
 
 def test_rights() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from lanloom.features import FEATURES
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.ports import Client
-from lanloom.node.errors import NetworkManagerError
-from lanloom.node.ports import NetworkManager
+from lanloom.node.errors import LinkError, NetworkManagerError
+from lanloom.node.ports import Links, NetworkManager
 from lanloom.processes.definitions import resources
 from lanloom.runtime.checks import Check
 from lanloom.runtime.cni import foreign_remedy, is_foreign
@@ -149,6 +149,36 @@ async def check_cluster(client: Client, features: Sequence[Feature] = FEATURES) 
     for check in checks_of(features):
         checks += await check(client)
     return tuple(checks)
+
+
+async def check_mtus(kernel: Links) -> Check:
+    """Check for VLAN links that are smaller than their bridge: those follow it down, and never up again."""
+    name = "VLAN links"
+    try:
+        links = (await kernel.dump()).links
+    except LinkError as error:
+        remedy = "Run as root, on the node itself."
+        return Check(name=name, result="failed", found=str(error), remedy=remedy)
+    shrunk = sorted(
+        (link.name, link.mtu, link.parent, parent.mtu)
+        for link in links.values()
+        if link.kind == "vlan"
+        and (parent := links.get(link.parent)) is not None
+        and parent.kind == "bridge"
+        and link.mtu < parent.mtu
+    )
+    if not shrunk:
+        return Check(name=name, result="ok", found="none is smaller than its bridge")
+    found = "; ".join(
+        f"{link} has MTU {mtu}, and its bridge {bridge} {large}" for link, mtu, bridge, large in shrunk
+    )
+    link, _, bridge, large = shrunk[0]
+    remedy = (
+        f"If nobody set that, a port of {bridge} was smaller for a while, by a NAD with a small mtu or a LAN of an "
+        f"earlier version: ip link set {link} mtu {large}; below 1280 it lost its IPv6 addresses as well, which "
+        "a reboot of the node restores."
+    )
+    return Check(name=name, result="warning", found=found, remedy=remedy)
 
 
 def failed(checks: Iterable[Check]) -> bool:

@@ -65,8 +65,8 @@ def command(
 ) -> None:
     """Check whether an agent can run on this machine, and the state of a running one.
 
-    Checks the kernel, privileges, directories, NetworkManager, the agent's readiness, the CNI plugins and, with
-    --kubeconfig, the cluster, its kinds, and whether the manager isolates namespaces as Multus does.
+    Checks the kernel, privileges, directories, NetworkManager, the MTUs of VLAN links, the agent's readiness, the CNI
+    plugins and, with --kubeconfig, the cluster, its kinds, and whether the manager isolates namespaces as Multus does.
 
     Changes nothing: kernel features are tried in a temporary namespace. A machine that only runs the lab does not need
     these features: `lanloom lab up` provides what is missing, and reports it.
@@ -124,6 +124,7 @@ async def _checks(
         check_agent,
         check_cluster,
         check_cni,
+        check_mtus,
         check_network_manager,
     )
     from lanloom.runtime.checks import Check
@@ -131,6 +132,7 @@ async def _checks(
     async with open_host("", *directories) as host:
         agent = await check_agent(address)
         found: tuple[Check, ...] = (await check_network_manager(host.network_manager), agent)
+        found = (*found, await check_mtus(host.links))
     if cni is not None:
         runs = agent.found == "ready" or agent.result == "failed"
         found = (*found, *await check_cni(*cni, agent_runs=runs, features=features))

@@ -216,6 +216,51 @@ def test_an_mtu_above_the_uplink_s_is_told() -> None:
         assert check_request(request(NADS, body), world(wide)) == Verdict(warnings=warnings)
 
 
+def reported(network: str, mtu: int, mode: str) -> Raw:
+    """A report of a node whose bridge has this MTU; beside Harvester, that one made it."""
+    body = report(network, f"node-{mtu}")
+    body["status"] |= {"mtu": mtu, "mode": mode}
+    return body
+
+
+SHRINKS = (
+    "unless an administrator has set the MTU of that bridge, it shrinks on each node that runs a pod or VM of this "
+    "network, with all links of the node on it; those stay small afterwards, and lose their IPv6 addresses below 1280; "
+    "to prevent this, set spec.config.mtu to {mtu}, and a smaller MTU in the guest"
+)
+
+
+@pytest.mark.parametrize(
+    ("network", "mtu", "present", "mode", "told"),
+    [
+        ("mgmt", 1300, 0, "", "spec.config.mtu is 1300, less than the MTU 1500 of mgmt-br"),
+        ("mgmt", 1300, 1500, "alone", "spec.config.mtu is 1300, less than the MTU 1500 of mgmt-br"),
+        ("mgmt", 1500, 9000, "alone", "spec.config.mtu is 1500, less than the MTU 9000 of mgmt-br"),
+        (
+            "mgmt",
+            0,
+            9000,
+            "alone",
+            "the default of spec.config.mtu is 1500, less than the MTU 9000 of mgmt-br",
+        ),
+        ("mgmt", 9000, 9000, "alone", ""),
+        ("mgmt", 0, 1500, "alone", ""),
+        ("mgmt", 0, 0, "", ""),
+        ("wide", 1300, 1500, "beside", "spec.config.mtu is 1300, less than the MTU 1500 of wide-br"),
+        ("wide", 1300, 1500, "alone", ""),
+        ("wide", 1300, 0, "", ""),
+    ],
+)
+def test_an_mtu_that_shrinks_a_bridge_of_others_is_told(
+    network: str, mtu: int, present: int, mode: str, told: str
+) -> None:
+    """A network whose ports are smaller than a bridge that Lanloom did not make is let in, and its effect is told."""
+    around = [cluster_network("wide")] + ([reported(network, present, mode)] if present else [])
+    body = nad("net", network, 2017, config={"mtu": mtu} if mtu else {})
+    warnings = (f"{told}: {SHRINKS.format(mtu=present or 1500)}",) if told else ()
+    assert check_request(request(NADS, body), world(*around)) == Verdict(warnings=warnings)
+
+
 def test_what_is_being_deleted_is_let_go() -> None:
     """An object whose deletion was asked for passes whatever stands in it, so that finalizers can be removed."""
     broken = network(config="{")

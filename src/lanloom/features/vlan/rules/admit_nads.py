@@ -9,6 +9,7 @@ label counts in that namespace only: else whoever may write a NAD somewhere coul
 from collections.abc import Callable
 
 from lanloom.api import names
+from lanloom.api.harvester import DEFAULT_MTU
 from lanloom.api.l3 import (
     L3,
     AnnotationError,
@@ -176,7 +177,7 @@ def _previous(old: NetworkAttachmentDefinition | None) -> L3 | None:
 
 def network_warnings(text: str, network: VmNetwork, reader: ClusterReader) -> tuple[str, ...]:
     """Return the warnings of a new `spec.config` and of the VM network that it says."""
-    found = (_management(network, reader), _mtu(text, network, reader))
+    found = (_management(network, reader), _mtu(text, network, reader), _small_mtu(text, network, reader))
     return tuple(warning for warning in found if warning)
 
 
@@ -206,18 +207,42 @@ def _management(network: VmNetwork, reader: ClusterReader) -> str:
 
 def _mtu(text: str, network: VmNetwork, reader: ClusterReader) -> str:
     """Frames that are larger than the uplink's MTU are dropped on it."""
-    try:
-        mtu = read_config(text).get("mtu", 0)
-    except AnnotationError:
-        return ""
+    mtu = _asked_mtu(text)
     found = reader.cluster_network(network.cluster_network)
     largest = uplink_mtu(found) if found is not None else 0
-    if type(mtu) is not int or not largest or mtu <= largest:
+    if not largest or mtu <= largest:
         return ""
     return (
         f"spec.config.mtu is {mtu}, more than the MTU {largest} of the uplinks of {network.cluster_network}, which "
         f"drop larger frames; choose at most {largest}, or change the MTU of its VlanConfigs"
     )
+
+
+def _small_mtu(text: str, network: VmNetwork, reader: ClusterReader) -> str:
+    """A port that is smaller than a bridge of others shrinks it, and with it what the node has on the bridge."""
+    name = network.cluster_network
+    reports = [report.status for report in reader.statuses_of(name)]
+    made_by_others = name == names.MGMT or any(status.mode == "beside" for status in reports)
+    present = max((status.mtu for status in reports), default=0) or DEFAULT_MTU
+    asked = _asked_mtu(text)
+    if not made_by_others or (asked or DEFAULT_MTU) >= present:
+        return ""
+    field = "spec.config.mtu" if asked else "the default of spec.config.mtu"
+    return (
+        f"{field} is {asked or DEFAULT_MTU}, less than the MTU {present} of {names.bridge_name(name)}: unless an "
+        "administrator has set the MTU of that bridge, it shrinks on each node that runs a pod or VM of this network, "
+        "with all links of the node on it; those stay small afterwards, and lose their IPv6 addresses below 1280; to "
+        f"prevent this, set spec.config.mtu to {present}, and a smaller MTU in the guest"
+    )
+
+
+def _asked_mtu(text: str) -> int:
+    """Return the MTU of a configuration in bytes, 0 for none or one that can't be read."""
+    try:
+        mtu = read_config(text).get("mtu", 0)
+    except AnnotationError:
+        return 0
+    return mtu if type(mtu) is int else 0
 
 
 _SYSTEM_NETWORKS = {
