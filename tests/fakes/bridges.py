@@ -1,4 +1,4 @@
-"""Bridges that others made on a machine in memory, as the kernel keeps them: MTU, hardware address, what stands on them.
+"""Bridges that others made, in memory, as the kernel keeps them: MTU, hardware address, and what stands on them.
 
 A bridge whose MTU nobody set takes the least of its ports', and one whose hardware address nobody set the lowest. VLAN
 links on it shrink with it, stay small, lose their IPv6 addresses below 1280 bytes, and take its hardware address.

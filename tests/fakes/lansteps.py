@@ -261,9 +261,7 @@ def _make_host_port(step: MakeHostPort, holder: Holder) -> None:
         forwarding=FORWARD_ALL,
     )
     mtu = holder.world.fitting_mtu(step.host.name)
-    link = PodLink(
-        name=step.far, index=far, kind="veth", mac=far_mac(step.uid), mtu=mtu, up=True, lower=0
-    )
+    link = PodLink(name=step.far, index=far, kind="veth", mac=far_mac(step.uid), mtu=mtu, up=True, lower=0)
     space = _space(step, holder)
     place = f"bridge:{step.host.name}"
     holder.world.ends.append(FarEnd(id(space), links[HOST_PORT].index, place, link, step.host.vlan))

@@ -1,7 +1,7 @@
 """Links of others in a namespace, with all that the kernel tells of them: to compare before and after.
 
-`installed` makes a bridge as installers leave it: nobody set its MTU or hardware address, and a link with addresses stands
-on it. Where a kernel has no VLAN links a macvlan stands in, which follows its lower link's MTU in the same way.
+`installed` makes a bridge as installers leave it: nobody set its MTU or hardware address, and a link with addresses
+stands on it. Where a kernel has no VLAN links a macvlan stands in, which follows its lower link's MTU in the same way.
 """
 
 import json
@@ -21,17 +21,23 @@ _LEASES = ("valid_life_time", "preferred_life_time", "tentative", "dadfailed")
 
 def _printed(where: Path, words: str) -> str:
     with open_namespace(where) as inside:
-        done = inside.call(
-            lambda: subprocess.run(words.split(), capture_output=True, text=True, check=False)
-        )
+        done = inside.call(lambda: subprocess.run(words.split(), capture_output=True, text=True, check=False))
     assert done.returncode == 0, f"{words}: {done.stderr}"
     return done.stdout
 
 
+LINKS, VLANS = "ip -details -json address show", "bridge -json vlan show"
+"""The commands that print what `read` reads."""
+
+
 def others(where: Path, known: Collection[str]) -> Mapping[str, Any]:
+    """The links of these names in a namespace, as `read` has them."""
+    return read(_printed(where, LINKS), _printed(where, VLANS), known)
+
+
+def read(links: str, vlans: str, known: Collection[str]) -> Mapping[str, Any]:
     """All attributes and addresses of these links, with the VLAN ids of bridge ports; only clocks are left out."""
-    listed = json.loads(_printed(where, "ip -details -json address show"))
-    found = {link["ifname"]: link for link in listed if link["ifname"] in known}
+    found = {link["ifname"]: link for link in json.loads(links) if link.get("ifname") in known}
     for link in found.values():
         data = link.get("linkinfo", {}).get("info_data", {})
         for clock in _CLOCKS:
@@ -42,7 +48,7 @@ def others(where: Path, known: Collection[str]) -> Mapping[str, Any]:
         for address in link["addr_info"]:
             for key in _LEASES:
                 address.pop(key, None)
-    for port in json.loads(_printed(where, "bridge -json vlan show") or "[]"):
+    for port in json.loads(vlans or "[]"):
         if port["ifname"] in found:
             found[port["ifname"]]["vlans"] = port["vlans"]
     return found

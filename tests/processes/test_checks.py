@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from lanloom.features.ipam.agent import PROGRAM, program
 from lanloom.features.ipam.agent.server import Raw, Request
 from lanloom.features.lan.agent.programs import macvtap
+from lanloom.node.ports import Link
 from lanloom.processes.checks import (
     check_agent,
     check_cni,
@@ -20,7 +21,6 @@ from lanloom.processes.checks import (
     check_records,
     check_rights,
 )
-from lanloom.node.ports import Link
 from lanloom.runtime.cni import install
 from lanloom.runtime.feature import Feature
 from lanloom.runtime.probes import pages
@@ -44,7 +44,9 @@ async def test_mtus() -> None:
     assert (await check_mtus(host.links)).result == "ok"
     links[whole.name] = replace(whole, mtu=100)
     check = await check_mtus(host.links)
-    assert check.result == "warning" and "mgmt-br.2021 has MTU 100, and its bridge mgmt-br 1500" in check.found
+    assert (
+        check.result == "warning" and "mgmt-br.2021 has MTU 100, and its bridge mgmt-br 1500" in check.found
+    )
     assert "ip link set mgmt-br.2021 mtu 1500" in check.remedy
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
+from lanloom.node.namespaces import NamespaceDirectory, make_namespace
+from tests.fakes.bridges import BridgePort, ForeignBridge, Upper
 from tests.features.lan.agent.borders import check_others_stay
 from tests.features.lan.kernel.machines import run
 from tests.features.lan.kernel.test_contract import checked
-from lanloom.node.namespaces import NamespaceDirectory, make_namespace
-from tests.fakes.bridges import BridgePort, ForeignBridge, Upper
 from tests.harness.others import NIC, installed, names, others
 
 BRIDGE, UPLINK, ALIAS = "site-br", "site-bo", "somebody's"

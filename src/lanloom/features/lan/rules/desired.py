@@ -131,8 +131,8 @@ def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
 def _too_small(underlay: Underlay) -> Endpoint:
     return Endpoint(
         None,
-        problem=f"{NO_UNDERLAY[1]} {underlay.name} has MTU {underlay.mtu}, which is too small for VXLAN; set it to that "
-        f"of the link that it stands on: ip link set {underlay.name} mtu MTU",
+        problem=f"{NO_UNDERLAY[1]} {underlay.name} has MTU {underlay.mtu}, which is too small for VXLAN; set it to "
+        f"that of the link that it stands on: ip link set {underlay.name} mtu MTU",
     )
 
 

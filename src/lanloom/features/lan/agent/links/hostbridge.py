@@ -81,7 +81,9 @@ def _join_host_bridge(step: JoinHostBridge, writer: LanWriter) -> None:
         if port.mac != far_mac(step.uid):
             overlay.set_mac(outside, port.index, far_mac(step.uid))
         if port.master not in (0, bridge):
-            overlay.set_master(outside, port.index, 0, up=False)  # what fits one bridge may be too small for another
+            overlay.set_master(
+                outside, port.index, 0, up=False
+            )  # what fits one bridge may be too small for another
         _join(step, host, outside, port.index, bridge)
 
 
