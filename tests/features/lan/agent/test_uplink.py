@@ -9,6 +9,7 @@ from lanloom.api.meta import Key
 from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.features.lan.rules.hostbridge import far_name
 from lanloom.kube.lookup import get_or_none
+from tests.fakes.bridges import NIC
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, veth
 from tests.harness.cluster import play
 
@@ -90,6 +91,20 @@ async def test_one_of_them(cluster: Watched, uid: str) -> None:
 
 async def _reports(cluster: Watched, name: str) -> bool:
     return [entry.uplink for entry in await cluster.entries(name)] == [True]
+
+
+@told(1)
+async def test_bridge_changes_its_mtu(cluster: Watched, uid: str) -> None:
+    """A bridge whose MTU nobody set follows its uplink, beside a LAN of another MTU as without one."""
+    await cluster.joins("n1")
+    (node,) = cluster.nodes
+    bridge = node.world.around["cluster-1-br"]
+    for mtu in (9000, 1400, 1500):
+        bridge.resize("bo", mtu)
+        node.world.changed("")
+        await cluster.until(lambda mtu=mtu: bridge.mtu == mtu)  # type: ignore[misc]
+        await cluster.until(lambda mtu=mtu: [end.link.mtu for end in node.world.ends] == [mtu])  # type: ignore[misc]
+    assert bridge.mac == NIC and len(bridge.uppers["br.2021"].addresses) == 2
 
 
 @told(2)
