@@ -14,10 +14,10 @@ from typing import Any
 
 from lanloom.api.core import PODS
 from lanloom.api.lan import VETH_NAD, Mode
+from lanloom.api.lannads import spoke_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.features.lan.agent.ports import Device, SpokeError
-from lanloom.features.lan.rules.nads import spoke_of
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom_embedded.engine.storage import Change
 from lanloom_embedded.local import LocalClient

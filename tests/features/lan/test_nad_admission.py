@@ -10,10 +10,11 @@ import yaml
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DRAINING
 from lanloom.api.lan import LANS, UID_LABEL, resource_name
+from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
 from lanloom.features.lan.agent.calls import ipam_type
-from lanloom.features.lan.rules.nads import RESOURCE_NAME, body_of, wanted_nads
+from lanloom.features.lan.rules.nads import body_of, wanted_nads
 from lanloom.kube.patches import merge
 from tests.features.lan.manager.scene import PLACE
 from tests.features.lan.reviews import MANAGER, Raw, Reviews, reviewed

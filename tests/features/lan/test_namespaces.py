@@ -7,8 +7,8 @@ import pytest
 
 from lanloom.api.core import PODS
 from lanloom.api.lan import LAN, LAN_NODES, LANS, UID_LABEL, Spoke
+from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
-from lanloom.features.lan.rules.nads import RESOURCE_NAME
 from lanloom.kube.patches import merge
 from tests.features.lan.manager.scene import PLACE
 from tests.features.lan.reviews import MANAGER, Raw, Reviews, raw, reviewed

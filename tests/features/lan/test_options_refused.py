@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from lanloom.api.lan import LAN_NODES, LANS, resource_name
+from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.multus import NADS
-from lanloom.features.lan.rules.nads import RESOURCE_NAME
 from lanloom.kube.patches import merge
 from tests.features.lan.manager.scene import PLACE
 from tests.features.lan.reviews import Reviews, raw, review_lan, reviewed

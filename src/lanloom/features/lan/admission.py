@@ -20,6 +20,7 @@ from lanloom.api.admission import (
     old_of,
 )
 from lanloom.api.lan import FORCE_DELETE, LAN, LAN_NODES, LANS, LANNode
+from lanloom.api.lannads import spokes_named
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.names import MGMT
 from lanloom.features.lan.manager import LanInformers
@@ -41,7 +42,7 @@ from lanloom.features.lan.rules.admit import (
 from lanloom.features.lan.rules.claims import check_claims
 from lanloom.features.lan.rules.ipamnads import check_ipam
 from lanloom.features.lan.rules.mtus import asked_mtu, asks_more, check_mtus, check_nad_mtu
-from lanloom.features.lan.rules.nads import owner_of, spokes_named
+from lanloom.features.lan.rules.nads import owner_of
 from lanloom.features.lan.rules.permits import USUAL, Permits, check_permits
 from lanloom.features.lan.rules.spec import changed_underlays, check, check_changes, defaults, title_of
 from lanloom.features.lan.rules.users import attached, users_of

@@ -9,13 +9,14 @@ import pytest
 
 from lanloom.api.core import CRDS, NODES
 from lanloom.api.crds import manifest
+from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins
 from lanloom.features.lan.agent.ports import MACVTAP, VETH, Device
 from lanloom.features.lan.agent.programs import NAMES, lan_socket, program
-from lanloom.features.lan.rules.nads import RESOURCE_NAME, WantedNad
+from lanloom.features.lan.rules.nads import WantedNad
 from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
 from tests.fakes.spokes import FakeSpokes

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from lanloom.api.core import NODES
 from lanloom.api.lan import IN_USE, LAN, LAN_NODES, LANS, LANSpec
+from lanloom.api.lannads import spoke_of
 from lanloom.api.meta import ObjectMeta
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
-from lanloom.features.lan.rules.nads import spoke_of, wanted_nads
+from lanloom.features.lan.rules.nads import wanted_nads
 from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.errors import NotFound
 from lanloom.kube.http import HttpClient

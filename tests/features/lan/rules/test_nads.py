@@ -7,17 +7,16 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.api.lan import SpokeOptions
+from lanloom.api.lannads import RESOURCE_NAME, spoke_of
 from lanloom.api.meta import Key, ObjectMeta, OwnerReference
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.reading import convert
 from lanloom.features.lan.rules.nads import (
-    RESOURCE_NAME,
     body_of,
     is_as_wanted,
     is_config_wanted,
     owner_of,
     repair,
-    spoke_of,
     wanted_nads,
 )
 from lanloom.kube.patches import merge

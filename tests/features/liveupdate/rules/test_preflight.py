@@ -99,7 +99,27 @@ OLD_KUBEVIRT = msgspec.convert(
     KubeVirt,
 )
 
+ELSEWHERE = lan(namespace="elsewhere")
+NOT_ADMITTED = (
+    "NetworkAttachmentDefinition default/vlan20: the spoke web is of a LAN of another namespace, which does not admit "
+    "namespace default; add default to spec.namespaces of that LAN"
+)
+
 BOTH: dict[str, tuple[Raw, str]] = {
+    "a LAN of another namespace": (
+        {
+            "target": nad("vlan20", type="k8slanveth", veth="web"),
+            "networks": Networks(lans=(ELSEWHERE,)),
+        },
+        NOT_ADMITTED,
+    ),
+    "a macvtap at a LAN of another namespace": (
+        {
+            "target": nad("vlan20", type="macvtap", deviceID="webM0"),
+            "networks": Networks(lans=(ELSEWHERE,)),
+        },
+        NOT_ADMITTED,
+    ),
     "no machine": ({"machine": None}, f"{TITLE} does not run; start it"),
     "one that ended": ({"machine": machine(phase="Failed")}, f"{TITLE} does not run; start it"),
     "one that stops": (
@@ -197,6 +217,17 @@ WARNINGS: dict[str, tuple[Raw, str]] = {
     ),
     "a smaller MTU": ({"target": nad("vlan20", mtu=1400)}, "set 1400 in the guest"),
 }
+
+
+@pytest.mark.parametrize("namespaces", [("default",), ("*",)])
+def test_a_lan_that_admits_the_machine(namespaces: tuple[str, ...]) -> None:
+    """A machine moves to a LAN of another namespace that admits its own."""
+    admitting = msgspec.structs.replace(
+        ELSEWHERE, spec=msgspec.structs.replace(ELSEWHERE.spec, namespaces=namespaces)
+    )
+    target = nad("vlan20", type="k8slanveth", veth="web")
+    found = check(facts(target=target, networks=Networks(lans=(admitting,))))
+    assert found.against_in_place == ()
 
 
 @pytest.mark.parametrize("ids", ["", "1,10-20"])

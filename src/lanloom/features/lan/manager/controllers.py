@@ -14,6 +14,7 @@ from typing import Any
 from lanloom.api.core import Node
 from lanloom.api.dummy import ADMITTED, DRAINING
 from lanloom.api.lan import LAN, LANNode
+from lanloom.api.lannads import spoke_of, spokes_named
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.names import BRIDGES_NAMESPACE
@@ -21,7 +22,7 @@ from lanloom.features.lan.manager.informers import BY_CLAIM, BY_UID, LanInformer
 from lanloom.features.lan.manager.lans import Lans, Orphans
 from lanloom.features.lan.manager.leases import UplinkLeases
 from lanloom.features.lan.manager.removal import NadRemover
-from lanloom.features.lan.rules.nads import owner_of, spoke_of, spokes_named
+from lanloom.features.lan.rules.nads import owner_of
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder

@@ -7,10 +7,11 @@ from msgspec import Struct
 
 from lanloom.api.core import NODES, Node
 from lanloom.api.lan import LAN, LAN_NODES, LANS, LANNode
+from lanloom.api.lannads import spokes_named
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.rules.claims import claims_of
-from lanloom.features.lan.rules.nads import owner_of, spokes_named
+from lanloom.features.lan.rules.nads import owner_of
 from lanloom.features.lan.rules.users import nads_for
 from lanloom.kube.informer import Informer, Informers
 

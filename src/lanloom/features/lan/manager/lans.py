@@ -12,21 +12,14 @@ import structlog
 
 from lanloom.api.core import EventDraft
 from lanloom.api.lan import FINALIZER, LAN, LAN_NODES, LANS, LANStatus
+from lanloom.api.lannads import spoke_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.manager.informers import BY_UID, LanInformers
 from lanloom.features.lan.manager.removal import NadRemover, Nads
 from lanloom.features.lan.rules.admit import is_forced
 from lanloom.features.lan.rules.claims import lost_claim
-from lanloom.features.lan.rules.nads import (
-    WantedNad,
-    body_of,
-    is_as_wanted,
-    owner_of,
-    repair,
-    spoke_of,
-    wanted_nads,
-)
+from lanloom.features.lan.rules.nads import WantedNad, body_of, is_as_wanted, owner_of, repair, wanted_nads
 from lanloom.features.lan.rules.removal import REREAD_SECONDS, Retirement, carrying_nodes
 from lanloom.features.lan.rules.spec import faults
 from lanloom.features.lan.rules.status import Verdict, lan_status, node_results

@@ -8,18 +8,10 @@ from collections.abc import Iterable, Mapping
 
 from lanloom.api.dummy import ADMITTED, DRAINING, GUARDED
 from lanloom.api.lan import FORCE_DELETE, LAN, UID_LABEL, LANNode, not_admitted
+from lanloom.api.lannads import RESOURCE_NAME, spoke_of, spokes_named
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.claims import age_of
-from lanloom.features.lan.rules.nads import (
-    RESOURCE_NAME,
-    WantedNad,
-    is_as_wanted,
-    is_config_wanted,
-    owner_of,
-    spoke_of,
-    spokes_named,
-    wanted_nads,
-)
+from lanloom.features.lan.rules.nads import WantedNad, is_as_wanted, is_config_wanted, owner_of, wanted_nads
 from lanloom.features.lan.rules.spec import changed_underlays, title_beside, title_of
 from lanloom.refusals import Denied
 from lanloom.text import listed, quote

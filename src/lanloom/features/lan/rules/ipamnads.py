@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from lanloom.api.lannads import attaching
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.ipamconfig import PROGRAMS, program_config
-from lanloom.features.lan.rules.nads import attaching
 from lanloom.refusals import Denied
 from lanloom.text import one_line
 

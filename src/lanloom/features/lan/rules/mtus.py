@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from lanloom.api.lan import LAN, LANNode, Mode, resource_name
+from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.flood import Room
-from lanloom.features.lan.rules.nads import RESOURCE_NAME
 from lanloom.features.lan.rules.spec import title_of
 from lanloom.refusals import Denied
 from lanloom.text import quote

@@ -12,27 +12,20 @@ from lanloom.api.dummy import DRAINING, GUARDED
 from lanloom.api.lan import (
     LAN,
     LANS,
-    RESOURCE_PREFIX,
     UID_LABEL,
     Mode,
     SpokeOptions,
-    device_id,
     nad_name,
     resource_name,
 )
+from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.binding import BRIDGE
 
-RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
-"""Annotation of a NAD: the resource that its pods request, as Multus and KubeVirt read it."""
-
 CNI_VERSION = "0.3.1"
 
 _MODES: tuple[Mode, ...] = ("macvtap", "veth")
-
-_MACHINE = device_id("", "macvtap")
-"""What the ids of machines' devices end with; the rest is the spoke."""
 
 Raw = dict[str, Any]
 
@@ -71,56 +64,6 @@ def wanted_nads(lan: LAN) -> Iterator[WantedNad]:
 def nads_of_spoke(lan: LAN, spoke: str) -> tuple[Key, ...]:
     """Both NADs of one spoke."""
     return tuple(Key(lan.metadata.namespace, nad_name(spoke, mode)) for mode in _MODES)
-
-
-def spoke_of(name: str) -> str:
-    """The spoke in the name of a NAD; empty where it is not called as the NAD of a spoke."""
-    for mode in _MODES:
-        prefix = nad_name("", mode)
-        if name.startswith(prefix):
-            return name.removeprefix(prefix)
-    return ""
-
-
-def spokes_named(nad: NetworkAttachmentDefinition) -> frozenset[str]:
-    """The spokes to which a NAD attaches, whoever made it: by its configuration, alone or in a list, or its resource.
-
-    The device of a machine is in the configuration, or Multus puts it there for the resource in the annotation.
-    """
-    resource = nad.metadata.annotations.get(RESOURCE_NAME, "")
-    return frozenset(spoke for item in _plugins(nad) for spoke in _named(item, resource))
-
-
-def attaching(nad: NetworkAttachmentDefinition) -> Iterator[Raw]:
-    """The configurations of a NAD that attach to a spoke, alone or in a list."""
-    resource = nad.metadata.annotations.get(RESOURCE_NAME, "")
-    return (item for item in _plugins(nad) if any(_named(item, resource)))
-
-
-def _plugins(nad: NetworkAttachmentDefinition) -> Iterator[Raw]:
-    """The configuration of a NAD, and those of its list of plugins."""
-    try:
-        config: object = json.loads(nad.spec.config)
-    except (ValueError, RecursionError):
-        return
-    plugins = config.get("plugins") if isinstance(config, dict) else None
-    for item in (config, *(plugins if isinstance(plugins, list) else ())):
-        if isinstance(item, dict):
-            yield item
-
-
-def _named(config: Raw, resource: str) -> Iterator[str]:
-    """The spokes in the configuration of one plugin."""
-    kind, spoke, device = (config.get(field) for field in ("type", "veth", "deviceID"))
-    if kind == "k8slanveth" and isinstance(spoke, str) and spoke:
-        yield spoke
-    if kind == "macvtap":
-        if isinstance(device, str) and device.endswith(_MACHINE) and device != _MACHINE:
-            yield device.removesuffix(_MACHINE)
-        if resource.startswith(RESOURCE_PREFIX) and (
-            spoke := spoke_of(resource.removeprefix(RESOURCE_PREFIX))
-        ):
-            yield spoke
 
 
 def owner_of(metadata: ObjectMeta) -> str:

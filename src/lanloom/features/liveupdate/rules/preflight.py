@@ -13,7 +13,8 @@ from lanloom.api.core import Node, Pod
 from lanloom.api.dummy import DRAINING
 from lanloom.api.kubevirt import VirtualMachineInstance, nad_of
 from lanloom.api.l3 import AnnotationError
-from lanloom.api.lan import LAN
+from lanloom.api.lan import LAN, LANS, not_admitted
+from lanloom.api.lannads import spokes_named
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition, is_name
 from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
@@ -38,6 +39,7 @@ from lanloom.features.liveupdate.rules.places import (
 )
 from lanloom.kube.conditions import is_true
 from lanloom.node.vlanids import contains, parse
+from lanloom.refusals import title_for
 from lanloom.text import listed, quote
 
 READY = "ready"
@@ -132,7 +134,11 @@ def check(facts: Facts) -> Findings:
         return Findings(both=(text,), passing=True)
     if wrong := _nic_problem(facts, machine):
         return Findings(both=(wrong,))
-    if wrong := forbidden(facts) or target_problem(facts.target, facts.enters):
+    if (
+        wrong := forbidden(facts)
+        or target_problem(facts.target, facts.enters)
+        or _not_admitted(facts, machine)
+    ):
         return Findings(both=(wrong,))
     if wrong := against_moves(facts.mode):
         return Findings(both=(f"{facts.title}: {wrong}",))
@@ -173,6 +179,20 @@ def forbidden(facts: Facts) -> str:
     if machine is None or (nic is not None and not nic.is_secondary):
         return ""
     return facts.isolation.against(machine.metadata.namespace, facts.enters)
+
+
+def _not_admitted(facts: Facts, machine: VirtualMachineInstance) -> str:
+    """Return why the LAN of the NAD that the NIC is to enter is not for the machine; empty if it is, or for no LAN."""
+    namespace = machine.metadata.namespace
+    for spoke in sorted(spokes_named(facts.target)) if facts.target is not None else ():
+        lan = _lan_of(spoke, facts.networks)
+        if lan is not None and not lan.admits(namespace):
+            return f"NetworkAttachmentDefinition {facts.enters}: {not_admitted(spoke, namespace)}"
+    return ""
+
+
+def _lan_of(spoke: str, networks: Networks) -> LAN | None:
+    return next((item for item in networks.lans if spoke in item.spec.spokes), None)
 
 
 def target_problem(target: NetworkAttachmentDefinition | None, called: Key) -> str:
@@ -237,7 +257,7 @@ def _in_place_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterabl
         yield f"{_absent(target, facts)} on {node}, on which {facts.title} runs; add the node, or move it by migration"
     elif target is not None and _lacks_id(target, node, facts.networks):
         yield f"{_without_id(target, facts)} {node}, on which {facts.title} runs; {_ABOUT_IDS}"
-    if target is not None and (why := _lan_problem(target, facts.networks)):
+    if target is not None and (why := _lan_problem(target, facts.networks, machine.metadata.namespace)):
         yield why
 
 
@@ -316,18 +336,19 @@ def _without_id(nad: NetworkAttachmentDefinition, facts: Facts) -> str:
     )
 
 
-def _lan_problem(nad: NetworkAttachmentDefinition, networks: Networks) -> str:
+def _lan_problem(nad: NetworkAttachmentDefinition, networks: Networks, namespace: str) -> str:
     try:
         place = place_of(nad)
     except UnmovableNad:
         return ""
     if not isinstance(place, LanSpoke):
         return ""
-    lan = next((item for item in networks.lans if place.spoke in item.spec.spokes), None)
+    lan = _lan_of(place.spoke, networks)
     if lan is None:
         return f"NetworkAttachmentDefinition {nad.metadata.key}: no LAN has the spoke {place.spoke}; add it to one"
     if lan.metadata.is_deleting:
-        return f"LAN {lan.metadata.key} with the spoke {place.spoke} is being deleted; name another network"
+        title = title_for(namespace, LANS.kind, lan.metadata.namespace, lan.metadata.name)
+        return f"{title} with the spoke {place.spoke} is being deleted; name another network"
     return ""
 
 
