@@ -7,24 +7,18 @@ from msgspec import Struct, field
 
 from lanloom.api.admission import UserInfo
 
-_TOTAL_CHARACTERS = 4096
-_CUT_CHARACTERS = 256
-_MOST = _TOTAL_CHARACTERS
-"""Of more distinct texts, each of a character at least, the later ones can't be told."""
+_MOST = 4096
+"""Of more distinct texts the later ones are not kept: their headers would be larger than all may be."""
 
 
 class Warnings:
-    """The warnings of one request, in the order in which they came, bounded as kube-apiserver bounds them.
-
-    Each distinct text is reported once. While all texts together have at most 4,096 characters, they are reported in
-    full; beyond that, each is cut to 256 characters and only the first ones are reported, as many as reach 4,096.
-    """
+    """The warnings of one request, each distinct text once, in the order in which they came."""
 
     def __init__(self) -> None:
         self._texts: dict[str, None] = {}
 
     def add(self, texts: Iterable[str]) -> None:
-        """Add texts but for empty and known ones. Once no further text can be told, the rest is not looked at."""
+        """Add texts but for empty and known ones. Once no further text is kept, the rest is not looked at."""
         for text in texts:
             if len(self._texts) == _MOST:
                 return
@@ -32,15 +26,7 @@ class Warnings:
                 self._texts.setdefault(text)
 
     def __iter__(self) -> Iterator[str]:
-        if sum(map(len, self._texts)) <= _TOTAL_CHARACTERS:
-            yield from self._texts
-            return
-        characters = 0
-        for text in self._texts:
-            yield text[:_CUT_CHARACTERS]
-            characters += min(len(text), _CUT_CHARACTERS)
-            if characters >= _TOTAL_CHARACTERS:
-                return
+        return iter(self._texts)
 
 
 FieldValidation = Literal["Ignore", "Warn", "Strict"]

@@ -14,6 +14,7 @@ from lanloom_embedded.engine.calls import Warnings
 from lanloom_embedded.front import bodies
 from lanloom_embedded.front.bodies import Receive
 from lanloom_embedded.front.rendering import JSON_FORM, Form, encode
+from lanloom_embedded.front.warnings import warning_headers
 from lanloom_embedded.kinds import NAMESPACES, Raw, ServedKind
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
@@ -268,8 +269,7 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": b""})
 
     def _warnings(self) -> list[Header]:
-        """Warnings as kubectl shows them (RFC 7234, code 299)."""
-        return [(b"warning", _warning(text)) for text in self.warnings]
+        return [(b"warning", value) for value in warning_headers(self.warnings)]
 
 
 def _slices(body: bytes) -> Iterator[bytes | memoryview]:
@@ -280,9 +280,3 @@ def _slices(body: bytes) -> Iterator[bytes | memoryview]:
     view = memoryview(body)
     for start in range(0, len(body), SLICE_BYTES):
         yield view[start : start + SLICE_BYTES]
-
-
-def _warning(text: str) -> bytes:
-    printable = "".join(each if each.isprintable() else " " for each in text)
-    escaped = printable.replace("\\", "\\\\").replace('"', '\\"')
-    return f'299 - "{escaped}"'.encode("utf-8", "replace")
