@@ -17,22 +17,22 @@ _CLOSING_BYTES = 64
 def warning_headers(texts: Iterable[str]) -> list[bytes]:
     """Return the values of the headers, as kubectl shows them (RFC 7234, code 299).
 
-    If all fit, they are told in full. Else each is cut to 256 characters, and the last one tells how many are left out.
+    If all fit, they are sent in full. Else each is cut to 256 characters, and the last one says how many are left out.
     """
     all_texts = tuple(texts)
     values = [_value(text) for text in all_texts[: HEADERS + 1]]
     if len(values) <= HEADERS and sum(map(_size, values)) <= BYTES:
         return values
-    told: list[bytes] = []
+    sent: list[bytes] = []
     room = BYTES - _CLOSING_BYTES
     for text in all_texts[: HEADERS - 1]:
         value = _value(text[:_CUT_CHARACTERS])
         if (room := room - _size(value)) < 0:
             break
-        told.append(value)
-    if left := len(all_texts) - len(told):
-        told.append(_value(f"… and {left} more"))
-    return told
+        sent.append(value)
+    if left := len(all_texts) - len(sent):
+        sent.append(_value(f"… and {left} more"))
+    return sent
 
 
 def _size(value: bytes) -> int:
