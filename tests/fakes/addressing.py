@@ -22,6 +22,7 @@ class Activation:
     """A profile on its device.
 
     `profile` is the content that was applied; `created` says who made the device; `lost` runs while it has no carrier.
+    `own` is the address that the profile or its lease gave.
     """
 
     profile: VlanProfile
@@ -33,6 +34,11 @@ class Activation:
     carrier: bool = False
     parent_mtu: int = 0
     lost: asyncio.TimerHandle | None = None
+    own: str = ""
+
+    def others(self, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        """The addresses that other programs put on the device."""
+        return tuple(address for address in addresses if address != self.own)
 
 
 class Timers:
@@ -116,7 +122,8 @@ class Addressing:
         offer = self._offer(active.profile)
         if offer is not None:
             seconds = self._switch.lease_seconds
-            active.lease = Lease(server=offer.server, expiry=int(self._now() + seconds))
+            expiry = int(self._now() + seconds)
+            active.lease = Lease(address=offer.address, server=offer.server, expiry=expiry)
             active.deadline = loop.time() + seconds
             self._succeeded(active, offer.address)
             self._later(active, seconds / 2, self._ask)
@@ -125,7 +132,8 @@ class Addressing:
         elif active.lease is None:
             self._failed(active)
         else:
-            self._kernel.change(active.profile.device, addresses=())
+            device = active.profile.device
+            self._kernel.change(device, addresses=active.others(self._kernel.links[device].addresses))
             self.configure(active)
 
     def _offer(self, profile: VlanProfile) -> Offer | None:

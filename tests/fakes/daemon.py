@@ -81,8 +81,11 @@ class Daemon:
             self._deactivate(uuid)
             self._notify()
 
-    def reapply(self, uuid: str) -> None:
-        """Applies a profile's present content to its device, and restores an address that was flushed."""
+    def reapply(self, uuid: str, *, restore: bool) -> None:
+        """Applies a profile's present content to its device.
+
+        With `restore`, what somebody removed comes back and addresses of others go, else neither.
+        """
         profile = self._known(uuid)
         active = self.activations.get(uuid)
         if active is None:
@@ -100,10 +103,15 @@ class Daemon:
             raise NetworkManagerError(
                 f"can't reapply {profile.id}: the route {min(left)} would be left behind; activate it"
             )
+        if applied == profile and not restore:
+            self._devices.set_mtu(active)
+            return
         active.profile = profile
         with self._quiet():
-            self._devices.clear(profile.device)
-            self._kernel.restore_routes(profile.device, local=False)
+            others = active.others(self._kernel.links[profile.device].addresses)
+            self._devices.clear(profile.device, keep=() if restore else others)
+            if restore:
+                self._kernel.restore_routes(profile.device, local=False)
             self._devices.set_mtu(active)
         self._configure(active)
 
@@ -262,7 +270,11 @@ class Daemon:
 
     def _assume(self, profile: VlanProfile, before: Activation) -> None:
         active = self.activations[profile.uuid] = Activation(
-            before.profile, before.created, carrier=before.carrier, parent_mtu=before.parent_mtu
+            before.profile,
+            before.created,
+            carrier=before.carrier,
+            parent_mtu=before.parent_mtu,
+            own=before.own,
         )
         if before.phase == "active" and before.profile.method == "manual":
             active.phase = "active"
@@ -278,8 +290,13 @@ class Daemon:
         self.attempts.succeed(active.profile.uuid)
         with self._quiet():
             device, profile = active.profile.device, active.profile
+            others = active.others(self._kernel.links[device].addresses)
+            active.own = address
             self._kernel.change(
-                device, addresses=(address,), tables=profile.tables, routes=profile.kernel_routes
+                device,
+                addresses=(*(each for each in others if each != address), address),
+                tables=profile.tables,
+                routes=profile.kernel_routes,
             )
             self._kernel.set_rules(device, frozenset(map(kernel_rule, profile.rules)))
             if profile.default_route:

@@ -24,6 +24,7 @@ from lanloom.node.steps import (
     EnsureBond,
     EnsureBridge,
     RemoveVlans,
+    RestoreRoutes,
     SetMaster,
     SetMtu,
     SetUp,
@@ -348,6 +349,14 @@ def _set_up(step: SetUp, kernel: FakeKernel) -> None:
     if link.parent in kernel.links and not kernel.links[link.parent].up:
         raise LinkError(f"{step.title}: Network is down; set its parent up first")
     kernel.set_up(step.link)
+
+
+@apply.register
+def _restore_routes(step: RestoreRoutes, kernel: FakeKernel) -> None:
+    tables = (route.table for route in step.routes if route.table != MAIN_TABLE)
+    kernel.lost_routes[step.link] = kernel.lost_routes.get(step.link, frozenset()) - set(step.routes)
+    link = kernel.links[step.link]
+    kernel.change(step.link, routes=link.routes | set(step.routes), tables=tuple({*link.tables, *tables}))
 
 
 @apply.register(AddVlans)

@@ -49,10 +49,10 @@ class FakeNetworkManager:
         self._daemon.deactivate(uuid)
         await asyncio.sleep(0)
 
-    async def reapply(self, uuid: str) -> None:
+    async def reapply(self, uuid: str, *, restore: bool = False) -> None:
         """As the port says."""
         await self._call()
-        self._daemon.reapply(uuid)
+        self._daemon.reapply(uuid, restore=restore)
         await asyncio.sleep(0)
 
     async def changes(self) -> AsyncGenerator[None, None]:

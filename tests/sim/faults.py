@@ -284,9 +284,9 @@ class _FaultyNetworkManager:
         self._fail()
         await _local(self._inner.deactivate(uuid), self._life)
 
-    async def reapply(self, uuid: str) -> None:
+    async def reapply(self, uuid: str, *, restore: bool = False) -> None:
         self._fail()
-        await _local(self._inner.reapply(uuid), self._life)
+        await _local(self._inner.reapply(uuid, restore=restore), self._life)
 
     def changes(self) -> AsyncGenerator[None, None]:
         return _watched(self._inner.changes(), self._life)

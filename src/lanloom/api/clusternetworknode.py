@@ -24,7 +24,8 @@ class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """One VLAN sub-interface of a node as its agent sees it.
 
     `state` is Ready, Pending or Failed; `reason` is a CamelCase word and `message` says what to do. `network` is the
-    NAD's `namespace/name`. `mode` is static or dhcp; `address` is a CIDR or empty. `table` is the number of the routing
+    NAD's `namespace/name`. `mode` is static or dhcp; `address` is the CIDR that profile or lease gave, or empty;
+    `other_addresses` are CIDRs that other programs put on the sub-interface. `table` is the number of the routing
     table that holds the way over the VLAN's gateway, 0 without one.
     """
 
@@ -33,6 +34,7 @@ class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     network: str = ""
     mode: str = ""
     address: str = ""
+    other_addresses: tuple[str, ...] = ()
     state: str = "Pending"
     reason: str = ""
     message: str = ""

@@ -225,8 +225,9 @@ class Records(Protocol):
 
 
 class Lease(Struct, frozen=True, kw_only=True):
-    """A DHCP lease. `expiry` in seconds since the epoch, 0 when unknown."""
+    """A DHCP lease: `address` is a CIDR, `expiry` in seconds since the epoch, 0 when unknown."""
 
+    address: str = ""
     server: str = ""
     expiry: int = 0
 
@@ -238,7 +239,8 @@ class Connection(Struct, frozen=True, kw_only=True):
     """A connection profile as NetworkManager knows it.
 
     `phase` is absent where it did not load the file, inactive where it knows the profile but has no device for it.
-    `applied` says whether the active device runs the profile's present content (False: `reapply` is due).
+    `addresses` are all of its device, those that other programs put there, too. `applied` says whether the active
+    device runs the profile's present content (False: `reapply` is due).
     `reason` is NetworkManager's word for the last state change of the device (for example ip-config-unavailable).
     """
 
@@ -284,8 +286,11 @@ class NetworkManager(Protocol):
         """
         ...
 
-    async def reapply(self, uuid: str) -> None:
-        """Apply the profile's present content to its active device in place.
+    async def reapply(self, uuid: str, *, restore: bool = False) -> None:
+        """Apply the profile's present content to its active device in place. Addresses that others added stay.
+
+        With `restore`, what was removed of the applied content is put back too, and the addresses of others go:
+        NetworkManager does either.
 
         Raises NetworkManagerError where the change can't be applied in place (`activate` then): a change of the VLAN,
         or a route of a table of its own that was changed or removed, which NetworkManager would leave behind.

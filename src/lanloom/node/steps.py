@@ -22,7 +22,7 @@ from lanloom.api.harvester import BOND_MODES
 from lanloom.api.names import BRIDGE_SUFFIX, LINK_NAME_MAX, MGMT_BRIDGE
 from lanloom.node.errors import LinkError, LinkMissing, NotOurs
 from lanloom.node.marks import describe_owner
-from lanloom.node.ports import Link, LinkStep
+from lanloom.node.ports import Link, LinkStep, Route
 from lanloom.node.vlanids import VlanIds, contains, render
 
 LONGEST_QUEUE = (1 << 31) - 1
@@ -175,6 +175,29 @@ class SetUp(LinkStep, frozen=True, kw_only=True):
     def remedy(self, code: int) -> str:
         """Explain that the parent is down, else what every step explains."""
         return "; set its parent up first" if code == errno.ENETDOWN else LinkStep.remedy(self, code)
+
+
+class RestoreRoutes(LinkStep, frozen=True, kw_only=True):
+    """Give a VLAN link routes again that its profile asks for. Those that it has stay, as do addresses of others.
+
+    `source` is the link's own address, without a prefix; `metric` is that of NetworkManager's routes on the link.
+    """
+
+    link: str
+    source: str
+    metric: int
+    routes: tuple[Route, ...]
+
+    @property
+    def title(self) -> str:
+        """Say that the routes can't be added."""
+        return f"can't restore the routes to {', '.join(route.to for route in self.routes)} of {self.link}"
+
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """Accept a VLAN link that is there."""
+        link = _present(self.title, self.link, links)
+        if link.kind != "vlan":
+            raise NotOurs(f"{self.title}: it is no VLAN link")
 
 
 class _VlanStep(LinkStep, frozen=True, kw_only=True):

@@ -17,9 +17,9 @@ DEVICE = "c-br.2013"
 ADDRESS = "192.168.13.7/24"
 
 
-def content(more: str = "", *, mtu: int = 0, retries: int | None = None) -> bytes:
+def content(more: str = "", *, address: str = ADDRESS, mtu: int = 0, retries: int | None = None) -> bytes:
     """The profile with the static address; `more` are lines of its [ipv4] section."""
-    text = profile(vid=2013, ipv4=f"{static(ADDRESS, dad_timeout=0)}\n{more}".rstrip())
+    text = profile(vid=2013, ipv4=f"{static(address, dad_timeout=0)}\n{more}".rstrip())
     text += f"\n[ethernet]\nmtu={mtu}\n".encode() if mtu else b""
     return text + (
         f"\n[connection]\nautoconnect-retries={retries}\n".encode() if retries is not None else b""

@@ -65,9 +65,32 @@ async def test_dhcp(node: Node) -> None:
     assert (active.device, active.method, active.filename) == ("c-br.2012", "auto", FILE)
     assert active.addresses[0].startswith("192.168.12.") and active.addresses[0].endswith("/24")
     assert active.lease is not None and active.lease.server == "192.168.12.1" and active.lease.expiry > 0
+    assert (active.lease.address,) == active.addresses
     assert (active.applied, active.reason) == (True, "")
     link = (await node.host.links.dump()).links["c-br.2012"]
     assert (link.kind, link.parent, link.vlan_id, link.addresses) == ("vlan", "c-br", 2012, active.addresses)
+
+
+@on_node
+async def test_a_lease_among_other_addresses(node: Node) -> None:
+    """The lease names its own address beside those that others put on the device, which survive a reapply."""
+    await node.host.links.apply(uplink(2012))
+    await load(node, profile())
+    lease = (await until_phase(node, "active")).lease
+    assert lease is not None
+    others = ("10.5.5.5/24", "169.254.20.10/32", "192.168.12.251/32")
+    for address in others:
+        node.add_address("c-br.2012", address)
+
+    async def has_all() -> bool:
+        found = await connection(node)
+        kept = found.lease is not None and found.lease.address == lease.address
+        return kept and set(found.addresses) == {lease.address, *others}
+
+    await until(has_all)
+    await node.host.network_manager.reapply(uuid(1))
+    await until(has_all)
+    await stays(has_all)
 
 
 @pytest.mark.parametrize("on_bridge", [True, False])

@@ -9,6 +9,7 @@ from lanloom.node.ports import (
     Route,
     Rule,
 )
+from lanloom.node.steps import RestoreRoutes
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import (
     Node,
@@ -58,11 +59,11 @@ async def test_gateway_that_somebody_deletes(node: Node) -> None:
     node.drop_rules(12345)
     state = await node.host.links.dump()
     assert state.rules & rules == {Rule(30100, "192.168.13.0/24", 254)}
-    await node.host.network_manager.reapply(uuid(1))
+    await node.host.network_manager.reapply(uuid(1), restore=True)
     await until(whole)
     node.drop_table(12345)
     assert (await device(node)).tables == ()
-    await node.host.network_manager.reapply(uuid(1))
+    await node.host.network_manager.reapply(uuid(1), restore=True)
     await until(whole)
     node.delete_link(DEVICE)
 
@@ -94,10 +95,10 @@ async def test_routes_that_somebody_deletes(node: Node) -> None:
             return route not in found.routes and found.addresses == (ADDRESS,)
 
         await stays(without)
-        await node.host.network_manager.reapply(uuid(1))
+        await node.host.network_manager.reapply(uuid(1), restore=True)
         await until(whole)
     node.drop_route(DEVICE, HOST)
-    await node.host.network_manager.reapply(uuid(1))
+    await node.host.network_manager.reapply(uuid(1), restore=True)
 
     async def without_host() -> bool:
         found = await device(node)
@@ -107,6 +108,41 @@ async def test_routes_that_somebody_deletes(node: Node) -> None:
     await stays(without_host)
     await node.host.network_manager.activate(uuid(1))
     await until(whole)
+
+
+@on_node
+async def test_routes_that_are_restored_beside_other_addresses(node: Node) -> None:
+    """Routes that the kernel gets again leave others' addresses alone, and go when an edit no longer has them."""
+    other, edited = "192.168.13.250/32", "192.168.13.8/24"
+    by_gateway = Route("0.0.0.0/0", 12345, "192.168.13.1")
+    await start(
+        node, content(f"route1=10.9.0.0/16,192.168.13.2\n{GATEWAY.replace('route1', 'route2')}\n{RULES}")
+    )
+    node.add_address(DEVICE, other)
+
+    async def whole() -> bool:
+        found = await device(node)
+        return {SUBNET, HOST, BEYOND, by_gateway} <= found.routes and other in found.addresses
+
+    await until(whole)
+    for route in (SUBNET, BEYOND):
+        node.drop_route(DEVICE, route)
+    node.drop_table(12345)
+    await node.host.network_manager.reapply(uuid(1))
+    lost = (SUBNET, BEYOND, by_gateway)
+    step = RestoreRoutes(link=DEVICE, source="192.168.13.7", metric=400, routes=lost)
+    await node.host.links.apply((step, step))
+    await until(whole)
+    await stays(whole)
+    await load(node, content(f"{GATEWAY}\n{RULES}", address=edited))
+    await node.host.network_manager.reapply(uuid(1))
+
+    async def follows() -> bool:
+        found = await device(node)
+        kept = set(found.addresses) == {edited, other}
+        return kept and BEYOND not in found.routes and {SUBNET, by_gateway} <= found.routes
+
+    await until(follows)
 
 
 @on_node

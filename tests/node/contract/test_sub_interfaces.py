@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from lanloom.node.errors import NetworkManagerError
 from lanloom.node.steps import DeleteLink, EnsureBond, EnsureBridge, SetUp
@@ -27,6 +28,8 @@ from tests.node.contract.subinterfaces import (
     start,
     until_addresses,
 )
+
+EDITED, FOREIGN = "192.168.13.8/24", "192.168.13.250/32"
 
 EARLY_SECONDS = 4.0
 """For which NetworkManager surely waits before it takes a device's address away that has no carrier."""
@@ -207,16 +210,20 @@ async def test_deleted_device_and_load(node: Node) -> None:
 
 @on_node
 async def test_foreign_address(node: Node) -> None:
-    """An address that somebody added is seen, and gone after reapplying."""
+    """An address that somebody added is seen, and survives an edit that is reapplied; an activation removes it."""
     await start(node)
-    node.add_address(DEVICE, "10.5.5.5/24")
+    node.add_address(DEVICE, FOREIGN)
 
-    async def seen() -> bool:
-        return set((await connection(node)).addresses) == {ADDRESS, "10.5.5.5/24"}
+    async def has(*addresses: str) -> bool:
+        return set((await connection(node)).addresses) == {*addresses, FOREIGN}
 
-    await until(seen)
+    await until(partial(has, ADDRESS))
+    await load(node, content(address=EDITED))
     await node.host.network_manager.reapply(uuid(1))
-    await until_addresses(node, ADDRESS)
+    await until(partial(has, EDITED))
+    await stays(partial(has, EDITED))
+    await node.host.network_manager.activate(uuid(1))
+    await until_addresses(node, EDITED)
 
 
 @on_node
@@ -322,7 +329,7 @@ async def test_flushed_address(node: Node) -> None:
 
     await until(without)
     await stays(without)
-    await node.host.network_manager.reapply(uuid(1))
+    await node.host.network_manager.reapply(uuid(1), restore=True)
 
     async def restored() -> bool:
         return (await device(node)).addresses == (ADDRESS,)

@@ -32,7 +32,7 @@ from lanloom.node.netlink.messages import (
 RTM_NEWADDR, RTM_NEWROUTE = 20, 24
 NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
 IFA_BROADCAST, IFA_F_NODAD = 4, 2
-RTA_PRIORITY, RTA_METRICS, RTAX_MTU, RTAX_ADVMSS = 6, 8, 2, 8
+RTA_PRIORITY, RTA_PREFSRC, RTA_METRICS, RTAX_MTU, RTAX_ADVMSS = 6, 7, 8, 2, 8
 RT_TABLE_MAIN, RTPROT_STATIC, RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 254, 4, 0, 253
 
 _ADDRESS = struct.Struct("=BBBBI")
@@ -80,8 +80,12 @@ def add_route(
     priority: int = 0,
     table: int = 0,
     scope: int = -1,
+    source: str = "",
 ) -> None:
-    """A route over a link; one to that place that is there already, over whatever link, stays."""
+    """A route over a link; one to that place that is there already, over whatever link, stays.
+
+    `source` is the preferred source address.
+    """
     network = ip_network(dst)
     family = socket.AF_INET if network.version == 4 else socket.AF_INET6
     if scope < 0:
@@ -94,6 +98,8 @@ def add_route(
         body += attribute(RTA_DST, network.network_address.packed)
     if gw:
         body += attribute(RTA_GATEWAY, ip_address(gw).packed)
+    if source:
+        body += attribute(RTA_PREFSRC, ip_address(source).packed)
     if priority:
         body += word(RTA_PRIORITY, priority)
     metrics = (word(RTAX_MTU, mtu) if mtu else b"") + (word(RTAX_ADVMSS, advmss) if advmss else b"")

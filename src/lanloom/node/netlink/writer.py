@@ -13,6 +13,7 @@ from functools import singledispatch
 from lanloom.api.harvester import BOND_MODES
 from lanloom.node.errors import KernelUnsupported
 from lanloom.node.marks import MARK
+from lanloom.node.netlink.addressing import add_route
 from lanloom.node.netlink.dump import inspect_bridge, read_links
 from lanloom.node.netlink.messages import (
     AF_BRIDGE,
@@ -53,6 +54,7 @@ from lanloom.node.steps import (
     EnsureBond,
     EnsureBridge,
     RemoveVlans,
+    RestoreRoutes,
     SetMaster,
     SetMtu,
     SetUp,
@@ -231,6 +233,15 @@ def _set_mtu(step: SetMtu, writer: LinkWriter) -> None:
 @apply.register
 def _set_up(step: SetUp, writer: LinkWriter) -> None:
     writer.adjust(step.link, up=True)
+
+
+@apply.register
+def _restore_routes(step: RestoreRoutes, writer: LinkWriter) -> None:
+    index = writer.links[step.link].index
+    for to, table, via in step.routes:
+        # A route to neighbours names the address to use with them, as NetworkManager's own does.
+        source = "" if via else step.source
+        add_route(writer.sock, index, to, via, priority=step.metric, table=table, source=source)
 
 
 @apply.register(AddVlans)

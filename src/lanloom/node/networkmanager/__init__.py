@@ -27,6 +27,11 @@ OBJECTS = "/org/freedesktop"
 FIXED_OBJECTS = frozenset({ROOT, SETTINGS, OBJECTS})
 """The objects that are always there, except while NetworkManager starts and has its name on the bus already."""
 
+PRESERVE_EXTERNAL_IP = 0x1
+"""The flag of Reapply with which addresses and routes of others stay on the device. NetworkManager has it from 1.42 on.
+
+It compares with what it applied before and not with the kernel then, so it restores nothing that was removed."""
+
 PATIENCE = 25.0
 """Seconds until an unanswered call is an error; the default of other D-Bus clients."""
 
@@ -225,8 +230,8 @@ class DBusNetworkManager:
         if active:
             await _if_there(bus.call(ROOT, NM, "DeactivateConnection", "o", active))
 
-    async def reapply(self, uuid: str) -> None:
-        """Apply the profile's present content to its active device in place.
+    async def reapply(self, uuid: str, *, restore: bool = False) -> None:
+        """Apply the profile's present content to its active device in place; `restore` as the port says.
 
         Raises NetworkManagerError where only `activate` can do it.
         """
@@ -243,7 +248,12 @@ class DBusNetworkManager:
             raise NetworkManagerError(
                 f"can't reapply the profile {uuid}: old routes would be left in table {min(tables)}; activate it"
             )
-        await bus.call(device, f"{NM}.Device", "Reapply", "a{sa{sv}}tu", {}, 0, 0)
+        try:
+            await _reapply(bus, device, 0 if restore else PRESERVE_EXTERNAL_IP)
+        except NetworkManagerError as error:
+            if restore or "flags" not in str(error):
+                raise
+            await _reapply(bus, device, 0)  # it is older than the flag
 
     async def changes(self) -> AsyncGenerator[None, None]:
         """Yield after each burst of signals about connections or devices, until NetworkManager is gone."""
@@ -288,6 +298,10 @@ class DBusNetworkManager:
     def _notify(self) -> None:
         for listener in self._listeners:
             listener.set()
+
+
+async def _reapply(bus: Bus, device: str, flags: int) -> None:
+    await bus.call(device, f"{NM}.Device", "Reapply", "a{sa{sv}}tu", {}, 0, flags)
 
 
 async def _objects(bus: Bus) -> Objects:

@@ -6,6 +6,7 @@ here from the signal until the device gets active or its profile goes.
 """
 
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Interface
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -187,18 +188,31 @@ def connection(profile: Profile, objects: Objects, failure: str) -> Connection:
     if not path:
         return replace(known, phase="activating") if objects.is_active(profile.uuid) else known
     device = objects.properties(path, "Device")
-    addresses = objects.properties(device.get("Ip4Config", ""), "IP4Config").get("AddressData", ())
+    data = objects.properties(device.get("Ip4Config", ""), "IP4Config").get("AddressData", ())
+    addresses = tuple(f"{address['address']}/{address['prefix']}" for address in data)
+    options = objects.properties(device.get("Dhcp4Config", ""), "DHCP4Config").get("Options", {})
     return replace(
         known,
         phase=phase(device.get("State", 0)),
         device=device.get("Interface", ""),
-        addresses=tuple(f"{address['address']}/{address['prefix']}" for address in addresses),
-        lease=_lease(objects.properties(device.get("Dhcp4Config", ""), "DHCP4Config").get("Options", {})),
+        addresses=addresses,
+        lease=_lease(options, addresses),
         applied=profile.up_to_date,
     )
 
 
-def _lease(options: Mapping[str, str]) -> Lease | None:
+def _lease(options: Mapping[str, str], addresses: Sequence[str]) -> Lease | None:
     if "ip_address" not in options:
         return None
-    return Lease(server=options.get("dhcp_server_identifier", ""), expiry=int(options.get("expiry", "0")))
+    return Lease(
+        address=_leased(options["ip_address"], options.get("subnet_mask", ""), addresses),
+        server=options.get("dhcp_server_identifier", ""),
+        expiry=int(options.get("expiry", "0")),
+    )
+
+
+def _leased(address: str, mask: str, addresses: Sequence[str]) -> str:
+    """Return the leased address as a CIDR. A server that sends no mask leaves the choice to NetworkManager."""
+    if mask:
+        return str(IPv4Interface(f"{address}/{mask}"))
+    return next((each for each in addresses if each.startswith(f"{address}/")), "")

@@ -49,7 +49,7 @@ class Stubborn:
         """Counted."""
         self.calls["deactivate"] += 1
 
-    async def reapply(self, uuid: str) -> None:
+    async def reapply(self, uuid: str, *, restore: bool = False) -> None:
         """Counted, and refused."""
         self.calls["reapply"] += 1
         raise NetworkManagerError("the change can't be applied in place")
@@ -162,6 +162,6 @@ def test_what_does_not_come_back_in_place_is_activated() -> None:
 class Refusing(Stubborn):
     """One that says that it did it."""
 
-    async def reapply(self, uuid: str) -> None:
+    async def reapply(self, uuid: str, *, restore: bool = False) -> None:
         """Counted."""
         self.calls["reapply"] += 1

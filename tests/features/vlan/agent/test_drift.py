@@ -1,7 +1,9 @@
 """What others change on a host is noticed at once, put right and told; who fights for it does not wear the host out."""
 
 import asyncio
+import json
 from collections import Counter
+from ipaddress import IPv4Interface
 from random import Random
 
 import pytest
@@ -108,6 +110,40 @@ async def _observed(quiet: Quiet) -> Observed:
 
 async def _told(quiet: Quiet) -> list[Event]:
     return await quiet.events("DriftRepaired")
+
+
+async def _beside_others(quiet: Quiet, own: str, others: set[str]) -> None:
+    host = quiet.sim.hosts["node1"]
+    host.drop_route(DEVICE, str(IPv4Interface(own).network))
+    await asyncio.sleep(12)
+    assert not host.kernel.lost_routes.get(DEVICE)
+    (interface,) = (await quiet.report()).interfaces
+    assert (interface.address, set(interface.other_addresses), interface.state) == (own, others, "Ready")
+    routes = json.dumps([{"to": "10.9.0.0/16", "via": "192.168.1.2"}])
+    await quiet.admin.patch(
+        NADS, "vlan2012", {"metadata": {"annotations": {names.ROUTES: routes}}}, "default"
+    )
+    await asyncio.sleep(30)
+    assert any(route.to == "10.9.0.0/16" for route in host.kernel.state().links[DEVICE].routes)
+    assert set(quiet.addresses()) == {own, *others}
+
+
+@pytest.mark.parametrize("mode", ["static", "dhcp"])
+def test_addresses_of_other_programs(mode: str) -> None:
+    """Addresses of other programs survive repairs and edits, and are never taken for the node's own."""
+    others = {"192.168.1.251/32", "172.16.0.250/24", "169.254.20.10/32"}
+
+    @on_a_quiet_cluster
+    async def story(quiet: Quiet) -> None:
+        await quiet.uplink()
+        await quiet.network(mode, addresses=STATIC if mode == "static" else None)
+        await quiet.rest()
+        (own,) = quiet.addresses()
+        for other in sorted(others):
+            quiet.sim.hosts["node1"].add_address(DEVICE, other)
+        await _beside_others(quiet, own, others)
+
+    story()
 
 
 @on_a_quiet_cluster

@@ -9,6 +9,7 @@ from lanloom.features.vlan.rules.status import (
 )
 from lanloom.node.ports import (
     Connection,
+    Lease,
     LinkState,
 )
 from tests.features.vlan.cluster import (
@@ -56,8 +57,10 @@ def built(*addresses: str, plugged: bool = True) -> LinkState:
 
 
 def said(phase: str, *addresses: str, wanted: NodeNetwork = DHCP, **fields: object) -> dict[str, Connection]:
-    """What NetworkManager says of the profile."""
+    """What NetworkManager says of the profile; the last address is the leased one, as others come first."""
     uuid = wanted.interfaces[0].uuid
+    if wanted.interfaces[0].mode == "dhcp" and addresses:
+        fields = {"lease": Lease(address=addresses[-1]), **fields}
     return {uuid: Connection(uuid=uuid, phase=phase, addresses=addresses, **fields)}  # type: ignore[arg-type]
 
 

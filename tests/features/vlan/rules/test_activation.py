@@ -14,6 +14,8 @@ from lanloom.node.ports import (
     LOCAL_TABLE,
     MAIN_TABLE,
     Connection,
+    ConnectionPhase,
+    Lease,
     Link,
     LinkState,
     Route,
@@ -39,9 +41,19 @@ def interface(mode: str, address: str = "") -> Interface:
 DHCP, STATIC = interface("dhcp"), interface("static", "192.168.1.10/24")
 
 
-def connection(phase: str, *addresses: str, applied: bool = True, device: str = DHCP.name) -> Connection:
-    """What NetworkManager says of the profile."""
-    return Connection(uuid=UUID, phase=phase, addresses=addresses, applied=applied, device=device)  # type: ignore[arg-type]
+def connection(
+    phase: ConnectionPhase, *addresses: str, applied: bool = True, device: str = DHCP.name
+) -> Connection:
+    """What NetworkManager says of the profile; the last address is that of the profile or its lease."""
+    lease = Lease(address=addresses[-1]) if addresses else None
+    return Connection(
+        uuid=UUID,
+        phase=phase,
+        addresses=addresses,
+        lease=lease,
+        applied=applied,
+        device=device,
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,6 +186,28 @@ def test_a_lost_route_is_named(route: Route, verb: str, text: str) -> None:
     damaged = LinkState({item.name: replace(link, routes=whole - {route})})
     (action,) = actions((item,), said, damaged)
     assert (action.verb, action.kind, action.text) == (verb, "route", text)
+
+
+@pytest.mark.parametrize("item", [DHCP, STATIC], ids=["dhcp", "static"])
+@pytest.mark.parametrize("other", ["192.168.1.251/32", "192.168.1.12/24", "169.254.20.10/32", "10.0.0.1/8"])
+def test_addresses_of_other_programs_hide_no_loss(item: Interface, other: str) -> None:
+    """Beside another program's address, a lost route or address of the node's own is restored as without it."""
+    own = "192.168.1.10/24"
+    whole = routes(own) | routes(other)
+    link = Link(name=item.name, index=1, up=True, addresses=(other, own), routes=whole)
+    said = {UUID: connection("active", other, own)}
+    assert actions((item,), said, LinkState({item.name: link})) == ()
+    for lost in sorted(routes(own) - routes(other)):
+        damaged = LinkState({item.name: replace(link, routes=whole - {lost})})
+        (action,) = actions((item,), said, damaged)
+        assert action.kind == "route"
+        if lost.table == MAIN_TABLE:
+            assert action.verb == "restore" and action.beside is not None
+            assert (action.beside.source, action.beside.routes) == ("192.168.1.10", (lost,))
+    flushed = LinkState({item.name: replace(link, addresses=(other,), routes=routes(other))})
+    assert [each.kind for each in actions((item,), said, flushed)] == ["address"]
+    gone = {UUID: replace(said[UUID], addresses=(other,))}
+    assert [each.kind for each in actions((item,), gone, flushed)] == ["address"]
 
 
 def test_a_host_address_needs_no_route_to_a_subnet() -> None:

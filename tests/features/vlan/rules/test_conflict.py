@@ -18,8 +18,11 @@ ITEM = replace(OLD.network.interfaces[0], mode="dhcp", address="")
 OWN = Management(vlan_id=2021, interface="mgmt-br.2021", cidr="172.16.0.11/24")
 
 
-def _connection(*addresses: str, phase: ConnectionPhase = "active") -> Connection:
-    return Connection(uuid=ITEM.uuid, phase=phase, addresses=addresses, lease=Lease(server="172.16.0.99"))
+def _connection(leased: str = "", *others: str, phase: ConnectionPhase = "active") -> Connection:
+    lease = Lease(address=leased, server="172.16.0.99") if leased else None
+    return Connection(
+        uuid=ITEM.uuid, phase=phase, addresses=(*others, leased) if leased else others, lease=lease
+    )
 
 
 def _observed(*addresses: str, management: tuple[str, ...] = (OWN.cidr,)) -> LinkState:
@@ -36,10 +39,18 @@ def _observed(*addresses: str, management: tuple[str, ...] = (OWN.cidr,)) -> Lin
     ids=["same subnet", "own address", "half of it", "wider", "one host", "everything"],
 )
 def test_a_lease_that_overlaps_the_management_network(address: str) -> None:
-    """An overlap of any kind is a conflict, whether NetworkManager or only the kernel shows the address yet."""
+    """An overlap of any kind is a conflict, whether the kernel has the leased address yet or not."""
     assert conflict(ITEM, _connection(address), _observed(), OWN)
-    assert conflict(ITEM, _connection(), _observed(address), OWN)
-    assert conflict(ITEM, _connection(phase="activating"), _observed(address), OWN)
+    assert conflict(ITEM, _connection(address), _observed(address), OWN)
+    assert conflict(ITEM, _connection(address, phase="activating"), _observed(), OWN)
+
+
+@pytest.mark.parametrize("phase", ["activating", "active"])
+@pytest.mark.parametrize("address", ["172.16.0.12/24", "169.254.20.10/32", "10.0.0.1/0"])
+def test_an_address_of_another_program(address: str, phase: ConnectionPhase) -> None:
+    """An address that another program put on the sub-interface is no lease, and takes no VLAN down."""
+    assert not conflict(ITEM, _connection("", address, phase=phase), _observed(address), OWN)
+    assert not conflict(ITEM, _connection("192.168.1.7/24", address, phase=phase), _observed(address), OWN)
 
 
 @pytest.mark.parametrize("address", ["172.16.1.12/24", "192.168.1.100/24", "172.15.255.254/32"])

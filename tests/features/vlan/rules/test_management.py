@@ -87,6 +87,12 @@ EVERYTHING = links(
             (),
             ("mgmt-br.2021", 2021, "10.0.0.5/16"),
         ),
+        (
+            links(replace(BRIDGE, addresses=("10.1.0.250/32", "10.1.0.5/16", "10.1.0.251/16"))),
+            (),
+            ("mgmt-br", 0, "10.1.0.5/16"),
+        ),
+        (links(replace(BRIDGE, addresses=("10.1.0.5/32",))), (), ("mgmt-br", 0, "10.1.0.5/32")),
         (links(BRIDGE, EVERYTHING.links["eth5"]), (), None),
         (links(), (), None),
     ],
@@ -94,7 +100,10 @@ EVERYTHING = links(
 def test_the_management_network_is_what_the_default_route_or_the_bridge_tells(
     observed: LinkState, files: tuple[str, ...], expected: tuple[str, int, str] | None
 ) -> None:
-    """First what the default route goes out of, on the bridge before elsewhere; never a sub-interface of Lanloom's."""
+    """First what the default route goes out of, on the bridge before elsewhere; never a sub-interface of Lanloom's.
+
+    A virtual address (/32) is not the node's own where there is another one.
+    """
     found = management(observed, files)
     assert (found and (found.interface, found.vlan_id, found.cidr)) == expected
 

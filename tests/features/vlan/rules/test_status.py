@@ -20,6 +20,8 @@ from tests.features.vlan.cluster import (
 from tests.features.vlan.rules.ground import Ground
 from tests.features.vlan.rules.reports import DHCP, LEASED, NODE, NOW, STATIC, built, network, report_of, said
 
+VIP = "10.115.8.250/32"
+
 MISSING = network("static", {"node2": "192.168.1.11/24"})
 
 
@@ -75,14 +77,14 @@ MISSING = network("static", {"node2": "192.168.1.11/24"})
         ),
         (
             DHCP,
-            said("active", *LEASED, lease=Lease(server="10.115.8.1", expiry=int(NOW) - 1)),
+            said("active", *LEASED, lease=Lease(address=LEASED[0], server="10.115.8.1", expiry=int(NOW) - 1)),
             "Pending",
             "LeaseExpired",
             "the lease of 10.115.8.2/21 ended at 2025-12-31T23:59:59Z; check the DHCP server 10.115.8.1",
         ),
         (
             DHCP,
-            said("active", *LEASED, lease=Lease(server="10.115.8.1", expiry=int(NOW))),
+            said("active", *LEASED, lease=Lease(address=LEASED[0], server="10.115.8.1", expiry=int(NOW))),
             "Ready",
             "Assigned",
             "",
@@ -95,7 +97,17 @@ MISSING = network("static", {"node2": "192.168.1.11/24"})
             "NetworkManager does not respond; check that it runs",
         ),
         (DHCP, {}, "Failed", "ProfileRejected", "does not accept the profile"),
+        (DHCP, said("active", VIP, *LEASED), "Ready", "Assigned", ""),
+        (DHCP, said("active", VIP, lease=None), "Pending", "Activating", "is waiting for an answer"),
+        (
+            DHCP,
+            said("active", VIP, lease=Lease(address=LEASED[0])),
+            "Pending",
+            "Activating",
+            "is waiting for",
+        ),
         (STATIC, said("active", "192.168.1.10/24", wanted=STATIC), "Ready", "Assigned", ""),
+        (STATIC, said("active", VIP, "192.168.1.10/24", wanted=STATIC), "Ready", "Assigned", ""),
         (
             STATIC,
             said("active", *LEASED, wanted=STATIC),
@@ -133,9 +145,20 @@ def test_what_is_said_of_an_interface(
     assert conditions["ready"].reason == "UplinkReady"
 
 
+@pytest.mark.parametrize(("wanted", "own"), [(DHCP, LEASED[0]), (STATIC, "192.168.1.10/24")])
+@pytest.mark.parametrize("others", [(), (VIP,), ("10.0.0.9/8", VIP, "169.254.20.10/32")])
+def test_addresses_of_other_programs(wanted: NodeNetwork, own: str, others: tuple[str, ...]) -> None:
+    """The report names the address of profile or lease as the node's, and others apart, in any order."""
+    for addresses in ((*others, own), (own, *others)):
+        lease = Lease(address=own) if wanted is DHCP else None
+        interface, _, _ = report_of(wanted, said("active", *addresses, wanted=wanted, lease=lease))
+        assert (interface.address, set(interface.other_addresses)) == (own, set(others))
+        assert interface.state == "Ready"
+
+
 def test_a_lease_is_shown() -> None:
     """Address, server and expiry of a lease are in the report."""
-    lease = Lease(server="10.115.8.1", expiry=int(NOW) + 3600)
+    lease = Lease(address=LEASED[0], server="10.115.8.1", expiry=int(NOW) + 3600)
     interface, _, _ = report_of(DHCP, said("active", *LEASED, lease=lease))
     assert interface.address == LEASED[0]
     assert interface.lease is not None
@@ -233,7 +256,8 @@ def test_a_vlan_with_an_obstacle_of_its_own_fails_alone() -> None:
     ground.reach(wanted)
     ground.kernel.change(wanted[0].interfaces[1].name, addresses=LEASED)
     uuid = wanted[0].interfaces[1].uuid
-    connections = {uuid: Connection(uuid=uuid, phase="active", addresses=LEASED)}
+    lease = Lease(address=LEASED[0])
+    connections = {uuid: Connection(uuid=uuid, phase="active", addresses=LEASED, lease=lease)}
     status = node_status(NODE, wanted[0], problems, ground.kernel.state(), connections, (), NOW)
     assert [(item.vlan_id, item.reason) for item in status.interfaces] == [
         (3, "ForeignLink"),

@@ -16,11 +16,18 @@ import structlog
 from msgspec import Struct
 
 from lanloom.api.clusternetworknode import Management
-from lanloom.features.vlan.rules.activation import Action, Verb, actions, conflict, problem
+from lanloom.features.vlan.rules.activation import (
+    Action,
+    Verb,
+    actions,
+    conflict,
+    problem,
+)
 from lanloom.features.vlan.rules.network import Interface, NodeNetwork, Problem, has_carrier
 from lanloom.features.vlan.rules.profile import DHCP_TIMEOUT
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
 from lanloom.node.ports import Connection, ConnectionPhase, LinkState, NetworkManager
+from lanloom.node.steps import RestoreRoutes
 
 log = structlog.get_logger(__name__)
 
@@ -122,7 +129,7 @@ class LeaseConflicts:
 
 
 def _has_another(connection: Connection) -> bool:
-    return connection.phase == "active" and bool(connection.addresses)
+    return connection.phase == "active" and connection.lease is not None
 
 
 class Activator:
@@ -137,6 +144,7 @@ class Activator:
         self._last_verb: dict[str, Verb] = {}
         self._restored: frozenset[str] = frozenset()
         self._requested: list[Action] = []
+        self._beside: list[Action] = []
         self._in_force: frozenset[str] = frozenset()
         self._built: dict[str, float] = {}
         self._conflicts = LeaseConflicts(manager)
@@ -144,6 +152,12 @@ class Activator:
     def take_requested(self) -> tuple[Action, ...]:
         """Return the requests that NetworkManager accepted since the last call."""
         taken, self._requested = tuple(self._requested), []
+        return taken
+
+    def take_steps(self) -> tuple[RestoreRoutes, ...]:
+        """Return what the kernel itself is to be asked since the last call."""
+        taken = tuple(action.beside for action in self._beside if action.beside and action.beside.routes)
+        self._beside.clear()
         return taken
 
     def uplink_built(self, interfaces: Iterable[Interface]) -> None:
@@ -260,7 +274,8 @@ class Activator:
                 case "restore" if item.uuid in self._restored:
                     await self._manager.activate(item.uuid)
                 case "reapply" | "restore":
-                    await self._reapply(item)
+                    await self._reapply(item, restore=action.verb == "restore" and action.beside is None)
+                    self._beside.append(action)
                     self._restored |= {item.uuid} if action.verb == "restore" else set()
             self._requested.append(action)
             self._activating.pop(item.uuid, None)
@@ -270,9 +285,9 @@ class Activator:
         except NetworkManagerError as error:
             log.warning("profile-request-refused", verb=action.verb, file=item.file, error=str(error))
 
-    async def _reapply(self, item: Interface) -> None:
+    async def _reapply(self, item: Interface, *, restore: bool) -> None:
         try:
-            await self._manager.reapply(item.uuid)
+            await self._manager.reapply(item.uuid, restore=restore)
         except NetworkManagerMissing:
             raise
         except NetworkManagerError:

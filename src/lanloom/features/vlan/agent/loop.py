@@ -44,8 +44,9 @@ from lanloom.kube.controller import Controller, Observer, backoff
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import all_synced
 from lanloom.kube.ports import Client
-from lanloom.node.errors import NodeError
+from lanloom.node.errors import LinkError, NodeError
 from lanloom.node.ports import Host, LinkState
+from lanloom.node.steps import RestoreRoutes
 
 
 class DesiredState:
@@ -286,6 +287,7 @@ class VlanAgent:
         interfaces = settleable(networks, problems)
         own = management(observed, (*files, *(item.file for item in interfaces)))
         connections = await self._activator.settle(interfaces, observed, own)
+        await self._restore(self._activator.take_steps())
         problems = merged(problems, self._activator.conflicts(networks))
         drift += self._repairs.requested(decision.revisions, self._activator.take_requested())
         self._record_repairs(item for item in drift if item.cluster_network not in failures)
@@ -294,6 +296,14 @@ class VlanAgent:
         self._conclude(reports, at_rest=step.empty and decision.plan.empty)
         again = FAILED_SECONDS if failures else RESYNC_SECONDS
         return min(reports.recheck_after, again, *waits.values())
+
+    async def _restore(self, steps: tuple[RestoreRoutes, ...]) -> None:
+        if not steps:
+            return
+        try:
+            await self._host.links.apply(steps)
+        except LinkError as error:  # the link may be gone by now
+            log.warning("routes-not-restored", error=str(error))
 
     async def _decide(self, observed: LinkState, files: Mapping[str, bytes]) -> Decision:
         desired = self._desired.get(observed, files, self._bridge_record.added) if self._synced else None

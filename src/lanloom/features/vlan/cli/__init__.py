@@ -229,7 +229,7 @@ def _print_cluster_network(view: "ClusterNetworkView") -> None:
 
 
 def _print_details(console: "Console", nodes: Iterable["NodeView"]) -> None:
-    """Print what does not fit the table: messages and leases."""
+    """Print what does not fit the table: messages, leases, and addresses of other programs."""
     from rich.padding import Padding
 
     from lanloom.features.vlan.views.view import READY
@@ -242,6 +242,9 @@ def _print_details(console: "Console", nodes: Iterable["NodeView"]) -> None:
             console.print(
                 Padding(f"{node.node}: lease from {node.lease.server}{until}", (0, 0, 0, 2), expand=False)
             )
+        if node.other_addresses:
+            text = f"{node.node}: other programs added {', '.join(node.other_addresses)}"
+            console.print(Padding(text, (0, 0, 0, 2), expand=False), markup=False)
 
 
 @command.command()

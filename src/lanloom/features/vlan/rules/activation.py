@@ -7,6 +7,10 @@ NetworkManager calls a connection active until it is told otherwise, and checks 
 were removed, or that lost them while its link was set down and up, is unreachable. So the kernel is read for everything
 that makes an address usable (`lack`), and the one list serves repair and report.
 
+Other programs put addresses on a sub-interface: keepalived, kube-vip and MetalLB, a DNS cache of the node. They are
+theirs. Only the address that the profile or the lease gave (`own_address`) is reported as the node's, repaired, or
+judged.
+
 A leased address must not take the node's management network over (`conflict`). A route to the lease's subnet that is
 longer than the management network's own draws its traffic into the VLAN, and an address that a host of the management
 network has makes that host unreachable. The webhook refuses such static addresses; a lease can only be validated when
@@ -22,9 +26,15 @@ from msgspec import Struct
 
 from lanloom.api.clusternetworknode import Management
 from lanloom.features.vlan.rules.network import Interface, Problem, is_down
-from lanloom.features.vlan.rules.profile import read, routing_rules
+from lanloom.features.vlan.rules.profile import (
+    DHCP_METRIC,
+    STATIC_METRIC,
+    read,
+    routing_rules,
+)
 from lanloom.features.vlan.rules.reserved import LINK_LOCAL_SUBNET, LINK_LOCAL_TITLE
 from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Link, LinkState, Route, Rule
+from lanloom.node.steps import RestoreRoutes
 
 Verb = Literal["load", "reapply", "activate", "restore"]
 """`restore` is a reapply of what was applied already, because a part of it went away meanwhile."""
@@ -33,13 +43,15 @@ Verb = Literal["load", "reapply", "activate", "restore"]
 class Action(Struct, frozen=True):
     """One request to NetworkManager about one interface.
 
-    `kind` (as of `drift.Drift`) and `text` say what somebody did to it, where that is the reason.
+    `kind` (as of `drift.Drift`) and `text` say what somebody did to it, where that is the reason. `beside` restores
+    routes without a word to NetworkManager, whose own restore would remove the addresses of other programs.
     """
 
     verb: Verb
     interface: Interface
     kind: Literal["", "link", "address", "route"] = ""
     text: str = ""
+    beside: RestoreRoutes | None = None
 
 
 def actions(
@@ -78,12 +90,37 @@ def _action(
     if observed is not None and is_down(item, observed):
         return Action("activate", item, "link", f"{item.name} was down")  # a reapply would not set it up
     if missing := lack(item, connection, observed):
-        return Action(
-            "activate" if missing.anew else "restore", item, missing.kind, f"{missing.what} was gone"
-        )
+        verb: Verb = "activate" if missing.anew else "restore"
+        beside = None if missing.anew else _beside_others(item, connection, observed)
+        return Action(verb, item, missing.kind, f"{missing.what} was gone", beside)
     if observed is not None and (instead := _strange_mtu(item, observed)):
-        return Action("restore", item, "link", f"{item.name} had the MTU {instead}")
+        beside = _beside_others(item, connection, observed)
+        return Action("restore", item, "link", f"{item.name} had the MTU {instead}", beside)
     return None
+
+
+def _beside_others(
+    item: Interface, connection: Connection, observed: LinkState | None
+) -> RestoreRoutes | None:
+    """Return the routes to restore where other programs have addresses, which must stay; else None.
+
+    Also None where the node's own address is gone: only NetworkManager gives it.
+    """
+    link = observed.links.get(item.name) if observed is not None else None
+    own = own_address(item, connection)
+    if link is None or observed is None or own not in link.addresses or len(link.addresses) < 2:
+        return None
+    _, subnet = _of_address(own)
+    asked = (*((subnet,) if subnet else ()), *_of_profile(item.content).routes)
+    lost = [route for route in asked if route not in link.routes]
+    if item.table and item.table not in link.tables:
+        lost += _of_profile(item.content).gateway
+    return RestoreRoutes(
+        link=item.name,
+        source=own.partition("/")[0],
+        metric=DHCP_METRIC if item.mode == "dhcp" else STATIC_METRIC,
+        routes=tuple(lost),
+    )
 
 
 def _strange_mtu(interface: Interface, observed: LinkState) -> str:
@@ -111,17 +148,29 @@ class Lack(NamedTuple):
     anew: bool = False
 
 
+def own_address(item: Interface, connection: Connection) -> str:
+    """Return the address that the profile or its lease gives, a CIDR; empty while there is no lease."""
+    return item.address or (connection.lease.address if connection.lease else "")
+
+
+def other_addresses(item: Interface, connection: Connection, observed: LinkState) -> tuple[str, ...]:
+    """Return the addresses that other programs put on the sub-interface, as CIDRs in order."""
+    link = observed.links.get(item.name)
+    own = own_address(item, connection)
+    return tuple(sorted(each for each in (link.addresses if link else ()) if each != own))
+
+
 def lack(item: Interface, connection: Connection, observed: LinkState | None) -> Lack | None:
     """Return the first thing that an active connection lacks.
 
     Without `observed`, what NetworkManager itself can tell.
     """
-    if not connection.addresses or item.address not in ("", *connection.addresses):
-        return Lack("address", _address(item, item.address))
+    address = own_address(item, connection)
+    if not address or address not in connection.addresses:
+        return Lack("address", _address(item, address))
     link = observed.links.get(item.name) if observed is not None else None
     if link is None or observed is None or not link.up:
         return None
-    address = item.address or connection.addresses[0]
     if address not in link.addresses:
         return Lack("address", _address(item, address))
     return next(_routes(item, address, link, observed), None)
@@ -137,10 +186,10 @@ def _routes(item: Interface, address: str, link: Link, observed: LinkState) -> I
         yield Lack("route", f"the local route of {own.to.partition('/')[0]} on {item.name}", anew=True)
     if subnet is not None and subnet not in link.routes:
         yield Lack("route", f"the route to {subnet.to} of {item.name}")
-    rules, routes = _of_profile(item.content)
-    if item.table and not (item.table in link.tables and observed.rules >= rules):
+    asked = _of_profile(item.content)
+    if item.table and not (item.table in link.tables and observed.rules >= asked.rules):
         yield Lack("route", f"the gateway of {item.name} (table {item.table})")
-    for route in routes:
+    for route in asked.routes:
         if route not in link.routes:
             yield Lack("route", f"the route to {route.to} by {route.via} of {item.name}")
 
@@ -156,14 +205,27 @@ def _of_address(address: str) -> tuple[Route, Route | None]:
     return Route(f"{interface.ip}/32", LOCAL_TABLE), subnet
 
 
+class _Asked(NamedTuple):
+    """What a profile asks for: the rules and the route of its gateway, and its other routes."""
+
+    rules: frozenset[Rule] = frozenset()
+    gateway: tuple[Route, ...] = ()
+    routes: tuple[Route, ...] = ()
+
+
 @lru_cache(VIDS)
-def _of_profile(content: bytes) -> tuple[frozenset[Rule], tuple[Route, ...]]:
-    """The rules of the gateway and the routes that a profile asks for; none of one that nobody of ours wrote."""
+def _of_profile(content: bytes) -> _Asked:
+    """What a profile asks for; nothing if Lanloom did not write it."""
     profile = read(content)
     if profile is None:
-        return frozenset(), ()
-    routes = (Route(route.to, MAIN_TABLE, route.via) for route in profile.routing.routes)
-    return frozenset(routing_rules(profile)), tuple(routes)
+        return _Asked()
+    rules, routing = routing_rules(profile), profile.routing
+    via = routing.gateway.partition("/")[0]
+    return _Asked(
+        frozenset(rules),
+        tuple(Route("0.0.0.0/0", rule.table, via) for rule in rules if rule.table != MAIN_TABLE),
+        tuple(Route(route.to, MAIN_TABLE, route.via) for route in routing.routes),
+    )
 
 
 ADDRESS_CONFLICT = "AddressConflict"
@@ -173,24 +235,22 @@ ADDRESS_CONFLICT = "AddressConflict"
 def conflict(
     item: Interface, connection: Connection, observed: LinkState | None, own: Management | None
 ) -> str:
-    """Return the problem with an interface's addresses, for a report; empty if there is none.
+    """Return the problem with an interface's lease, for a report; empty if there is none.
 
     `own` is the node's management network, None where it isn't known. Link-local addresses are no VLAN's either.
-    What the kernel has counts as much as what NetworkManager says, which may be a moment behind.
+    An address that another program put on the interface is no lease, wherever it lies.
     """
-    if item.mode != "dhcp" or connection.phase not in ("activating", "active"):
+    address = own_address(item, connection)
+    if item.mode != "dhcp" or connection.phase not in ("activating", "active") or not address:
         return ""
     needed = {LINK_LOCAL_SUBNET: LINK_LOCAL_TITLE}
     if own is not None:
         title = "this node's management network {} of " + own.interface
         needed |= {subnet: title.format(subnet) for subnet in _networks(own, observed)}
-    for address in _addresses(item, connection, observed):
-        leased = IPv4Interface(address).network
-        taken = next((title for subnet, title in needed.items() if subnet.overlaps(leased)), "")
-        if taken:
-            server = connection.lease.server if connection.lease else ""
-            return _message(item, address, server, taken)
-    return ""
+    leased = IPv4Interface(address).network
+    taken = next((title for subnet, title in needed.items() if subnet.overlaps(leased)), "")
+    server = connection.lease.server if connection.lease else ""
+    return _message(item, address, server, taken) if taken else ""
 
 
 def problem(item: Interface, message: str) -> Problem:
@@ -203,11 +263,6 @@ def problem(item: Interface, message: str) -> Problem:
 def _networks(own: Management, observed: LinkState | None) -> Iterator[IPv4Network]:
     link = observed.links.get(own.interface) if observed is not None else None
     yield from (IPv4Interface(text).network for text in (own.cidr, *(link.addresses if link else ())))
-
-
-def _addresses(item: Interface, connection: Connection, observed: LinkState | None) -> Iterable[str]:
-    link = observed.links.get(item.name) if observed is not None else None
-    return dict.fromkeys((*connection.addresses, *(link.addresses if link else ())))
 
 
 def _message(item: Interface, address: str, server: str, taken: str) -> str:

@@ -35,6 +35,9 @@ DHCP_METRIC = 10_000
 """Of the routes that a lease brings: after those of every other link, so that a lease of the management network's own
 subnet takes nothing over until it is dropped. NetworkManager's default for a VLAN, 400, is before a bridge's, 425."""
 
+STATIC_METRIC = 400
+"""Of the routes of a static address: NetworkManager's default for a VLAN."""
+
 SPECIFIC_PRIORITY, GATEWAY_PRIORITY = 30100, 30200
 """Of the routing rules of a VLAN with a gateway: before the rule of the main table (32766), after everybody else's."""
 

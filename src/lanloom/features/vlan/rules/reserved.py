@@ -166,4 +166,6 @@ def management(observed: LinkState, files: Iterable[str] = ()) -> Management | N
     if not candidates:
         return None
     link = candidates[0]
-    return Management(vlan_id=link.vlan_id, interface=link.name, cidr=link.addresses[0])
+    # A virtual address of the control plane is a /32 beside the node's own, and may come first.
+    cidr = next((each for each in link.addresses if not each.endswith("/32")), link.addresses[0])
+    return Management(vlan_id=link.vlan_id, interface=link.name, cidr=cidr)

@@ -14,7 +14,7 @@ from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, DhcpLease, 
 from lanloom.api.harvester import LocalArea, VlanStatusFields
 from lanloom.api.meta import Condition, rfc3339
 from lanloom.api.names import MGMT
-from lanloom.features.vlan.rules.activation import lack
+from lanloom.features.vlan.rules.activation import lack, other_addresses, own_address
 from lanloom.features.vlan.rules.foreign import uplink_port
 from lanloom.features.vlan.rules.network import (
     AWAITING_ADDRESS,
@@ -84,6 +84,7 @@ def interface_report(
         network=item.network,
         mode=item.mode,
         address=_address(item, connection),
+        other_addresses=other_addresses(item, connection, observed) if connection.phase == "active" else (),
         table=item.table,
         state=verdict.state,
         reason=verdict.reason,
@@ -95,10 +96,9 @@ def interface_report(
 
 
 def _address(item: Interface, connection: Connection) -> str:
-    """Return the address that the user knows it by: another may have been put beside it."""
-    if item.address in connection.addresses:
-        return item.address
-    return connection.addresses[0] if connection.addresses else ""
+    """Return the address that it has by its profile or lease: others may have been put beside it."""
+    own = own_address(item, connection)
+    return own if own in connection.addresses else ""
 
 
 def _assess(item: Interface, connection: Connection, observed: LinkState, now: float) -> Assessment:
@@ -134,9 +134,7 @@ def _assess_active(item: Interface, connection: Connection, observed: LinkState,
     lease = connection.lease
     if lease is not None and 0 < lease.expiry < now:
         ended = rfc3339(lease.expiry)
-        message = (
-            f"the lease of {connection.addresses[0]} ended at {ended}; check the DHCP server {lease.server}"
-        )
+        message = f"the lease of {lease.address} ended at {ended}; check the DHCP server {lease.server}"
         return Assessment("Pending", "LeaseExpired", message)
     return Assessment("Ready", "Assigned")
 

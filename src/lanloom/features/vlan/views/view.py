@@ -35,6 +35,7 @@ class NodeView(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
     uplink: str = ""
     interface: str = ""
     address: str = ""
+    other_addresses: tuple[str, ...] = ()
     mtu: int = 0
     vlan_ids: str = ""
     lease: DhcpLease | None = None
@@ -232,6 +233,7 @@ def _l3_view(
         address=found.address if found else "",
         mtu=uplink.mtu,
         vlan_ids=uplink.vlan_ids,
+        other_addresses=found.other_addresses if found else (),
         lease=found.lease if found else None,
     )
 
