@@ -1,5 +1,6 @@
 """`lanloom serve`: an embedded API server with the manager in it."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,10 @@ import click
 
 from lanloom.cli.options import metrics_option
 from lanloom.features.dummy.cli.options import dummy_default_option, dummy_options, given
+
+
+class _Damaged(click.ClickException):
+    exit_code = os.EX_DATAERR
 
 
 @click.command(name="serve")
@@ -71,7 +76,7 @@ def command(
     """Run an embedded API server, with the manager and its webhooks, until SIGTERM.
 
     Serves Lanloom's kinds, the kinds of Kubernetes that they need, and any CRD that you apply. Prints one line when it
-    is ready.
+    is ready. Exits with status 65 if its data are damaged; the message names the remedy.
 
     \b
     Example:
@@ -82,7 +87,7 @@ def command(
 
     from lanloom.runtime.logs import configure_logs
     from lanloom.runtime.process import run_process
-    from lanloom_embedded.engine.storage import StorageError
+    from lanloom_embedded.engine.storage import DataDamaged, StorageError
     from lanloom_embedded.serve import ServeSettings, print_ready, serve
 
     configure_logs(log_level)
@@ -101,4 +106,4 @@ def command(
     try:
         run_process(serve(settings, print_ready), uvloop.new_event_loop)
     except (StorageError, OSError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
+        raise (_Damaged if isinstance(error, DataDamaged) else click.ClickException)(str(error)) from error

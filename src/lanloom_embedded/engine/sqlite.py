@@ -24,7 +24,15 @@ import structlog
 from lanloom.api.meta import Key
 from lanloom.node.files import replace_at
 from lanloom_embedded.engine.sidecars import HighWaterMark, Reserve
-from lanloom_embedded.engine.storage import Change, DiskFull, Snapshot, StorageError, Stored, restored
+from lanloom_embedded.engine.storage import (
+    Change,
+    DataDamaged,
+    DiskFull,
+    Snapshot,
+    StorageError,
+    Stored,
+    restored,
+)
 from lanloom_embedded.kinds import GroupPlural
 
 log = structlog.get_logger(__name__)
@@ -71,22 +79,22 @@ class SqliteStorage:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = sqlite3.connect(path, timeout=0.5, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
-            raise StorageError(self._explain(error)) from error
+            raise self._fault(error) from error
         try:
             self._prepare()
-        except (sqlite3.Error, OSError, StorageError) as error:
+        except (sqlite3.Error, OSError, ValueError, StorageError) as error:
             self._db.close()
-            raise StorageError(self._explain(error)) from error
+            raise self._fault(error) from error
         self._take_reserve()
 
     def load(self) -> Snapshot:
         """Load the contents. Raises StorageError."""
         try:
-            version, compacted = self._db.execute("SELECT version, compacted FROM progress").fetchone()
+            version, compacted = self._progress()
             objects = self._load_objects()
             history = self._load_history(objects)
-        except (sqlite3.Error, TypeError) as error:
-            raise StorageError(self._explain(error)) from error
+        except (sqlite3.Error, ValueError) as error:
+            raise self._fault(error) from error
         kept = tuple((resource, state) for (resource, _), state in objects.items())
         return Snapshot(version, compacted, kept, history)
 
@@ -97,7 +105,7 @@ class SqliteStorage:
                 await self._transact(changes, compacted)
             except sqlite3.Error as error:
                 if not _is_full(error):
-                    raise StorageError(self._explain(error)) from error
+                    raise self._fault(error) from error
                 await self._commit_in_need(changes, error)
         self._acknowledge(changes[-1].version)
 
@@ -204,7 +212,7 @@ class SqliteStorage:
                 f"{self._path} has data of version {found}, and this Lanloom knows {SCHEMA_VERSION}: "
                 "start it with the newer Lanloom that wrote the file"
             )
-        version = self._db.execute("SELECT version FROM progress").fetchone()[0] if found else 1
+        version = self._progress()[0] if found else 1
         self._check_complete(version)
         if not found:
             create_tables(self._db)
@@ -212,11 +220,11 @@ class SqliteStorage:
         self._mark.open(version)
 
     def _check_complete(self, version: int) -> None:
-        """Refuses data that end before what was acknowledged. Raises StorageError, OSError."""
+        """Refuses data that end before what was acknowledged. Raises DataDamaged, OSError."""
         try:
             acknowledged = self._mark.read()
         except ValueError as error:
-            raise StorageError(
+            raise DataDamaged(
                 f"{self._mark.path} can't be read ({error}), so that nobody can say whether {self._path} is complete: "
                 f"restore a backup, or remove {self._mark.path} to go on with what {self._path} holds"
             ) from None
@@ -227,7 +235,7 @@ class SqliteStorage:
         if (journal := beside(self._path, "wal")).exists() and journal.stat().st_size and not saved.exists():
             replace_at(saved, journal.read_bytes())
             kept = f" What is left of the log is in {saved}."
-        raise StorageError(
+        raise DataDamaged(
             f"{self._path} ends at resourceVersion {version}, but {acknowledged} was acknowledged: its write-ahead log "
             f"{journal} is missing or damaged, or the file was replaced by an older one, and later writes are lost. "
             f"Restore a backup, or remove {self._mark.path} to go on without them.{kept}"
@@ -255,11 +263,19 @@ class SqliteStorage:
         else:
             self._db.execute(PUT, (*_place(change), change.after.version, change.after.data))
 
+    def _progress(self) -> tuple[int, int]:
+        """The newest version, and the newest one whose change is forgotten. Raises DataDamaged."""
+        found = self._db.execute("SELECT version, compacted FROM progress").fetchall()
+        if len(found) != 1 or not all(isinstance(each, int) for each in found[0]):
+            raise self._damaged("it does not say its newest version")
+        version, compacted = found[0]
+        return version, compacted
+
     def _load_objects(self) -> dict[tuple[GroupPlural, Key], Stored]:
         rows = self._db.execute("SELECT api_group, plural, namespace, name, version, data FROM objects")
         return {
-            (GroupPlural(group, plural), Key(namespace, name)): restored(data, version)
-            for group, plural, namespace, name, version, data in rows
+            (GroupPlural(*place[:2]), Key(*place[2:])): self._restored(place, version, data)
+            for *place, version, data in rows
         }
 
     def _load_history(self, objects: dict[tuple[GroupPlural, Key], Stored]) -> tuple[Change, ...]:
@@ -269,23 +285,56 @@ class SqliteStorage:
         )
         newer: dict[tuple[GroupPlural, Key], Stored | None] = dict(objects)
         changes: list[Change] = []
-        for version, group, plural, namespace, name, before_version, before_data in rows:
-            resource, key = GroupPlural(group, plural), Key(namespace, name)
-            before = None if before_data is None else restored(before_data, before_version)
+        for version, *place, before_version, before_data in rows:
+            resource, key = GroupPlural(*place[:2]), Key(*place[2:])
+            before = None if before_data is None else self._restored(place, before_version, before_data)
             changes.append(Change(resource, key, version, before, newer.get((resource, key))))
             newer[resource, key] = before
         return tuple(reversed(changes))
 
-    def _explain(self, error: Exception) -> str:
+    def _restored(self, place: list[str], version: int, data: bytes) -> Stored:
+        """The object of a row. Raises DataDamaged."""
+        _, plural, *names = place
+        try:
+            state = restored(data, version)
+        except (ValueError, TypeError) as error:
+            raise self._damaged(
+                f"{plural} {'/'.join(filter(None, names))} can't be read ({error})"
+            ) from error
+        if state.key != Key(*names) or not isinstance(version, int):
+            raise self._damaged(f"{plural} {'/'.join(filter(None, names))} has a row of something else")
+        return state
+
+    def _damaged(self, why: str) -> DataDamaged:
+        return DataDamaged(
+            f"{self._path} is damaged: {why}. Restore a backup: move {self._path} and the files beside it "
+            f"({self._path.name}-*) away, and put a copy that `lanloom backup` made in its place. If it is no file of "
+            "the server, name another one"
+        )
+
+    def _fault(self, error: Exception) -> StorageError:
         if isinstance(error, StorageError):
-            return str(error)
-        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-            return f"{self._path} is in use by another process: end that one first, or name another file"
-        return f"{self._path} can't be used as the server's data: {error}"
+            return error
+        text_is_wrong = isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error)
+        if text_is_wrong or (isinstance(error, sqlite3.Error) and _code(error) in _DAMAGE):
+            return self._damaged(str(error))
+        if isinstance(error, sqlite3.Error) and _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return StorageError(
+                f"{self._path} is in use by another process: end that one first, or name another file"
+            )
+        return StorageError(f"{self._path} can't be used as the server's data: {error}")
+
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+"""The last is a table or column that is missing, since our statements are right."""
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _is_full(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    return _code(error) == sqlite3.SQLITE_FULL
 
 
 def create_tables(db: sqlite3.Connection) -> None:

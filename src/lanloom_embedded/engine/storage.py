@@ -121,6 +121,10 @@ class StorageError(Exception):
     """The storage can't be opened, or can't keep a change; the message says which file and why."""
 
 
+class DataDamaged(StorageError):
+    """What was kept can't be read, or some of it is missing. Restore a backup."""
+
+
 class DiskFull(StorageError):
     """There is no space for a change. Deletions may still be kept."""
 
