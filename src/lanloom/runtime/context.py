@@ -170,8 +170,8 @@ class NadRequest(NamedTuple):
 class NadUse(Protocol):
     """Which machines, pods and workloads use NADs, at one moment."""
 
-    def users_of(self, nad: Key) -> tuple[str, ...]:
-        """Everything that uses a NAD or may use it, each once, for messages."""
+    def users_of(self, nad: Key, of: Callable[[str], bool] = lambda _namespace: True) -> tuple[str, ...]:
+        """Everything that uses a NAD or may use it, each once, for messages; `of` tells which namespaces count."""
         ...
 
     def user_of(self, pod: Key) -> str:

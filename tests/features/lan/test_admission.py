@@ -93,7 +93,7 @@ async def test_two_at_once(on: Reviews) -> None:
 @reviewed
 async def test_what_may_change(on: Reviews) -> None:
     """Spokes are added, unused ones removed, others not; everything else stays."""
-    lan = await on.add_lan()
+    lan = await on.add_lan(namespaces=["vms"])
     await on.add_nad(lan)
     await on.add_pod()
     await on.follow()
@@ -138,7 +138,7 @@ async def test_only_managers_write_statuses(on: Reviews) -> None:
 @reviewed
 async def test_a_deletion_warns(on: Reviews) -> None:
     """Anybody may delete a LAN; a warning names the users that keep it, and another one a mistyped annotation."""
-    lan = await on.add_lan()
+    lan = await on.add_lan(namespaces=["vms"])
     await on.add_pod()
     await on.follow()
     verdict = await on.ask(LANS, None, raw(lan))

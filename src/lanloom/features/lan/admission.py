@@ -278,11 +278,11 @@ class LanAdmission(TableAdmission):
 
     def _users_by(self, use: NadUse, lan: LAN, spokes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         """The users of each of the spokes."""
-        return {spoke: users_of(use, self._informers.nads_for(lan, (spoke,))) for spoke in spokes}
+        return {spoke: users_of(use, self._informers.nads_for(lan, (spoke,)), lan) for spoke in spokes}
 
     def _deletion_warnings(self, old: LAN) -> tuple[str, ...]:
         there = attached(old.metadata.uid, self._informers.carrying(old.metadata.uid))
-        users = users_of(self._users, self._informers.nads_for(old, old.spec.spokes), there)
+        users = users_of(self._users, self._informers.nads_for(old, old.spec.spokes), old, there)
         if not users:
             return ()
         return (

@@ -123,7 +123,7 @@ async def test_the_younger_of_two_waits(scene: Scene) -> None:
 @in_a_scene
 async def test_a_spoke_goes_when_it_is_unused(scene: Scene) -> None:
     """The NADs of a spoke that was taken out go; those that are used stay until they are not, and the LAN says so."""
-    await scene.add()
+    await scene.add(namespaces=["vms"])
     await scene.rest()
     await scene.add_pod()
     await scene.rest()

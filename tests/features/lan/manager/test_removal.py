@@ -27,7 +27,7 @@ async def test_an_unused_lan_goes_at_once(scene: Scene) -> None:
 @in_a_scene
 async def test_users_keep_a_lan(scene: Scene) -> None:
     """As long as a pod uses one spoke, all NADs stay; status, condition and Event name the pod."""
-    await scene.add()
+    await scene.add(namespaces=["vms"])
     await scene.rest()
     await scene.add_pod()
     await scene.delete()
@@ -103,7 +103,7 @@ async def test_a_dead_node_keeps_a_lan_for_a_while(scene: Scene) -> None:
 @in_a_scene
 async def test_force(scene: Scene) -> None:
     """With the annotation a LAN goes whoever uses it."""
-    lan = await scene.add()
+    lan = await scene.add(namespaces=["vms"])
     await scene.add_node("node1")
     await scene.carries("node1", entry(lan))
     await scene.add_pod()

@@ -40,16 +40,22 @@ def test_a_nad_of_ones_own(namespace: str) -> None:
     story()
 
 
-@in_a_scene
-async def test_a_nad_that_is_not_admitted(scene: Scene) -> None:
-    """Users of a NAD in a namespace that the LAN does not admit attach nowhere, and keep nothing."""
-    await scene.add()
-    await own_nad(scene, "vms")
-    await scene.add_pod(nad="vms/own")
-    await scene.rest()
-    await scene.delete()
-    await scene.rest()
-    assert await scene.is_gone()
+@pytest.mark.parametrize("nad", ["vms/own", f"{PLACE}/own", f"{PLACE}/k8slan-veth-a"])
+def test_who_is_not_admitted(nad: str) -> None:
+    """Users in a namespace that the LAN does not admit attach nowhere, whichever NAD they name, and keep nothing."""
+
+    @in_a_scene
+    async def story(scene: Scene) -> None:
+        await scene.add()
+        await own_nad(scene, "vms")
+        await own_nad(scene, PLACE)
+        await scene.add_pod(nad=nad)
+        await scene.rest()
+        await scene.delete()
+        await scene.rest(60.0)
+        assert await scene.is_gone()
+
+    story()
 
 
 @in_a_scene
@@ -73,7 +79,7 @@ async def test_what_is_attached_without_a_nad(scene: Scene) -> None:
 @in_a_scene
 async def test_a_nad_goes_before_its_user(scene: Scene) -> None:
     """A LAN that waits for a user of somebody's NAD looks again when that NAD is gone."""
-    await scene.add()
+    await scene.add(namespaces=["vms"])
     await own_nad(scene, PLACE)
     await scene.add_pod(nad=f"{PLACE}/own")
     await scene.rest()

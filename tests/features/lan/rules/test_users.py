@@ -1,10 +1,13 @@
 """Who uses a LAN, each once."""
 
+from collections.abc import Callable
+
 from lanloom.api.lan import Spoke
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.users import users_of
 from lanloom.runtime.context import NadRequest
+from tests.features.lan.samples import lan
 
 NAD = Key("default", "k8slan-veth-a")
 
@@ -16,9 +19,9 @@ class Use:
         self._users = users
         self._owners = owners
 
-    def users_of(self, nad: Key) -> tuple[str, ...]:
+    def users_of(self, nad: Key, of: Callable[[str], bool] = lambda _namespace: True) -> tuple[str, ...]:
         """As the port says."""
-        return self._users if nad == NAD else ()
+        return tuple(user for user in self._users if nad == NAD and of(user.split()[1].partition("/")[0]))
 
     def user_of(self, pod: Key) -> str:
         """As the port says."""
@@ -39,9 +42,22 @@ def test_each_once() -> None:
         ("node1", Spoke(name=name, mode="veth", pod=pod))
         for name, pod in (("a", "default/launcher"), ("b", "default/web-1"), ("c", "t2/thief"), ("d", ""))
     ]
-    assert users_of(use, [NAD], there) == (
+    assert users_of(use, [NAD], lan(), there) == (
         "Deployment default/web",
         "Pod t2/thief",
         "VirtualMachine default/vm (on node1)",
     )
-    assert users_of(use, [], there[:1]) == ("VirtualMachine default/vm",)
+    assert users_of(use, [], None, there[:1]) == ("VirtualMachine default/vm",)
+
+
+def test_who_is_not_admitted() -> None:
+    """Who refers to a NAD from a namespace that is not admitted is no user, unless it is attached."""
+    use = Use(("Pod default/web", "Pod t2/thief"), {})
+    assert users_of(use, [NAD], lan()) == ("Pod default/web",)
+    assert users_of(use, [NAD], lan(namespaces=("t2",))) == ("Pod default/web", "Pod t2/thief")
+    there = [("node1", Spoke(name="a", mode="veth", pod="t2/thief"))]
+    assert (
+        users_of(use, [NAD], lan(), there)
+        == users_of(use, [NAD], None)
+        == ("Pod default/web", "Pod t2/thief")
+    )

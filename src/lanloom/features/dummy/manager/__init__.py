@@ -35,9 +35,9 @@ class UsersAt:
         self._seen = seen
         self._now = now
 
-    def users_of(self, nad: Key) -> tuple[str, ...]:
-        """Everything that uses a NAD or may use it, each once, for messages."""
-        return tuple(map(str, self._view.users_of(nad)))
+    def users_of(self, nad: Key, of: Callable[[str], bool] = lambda _namespace: True) -> tuple[str, ...]:
+        """Everything that uses a NAD or may use it, each once, for messages; `of` tells which namespaces count."""
+        return tuple(str(user) for user in self._view.users_of(nad) if of(user.namespace))
 
     def user_of(self, pod: Key) -> str:
         """The user that a pod is, or is a part of, without what refers to the NAD in its stead."""

@@ -150,7 +150,7 @@ class Lans:
         nads = [nad for nad in self._made(uid) if nad.metadata.key not in wanted]
         if not nads:
             return None
-        steps = [await self._remover.retire(uid, group) for group in self._by_use(nads) if group]
+        steps = [await self._remover.retire(uid, group, lan) for group in self._by_use(nads) if group]
         waits = [step.wait for step in steps if step.wait is not None]
         users = tuple(sorted({user for step in steps for user in step.users}))
         message = f"in use by {listed(users)}" if users else ""
@@ -173,11 +173,11 @@ class Lans:
             await self._release(lan, "ForceDeleted")
             return None
         beside = self._informers.nads_for(lan, lan.spec.spokes)
-        step = await self._remover.retire(uid, nads, beside)
+        step = await self._remover.retire(uid, nads, lan, beside)
         if step.stage == "gone":
             # A watch may not have brought the last ones yet.
             nads = tuple(await self._remover.read(uid, lan.metadata.namespace))
-            step = await self._remover.retire(uid, nads, beside) if nads else step
+            step = await self._remover.retire(uid, nads, lan, beside) if nads else step
         if step.stage != "gone":
             reason = "DeletionBlocked" if step.users else "Terminating"
             await self._report(lan, Verdict(reason=reason, message=step.message, users=step.users))
@@ -194,7 +194,7 @@ class Lans:
             return None
         message = f"waits until {listed(found.waited)} no longer carries it"
         there = (item for item in attached(lan.metadata.uid, reports) if item[0] in found.waited)
-        users = users_of(self._users, (), there)
+        users = users_of(self._users, (), lan, there)
         reason = "DeletionBlocked" if users else "Terminating"
         message += f": in use by {listed(users)}" if users else ""
         await self._report(lan, Verdict(reason=reason, message=message, users=users))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import structlog
 
+from lanloom.api.lan import LAN
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.rules.nads import owner_of
@@ -25,18 +26,21 @@ class NadRemover:
         self._users = users
         self._now = now
 
-    async def retire(self, uid: str, nads: Nads, beside: Collection[Key] = ()) -> Retirement:
+    async def retire(
+        self, uid: str, nads: Nads, lan: LAN | None = None, beside: Collection[Key] = ()
+    ) -> Retirement:
         """Takes the next step for NADs of the LAN of that uid, all of one namespace. Raises KubeError.
 
-        `beside` are NADs of others whose users keep the LAN, too.
+        `lan` is None for one that is gone; `beside` are NADs of others whose users keep the LAN, too.
         """
-        step = retirement(nads, self._users, self._users.closing, now=self._now(), live=False, beside=beside)
+        users, closing = self._users, self._users.closing
+        step = retirement(nads, users, closing, now=self._now(), live=False, beside=beside, lan=lan)
         if step.stage == "read":
             names = {nad.metadata.name for nad in nads}
             every = await self.read(uid, nads[0].metadata.namespace)
             fresh = [nad for nad in every if nad.metadata.name in names]
             live = await self._users.live()
-            step = retirement(fresh, live, self._users.closing, now=self._now(), live=True, beside=beside)
+            step = retirement(fresh, live, closing, now=self._now(), live=True, beside=beside, lan=lan)
         for nad, annotations in step.marks:
             await self._mark(nad, annotations)
         for nad in step.delete:

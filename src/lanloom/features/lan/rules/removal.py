@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from lanloom.api.core import Node
-from lanloom.api.lan import LANNode
+from lanloom.api.lan import LAN, LANNode
 from lanloom.api.meta import Key, parse_rfc3339, rfc3339
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.users import users_of
@@ -60,15 +60,17 @@ def retirement(
     now: float,
     live: bool,
     beside: Iterable[Key] = (),
+    lan: LAN | None = None,
 ) -> Retirement:
     """The next step for NADs that are to go together. With `live`, NADs and users were read just now, in this order.
 
-    `beside` are NADs that stay, and whose users keep these as their own do.
+    `beside` are NADs that stay, and whose users keep these as their own do. `lan` is that of the NADs, None for one
+    that is gone.
     """
     if not nads:
         return Retirement(stage="gone")
     marks = tuple(Mark(nad, missing) for nad in nads if (missing := closing(nad)))
-    users = users_of(use, (*(nad.metadata.key for nad in nads), *beside))
+    users = users_of(use, (*(nad.metadata.key for nad in nads), *beside), lan)
     reread = REREAD_SECONDS if live else None
     if users:
         message = f"in use by {listed(users)}"

@@ -33,9 +33,22 @@ def nads_for(
     return frozenset((*own, *others))
 
 
-def users_of(use: NadUse, nads: Iterable[Key], there: Iterable[tuple[str, Spoke]] = ()) -> tuple[str, ...]:
-    """The users of NADs, and of those that are `there` who are not among them, for messages; each once, ordered."""
-    users = {user for nad in nads for user in use.users_of(nad)}
+def users_of(
+    use: NadUse,
+    nads: Iterable[Key],
+    lan: LAN | None,
+    there: Iterable[tuple[str, Spoke]] = (),
+) -> tuple[str, ...]:
+    """The users of a LAN's NADs, and of those that are `there` who are not among them, for messages; ordered.
+
+    Who refers to a NAD from a namespace that the LAN does not admit attaches nowhere: unless it is there already it
+    can't keep the LAN. Of a LAN that is gone, None, everybody counts.
+    """
+    users = {
+        user
+        for nad in nads
+        for user in (use.users_of(nad, lan.admits) if lan is not None else use.users_of(nad))
+    }
     for _, spoke in there:
         namespace, _, name = spoke.pod.partition("/")
         title = use.user_of(Key(namespace, name)) if name else ""

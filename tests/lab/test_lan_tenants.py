@@ -1,0 +1,143 @@
+"""Two tenants and their LANs: what one of them takes of the other's, and of the nodes."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.lab.driver import Lab, eventually
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+Raw = dict[str, Any]
+
+OWNER, THIEF = "tenant-a", "tenant-b"
+ADDRESSES = {"web": "10.8.0.1", "thief": "10.8.0.2"}
+NODES = {"web": "node1", "thief": "node2"}
+
+
+def lan(name: str, namespace: str, **spec: Any) -> Raw:
+    """A LAN over the management VLAN."""
+    plain = {"ns": f"lan-{name}", "bridge": "br0", "vxlan": "vx0", "defaultVxlanDev": "mgmt-br.2021"}
+    return {
+        "apiVersion": "lan.k8slan.io/v1beta1",
+        "kind": "LAN",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": plain | spec,
+    }
+
+
+BLUE = lan("blue", OWNER, vni=4811, spokes=["ta1", "ta2"])
+
+
+def nad(name: str, spoke: str) -> Raw:
+    """A NAD of the second tenant that names a spoke."""
+    config = {"cniVersion": "0.3.1", "name": name, "type": "k8slanveth", "veth": spoke}
+    return {
+        "apiVersion": "k8s.cni.cncf.io/v1",
+        "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": name, "namespace": THIEF},
+        "spec": {"config": json.dumps(config)},
+    }
+
+
+def pod(name: str, namespace: str, network: str) -> Raw:
+    """A pod on a network."""
+    annotations = {"k8s.v1.cni.cncf.io/networks": f"{network}@net1"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+        "spec": {"nodeName": NODES[name], "containers": [{"name": "main", "image": "any"}]},
+    }
+
+
+@pytest.fixture
+def tenants(clean: Lab) -> Iterator[Lab]:
+    """The lab with the namespaces of two tenants, which go afterwards."""
+    clean.apply(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in (OWNER, THIEF)))
+    try:
+        yield clean
+    finally:
+        for namespace in (OWNER, THIEF):
+            clean.kubectl("delete", "pods", "--all", f"--namespace={namespace}", "--timeout=120s")
+        clean.kubectl("delete", "lans.lan.k8slan.io", "--all", "--all-namespaces", "--timeout=120s")
+        clean.kubectl("delete", "namespace", OWNER, THIEF, "--timeout=120s")
+
+
+def start(lab: Lab, name: str, namespace: str, network: str) -> None:
+    """Starts a pod, and gives it an address."""
+    lab.apply(pod(name, namespace, network))
+    runs(lab, name, namespace)
+
+
+def runs(lab: Lab, name: str, namespace: str) -> None:
+    """Waits for a pod, and gives it an address."""
+    lab.kubectl("wait", "--for=condition=Ready", f"pod/{name}", f"--namespace={namespace}", "--timeout=120s")
+    lab.on(NODES[name], f"ip -n {namespace}.{name} address add {ADDRESSES[name]}/24 dev net1")
+
+
+def admit(lab: Lab, *namespaces: str) -> None:
+    """The owner says who else may use the LAN."""
+    patch = json.dumps({"spec": {"namespaces": namespaces}})
+    lab.kubectl("patch", "lan", "blue", f"--namespace={OWNER}", "--type=merge", "-p", patch)
+
+
+def is_reached(lab: Lab) -> bool:
+    """Whether the second tenant's pod gets an answer of the first one's."""
+    ping = f"ip netns exec {THIEF}.thief ping -c 1 -W 1 {ADDRESSES['web']} >/dev/null && echo yes"
+    return "yes" in lab.on(NODES["thief"], ping, status=None)
+
+
+def told(lab: Lab) -> str:
+    """What the Events of the second tenant's pod say."""
+    return lab.kubectl("get", "events", f"--namespace={THIEF}", "-o", "jsonpath={.items[*].message}")
+
+
+def test_a_lan_belongs_to_its_namespace(tenants: Lab) -> None:
+    """A tenant's pod is on another's LAN only if the owner admits the namespace, and the owner sees it there."""
+    tenants.apply(nad("early", "ta2"))
+    tenants.apply(BLUE)
+    start(tenants, "web", OWNER, "k8slan-veth-ta1")
+    said = tenants.apply(nad("steal", "ta2"), fails=True)
+    assert f"the spoke ta2 is of a LAN of another namespace, which does not admit namespace {THIEF}" in said
+    assert OWNER not in said and "blue" not in said
+    for network in ("early", f"{OWNER}/k8slan-veth-ta2"):
+        tenants.apply(pod("thief", THIEF, network))
+        eventually(lambda: "does not admit namespace" in told(tenants))
+        assert f"{THIEF}.thief" not in tenants.on("node2", "ip -br link")
+        tenants.kubectl("delete", "pod", "thief", f"--namespace={THIEF}", "--timeout=120s")
+        tenants.kubectl("delete", "events", "--all", f"--namespace={THIEF}")
+    admit(tenants, THIEF)
+    tenants.apply(nad("steal", "ta2"))
+    start(tenants, "thief", THIEF, "steal")
+    eventually(lambda: is_reached(tenants))
+    eventually(lambda: f"{THIEF}/thief" in tenants.lanloom("lan", "show", f"{OWNER}/blue"))
+    admit(tenants)
+    assert is_reached(tenants)
+    tenants.kubectl("delete", "lan", "blue", f"--namespace={OWNER}", "--wait=false")
+    eventually(lambda: f"Pod {THIEF}/thief" in tenants.lanloom("why-not-deleted", f"lan/{OWNER}/blue"))
+
+
+def test_what_a_lan_may_not_take(tenants: Lab) -> None:
+    """LANs of a tenant get neither the nodes' VLAN, nor their ports and groups, unless an administrator says so."""
+    uplink = {"clusterNetwork": "mgmt", "vlan": 2021}
+    for refused, message in (
+        ({"uplink": uplink}, "VLAN 2021 is that of the management network itself"),
+        ({"vxlanPort": 68}, "spec.vxlanPort is 68; LANs may use"),
+        ({"vxlanPort": 8472}, "the VXLAN of flannel"),
+        ({"vxlanGrp": "224.0.0.1"}, "spec.vxlanGrp is 224.0.0.1"),
+    ):
+        said = tenants.apply(lan("evil", THIEF, vni=4812, spokes=["tb1"], **refused), fails=True)
+        assert message in said
+    tenants.apply(BLUE)
+    said = tenants.apply(lan("evil", THIEF, vni=4811, spokes=["tb1"]), fails=True)
+    assert "is the VNI of a LAN of another namespace already" in said and OWNER not in said
+    field = "network.harvesterhci.io/management-vlan-namespaces"
+    try:
+        tenants.kubectl("annotate", "clusternetwork", "mgmt", f'{field}=["{THIEF}"]')
+        good = json.dumps(lan("good", THIEF, vni=4812, spokes=["tb1"], uplink=uplink))
+        tenants.kubectl("apply", "--dry-run=server", "-f", "-", given=good)
+    finally:
+        tenants.kubectl("annotate", "clusternetwork", "mgmt", f"{field}-")
