@@ -209,3 +209,12 @@ async def test_who_is_warned_of(on: Reviews) -> None:
         assert (
             message in (await on.ask(LANS, merge(raw(lan), {"spec": {"spokes": [spoke]}}), raw(lan))).message
         )
+
+
+@reviewed
+async def test_an_mtu_tells_nothing_of_others(on: Reviews) -> None:
+    """A NAD that asks for too much of another namespace's LAN is told first that the LAN is not for it."""
+    await on.add_lan(mtu=1400)
+    await on.follow()
+    refused = await on.ask(NADS, nad({**VETH, "mtu": 9000}))
+    assert "does not admit namespace vms" in refused.message and "1400" not in refused.message

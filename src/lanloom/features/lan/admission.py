@@ -192,11 +192,11 @@ class LanAdmission(TableAdmission):
         except Unreadable:
             return ()  # the webhook of VLANs says what is wrong
         warnings: tuple[str, ...] = ()
+        if new is not None and (named := spokes_named(new)) and (old is None or named - spokes_named(old)):
+            await self._nad_border(_placed_nad(new, request))
         if new is not None and (old is None or old.spec != new.spec):
             warnings = check_ipam(_placed_nad(new, request), old)
             await self._nad_mtu(_placed_nad(new, request))
-        if new is not None and (named := spokes_named(new)) and (old is None or named - spokes_named(old)):
-            await self._nad_border(_placed_nad(new, request))
         if not concerns(new, old):
             return warnings
         by_manager = await self._is_manager(request.user_info)

@@ -118,7 +118,7 @@ class Spokes:
         device = attachment.device
         if not await self._kernel.is_namespace(attachment.netns):
             raise SpokeError(f"can't attach {device.id}: there is no network namespace {attachment.netns}")
-        lan = await self._confirm(uid)
+        lan = await self._confirm(uid, attachment)
         async with self._placed(uid, device) as (record, place):
             if not _is_of(place, attachment) and (
                 why := refused(lan or record, device.spoke, attachment.pod)
@@ -136,13 +136,13 @@ class Spokes:
         end = _end(seen, attachment)
         return Attached(end.mac, end.mtu)
 
-    async def _confirm(self, uid: str) -> LAN | None:
+    async def _confirm(self, uid: str, attachment: Attachment) -> LAN | None:
         """Return the LAN as it is now, None for one that only the record knows. Raise SpokeError where it is gone."""
         lan, record = self._view.lan(uid), self._records.carried.get(uid)
         if lan is None:
             return None
         carried = record is not None and any(place.attached for place in record.places)
-        return await self._elsewhere.confirm(lan, carried=carried)
+        return await self._elsewhere.confirm(lan, attachment, carried=carried)
 
     async def detach(self, container: str, interface: str) -> None:
         """As the port says."""

@@ -12,6 +12,7 @@ from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Attachment, SpokeError
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.features.lan.rules.carried import pod_beside
+from lanloom.features.lan.rules.spec import title_beside
 from lanloom.kube.errors import KubeError
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
@@ -42,23 +43,24 @@ class UsersElsewhere:
                     again=True,
                 )
 
-    async def confirm(self, lan: LAN, *, carried: bool) -> LAN:
+    async def confirm(self, lan: LAN, attachment: Attachment, *, carried: bool) -> LAN:
         """Return the LAN as it is now. Raise SpokeError where it is gone: its spokes may be another LAN's.
 
         Where that can't be asked, a LAN that is `carried` here already is taken as there.
         """
+        title = title_beside(lan, attachment.pod.partition("/")[0] or lan.metadata.namespace)
         try:
             found = await self._view.live(lan)
         except KubeError as error:
             if carried:
                 return lan
             raise SpokeError(
-                f"LAN {lan.metadata.key} is not on this node yet, and the API server can't be asked about it: {error}",
+                f"{title} is not on this node yet, and the API server can't be asked about it: {error}",
                 again=True,
             ) from error
         if found is None:
             raise SpokeError(
-                f"LAN {lan.metadata.key} is gone, of which this node has not been told; try again in a moment",
+                f"{title} is gone, of which this node has not been told; try again in a moment",
                 again=True,
             )
         return found

@@ -8,7 +8,7 @@ from lanloom.api.lan import LAN, LANNode, Mode, resource_name
 from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.flood import Room
-from lanloom.features.lan.rules.spec import title_of
+from lanloom.features.lan.rules.spec import title_beside, title_of
 from lanloom.refusals import Denied
 from lanloom.text import quote
 
@@ -91,8 +91,8 @@ def check_nad_mtu(
     room = reported_room(lan, reports) or Room(asked.mtu)
     if fault := room.fault(asked.mtu, lan.spec.mtu):
         raise Denied(
-            f"NetworkAttachmentDefinition {nad.metadata.key}: spec.config.mtu is {asked.mtu}, but of {title_of(lan)}: "
-            f"{fault}"
+            f"NetworkAttachmentDefinition {nad.metadata.key}: spec.config.mtu is {asked.mtu}, but of "
+            f"{title_beside(lan, nad.metadata.namespace)}: {fault}"
         )
 
 
