@@ -45,7 +45,7 @@ from lanloom.features.lan.rules.mtus import asked_mtu, asks_more, check_mtus, ch
 from lanloom.features.lan.rules.nads import owner_of
 from lanloom.features.lan.rules.permits import USUAL, Permits, check_permits
 from lanloom.features.lan.rules.spec import changed_underlays, check, check_changes, defaults, title_of
-from lanloom.features.lan.rules.users import attached, users_of
+from lanloom.features.lan.rules.users import attached, users_of, with_attached
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
 from lanloom.kube.ports import Client
@@ -282,7 +282,8 @@ class LanAdmission(TableAdmission):
 
     def _deletion_warnings(self, old: LAN) -> tuple[str, ...]:
         there = attached(old.metadata.uid, self._informers.carrying(old.metadata.uid))
-        users = users_of(self._users, self._informers.nads_for(old, old.spec.spokes), old, there)
+        users = users_of(self._users, self._informers.nads_for(old, old.spec.spokes), old)
+        users = with_attached(self._users, users, there)
         if not users:
             return ()
         return (

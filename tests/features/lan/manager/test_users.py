@@ -89,3 +89,18 @@ async def test_a_nad_goes_before_its_user(scene: Scene) -> None:
     await scene.client.delete(NADS, "own", PLACE)
     await scene.rest(60.0)
     assert await scene.is_gone()
+
+
+@in_a_scene
+async def test_all_that_keep_it_are_named(scene: Scene) -> None:
+    """Beside users of its NADs, a LAN names what is attached though its namespace is not admitted any more."""
+    lan = await scene.add(namespaces=["vms"])
+    await scene.add_node("node1")
+    spokes = (Spoke(name="a", mode="veth", pod="vms/web"), Spoke(name="b", mode="veth", pod="other/thief"))
+    await scene.carries("node1", entry(lan, spokes=spokes))
+    await scene.add_pod()
+    await scene.rest()
+    await scene.delete()
+    await scene.rest(60.0)
+    assert (await scene.get()).status.users == ("Pod other/thief", "Pod vms/web")
+    assert await scene.message() == "in use by Pod other/thief, Pod vms/web"

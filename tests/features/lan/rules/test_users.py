@@ -5,7 +5,7 @@ from collections.abc import Callable
 from lanloom.api.lan import Spoke
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.features.lan.rules.users import users_of
+from lanloom.features.lan.rules.users import users_of, with_attached
 from lanloom.runtime.context import NadRequest
 from tests.features.lan.samples import lan
 
@@ -42,12 +42,12 @@ def test_each_once() -> None:
         ("node1", Spoke(name=name, mode="veth", pod=pod))
         for name, pod in (("a", "default/launcher"), ("b", "default/web-1"), ("c", "t2/thief"), ("d", ""))
     ]
-    assert users_of(use, [NAD], lan(), there) == (
+    assert with_attached(use, users_of(use, [NAD], lan()), there) == (
         "Deployment default/web",
         "Pod t2/thief",
         "VirtualMachine default/vm (on node1)",
     )
-    assert users_of(use, [], None, there[:1]) == ("VirtualMachine default/vm",)
+    assert with_attached(use, (), there[:1]) == ("VirtualMachine default/vm",)
 
 
 def test_who_is_not_admitted() -> None:
@@ -56,8 +56,5 @@ def test_who_is_not_admitted() -> None:
     assert users_of(use, [NAD], lan()) == ("Pod default/web",)
     assert users_of(use, [NAD], lan(namespaces=("t2",))) == ("Pod default/web", "Pod t2/thief")
     there = [("node1", Spoke(name="a", mode="veth", pod="t2/thief"))]
-    assert (
-        users_of(use, [NAD], lan(), there)
-        == users_of(use, [NAD], None)
-        == ("Pod default/web", "Pod t2/thief")
-    )
+    both = ("Pod default/web", "Pod t2/thief")
+    assert with_attached(use, users_of(use, [NAD], lan()), there) == users_of(use, [NAD], None) == both

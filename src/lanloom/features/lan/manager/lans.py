@@ -23,7 +23,7 @@ from lanloom.features.lan.rules.nads import WantedNad, body_of, is_as_wanted, ow
 from lanloom.features.lan.rules.removal import REREAD_SECONDS, Retirement, carrying_nodes
 from lanloom.features.lan.rules.spec import faults
 from lanloom.features.lan.rules.status import Verdict, lan_status, node_results
-from lanloom.features.lan.rules.users import attached, users_of
+from lanloom.features.lan.rules.users import attached, with_attached
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import AlreadyExists, ApiError, Conflict, ServerError
 from lanloom.kube.events import Recorder, reference
@@ -179,8 +179,11 @@ class Lans:
             nads = tuple(await self._remover.read(uid, lan.metadata.namespace))
             step = await self._remover.retire(uid, nads, lan, beside) if nads else step
         if step.stage != "gone":
-            reason = "DeletionBlocked" if step.users else "Terminating"
-            await self._report(lan, Verdict(reason=reason, message=step.message, users=step.users))
+            there = attached(uid, self._informers.carrying(uid))
+            users = with_attached(self._users, step.users, there)
+            reason = "DeletionBlocked" if users else "Terminating"
+            message = f"in use by {listed(users)}" if step.users else step.message
+            await self._report(lan, Verdict(reason=reason, message=message, users=users))
             return step.wait
         return await self._leave_nodes(lan)
 
@@ -194,7 +197,7 @@ class Lans:
             return None
         message = f"waits until {listed(found.waited)} no longer carries it"
         there = (item for item in attached(lan.metadata.uid, reports) if item[0] in found.waited)
-        users = users_of(self._users, (), lan, there)
+        users = with_attached(self._users, (), there)
         reason = "DeletionBlocked" if users else "Terminating"
         message += f": in use by {listed(users)}" if users else ""
         await self._report(lan, Verdict(reason=reason, message=message, users=users))

@@ -33,28 +33,25 @@ def nads_for(
     return frozenset((*own, *others))
 
 
-def users_of(
-    use: NadUse,
-    nads: Iterable[Key],
-    lan: LAN | None,
-    there: Iterable[tuple[str, Spoke]] = (),
-) -> tuple[str, ...]:
-    """The users of a LAN's NADs, and of those that are `there` who are not among them, for messages; ordered.
+def users_of(use: NadUse, nads: Iterable[Key], lan: LAN | None) -> tuple[str, ...]:
+    """The users of a LAN's NADs, for messages; ordered.
 
-    Who refers to a NAD from a namespace that the LAN does not admit attaches nowhere: unless it is there already it
-    can't keep the LAN. Of a LAN that is gone, None, everybody counts.
+    Who refers to a NAD from a namespace that the LAN does not admit attaches nowhere, and can't keep the LAN. Of a LAN
+    that is gone, None, everybody counts.
     """
-    users = {
-        user
-        for nad in nads
-        for user in (use.users_of(nad, lan.admits) if lan is not None else use.users_of(nad))
-    }
+    found = (use.users_of(nad, lan.admits) if lan is not None else use.users_of(nad) for nad in nads)
+    return tuple(sorted({user for users in found for user in users}))
+
+
+def with_attached(use: NadUse, users: Iterable[str], there: Iterable[tuple[str, Spoke]]) -> tuple[str, ...]:
+    """The users, and those of the attached spokes who are not among them, by whichever NAD they came."""
+    every = set(users)
     for _, spoke in there:
         namespace, _, name = spoke.pod.partition("/")
         title = use.user_of(Key(namespace, name)) if name else ""
-        if title and not any(user == title or user.startswith(f"{title} (") for user in users):
-            users.add(title)
-    return tuple(sorted(users))
+        if title and not any(user == title or user.startswith(f"{title} (") for user in every):
+            every.add(title)
+    return tuple(sorted(every))
 
 
 def title_at(node: str, spoke: Spoke) -> str:
