@@ -5,7 +5,7 @@ import pytest
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.multus import NADS, NETWORK_STATUS
-from lanloom.kube.errors import Forbidden
+from lanloom.kube.errors import Forbidden, ServerError
 from tests.features.liveupdate.manager.scene import Scene, play
 from tests.features.liveupdate.objects import (
     MIGRATABLE,
@@ -153,6 +153,30 @@ def test_failed_patch() -> None:
         await scene.rest(120)
         assert await scene.owner_condition("Failure") is None
         assert await scene.nads() == {"blue": "new"}
+
+    play(story)
+
+
+def test_a_condition_that_outlives_its_migration() -> None:
+    """A machine that has migrated gets no second migration, however long its condition stays."""
+
+    async def story(scene: Scene) -> None:
+        uid = await scene.start({"blue": "old"})
+        scene.lead()
+        await scene.edit(on({"blue": "new"}))
+        await scene.rest()
+        scene.requests.fail(ServerError(500, "InternalError", "busy"), "patch", of=VIRTUAL_MACHINE_INSTANCES)
+        await scene.migrate(uid, {"blue": f"{PLACE}/new"})
+        await scene.rest(60)
+        found = await scene.condition("MigrationRequired")
+        assert found is not None and found.status == "True"
+        scene.requests.calm()
+        await scene.rest(60)
+        assert await scene.condition("MigrationRequired") is None
+        assert len(await scene.migrations()) == 1
+        events = await scene.events()
+        assert events.count("SuccessfulCreate") == 1
+        assert "SuccessfulChangeAbortion" not in events
 
     play(story)
 

@@ -48,6 +48,9 @@ from lanloom.kube.ports import Client
 UNSEEN_SECONDS = 60.0
 """As long an own migration counts that the watch has not brought."""
 
+SETTLE_SECONDS = 2.0
+"""Seconds until a machine is looked at again whose condition asks for a migration that it does not need any more."""
+
 RETRY_SECONDS = 20.0
 """After which a request that the API server refused is made again."""
 
@@ -157,6 +160,8 @@ class Updater:
             elif found.step == "create" and await self._create(machine):
                 flying.append(key)
                 nodes[node] += 1
+            elif found.step == "create" and (until := self._not_before.get(key, 0.0)) > now:
+                waits.append(until - now)
         # Nothing wakes who waits for an own migration that came and went while the watch was interrupted.
         waits += [until - now for _, until in self._created.values()]
         return min(waits, default=None)
@@ -185,6 +190,11 @@ class Updater:
         if not is_true(live.status.conditions, MIGRATION_REQUIRED) or any(not item.is_final for item in past):
             return False
         if await self._is_swapping(key) or await self._lags(live):
+            return False
+        evaluation = self._machines.evaluation_of(live)
+        if evaluation.known and evaluation.need == "none":
+            # It has migrated, and its condition goes in a moment; should a watch be late, it is looked at again.
+            self._not_before[key] = self._now() + SETTLE_SECONDS
             return False
         about = reference(VIRTUAL_MACHINE_INSTANCES, live)
         try:
