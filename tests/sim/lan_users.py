@@ -255,6 +255,8 @@ def lan(name: str, uplink: Raw | None = None) -> Raw:
         spec["uplink"] = uplink
     if name == ISOLATED:
         spec["hostBridge"] = HOST_BRIDGE
+    else:
+        spec["namespaces"] = ["default"]  # that of the pods
     return {"metadata": {"name": name}, "spec": spec}
 
 
