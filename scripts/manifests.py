@@ -7,7 +7,7 @@ import yaml
 
 from lanloom.api import crds
 from lanloom.processes.definitions import foreign, own
-from lanloom.processes.rbac import agent_roles, manager_roles
+from lanloom.processes.rbac import agent_roles, manager_roles, tenant_roles
 from lanloom.runtime.webhookconfig import installed_configurations
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
@@ -36,7 +36,7 @@ def _text(*objects: dict[str, Any]) -> str:
 def manifests() -> dict[str, str]:
     """File name below deploy/ → its content."""
     files = {
-        "rbac.yaml": _RIGHTS + _text(*manager_roles(), *agent_roles()),
+        "rbac.yaml": _RIGHTS + _text(*manager_roles(), *agent_roles(), *tenant_roles()),
         "webhooks.yaml": _WEBHOOKS + _text(*installed_configurations()),
     }
     for folder, kinds in (("crds", own()), ("crds/others", foreign())):

@@ -33,7 +33,7 @@ from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.processes.definitions import manifests, outcome, resources
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.processes.metrics import ManagerMetrics
-from lanloom.processes.rbac import agent_roles
+from lanloom.processes.rbac import agent_roles, tenant_roles
 from lanloom.runtime.certificates import expires
 from lanloom.runtime.https.connections import limits_of_process
 from lanloom.runtime.https.errors import StatusError
@@ -205,6 +205,7 @@ async def apply_foundation(engine: Engine, more: Sequence[dict[str, Any]] = ()) 
         *manifests(),
         *bootstrap_roles(),
         *agent_roles(),
+        *tenant_roles(),
         *installed_configurations(),
     ):
         try:

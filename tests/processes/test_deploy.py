@@ -160,8 +160,8 @@ def test_the_namespaces_admit_pods_of_the_host_s_network() -> None:
     assert levels == {"lanloom-system": "privileged", "lanloom-bridges": "privileged"}
 
 
-def test_users_get_no_rights() -> None:
-    """Roles go to Lanloom's manager and agents alone, and are aggregated into none that users have."""
+def test_users_get_no_rights_of_processes() -> None:
+    """Roles go to Lanloom's manager and agents alone; only those for tenants are aggregated to roles of users."""
     subjects = [subject for item in documents() for subject in item.get("subjects", ())]
     assert {(item.get("namespace", ""), item["name"]) for item in subjects} == {
         ("lanloom-system", "lanloom-manager"),
@@ -169,8 +169,8 @@ def test_users_get_no_rights() -> None:
         ("", "system:lanloom:agents"),
     }
     roles = [item for item in documents() if item["kind"] in ("Role", "ClusterRole")]
-    labels = [label for item in roles for label in item["metadata"].get("labels", {})]
-    assert roles and not any("aggregate-to" in label for label in labels)
+    labelled = {item["metadata"]["name"] for item in roles if item["metadata"].get("labels")}
+    assert labelled == {"lanloom-view", "lanloom-edit", "lanloom-admin"}
 
 
 def test_the_manager_changes_no_workload_of_its_own_namespace() -> None:

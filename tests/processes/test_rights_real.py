@@ -104,10 +104,32 @@ AGENT: dict[Right, bool] = {
 }
 
 
+VIEWERS, EDITORS, ADMINS = ("view", "edit", "admin"), ("edit", "admin"), ("admin",)
+TENANTS: dict[Right, tuple[str, ...]] = {
+    ("list", "nics.ipam.lanloom.io", "default", ""): VIEWERS,
+    ("watch", "networkswaps.liveupdate.lanloom.io", "default", ""): VIEWERS,
+    ("get", "lans.lan.k8slan.io", "default", "any"): VIEWERS,
+    ("get", "network-attachment-definitions.k8s.cni.cncf.io", "default", "any"): VIEWERS,
+    ("create", "nics.ipam.lanloom.io", "default", ""): EDITORS,
+    ("deletecollection", "networkswaps.liveupdate.lanloom.io", "default", ""): EDITORS,
+    ("update", "lans.lan.k8slan.io", "default", "any"): ADMINS,
+    ("patch", "nics.ipam.lanloom.io/status", "default", "any"): (),
+    ("patch", "lans.lan.k8slan.io/status", "default", "any"): (),
+    ("create", "network-attachment-definitions.k8s.cni.cncf.io", "default", ""): (),
+    ("list", "nics.ipam.lanloom.io", "kube-system", ""): (),
+    ("list", "nics.ipam.lanloom.io", "", ""): (),
+    ("patch", "networks.ipam.lanloom.io", "", "any"): (),
+    ("patch", "clusternetworks.network.harvesterhci.io", "", "any"): (),
+    ("create", "dummyclusternetworks.network.harvester.io", "", ""): (),
+    ("patch", "lannodes.lan.lanloom.io", "", "any"): (),
+}
+"""Rights in a namespace, and Kubernetes' roles that have them when they are bound there."""
+
+
 @pytest.fixture(scope="module")
 def server(real_binaries: Path) -> Iterator[RealServer]:
     """A kube-apiserver that knows the roles."""
-    with RealServer(real_binaries) as running:
+    with RealServer(real_binaries, controllers=("clusterrole-aggregation",)) as running:
         kubectl = [str(real_binaries / "kubectl"), "--kubeconfig", str(running.kubeconfig)]
         for name in ("manager.yaml", "rbac.yaml"):
             words = [*kubectl, "apply", "-f", str(ROOT / "deploy" / name)]
@@ -122,6 +144,33 @@ async def test_what_each_process_may_do(server: RealServer, process: str, rights
         await eventually(partial(roles_are_known, admin), bool)
         for right, expected in rights.items():
             assert await allowed(admin, process, right) is expected, right
+
+
+async def test_what_the_roles_of_tenants_may_do(server: RealServer) -> None:
+    """Kubernetes' own roles have Lanloom's kinds in the namespace where they are bound, and nothing elsewhere."""
+    async with HttpClient(load(str(server.kubeconfig))) as admin:
+        for role in VIEWERS:
+            subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"tenant-{role}"}
+            binding = {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": role},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                "subjects": [subject],
+            }
+            await admin.request(
+                "POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", binding
+            )
+
+        async def roles_of(right: Right) -> tuple[str, ...]:
+            has = {
+                role: await may(admin, f"tenant-{role}", ("system:authenticated",), right) for role in VIEWERS
+            }
+            return tuple(role for role, allows in has.items() if allows)
+
+        for right, roles in TENANTS.items():
+            expected = roles
+            assert await eventually(partial(roles_of, right), lambda found: found == expected) == roles, right  # noqa: B023
 
 
 async def test_the_pods_that_keep_bridges_may_do_nothing(server: RealServer) -> None:
@@ -147,6 +196,13 @@ async def roles_are_known(admin: HttpClient) -> bool:
 
 async def allowed(admin: HttpClient, process: str, right: Right) -> bool:
     """Whether a process's account may do something; without a process, the namespace's default account."""
+    account = f"lanloom-{process}" if process else "default"
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{OWN}", "system:authenticated")
+    return await may(admin, f"system:serviceaccount:{OWN}:{account}", groups, right)
+
+
+async def may(admin: HttpClient, user: str, groups: tuple[str, ...], right: Right) -> bool:
+    """Whether a user may do something."""
     verb, title, namespace, name = right
     resource, _, subresource = title.partition("/")
     plural, _, group = resource.partition(".")
@@ -156,10 +212,9 @@ async def allowed(admin: HttpClient, process: str, right: Right) -> bool:
         "resource": plural,
         "subresource": subresource,
     }
-    account = f"lanloom-{process}" if process else "default"
     spec = {
-        "user": f"system:serviceaccount:{OWN}:{account}",
-        "groups": ["system:serviceaccounts", f"system:serviceaccounts:{OWN}", "system:authenticated"],
+        "user": user,
+        "groups": list(groups),
         "resourceAttributes": attributes | {"namespace": namespace, "name": name},
     }
     body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}

@@ -19,7 +19,7 @@ from lanloom.features import FEATURES
 from lanloom.processes.manager import LEASE_NAME
 from lanloom.runtime.certificates import SECRET_NAME
 from lanloom.runtime.feature import Feature, rights_of
-from lanloom.runtime.rights import FOLLOW, READ, Access
+from lanloom.runtime.rights import FOLLOW, READ, WRITE, Access
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
 
 Raw = dict[str, Any]
@@ -119,6 +119,31 @@ def manager_roles(features: Iterable[Feature] = FEATURES) -> tuple[Raw, ...]:
         _binding("ClusterRoleBinding", "lanloom-manager", "ClusterRole", account),
         *(part for role in roles for part in role),
     )
+
+
+def tenant_roles(features: Iterable[Feature] = FEATURES) -> tuple[Raw, ...]:
+    """Return what Kubernetes' roles `view`, `edit` and `admin` get, as cluster roles that it aggregates to them.
+
+    They can be bound by themselves too. Bound in a namespace they reach that namespace only; bound to the whole cluster
+    all namespaces, and no object without one. Nobody gets to write NetworkAttachmentDefinitions by them: those name
+    programs, bridges and links of nodes.
+    """
+    rights = [rights_of(feature) for feature in features]
+    read = {kind for each in rights for kind in (*each.own, *each.foreign) if kind.namespaced}
+    written = {
+        "view": (read, READ),
+        "edit": ({kind for each in rights for kind in each.edit}, WRITE),
+        "admin": ({kind for each in rights for kind in each.admin}, WRITE),
+    }
+    return tuple(_tenant_role(name, kinds, verbs) for name, (kinds, verbs) in written.items())
+
+
+def _tenant_role(name: str, kinds: Iterable[Resource[Any]], verbs: list[str]) -> Raw:
+    ordered = sorted(kinds, key=lambda kind: kind.full_name)
+    rules = ({"apiGroups": [kind.group], "resources": [kind.plural], "verbs": verbs} for kind in ordered)
+    role = _cluster_role(f"lanloom-{name}", tuple(rules))
+    label = f"rbac.authorization.k8s.io/aggregate-to-{name}"
+    return {**role, "metadata": {**role["metadata"], "labels": {label: "true"}}}
 
 
 def _by_namespace(

@@ -13,6 +13,7 @@ Rule = dict[str, Any]
 FOLLOW = ["list", "watch"]
 READ = ["get", *FOLLOW]
 MAKE = [*READ, "create", "patch", "delete"]
+WRITE = ["create", "update", "patch", "delete", "deletecollection"]
 
 
 class Access(Struct, frozen=True, kw_only=True):
@@ -30,10 +31,14 @@ class Access(Struct, frozen=True, kw_only=True):
 class Rights(Struct, frozen=True, kw_only=True):
     """The kinds of a feature, and the rights of its processes.
 
-    `own` are Lanloom's kinds. `foreign` are kinds of other projects, installed where a cluster lacks them.
+    `own` are Lanloom's kinds. `foreign` are kinds of other projects, installed where a cluster lacks them. Of both, users
+    with Kubernetes' role `view` in a namespace read those that are in namespaces. `edit` are kinds that users with the
+    role of that name write too, and `admin` those that only users with that one do.
     """
 
     own: tuple[Resource[Any], ...] = ()
     foreign: tuple[Resource[Any], ...] = ()
     manager: Access = Access()
     agent: Access = Access()
+    edit: tuple[Resource[Any], ...] = ()
+    admin: tuple[Resource[Any], ...] = ()

@@ -28,4 +28,5 @@ RIGHTS = Rights(
         ),
         definitions=(_VMS, NICS),
     ),
+    edit=(NICS,),
 )

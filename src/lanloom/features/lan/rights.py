@@ -56,4 +56,6 @@ RIGHTS = Rights(
         },
         definitions=(LANS, LAN_NODES),
     ),
+    # Names and VNIs of LANs are the whole cluster's, and nodes open a UDP port for them.
+    admin=(LANS,),
 )

@@ -64,4 +64,5 @@ RIGHTS = Rights(
         ),
         definitions=(NETWORK_SWAPS,),
     ),
+    edit=(NETWORK_SWAPS,),
 )
