@@ -31,9 +31,9 @@ class Access(Struct, frozen=True, kw_only=True):
 class Rights(Struct, frozen=True, kw_only=True):
     """The kinds of a feature, and the rights of its processes.
 
-    `own` are Lanloom's kinds. `foreign` are kinds of other projects, installed where a cluster lacks them. Of both, users
-    with Kubernetes' role `view` in a namespace read those that are in namespaces. `edit` are kinds that users with the
-    role of that name write too, and `admin` those that only users with that one do.
+    `own` are Lanloom's kinds. `foreign` are kinds of other projects, installed where a cluster lacks them. Of both,
+    users with Kubernetes' role `view` in a namespace read those that are in namespaces. Users with the roles `edit` and
+    `admin` write the kinds of these fields.
     """
 
     own: tuple[Resource[Any], ...] = ()
