@@ -22,7 +22,7 @@ from lanloom.features.ipam.rules.addresses import (
     merge,
     parse_address,
     parse_cidr,
-    parse_range,
+    stored_range,
 )
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Connection, Network, Nic, Owner, Pool, Subnet
@@ -128,7 +128,7 @@ def _subnet(field: str, spec: api.SubnetSpec) -> Subnet:
     cidr, _ = _read(f"{field}.cidr", parse_cidr, spec.cidr)
     gateway = _read(f"{field}.gateway", parse_address, spec.gateway) if spec.gateway else None
     pools = [_pool(f"{field}.pools[{index}]", one) for index, one in enumerate(spec.pools)]
-    external: list[IPRange] = [_read(f"{field}.external", parse_range, text) for text in spec.external]
+    external: list[IPRange] = [_read(f"{field}.external", stored_range, text) for text in spec.external]
     return Subnet(
         uuid=spec.uuid,
         cidr=cidr,
@@ -142,7 +142,7 @@ def _subnet(field: str, spec: api.SubnetSpec) -> Subnet:
 
 def _pool(field: str, spec: api.PoolSpec) -> Pool:
     return Pool(
-        range=_read(f"{field}.range", parse_range, spec.range), name=spec.name, disabled=spec.disabled
+        range=_read(f"{field}.range", stored_range, spec.range), name=spec.name, disabled=spec.disabled
     )
 
 

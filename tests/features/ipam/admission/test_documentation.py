@@ -21,6 +21,7 @@ from tests.harness.refusals import (
 
 GROUPS: tuple[tuple[str, Any, Cases], ...] = (
     ("Networks as such", test_network_shapes.test_networks_that_can_not_be, test_network_shapes.SHAPE_CASES),
+    ("Ranges of networks", test_networks.test_ranges_with_host_bits, test_networks.RANGE_CASES),
     ("Names of networks", test_networks.test_names_that_are_taken, test_networks.IDENTITY_CASES),
     ("Changes of networks", test_networks.test_changes_that_users_forbid, test_networks.CHANGE_CASES),
     ("Deletion of networks", test_networks.test_networks_in_use_stay, test_networks.DELETION_CASES),

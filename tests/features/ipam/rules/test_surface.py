@@ -30,7 +30,6 @@ SUBNETS = {
     "ten:remove": BEFORE[:2],
     "remove:ten": BEFORE[:2],
     "10.0.0.0/24:remove": BEFORE[:2],
-    "10.0.0.7/24:remove": BEFORE[:2],
     f"{uuid(2)}:remove": BEFORE[:2],
     f"remove:{uuid(2)}": BEFORE[:2],
     "ten:modify,dhcp=true,name=foo": [*BEFORE[:2], "10.0.0.0/24 dhcp (foo)"],

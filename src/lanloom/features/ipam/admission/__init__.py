@@ -1,7 +1,6 @@
 """The webhooks' side of address management: the same rules as the command line's, on objects that anybody writes.
 
-`networks` and `nics` validate what users write and fill in what they left out; `addresses` says which NICs hold
-addresses of a network.
+`networks` and `nics` validate what users write and fill in what they left out, `nads` the routes of pods.
 
 Who may write what is decided here: statuses only managers, and NICs only the agent of the node that their pod or
 machine runs on. Statuses say which NIC owns which address, and the allocator goes by nothing else. An agent that
@@ -30,6 +29,8 @@ from lanloom.api.kubevirt import (
     machine_uid_of,
 )
 from lanloom.api.meta import Key
+from lanloom.api.multus import NADS
+from lanloom.features.ipam.admission.nads import check_nad
 from lanloom.features.ipam.admission.networks import check_network_change, network_defaults
 from lanloom.features.ipam.admission.nics import check_nic_change, nic_defaults
 from lanloom.features.ipam.admission.owners import check_owner_is_there, check_owner_kind
@@ -95,6 +96,17 @@ class IpamAdmission(TableAdmission):
         """Allow or refuse changes of a NIC."""
         return await verdict_of(self._nic(request))
 
+    async def validate_nad(self, request: AdmissionRequest) -> Verdict:
+        """Allow or refuse the routes of a NAD."""
+        return await verdict_of(self._nad(request))
+
+    async def _nad(self, request: AdmissionRequest) -> tuple[str, ...]:
+        try:
+            new, old = new_of(NADS, request), old_of(NADS, request)
+        except Unreadable:
+            return ()  # the webhook of VLANs says what is wrong
+        return check_nad(new, old)
+
     async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
         new, old = new_of(NETWORKS, request), old_of(NETWORKS, request)
         if request.sub_resource == STATUS and new is not None:
@@ -126,6 +138,7 @@ WEBHOOKS = (
     Webhook("mutate", NICS, ("CREATE",), IpamAdmission.default_nic),
     Webhook("validate", NETWORKS, EVERY, IpamAdmission.validate_network),
     Webhook("validate", NICS, EVERY, IpamAdmission.validate_nic),
+    Webhook("validate", NADS, EVERY, IpamAdmission.validate_nad),
 )
 """The resources that the webhooks review, with the status subresources."""
 

@@ -22,7 +22,7 @@ from lanloom.features.ipam.rules.addresses import (
     IPRange,
     overlapping,
     parse_cidr,
-    parse_range,
+    stored_range,
     subtract,
 )
 from lanloom.features.ipam.rules.ledger import Ledger
@@ -30,6 +30,7 @@ from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.subnets import SUBNETS_MAX
 from lanloom.features.ipam.rules.validate import check_network, check_transition, with_uuids
 from lanloom.features.ipam.state import ledger_of, network_of
+from lanloom.hostbits import host_bits
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed
@@ -46,6 +47,7 @@ async def check_network_change(client: Client, new: Network | None, old: Network
     if old is not None and old.spec == new.spec:
         return ()
     check_size(new)
+    check_host_bits(new, old)
     model = network_of(new)
     check_network(model)
     if old is None or (old.spec.name, old.spec.uuid) != (new.spec.name, new.spec.uuid):
@@ -60,6 +62,30 @@ def check_size(network: Network) -> None:
         raise Malformed(
             f"Network {network.metadata.name}: spec.subnets has {count} entries; at most {SUBNETS_MAX} are allowed"
         )
+
+
+def check_host_bits(new: Network, old: Network | None) -> tuple[str, ...]:
+    """Warnings for ranges with host bits that an earlier version stored, and that mean what they meant.
+
+    Raises Malformed for others: in a list of addresses to be kept back or handed out, one was meant, or all.
+    """
+    before = frozenset(text for _, text in _range_texts(old)) if old is not None else frozenset()
+    warnings = []
+    for field, text in _range_texts(new):
+        if not (fault := host_bits(text)):
+            continue
+        if text not in before:
+            raise Malformed(f"Network {new.metadata.name}: {field}: {fault}")
+        warnings.append(f"{field}: {fault} It still means {stored_range(text)}")
+    return tuple(warnings)
+
+
+def _range_texts(network: Network) -> Iterator[tuple[str, str]]:
+    """The fields that are ranges, with their texts."""
+    for index, spec in enumerate(network.spec.subnets):
+        field = f"spec.subnets[{index}]"
+        yield from ((f"{field}.external[{number}]", text) for number, text in enumerate(spec.external))
+        yield from ((f"{field}.pools[{number}].range", one.range) for number, one in enumerate(spec.pools))
 
 
 def check_identity(new: Network, networks: Iterable[Network], *, is_new: bool) -> None:
@@ -139,6 +165,7 @@ def _uses(nic: Nic, network: str) -> bool:
 def network_defaults(new: Network, old: Network | None, new_uuid: Callable[[], str]) -> Verdict:
     """The changes of a network's spec, with a warning where something meant another thing. Raises Malformed."""
     check_size(new)
+    stored = check_host_bits(new, old)
     wanted = with_uuids(_model_of(old), network_of(new), new_uuid)
     patch: list[Raw] = []
     for index, (spec, subnet) in enumerate(zip(new.spec.subnets, wanted.subnets, strict=True)):
@@ -150,7 +177,7 @@ def network_defaults(new: Network, old: Network | None, new_uuid: Callable[[], s
         if _overlap(spec):
             external = [str(item) for item in subnet.external]
             patch.append({"op": "replace", "path": f"{path}/external", "value": external})
-    return Verdict(patch=tuple(patch), warnings=tuple(_warnings(new)))
+    return Verdict(patch=tuple(patch), warnings=(*stored, *_warnings(new)))
 
 
 def _model_of(network: Network | None) -> NetworkModel | None:
@@ -171,4 +198,4 @@ def _warnings(network: Network) -> Iterator[str]:
 
 def _overlap(spec: SubnetSpec) -> bool:
     """Whether the externally reserved ranges, which can be read, overlap."""
-    return any(overlapping(map(parse_range, spec.external)))
+    return any(overlapping(map(stored_range, spec.external)))

@@ -22,7 +22,7 @@ from lanloom.api.ipam import (
 )
 from lanloom.api.meta import Condition, rfc3339
 from lanloom.features.ipam.manager.decisions import with_uniqueness
-from lanloom.features.ipam.rules.addresses import Address, IPRange, format_address, parse_range
+from lanloom.features.ipam.rules.addresses import Address, IPRange, format_address, stored_range
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import NEARLY_FULL as NEARLY_FULL_PERCENT
 from lanloom.features.ipam.rules.model import Pool, Usage, total
@@ -90,7 +90,7 @@ def first_levels(network: Network) -> dict[IPRange, Level]:
     for pool in network.status.pools:
         try:
             size, used, reserved = int(pool.size), int(pool.used), int(pool.reserved)
-            levels[parse_range(pool.range)] = level_of(Usage(size=size, used=used, reserved=reserved))
+            levels[stored_range(pool.range)] = level_of(Usage(size=size, used=used, reserved=reserved))
         except (Malformed, ValueError):
             continue  # written by another program; it is written anew
     return levels

@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from lanloom.hostbits import host_bits
 from lanloom.refusals import Malformed
 from lanloom.text import quote
 
@@ -152,7 +153,14 @@ def parse_cidr(text: str) -> tuple[Cidr, bool]:
 
 
 def parse_range(text: str) -> IPRange:
-    """A range in any of its forms: `first-last`, one address, or a CIDR. Raises Malformed."""
+    """A range in any of its forms: `first-last`, one address, or a CIDR without host bits. Raises Malformed."""
+    if "/" in text and parse_cidr(text)[1]:
+        raise Malformed(host_bits(text))
+    return stored_range(text)
+
+
+def stored_range(text: str) -> IPRange:
+    """A range that was stored, maybe by a version that ignored host bits of a CIDR. Raises Malformed."""
     if "/" in text:
         return parse_cidr(text)[0].range
     head, dash, tail = text.partition("-")

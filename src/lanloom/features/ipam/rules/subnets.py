@@ -162,7 +162,6 @@ class AddPool(Struct, frozen=True, kw_only=True):
     subnet: str = ""
     name: str = ""
     disabled: bool = False
-    notes: tuple[str, ...] = ()
 
 
 class ModifyPool(Struct, frozen=True, kw_only=True):
@@ -177,7 +176,6 @@ class RemovePool(Struct, frozen=True, kw_only=True):
     """Takes the pool of a name away, or every address of a range out of the pools that have it."""
 
     ident: str | IPRange
-    notes: tuple[str, ...] = ()
 
 
 def add_pool(network: Network, step: AddPool, ledger: Ledger) -> Outcome:
@@ -187,7 +185,7 @@ def add_pool(network: Network, step: AddPool, ledger: Ledger) -> Outcome:
     refuse_faults(network, subnet, pool_faults(subnet, pool, subnet.pools))
     owned = users(ledger, (pool.range,))
     notes = (f"NICs own addresses of pool {pool_title(pool)} already: {owned}",) if owned else ()
-    return _with_pools(network, subnet, (*subnet.pools, pool)), (*step.notes, *notes)
+    return _with_pools(network, subnet, (*subnet.pools, pool)), notes
 
 
 def modify_pool(network: Network, step: ModifyPool) -> Outcome:
@@ -216,7 +214,7 @@ def remove_pool(network: Network, step: RemovePool, ledger: Ledger) -> Outcome:
         parts = tuple(replace(pool, range=part) for pool in subnet.pools for part in pool.range.without(cut))
         network = with_subnet(network, subnet, replace(subnet, pools=parts))
     kept = (note for pool, common in met for note in kept_note(pool, (common,), ledger))
-    return network, (*step.notes, *kept)
+    return network, tuple(kept)
 
 
 def _subnet_for(network: Network, step: AddPool) -> Subnet:
@@ -240,14 +238,12 @@ class AddReserved(Struct, frozen=True, kw_only=True):
     """A range to be reserved."""
 
     range: IPRange
-    notes: tuple[str, ...] = ()
 
 
 class RemoveReserved(Struct, frozen=True, kw_only=True):
     """A range that is not to be reserved any more."""
 
     range: IPRange
-    notes: tuple[str, ...] = ()
 
 
 def add_reserved(network: Network, step: AddReserved) -> Outcome:
@@ -256,7 +252,7 @@ def add_reserved(network: Network, step: AddReserved) -> Outcome:
     known = (common for item in subnet.reserved if (common := item.common(step.range)))
     notes = tuple(f"{common} of {step.range} was reserved already" for common in known)
     changed = replace(subnet, external=merge((*subnet.external, step.range)))
-    return with_subnet(network, subnet, changed), (*step.notes, *notes)
+    return with_subnet(network, subnet, changed), notes
 
 
 def remove_reserved(network: Network, step: RemoveReserved) -> Outcome:
@@ -271,9 +267,9 @@ def remove_reserved(network: Network, step: RemoveReserved) -> Outcome:
                 "which stays reserved; leave that address out"
             )
     if not any(item.overlaps(step.range) for item in subnet.external):
-        return network, (*step.notes, f"nothing of {step.range} is reserved; nothing was removed")
+        return network, (f"nothing of {step.range} is reserved; nothing was removed",)
     changed = replace(subnet, external=subtract(subnet.external, (step.range,)))
-    return with_subnet(network, subnet, changed), step.notes
+    return with_subnet(network, subnet, changed), ()
 
 
 def _subnet_of(network: Network, range_: IPRange) -> Subnet:

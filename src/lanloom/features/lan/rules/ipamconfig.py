@@ -100,6 +100,9 @@ _LISTED: dict[str, dict[str, Parser]] = {
     | dict.fromkeys(("leader_lease_duration", "leader_renew_deadline", "leader_retry_period"), number),
 }
 
+OWN = "lanloom-ipam"
+"""Lanloom's own program; its routes are validated with its networks."""
+
 PROGRAMS = tuple(_LISTED)
 """The programs whose fields are known; an agent runs no others unless an operator names them."""
 

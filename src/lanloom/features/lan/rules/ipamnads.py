@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from lanloom.api.lannads import attaching
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.features.lan.rules.ipamconfig import PROGRAMS, program_config
+from lanloom.features.lan.rules.ipamconfig import OWN, PROGRAMS, Raw, program_config
+from lanloom.hostbits import host_bits
 from lanloom.refusals import Denied
 from lanloom.text import one_line
 
@@ -13,18 +14,20 @@ from lanloom.text import one_line
 class _Ipam(NamedTuple):
     program: str
     faults: tuple[str, ...]
+    widened: tuple[str, ...]
 
 
 def check_ipam(new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None) -> tuple[str, ...]:
     """Warnings about the IPAM programs of a NAD. Raises Denied for a fault that was not there before."""
     title = f"NetworkAttachmentDefinition {new.metadata.key}"
-    before = frozenset(_faults(old)) if old is not None else frozenset()
-    faults = tuple(_faults(new))
-    if fresh := next((fault for fault in faults if fault not in before), ""):
-        raise Denied(f"{title}: {fresh}")
+    before = _faults(old) | _widened(old) if old is not None else frozenset()
+    faults, widened = _faults(new), _widened(new)
+    if fresh := sorted((faults | widened) - before):
+        raise Denied(f"{title}: {fresh[0]}")
     unknown = sorted({item.program for item in _sections(new)} - {*PROGRAMS, ""})
     return (
-        *(f"{title}: {fault}; pods that start at it are refused" for fault in faults),
+        *(f"{title}: {fault}; pods that start at it are refused" for fault in sorted(faults)),
+        *(f"{title}: {fault} All of the network is routed, as before" for fault in sorted(widened)),
         *(
             f"{title}: spec.config.ipam.type is {one_line(name)}, which agents run only if they are started with "
             f"--ipam-program={one_line(name)}"
@@ -33,10 +36,20 @@ def check_ipam(new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinitio
     )
 
 
-def _faults(nad: NetworkAttachmentDefinition) -> Iterator[str]:
-    for item in _sections(nad):
-        for fault in item.faults:
-            yield f"spec.config.{fault}"
+def _faults(nad: NetworkAttachmentDefinition) -> frozenset[str]:
+    return frozenset(f"spec.config.{fault}" for item in _sections(nad) for fault in item.faults)
+
+
+def _widened(nad: NetworkAttachmentDefinition) -> frozenset[str]:
+    """The routes with host bits, which programs drop."""
+    return frozenset(f"spec.config.{fault}" for item in _sections(nad) for fault in item.widened)
+
+
+def _widened_routes(section: Raw) -> Iterator[str]:
+    routes = section.get("routes")
+    for index, route in enumerate(routes if isinstance(routes, list) else ()):
+        if isinstance(route, dict) and (fault := host_bits(str(route.get("dst", "")))):
+            yield f"ipam.routes[{index}].dst: {fault}"
 
 
 def _sections(nad: NetworkAttachmentDefinition) -> Iterator[_Ipam]:
@@ -44,4 +57,5 @@ def _sections(nad: NetworkAttachmentDefinition) -> Iterator[_Ipam]:
         if section := config.get("ipam"):
             found = program_config(config, "ADD")
             name = section.get("type") if isinstance(section, dict) else ""
-            yield _Ipam(name[:64] if isinstance(name, str) else "", found.faults)
+            widened = () if name == OWN else tuple(_widened_routes(found.config.get("ipam") or {}))
+            yield _Ipam(name[:64] if isinstance(name, str) else "", found.faults, widened)

@@ -119,8 +119,8 @@ def pool_step(text: str) -> PoolStep:
         return _add_pool(option)
     if option.action not in ("remove", "modify"):
         raise option.malformed("write add:RANGE, add:subnet=IDENT, IDENT:modify,… or IDENT:remove")
-    ident, notes = _pool_ident(option)
-    return RemovePool(ident=ident, notes=notes) if option.action == "remove" else _modify_pool(option, ident)
+    ident = _pool_ident(option)
+    return RemovePool(ident=ident) if option.action == "remove" else _modify_pool(option, ident)
 
 
 def reserved_steps(text: str, adding: bool) -> tuple[ReservedStep, ...]:
@@ -129,8 +129,7 @@ def reserved_steps(text: str, adding: bool) -> tuple[ReservedStep, ...]:
     kind: type[ReservedStep] = AddReserved if adding else RemoveReserved
     if not text:
         raise option.malformed("name at least one address or range")
-    ranges = [_range(option, element) for element in text.split(",")]
-    return tuple(kind(range=item, notes=notes) for item, notes in ranges)
+    return tuple(kind(range=option.read(parse_range, element)) for element in text.split(","))
 
 
 def _add_subnet(option: Option) -> AddSubnet:
@@ -179,13 +178,11 @@ def _add_pool(option: Option) -> AddPool:
         raise option.malformed("write one of them: a range or subnet=…")
     if subnet:
         _check_subnet_ident(option, subnet)
-    range_, notes = _range(option, option.bare) if option.bare else (None, ())
     return AddPool(
-        range=range_,
+        range=option.read(parse_range, option.bare) if option.bare else None,
         subnet=subnet or "",
         name=_name(option, "a pool") or "",
         disabled=option.boolean("disabled") or False,
-        notes=notes,
     )
 
 
@@ -204,17 +201,17 @@ def _reserved(text: str | None, *, adding: bool) -> tuple[ReservedStep, ...]:
 def _check_subnet_ident(option: Option, ident: str | None = None) -> None:
     text = option.ident if ident is None else ident
     if "/" in text:
-        option.read(parse_cidr, text)
+        option.read(parse_range, text)
     elif not is_uuid(text) and not is_name(text):
         raise option.malformed(f"{quote(text)} is not a subnet; name one by its CIDR, name or UUID")
 
 
-def _pool_ident(option: Option) -> tuple[str | IPRange, tuple[str, ...]]:
+def _pool_ident(option: Option) -> str | IPRange:
     if is_range(option.ident):
-        return _range(option, option.ident)
+        return option.read(parse_range, option.ident)
     if not is_name(option.ident):
         raise option.malformed(f"{quote(option.ident)} is not a pool; name one by its name or its range")
-    return option.ident, ()
+    return option.ident
 
 
 def _no_bare(option: Option, remedy: str) -> None:
@@ -253,13 +250,6 @@ def read_cidr(option: Option, text: str) -> tuple[Cidr, tuple[str, ...]]:
     """A CIDR of an option, and a note if host bits had to be cleared for it. Raises Malformed."""
     cidr, normalised = option.read(parse_cidr, text)
     return cidr, (f"{option.flag}: {text} has host bits; it means {cidr}",) if normalised else ()
-
-
-def _range(option: Option, text: str) -> tuple[IPRange, tuple[str, ...]]:
-    if "/" in text:
-        cidr, notes = read_cidr(option, text)
-        return cidr.range, notes
-    return option.read(parse_range, text), ()
 
 
 Gateway = Address | None | UnsetType
