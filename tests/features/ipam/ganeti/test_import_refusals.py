@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -182,3 +183,71 @@ def test_import_and_verify_agree(change: dict[str, Any], message: str) -> None:
             importing()
     else:
         assert importing()
+
+
+def _verified(data: Json) -> tuple[set[str], set[str]]:
+    """What `verify` calls wrong in a file, and what an import says of that: by a refusal, or by notes."""
+    wrong = set(verify_config(json.dumps(data)))
+    try:
+        plan = plan_import(config_of(data), State(networks=(), nics=()), PLACE)
+        said = set(plan.notes)
+    except Refusal as error:
+        said = set(str(error).splitlines())
+    return wrong, {each for each in wrong if any(each in line for line in said)}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("reservations", "1" * 4096),
+        ("ext_reservations", "0" * 16),
+        ("reservations", "0" * 16),
+        ("gateway", "192.0.2.9"),
+    ],
+)
+def test_an_import_says_what_verify_says(field: str, value: str) -> None:
+    """What `lanloom ganeti verify` calls wrong is refused or told by an import, and so by its dry run."""
+    data = cluster()
+    data["networks"][uuid("net1")][field] = value
+    wrong, said = _verified(data)
+    assert wrong == said != set()
+
+
+def test_bits_that_mean_no_address_are_refused() -> None:
+    """A string of reservations of a wrong length is refused: nobody knows which addresses its bits mean."""
+    data = cluster()
+    data["networks"][uuid("net1")]["reservations"] = "1" * 4096
+    with pytest.raises(Denied, match="has 4096 bits for 16 addresses"):
+        plan_import(config_of(data), State(networks=(), nics=()), PLACE)
+
+
+def test_twice_the_networks_take_twice_the_steps() -> None:
+    """The steps of a plan grow with the networks and NICs of a file, and not with their product."""
+    steps = [_steps(count) for count in (100, 400)]
+    assert steps[1] < 6 * steps[0]
+
+
+def _steps(count: int) -> int:
+    """The lines of Python that the plan of so many networks, with a NIC each, runs through."""
+    networks = [network(f"net{number}", f"10.{number >> 8}.{number & 255}.0/28") for number in range(count)]
+    machines = [
+        instance(
+            f"inst{number}", [nic(number, f"10.{number >> 8}.{number & 255}.5", networks[number]["uuid"])]
+        )
+        for number in range(count)
+    ]
+    read = config_of(config(networks, machines))
+    lines = 0
+
+    def trace(_frame: object, _event: str, _argument: object) -> Any:
+        nonlocal lines
+        lines += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        plan_import(read, State(networks=(), nics=()), PLACE)
+    finally:
+        sys.settrace(before)
+    return lines

@@ -5,7 +5,7 @@ there and the same is left alone, so an import that was interrupted is finished 
 differs stands in the way, or is kept. Where not everything can be a name here, notes report the new one.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ from lanloom.api.meta import Key
 from lanloom.features.ipam.admission.nics import check_nic
 from lanloom.features.ipam.commands.instances import check_instance
 from lanloom.features.ipam.ganeti.formats.config import Config, StoredNic, network_meant
-from lanloom.features.ipam.ganeti.formats.verify import identities, ownership
+from lanloom.features.ipam.ganeti.formats.verify import identities, lengths, ownership, violations
 from lanloom.features.ipam.ganeti.present import Present, Wanted, network_changes, network_conflicts
 from lanloom.features.ipam.rules.addresses import Address, format_address
 from lanloom.features.ipam.rules.general import is_group
@@ -131,10 +131,12 @@ def plan_import(config: Config, state: State, namespace: str, *, keep: bool = Fa
     With `keep` what is there and differs from the file is no conflict but stays; new NICs go into networks as they are.
     """
     notes: list[str] = []
+    fatal = [*identities(config), *lengths(config), *ownership(config)]
     _refuse(
-        [*identities(config), *ownership(config)],
+        fatal,
         "the file has errors (`lanloom ganeti verify` lists all of them); correct them in Ganeti, and import again",
     )
+    notes += _fault_notes(list(violations(config)))
     wanted = _networks(config, state, notes)
     if keep:
         wanted = {uuid: _as_it_is(one, notes) for uuid, one in wanted.items()}
@@ -159,7 +161,7 @@ def plan_import(config: Config, state: State, namespace: str, *, keep: bool = Fa
         nics=new,
         present=present,
         kept=tuple(places[nic][0] for nic in kept),
-        rows=tuple(_row(one, specs) for one in wanted.values()),
+        rows=tuple(_rows(wanted.values(), specs.values())),
         notes=tuple(notes),
     )
 
@@ -195,14 +197,19 @@ def _share_conflicts(
     wanted: Iterable[Wanted], new: Collection[NicSpec], state: State, namespace: str
 ) -> Iterator[str]:
     """Networks that are there and do not serve the namespace, or not with so many addresses."""
+    asked: Counter[str] = Counter()
+    for spec in new:
+        asked[spec.network] += len(spec.ips)
+    used: Counter[str] = Counter()
+    for nic in state.nics:
+        if nic.metadata.namespace == namespace:
+            used[nic.status.network] += len(nic.status.ips)
     for item in (one.item for one in wanted if one.item is not None):
-        nics = [spec for spec in new if spec.network == item.metadata.name]
-        network, own = network_of(item), (nic for nic in state.nics if nic.metadata.namespace == namespace)
-        used = sum(len(nic.status.ips) for nic in own if nic.status.network == network.id)
+        network = network_of(item)
         try:
-            if nics:
+            if item.metadata.name in asked:
                 check_served(network, namespace)
-            check_quota(network, namespace, used, sum(len(spec.ips) for spec in nics))
+            check_quota(network, namespace, used[network.id], asked[item.metadata.name])
         except Denied as error:
             yield str(error)
 
@@ -303,16 +310,27 @@ def _mac(nic: StoredNic) -> str:
         raise Malformed(f"{nic}: {error}") from None
 
 
-def _row(one: Wanted, specs: Mapping[StoredNic, NicSpec]) -> NetworkRow:
-    nics = [spec for spec in specs.values() if spec.network == one.network.id]
-    return NetworkRow(
-        object=one.network.id,
-        name=one.network.name,
-        subnets=tuple(str(subnet.cidr) for subnet in one.network.subnets),
-        nics=len(nics),
-        addresses=sum(len(spec.ips) for spec in nics),
-        new=one.item is None,
-    )
+def _rows(wanted: Iterable[Wanted], specs: Iterable[NicSpec]) -> Iterator[NetworkRow]:
+    addresses: dict[str, list[int]] = defaultdict(list)
+    for spec in specs:
+        addresses[spec.network].append(len(spec.ips))
+    for one in wanted:
+        yield NetworkRow(
+            object=one.network.id,
+            name=one.network.name,
+            subnets=tuple(str(subnet.cidr) for subnet in one.network.subnets),
+            nics=len(addresses[one.network.id]),
+            addresses=sum(addresses[one.network.id]),
+            new=one.item is None,
+        )
+
+
+def _fault_notes(faults: list[str]) -> Iterator[str]:
+    """What `verify` calls wrong, and an import does without: reservations, which follow from NICs and ranges here."""
+    for fault in faults[:LISTED_MAX]:
+        yield f"the file is incorrect: {fault}"
+    if len(faults) > LISTED_MAX:
+        yield f"the file is incorrect in {len(faults) - LISTED_MAX} more places; see `lanloom ganeti verify`"
 
 
 def _refuse(reasons: list[str], what: str) -> None:

@@ -4,7 +4,9 @@ Reservations follow from the NICs. A runtime file is an array of command, NICs, 
 wrote three items, later ones four and more, and the NICs are always the second.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -60,7 +62,7 @@ FIRST_VERSION, LAST_VERSION = 2_070_000, 3_010_000
 """The versions of files that are known: those of Ganeti 2.7 to 3.1. A later one may mean the same keys differently."""
 
 
-class Config(Struct, frozen=True, kw_only=True):
+class Config(Struct, frozen=True, kw_only=True, dict=True):
     """The contents of a file. `connections` are those of each network, by its UUID.
 
     `version` is 1,000,000 for each major and 10,000 for each minor version of Ganeti; None where the file has none.
@@ -79,9 +81,15 @@ class Config(Struct, frozen=True, kw_only=True):
 
     def owners(self, network: str) -> Iterator[tuple[Address, StoredNic]]:
         """The addresses of a network that NICs own."""
+        for nic in self._by_network.get(network, ()):
+            yield from ((address, nic) for address in nic.ips)
+
+    @cached_property
+    def _by_network(self) -> dict[str, list[StoredNic]]:
+        found: dict[str, list[StoredNic]] = defaultdict(list)
         for nic in self.nics:
-            if nic.network == network:
-                yield from ((address, nic) for address in nic.ips)
+            found[nic.network].append(nic)
+        return found
 
 
 def config_of(data: object) -> Config:

@@ -169,6 +169,21 @@ def ownership(config: Config) -> Iterator[str]:
                 yield f"{here} is the gateway"
 
 
+def lengths(config: Config) -> Iterator[str]:
+    """Return the pools whose string of reservations has a wrong length: nobody knows which addresses its bits mean."""
+    for network in config.networks.values():
+        for pool in (pool for subnet in network.subnets for pool in subnet.pools):
+            if fault := _length_fault(pool, network):
+                yield fault
+
+
+def _length_fault(pool: StoredPool, network: StoredNetwork) -> str:
+    size, bits = pool.range.size, len(pool.reservations or "")
+    if bits in (0, size) or size > LARGEST:
+        return ""
+    return f"{network.title}: the pool {pool.range} has {bits} bits for {size} addresses"
+
+
 def _bits(network: StoredNetwork, config: Config) -> Iterator[str]:
     owned = dict(config.owners(network.uuid))
     for subnet in network.subnets:
@@ -184,10 +199,10 @@ def _pool_bits(pool: StoredPool, owned: dict[Address, StoredNic], network: Store
         return
     if not pool.reservations and not network.new and any(subnet.external for subnet in network.subnets):
         yield f"{network.title} has no reservations, although it has ext_reservations"
-    stored = pool.reservations or "0" * size
-    if len(stored) != size:
-        yield f"{network.title}: the pool {pool.range} has {len(stored)} bits for {size} addresses"
+    if fault := _length_fault(pool, network):
+        yield fault
         return
+    stored = pool.reservations or "0" * size
     lost, missing = difference(stored, bits_of_addresses(pool.range, owned), pool.range.first)
     for address in lost:
         yield f"{network.title}: {format_address(address)} is reserved, but no NIC has it"
