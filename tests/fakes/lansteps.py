@@ -260,7 +260,7 @@ def _make_host_port(step: MakeHostPort, holder: Holder) -> None:
         away=True,
         forwarding=FORWARD_ALL,
     )
-    mtu = holder.world.fitting_mtu(step.host.name)
+    mtu = step.host.port_mtu(holder.world.fitting_mtu(step.host.name), step.mtu)
     link = PodLink(name=step.far, index=far, kind="veth", mac=far_mac(step.uid), mtu=mtu, up=True, lower=0)
     space = _space(step, holder)
     place = f"bridge:{step.host.name}"
@@ -274,7 +274,7 @@ def _join_host_bridge(step: JoinHostBridge, holder: Holder) -> None:
     ends = holder.world.ends
     found = next(each for each in ends if each.link.name == step.far)
     ends.remove(found)
-    mtu = holder.world.fitting_mtu(step.host.name)
+    mtu = step.host.port_mtu(holder.world.fitting_mtu(step.host.name), step.mtu)
     link = replace(found.link, mtu=mtu, mac=far_mac(step.uid), up=True)
     ends.append(FarEnd(found.space, found.lower, f"bridge:{step.host.name}", link, step.host.vlan))
     holder.world.settle()

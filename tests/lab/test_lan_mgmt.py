@@ -14,7 +14,7 @@ from tests.lab.looks import NODES
 from tests.lab.objects import vm_network
 from tests.lab.test_lan import lan, pod
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 KNOWN = ("lo", "eth0", "mgmt-bo", "mgmt-br", "mgmt-br.2021")
 VLAN, IPV6 = 2017, "fd00:21::{}/64"

@@ -110,10 +110,24 @@ def link(sock: socket.socket, *, index: int = 0, name: str = "") -> RawLink:
     return _decoded(get(sock, RTM_GETLINK, body + (_name(name) if name else b"")))
 
 
-def ports(sock: socket.socket, bridge: int) -> list[RawLink]:
-    """Return the ports of a bridge, by its index. Raises LinkError."""
+class BridgePort(Struct, frozen=True):
+    """A port of a bridge as far as the bridge follows it; `mtu` in bytes."""
+
+    index: int
+    mtu: int
+    alias: str
+
+
+def ports(sock: socket.socket, bridge: int) -> list[BridgePort]:
+    """Return the ports of a bridge, by its index; there may be hundreds, of which no more is read. Raises LinkError."""
     body = _LINK.pack(0, 0, 0, 0, 0) + word(IFLA_EXT_MASK, SKIP_STATISTICS) + word(IFLA_MASTER, bridge)
-    return [each for each in map(_decoded, dump(sock, RTM_GETLINK, body)) if each.master == bridge]
+    found = []
+    for each in dump(sock, RTM_GETLINK, body):
+        values = attributes(each, _LINK.size)
+        if number(values.get(IFLA_MASTER)) == bridge:
+            index = _LINK.unpack_from(each)[2]
+            found.append(BridgePort(index, number(values.get(IFLA_MTU)), text(values.get(IFLA_IFALIAS))))
+    return found
 
 
 def statistics(sock: socket.socket) -> dict[str, tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from lanloom.api.lan import LANS
 from lanloom.features.lan.rules.hostbridge import far_name
+from tests.fakes.bridges import ForeignBridge
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, veth
 from tests.harness.cluster import play
 
@@ -123,5 +124,19 @@ def test_options() -> None:
         (end,) = node.world.ends
         links = node.world.names["blue"].links
         assert (end.link.mtu, links["hostB0"].mtu, links["br0"].learned_limit) == (1500, 1400, 100)
+
+    play(story, LanCluster)
+
+
+def test_large_frames() -> None:
+    """A bridge without other ports lets the largest frames of its LAN through before a pod comes."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan(spokes=[], hostBridge=BRIDGE, mtu=8950)
+        node = await cluster.node("n1", 1, mtu=9000)
+        node.world.around["iso-br"] = ForeignBridge(ports={}, uppers={}, mac_set=True)
+        bridge(node)
+        await cluster.until(lambda: [end.link.mtu for end in node.world.ends] == [8950])
+        assert node.world.around["iso-br"].mtu == 8950
 
     play(story, LanCluster)

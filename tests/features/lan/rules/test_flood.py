@@ -85,6 +85,15 @@ def test_no_endpoint() -> None:
     )
 
 
+def test_small_underlay() -> None:
+    """An underlay without room for VXLAN is a problem that names link, MTU and remedy."""
+    found = endpoint(RECORD, Underlay(name="u0", index=2, mtu=100, addresses=("10.0.0.1",)))
+    assert found.vtep is None and found.problem == (
+        "the underlay link u0 has MTU 100, which is too small for VXLAN; set it to that of the link that it stands on: "
+        "ip link set u0 mtu MTU"
+    )
+
+
 def test_conflicts() -> None:
     """Two LANs never share a namespace, or a VNI on one port, on a node."""
     other = replace(RECORD, uid="v", name="red")

@@ -38,7 +38,7 @@ class LanKernel(Protocol):
         ...
 
     async def host_bridge(self, uid: str, bridge: DesiredHostBridge) -> SeenHost:
-        """A bridge of the host, and the port at it of the LAN of that uid."""
+        """A bridge of the host, and the port at it of the LAN of that uid; not which MTU that should have."""
         ...
 
     def keep_uplink(self, uid: str, seconds: float) -> None:

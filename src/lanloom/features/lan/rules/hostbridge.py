@@ -49,6 +49,13 @@ class DesiredHostBridge(Struct, frozen=True):
     vlan: int = 0
     trunk: str = ""
 
+    def port_mtu(self, fitting: int, lan: int) -> int:
+        """The MTU of the port, from that which leaves the bridge as it is, and the LAN's.
+
+        A bridge with an ifalias is Lanloom's own, and may have no other port yet: there is room for the LAN's frames.
+        """
+        return fitting if self.vlan else max(fitting, lan)
+
 
 def uplink_bridge(cluster_network: str, vlan: int) -> DesiredHostBridge:
     """The bridge of a cluster network, whose uplink is its trunk."""
@@ -56,10 +63,14 @@ def uplink_bridge(cluster_network: str, vlan: int) -> DesiredHostBridge:
 
 
 class HostStep(LanStep, frozen=True, kw_only=True):
-    """A step about the port at a bridge of the host, which gets the MTU that the bridge has by then."""
+    """A step about the port at a bridge of the host. `mtu` in bytes is the LAN's.
+
+    The port gets the MTU that fits the bridge by then.
+    """
 
     uid: str
     host: DesiredHostBridge
+    mtu: int
 
     @property
     def far(self) -> str:
@@ -92,10 +103,9 @@ class HostStep(LanStep, frozen=True, kw_only=True):
 
 
 class MakeHostPort(HostStep, frozen=True, kw_only=True):
-    """The pair: a port of the LAN's bridge `bridge` with the LAN's `mtu` in bytes, and one of the host's, up."""
+    """The pair: a port of the LAN's bridge `bridge`, and one of the host's, up."""
 
     bridge: str
-    mtu: int
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
         """The LAN's bridge is there, and the port's name is free."""

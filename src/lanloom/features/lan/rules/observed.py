@@ -121,7 +121,8 @@ class FarPort(Struct, frozen=True):
 class SeenHost(Struct, frozen=True):
     """A bridge of the host to which a LAN is joined: its index, 0 for none that can be joined, and the port.
 
-    `problem` says what it lacks. `mtu` in bytes is that of a port which leaves the bridge as it is.
+    `problem` says what it lacks. `mtu` in bytes is that of a port which leaves the bridge as it is, 0 where it was not
+    looked for.
     """
 
     bridge: int = 0

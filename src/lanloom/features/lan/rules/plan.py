@@ -185,9 +185,10 @@ def _host(wanted: DesiredLan, seen: SeenHost, links: dict[str, LanLink], bridge:
         yield MakeHostPort(ns=wanted.ns, uid=wanted.uid, host=host, mtu=wanted.mtu, bridge=wanted.bridge)
         return
     yield from _kept(wanted, near, bridge)
-    fitting = (seen.bridge, seen.mtu, far_mac(wanted.uid), True, host.vlan)
+    mtu = host.port_mtu(seen.mtu, wanted.mtu)
+    fitting = (seen.bridge, mtu, far_mac(wanted.uid), True, host.vlan)
     if (far.master, far.mtu, far.mac, far.up, far.vlan) != fitting:
-        yield JoinHostBridge(ns=wanted.ns, uid=wanted.uid, host=host)
+        yield JoinHostBridge(ns=wanted.ns, uid=wanted.uid, host=host, mtu=wanted.mtu)
 
 
 def _tap(

@@ -94,17 +94,17 @@ def _join(step: HostStep, host: Namespace, outside: socket, index: int, bridge: 
     """
     overlay.set_alias(outside, index, alias_of(step.uid))
     host.call(partial(silence, step.far))
-    _fit(outside, index, bridge)
+    _fit(step, outside, index, bridge)
     overlay.set_master(outside, index, bridge, up=False)
-    _fit(outside, index, bridge)
+    _fit(step, outside, index, bridge)
     if step.host.vlan:
         only_vlan(outside, index, step.host.vlan)
     overlay.set_up(outside, index)
 
 
-def _fit(outside: socket, index: int, bridge: int) -> None:
+def _fit(step: HostStep, outside: socket, index: int, bridge: int) -> None:
     """Give a port the MTU with which the bridge stays as it is."""
-    mtu = _fitting_mtu(outside, bridge)
+    mtu = step.host.port_mtu(_fitting_mtu(outside, bridge), step.mtu)
     if overlay.link(outside, index=index).mtu != mtu:
         overlay.set_mtu(outside, index, mtu)
 
@@ -151,8 +151,10 @@ def _link(outside: socket, name: str) -> overlay.RawLink | None:
         raise
 
 
-def observe_host(outside: socket, uid: str, host: DesiredHostBridge, lower: int = 0) -> SeenHost:
-    """The host's bridge, and the LAN's port at it. Raises OSError.
+def observe_host(
+    outside: socket, uid: str, host: DesiredHostBridge, lower: int = 0, *, fits: bool = False
+) -> SeenHost:
+    """The host's bridge, and the LAN's port at it; the port's MTU as it should be if `fits`. Raises OSError.
 
     `lower` is the index of the port in the LAN where a namespace that this process holds lies between the two.
     """
@@ -160,7 +162,7 @@ def observe_host(outside: socket, uid: str, host: DesiredHostBridge, lower: int 
     index, problem = _check_bridge(outside, host)
     if port is None:
         return SeenHost(index, None, problem)
-    mtu = _fitting_mtu(outside, index) if index else 0
+    mtu = _fitting_mtu(outside, index) if index and fits else 0
     vlan = host.vlan if host.vlan and _is_only(outside, port.index, host.vlan) else 0
     near = lower if host.vlan else port.lower
     far = FarPort(port.index, near, port.master, port.mtu, port.mac, port.up, vlan)

@@ -86,7 +86,8 @@ class Reader:
         near = held.links.get(PORT) if held is not None and self._writer.joints.is_held(uid) else None
         with self._writer.host() as (_, sock):
             try:
-                return hostbridge.observe_host(sock, uid, bridge, near.index if near is not None else 0)
+                lower = near.index if near is not None else 0
+                return hostbridge.observe_host(sock, uid, bridge, lower, fits=held is not None)
             except OSError as error:
                 raise LinkError(f"can't look at the bridge {bridge.name}: {error.strerror}") from error
 
