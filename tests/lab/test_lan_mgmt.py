@@ -56,13 +56,15 @@ def test_the_installers_links_stay(clean: Lab) -> None:
     """All links of mgmt keep every attribute through the life of a LAN on one of its VLANs, and through its agent's."""
     for number, node in enumerate(NODES, 11):
         clean.on(node, f"ip address add {IPV6.format(number)} dev mgmt-br.2021 nodad")
+    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/mgmt", "--timeout=120s")
     before = installers(clean)
     network = vm_network("vlan2017", "mgmt", VLAN)
     network["metadata"]["annotations"] = {}  # machines only: no addresses of nodes
     clean.apply(network)
     body = lan("site", 4740, "s")
     body["spec"]["uplink"] = {"clusterNetwork": "mgmt", "vlan": VLAN}
-    clean.apply(body)
+    # An uplink on mgmt is refused until an agent has reported which VLAN is the management network's.
+    eventually(lambda: "created" in clean.apply(body, fails=None), timeout=60)
     try:
         clean.apply(pod("s", "node1"))
         clean.kubectl("wait", "--for=condition=Ready", "pod/s", "--timeout=120s")
