@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.features.vlan.rules.names import routing_table
-from lanloom.features.vlan.rules.network import Problem
+from lanloom.features.vlan.rules.network import NodeNetwork, Problem
 from lanloom.features.vlan.rules.status import (
     leftover_status,
     node_status,
@@ -87,6 +87,26 @@ def test_an_interface_that_is_down_with_its_bridge_is_not_ready() -> None:
     ground.kernel.delete("clust-4afb.2012")
     interface, _, _ = report_of(DHCP, said("active", *LEASED), links=ground.kernel.state())
     assert (interface.state, interface.reason) == ("Pending", "Activating")
+
+
+@pytest.mark.parametrize("wanted", [DHCP, STATIC], ids=["dhcp", "static"])
+@pytest.mark.parametrize("damage", ["unplugged", "deleted", "lower layer"])
+def test_an_address_is_not_ready_while_no_frame_passes(wanted: NodeNetwork, damage: str) -> None:
+    """An address is no use without a carrier below it, however long NetworkManager keeps it."""
+    own = LEASED[0] if wanted is DHCP else "192.168.1.10/24"
+    kernel = carrying(wanted, own).kernel
+    if damage == "unplugged":
+        kernel.plug("eth1", False)
+    elif damage == "deleted":
+        kernel.delete("eth1")
+    links = kernel.state()
+    if damage == "lower layer":
+        name = wanted.interfaces[0].name
+        links = LinkState({**links.links, name: replace(links.links[name], operstate="LOWERLAYERDOWN")})
+    said_so = said("active", own, wanted=wanted)
+    interface, conditions, _ = report_of(wanted, said_so, links=links)
+    assert (interface.state, interface.reason, interface.address) == ("Pending", "UplinkDown", own)
+    assert (conditions["L3Ready"].status, conditions["L3Ready"].reason) == ("False", "UplinkDown")
 
 
 @pytest.mark.parametrize(

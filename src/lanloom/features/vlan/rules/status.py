@@ -1,7 +1,6 @@
 """What a node's agent reports: one ClusterNetworkNode per cluster network, from what is wanted and what is observed.
 
-VlanStatus, Harvester's report of a node, follows from it, for the clients that know no other. It is written only where
-Harvester's controller does not run, which writes it itself.
+VlanStatus, Harvester's report, follows from it. It is written only where Harvester's controller does not run.
 """
 
 from collections.abc import Mapping
@@ -208,7 +207,10 @@ def node_status(
     configuration which the form comes from; `withheld` says why it is not the present one (Held or RolledBack).
     """
     own = management(observed, (item.file for item in network.interfaces))
-    unsorted = [_interface_report(item, problems, connections, observed, now) for item in network.interfaces]
+    unsorted = [
+        _reachable(_interface_report(item, problems, connections, observed, now), network, observed)
+        for item in network.interfaces
+    ]
     unsorted += [failed(item) for item in network.problems]
     interfaces = tuple(sorted(unsorted, key=lambda item: (item.vlan_id, item.network)))
     bridge, uplink = observed.links.get(network.bridge), _uplink(network, observed)
@@ -252,6 +254,16 @@ def _interface_report(
     return replace(
         found, state="Failed", reason=own.reason, message=own.message
     )  # it may have its former address
+
+
+def _reachable(found: VlanInterface, network: NodeNetwork, observed: LinkState) -> VlanInterface:
+    """Withdraw the state Ready where no frame can pass: pods keep a bridge up whose uplink is dead."""
+    link, uplink = observed.links.get(found.name), _uplink(network, observed)
+    if found.state != "Ready" or link is None:
+        return found
+    dead = "" if _has_carrier(link) else f"{found.name} has no carrier ({link.operstate})"
+    dead = (_dead_uplink(network, uplink, observed) if uplink is not None else "") or dead
+    return replace(found, state="Pending", reason="UplinkDown", message=dead) if dead else found
 
 
 def _uplink(network: NodeNetwork, observed: LinkState) -> Link | None:
@@ -322,19 +334,26 @@ def _uplink_finding(network: NodeNetwork, problems: tuple[Problem, ...], observe
 
 
 def _link_finding(network: NodeNetwork, uplink: Link, observed: LinkState) -> Finding:
-    if network.foreign:
-        if _has_carrier(uplink):
-            return Finding("True", "UplinkReady")
-        message = f"the uplink {uplink.name} has no carrier; check the cables and the switch"
-        return Finding("False", "UplinkDown", message)
-    dead = [nic for nic in network.nics if not _carries(nic, network, observed)]
-    if len(dead) == len(network.nics):
-        message = f"none of the NICs {', '.join(network.nics)} has a carrier; check the cables and the switch"
-        return Finding("False", "UplinkDown", message)
-    if dead:
-        message = f"no carrier on {', '.join(dead)}; check the cables and the switch"
+    if dead := _dead_uplink(network, uplink, observed):
+        return Finding("False", "UplinkDown", dead)
+    if weak := () if network.foreign else _dead_nics(network, observed):
+        message = f"no carrier on {', '.join(weak)}; check the cables and the switch"
         return Finding("True", "UplinkDegraded", message)
     return Finding("True", "UplinkReady")
+
+
+def _dead_uplink(network: NodeNetwork, uplink: Link, observed: LinkState) -> str:
+    """Say that no frame can leave by the uplink; empty if one can."""
+    if network.foreign:
+        dead = "" if _has_carrier(uplink) else f"the uplink {uplink.name} has no carrier"
+    else:
+        alive = len(_dead_nics(network, observed)) < len(network.nics)
+        dead = "" if alive else f"none of the NICs {', '.join(network.nics)} has a carrier"
+    return f"{dead}; check the cables and the switch" if dead else ""
+
+
+def _dead_nics(network: NodeNetwork, observed: LinkState) -> list[str]:
+    return [nic for nic in network.nics if not _carries(nic, network, observed)]
 
 
 def _carries(nic: str, network: NodeNetwork, observed: LinkState) -> bool:
