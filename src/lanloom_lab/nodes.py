@@ -188,6 +188,7 @@ class Nodes:
             raise Refused(f"the lab has a node {name} already", "Choose another name.")
         node = self._enter(name)
         try:
+            await self._registry.report(node.spec, ready=False)
             await self._power_on(node)
         except BaseException:
             await self._registry.forget(name)
@@ -205,8 +206,11 @@ class Nodes:
         await self._power_off(node.spec)
 
     async def _reboot(self, node: NodeRecord) -> None:
-        await self._power_off(node.spec)
-        await self._power_on(node)
+        """Power-cycle a node, which comes back although the API server may not answer. Raises KubeError afterwards."""
+        try:
+            await self._power_off(node.spec)
+        finally:
+            await self._power_on(node)
 
     async def _remove(self, node: NodeRecord) -> None:
         self._machines.stopped(node.spec.name)
@@ -221,11 +225,13 @@ class Nodes:
         config = self._layout.disk(node.spec.name) / "config"
         config.mkdir(parents=True, exist_ok=True)
         replace_at(config / "kubeconfig", node_kubeconfig(self._layout.kubeconfig, node))
-        # The agent wants to find its own Node object when it starts.
-        await self._registry.report(node.spec, ready=False)
-        await self._inner.ask(protocol.PowerOn(node.spec))
+        try:
+            # The agent wants to find its own Node object when it starts.
+            await self._registry.report(node.spec, ready=False)
+        finally:
+            await self._inner.ask(protocol.PowerOn(node.spec))
+            self._machines.started(node.spec.name, node.spec.address)
         await self._registry.report(node.spec, ready=True)
-        self._machines.started(node.spec.name, node.spec.address)
 
     async def _power_off(self, spec: NodeSpec) -> None:
         self._machines.stopped(spec.name)

@@ -20,6 +20,8 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 from grpclib.server import Server, Stream
 
+from lanloom.node.files import replace_at
+
 CHECKPOINT = "kubelet_internal_checkpoint"
 PLUGIN_SECONDS = 10.0
 """How long a plugin may take to register before its devices count as missing."""
@@ -131,7 +133,7 @@ class DeviceManager:
         self.directory.mkdir(exist_ok=True)
         for path in self.directory.iterdir():
             if path.name == CHECKPOINT:
-                self._given = json.loads(path.read_text())
+                self._given = _read_checkpoint(path)
             else:
                 path.unlink()
         self._server = Server([self])
@@ -233,7 +235,7 @@ class DeviceManager:
         for resource in resources:
             if resource not in given:
                 given[resource] = await self._allocated(resource)
-                (self.directory / CHECKPOINT).write_text(json.dumps(self._given))
+                replace_at(self.directory / CHECKPOINT, json.dumps(self._given).encode())
         return [path for resource in resources for path in given[resource]["paths"]]
 
     async def _allocated(self, resource: str) -> dict[str, Any]:
@@ -257,6 +259,15 @@ class DeviceManager:
     def devices_of(self, pod: str) -> dict[str, str]:
         """The id of the pod's device of each resource, as Multus asks kubelet for it."""
         return {resource: each["id"] for resource, each in self._given.get(pod, {}).items()}
+
+
+def _read_checkpoint(path: Path) -> dict[str, dict[str, Any]]:
+    """The devices of each pod; none from a file that an older version left cut at a loss of power."""
+    try:
+        found: dict[str, dict[str, Any]] = json.loads(path.read_text())
+    except ValueError:
+        return {}
+    return found
 
 
 async def serve(directory: Path, lines: asyncio.StreamReader) -> None:

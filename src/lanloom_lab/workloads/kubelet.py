@@ -5,8 +5,8 @@ node goes off, as everything of the pod is gone then.
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from lanloom.api.meta import Key, parse_rfc3339
 from lanloom.kube.controller import Controller, backoff
-from lanloom.kube.errors import Conflict, NotFound
+from lanloom.kube.errors import Conflict, Invalid, NotFound
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
@@ -206,7 +206,7 @@ class Kubelet:
             return pause
         worker.begun = True
         if annotations := worker.run.annotations():
-            with suppress(NotFound):
+            with pod_is_there():
                 meta = {"uid": pod.metadata.uid, "annotations": annotations}
                 await self._client.patch(PODS, pod.metadata.name, {"metadata": meta}, pod.metadata.namespace)
         return None
@@ -249,8 +249,19 @@ class Kubelet:
     async def _write(self, pod: Pod, status: dict[str, Any]) -> None:
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid}, "status": status}
-        with suppress(NotFound, Conflict):
+        with pod_is_there():
             await self._client.patch(PODS, meta.name, patch, meta.namespace, subresource="status")
+
+
+@contextmanager
+def pod_is_there() -> Iterator[None]:
+    """Ignore that the pod is gone, or that another one has its name: then `metadata.uid` can't be changed."""
+    with suppress(NotFound, Conflict):
+        try:
+            yield
+        except Invalid as error:
+            if "metadata.uid" not in str(error):
+                raise
 
 
 def _node(pod: Pod) -> tuple[str, ...]:
