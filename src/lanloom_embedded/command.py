@@ -8,6 +8,7 @@ import click
 
 from lanloom.cli.options import metrics_option
 from lanloom.features.dummy.cli.options import dummy_default_option, dummy_options, given
+from lanloom.features.liveupdate.options import MANAGER_OPTIONS
 
 
 class _Damaged(click.ClickException):
@@ -53,6 +54,7 @@ class _Damaged(click.ClickException):
 )
 @dummy_default_option(default=False)
 @dummy_options("image", "node-timeout")
+@MANAGER_OPTIONS.decorate
 @metrics_option()
 @click.option(
     "--log-level",
@@ -71,7 +73,7 @@ def command(
     kubevirt: bool,
     metrics_address: tuple[str, ...],
     log_level: str,
-    **dummy: Any,
+    **options: Any,
 ) -> None:
     """Run an embedded API server, with the manager and its webhooks, until SIGTERM.
 
@@ -101,7 +103,8 @@ def command(
         manager=manager,
         kubevirt=kubevirt,
         metrics=tuple(filter(None, metrics_address)),
-        dummy=given(dummy),
+        dummy=given({name: value for name, value in options.items() if name.startswith("dummy_")}),
+        live_update=MANAGER_OPTIONS.settings(options),
     )
     try:
         run_process(serve(settings, print_ready), uvloop.new_event_loop)

@@ -36,6 +36,9 @@ UPLINK_NICS = ("eth1", "eth2")
 DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
 """Directory of a node in which kubelet and device plugins have their sockets."""
 
+CNI_CONFIGURATIONS = "/etc/cni/net.d"
+"""Directory of a node in which a container runtime would look for configurations of CNI."""
+
 MIGRATIONS = Path("/run/migrations")
 """Directory that all nodes share: memory of guests, and sockets over which they move from node to node."""
 

@@ -32,11 +32,12 @@ END_SECONDS = 10.0
 
 
 class Options(Struct, frozen=True):
-    """The options of the user. `dhcp` None keeps the DHCP networks, or the default ones."""
+    """The options of the user. `dhcp` None keeps the DHCP networks, or the default ones; `isolated` None what it is."""
 
     nodes: int = 3
     kernel: KernelOption = KernelOption()
     dhcp: tuple[DhcpNetwork, ...] | None = None
+    isolated: bool | None = None
 
 
 def start(layout: Layout, options: Options, progress: Progress) -> SelectedKernel:
@@ -58,6 +59,8 @@ def start(layout: Layout, options: Options, progress: Progress) -> SelectedKerne
     record = layout.load() or LabRecord(DEFAULT_DHCP)
     if options.dhcp is not None:
         record = structs.replace(record, dhcp=options.dhcp)
+    if options.isolated is not None:
+        record = structs.replace(record, isolated=options.isolated)
     with _listen(record.port) as api:
         record = structs.replace(record, port=api.getsockname()[1])
         settings = Settings(

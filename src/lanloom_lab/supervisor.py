@@ -22,6 +22,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from lanloom.api.meta import Key
+from lanloom.api.multusconfig import NamespaceIsolation
 from lanloom.cli.cluster import connect
 from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
@@ -44,13 +45,21 @@ from lanloom_lab.protocol import Channel, InnerClient
 from lanloom_lab.workloads.daemonsets import DaemonSets
 from lanloom_lab.workloads.hosts import InsideHosts, Machines
 from lanloom_lab.workloads.kubelet import Kubelet
+from lanloom_lab.workloads.multusfiles import MultusFiles
 from lanloom_lab.workloads.scheduler import Scheduler
 
 
 class Workloads:
     """The controllers that run pods and machines on the nodes of a lab."""
 
-    def __init__(self, client: Client, inside: InnerClient, machines: Machines, layout: Layout) -> None:
+    def __init__(
+        self,
+        client: Client,
+        inside: InnerClient,
+        machines: Machines,
+        layout: Layout,
+        isolation: NamespaceIsolation,
+    ) -> None:
         rng, hosts = Random(), InsideHosts(inside)
 
         def logs(node: str) -> Path:
@@ -59,9 +68,18 @@ class Workloads:
         self.kubevirt = KubeVirt(client, hosts, logs=logs, rng=rng, now=time.time)
         launch = self.kubevirt.launch
         kubelet = Kubelet(
-            client, hosts, machines, image=IMAGE, logs=logs, rng=rng, now=time.time, special=launch
+            client,
+            hosts,
+            machines,
+            image=IMAGE,
+            logs=logs,
+            rng=rng,
+            now=time.time,
+            special=launch,
+            isolation=isolation,
         )
-        self._parts = (DaemonSets(client, rng), Scheduler(client, rng), kubelet, self.kubevirt)
+        multus = MultusFiles(hosts, machines, isolation, rng)
+        self._parts = (DaemonSets(client, rng), Scheduler(client, rng), kubelet, multus, self.kubevirt)
 
     async def run(self) -> None:
         """Run them until cancelled."""
@@ -122,7 +140,8 @@ class Supervisor:
         self._report_progress("plugging in the switch and its DHCP servers")
         await self._while_alive(self._inner.ask(protocol.Plug(self._settings.record.dhcp)))
         self._report_progress("starting the nodes")
-        workloads = Workloads(client, self._inner, self._machines, self._layout)
+        isolation = NamespaceIsolation(enabled=self._settings.record.isolated)
+        workloads = Workloads(client, self._inner, self._machines, self._layout, isolation)
         self._kubevirt = workloads.kubevirt
         self._workloads = asyncio.create_task(workloads.run())
         registry = Registry(client, time.time)
@@ -157,6 +176,7 @@ class Supervisor:
         words += ["--kubeconfig", layout.kubeconfig, "--port", self._settings.record.port]
         words += ["--socket-fd", self._settings.api_fd, "--listen", f"{SUPERVISOR_ADDRESS}:{API_PORT}"]
         words += ["--kubevirt", "--dummy-image", IMAGE, "--dummy-node-timeout", NODE_TIMEOUT]
+        words += ["--namespace-isolation"] if self._settings.record.isolated else []
         log = layout.logs / "serve.log"
         return await ManagedProcess.start(
             "the API server", [*map(str, words)], log, pass_fds=[self._settings.api_fd]

@@ -157,8 +157,15 @@ def command(ctx: click.Context, state: Path | None) -> None:
     metavar="VID=CIDR",
     help="A VLAN with a DHCP server, instead of 2012 and 2013. Can be repeated.",
 )
+@click.option(
+    "--multus-isolation/--no-multus-isolation",
+    "isolated",
+    default=None,
+    help="Multus and the manager isolate namespaces: a pod uses NADs of its own namespace and of default only. "
+    "Default: as before, in a new lab no.",
+)
 @click.pass_obj
-def up(layout: "Layout", nodes: int, kernel: str, dhcp: tuple[str, ...]) -> None:
+def up(layout: "Layout", nodes: int, kernel: str, dhcp: tuple[str, ...], isolated: bool | None) -> None:
     """Start the lab and wait until it is ready.
 
     A lab that was stopped with --keep starts with its nodes, their files and all objects. The first start downloads
@@ -176,7 +183,7 @@ def up(layout: "Layout", nodes: int, kernel: str, dhcp: tuple[str, ...]) -> None
 
     networks = tuple(map(parse_dhcp, dhcp)) or None
     with waiting("lab") as progress:
-        start(layout, Options(nodes, parse_kernel(kernel), networks), progress)
+        start(layout, Options(nodes, parse_kernel(kernel), networks, isolated), progress)
     _run(_show(layout, Listing(_fields())))
     click.echo(f"\nexport KUBECONFIG={layout.kubeconfig}")
 

@@ -19,6 +19,7 @@ from lanloom_lab.inner.sandbox import (
     succeeds,
 )
 from lanloom_lab.plan import (
+    CNI_CONFIGURATIONS,
     DEVICE_PLUGINS,
     MANAGEMENT_VLAN,
     MIGRATIONS,
@@ -100,6 +101,8 @@ class Node:
             DEVICE_PLUGINS,
             "--pod-namespaces",
             "/run/netns",
+            "--cni-config",
+            CNI_CONFIGURATIONS,
         )
         self.run("agent", "lanloom", "agent", "--node", name, *access, *kubelet)
         await self._wait_for("NetworkManager", until_done(self._network_manager_answers, 0.2))

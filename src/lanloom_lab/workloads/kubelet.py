@@ -16,6 +16,7 @@ import structlog
 from msgspec import Struct
 
 from lanloom.api.meta import Key, parse_rfc3339
+from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.kube.controller import Controller, backoff
 from lanloom.kube.errors import Conflict, Invalid, NotFound
 from lanloom.kube.events import Recorder, reference
@@ -73,7 +74,7 @@ class Kubelet:
     """Runs the pods of the nodes that `machines` tells of.
 
     `image` is Lanloom's; `logs` gives a node's directory of logs. `special` runs something in pods with a network of
-    their own, which are empty otherwise.
+    their own, which are empty otherwise. `isolation` is that of Multus.
     """
 
     def __init__(
@@ -87,8 +88,10 @@ class Kubelet:
         rng: Random,
         now: Callable[[], float],
         special: Special = _nothing_special,
+        isolation: NamespaceIsolation = NO_ISOLATION,
     ) -> None:
         self._special = special
+        self._isolation = isolation
         self._client = client
         self._hosts = hosts
         self._machines = machines
@@ -183,7 +186,7 @@ class Kubelet:
                 changed=partial(self._controller.enqueue, key),
             )
         else:
-            made = partial(Sandbox, self._hosts, self._client, self._devices, pod)
+            made = partial(Sandbox, self._hosts, self._client, self._devices, self._isolation, pod)
             changed = partial(self._controller.enqueue, key)
             run = self._special(pod, NetworkRun(pod, made, self._now), changed)
         worker = PodWorker(pod.metadata.uid, node, boot, run, self._now())

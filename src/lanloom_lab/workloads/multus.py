@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from lanloom.api.meta import Key
 from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS
+from lanloom.api.multusconfig import NamespaceIsolation
 
 Raw = dict[str, Any]
 
@@ -98,6 +99,15 @@ def _short(text: str) -> Selection:
     if not name or "/" in namespace or (at and not interface) or (slash and not namespace):
         raise ValueError(f"{text!r} is not [namespace/]name[@interface]")
     return Selection(name=name, namespace=namespace, interface=interface)
+
+
+def check_isolation(isolation: NamespaceIsolation, namespace: str, nad: Key) -> None:
+    """Raises Unreadable for a NAD that isolation keeps from pods of a namespace, before anybody looks for it."""
+    if not isolation.allows(namespace, nad):
+        raise Unreadable(
+            f"namespace isolation is on: the pod is in namespace {namespace}, and its annotation names a NAD of "
+            f"{nad.namespace}"
+        )
 
 
 def attachment(selection: Selection, config: str, *, default: bool) -> Attachment:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
+from lanloom.api.multusconfig import NamespaceIsolation
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
 from lanloom_lab.workloads import multus
@@ -35,8 +36,17 @@ def netns_name(pod: Key) -> str:
 class Sandbox:
     """The namespace of one pod on one node, for one boot of it."""
 
-    def __init__(self, hosts: Hosts, client: Client, devices: Devices, pod: Pod, number: int) -> None:
+    def __init__(
+        self,
+        hosts: Hosts,
+        client: Client,
+        devices: Devices,
+        isolation: NamespaceIsolation,
+        pod: Pod,
+        number: int,
+    ) -> None:
         meta = pod.metadata
+        self._isolation = isolation
         self._devices = devices
         self._resources = pod.device_resources
         self._given: dict[str, str] = {}
@@ -93,6 +103,8 @@ class Sandbox:
 
     async def _attachment(self, selection: multus.Selection, default: bool) -> Attachment:
         key = Key(selection.namespace, selection.name)
+        if not default:
+            multus.check_isolation(self._isolation, self._pod.key.namespace, key)
         try:
             nad = await self._client.get(NADS, key.name, key.namespace)
         except NotFound:
