@@ -113,10 +113,14 @@ class NodeCounts(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DummyClusterNetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """How the network is. `users` are those that keep it from being deleted, at most 50 of them."""
+    """How the network is. `users` are those that keep it from being deleted, at most 50 of them.
+
+    `bridge_name` is the bridge that was built for it, which stays whatever the spec says since.
+    """
 
     phase: Phase = ""
     message: str = ""
+    bridge_name: str = ""
     observed_generation: int = 0
     nodes: NodeCounts | None = None
     users: tuple[str, ...] = ()
@@ -129,6 +133,11 @@ class DummyClusterNetwork(Object, frozen=True, kw_only=True):
 
     spec: DummyClusterNetworkSpec = DummyClusterNetworkSpec()
     status: DummyClusterNetworkStatus = DummyClusterNetworkStatus()
+
+    @property
+    def bridge_name(self) -> str:
+        """The bridge on the nodes: the one that was built, else that of the spec."""
+        return self.status.bridge_name or self.spec.bridge_name
 
 
 DUMMY_CLUSTER_NETWORKS = Resource(

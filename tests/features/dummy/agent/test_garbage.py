@@ -263,6 +263,21 @@ async def test_another_name(scene: Swept) -> None:
 
 
 @on_an_agents_host
+async def test_a_changed_spec(scene: Swept) -> None:
+    """The bridge that was built for a network stays although its spec names another one by now."""
+    await scene.serve()
+    owner = await scene.network("other-br")
+    status = {"status": {"bridgeName": BRIDGE}}
+    await scene.admin.patch(DUMMY_CLUSTER_NETWORKS, "of-other-br", status, subresource="status")
+    scene.plant(owner=owner)
+    scene.plant("other-br", owner)
+    scene.start()
+    await until(lambda: "other-br" not in scene.found, SWEPT)
+    await asyncio.sleep(HOUR)
+    assert BRIDGE in scene.found
+
+
+@on_an_agents_host
 async def test_a_network_that_goes(scene: Swept) -> None:
     """The bridge of a network that is being deleted is left to its keeper."""
     await scene.serve()

@@ -6,7 +6,6 @@ from lanloom.api.dummy import (
     ADMITTED,
     CONFLICT,
     DRAINING,
-    DRIFTED,
     FINALIZER,
     IN_USE,
 )
@@ -14,6 +13,7 @@ from lanloom.api.ipam import NETWORKS
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.api.workloads import DAEMON_SETS
+from lanloom.features.dummy.rules.bridges import bridge_of
 from lanloom.features.dummy.rules.lifecycle import decide
 from tests.features.dummy.scenarios import events as on
 from tests.features.dummy.scenarios.course import observe, run
@@ -212,9 +212,36 @@ def test_a_node_that_is_gone_is_not_waited_for() -> None:
 
 def test_the_owned_names_do_not_change_a_live_object() -> None:
     """A bridge that was changed by force does not move a NAD under its users."""
-    state = run(on.both(on.used(VM), on.configured({"spec": {"bridgeName": "other-br"}})), ready())
-    assert config_of(state)["bridge"] == "dummy-br"
-    assert condition(state, DRIFTED) == "True Changed"
+    for users in ((VM,), ()):
+        state = run(on.both(on.used(*users), on.configured({"spec": {"bridgeName": "other-br"}})), ready())
+        assert config_of(state)["bridge"] == "dummy-br"
+        assert bridges_of(state) == ["dummy-br"]
+        assert state.dcn.status.phase == "InvalidSpec"
+        assert "spec.bridgeName is other-br, but its bridge was built as dummy-br" in state.dcn.status.message
+        back = run(on.configured({"spec": {"bridgeName": "dummy-br"}}), state)
+        assert back.dcn.status.phase == "Ready"
+
+
+def bridges_of(state: State) -> list[str]:
+    """The bridges that DaemonSets keep, or take away."""
+    return [bridge_of(item) for item in state.of(DAEMON_SETS)]
+
+
+def test_a_bridge_that_was_changed_by_force_goes_with_its_network() -> None:
+    """What is removed with a network is the bridge that was built, not the one that the spec says by then."""
+    state = run(on.configured({"spec": {"bridgeName": "other-br"}}), ready())
+    state = run(on.both(on.answers("n1"), on.removed()), state)
+    assert state.dcn.status.phase == "Terminating"
+    assert bridges_of(state) == ["dummy-br"]
+    assert is_gone(run(on.answers("n1", "n2"), state))
+
+
+def test_another_network_does_not_give_way_to_a_changed_name() -> None:
+    """A network keeps its bridge although an older one was changed, by force, to say that it has that one."""
+    before = ready(on.made("older", bridgeName="older-br", nadName="older")(State()))
+    for built, phase in (("older-br", "Ready"), ("", "InvalidSpec")):
+        forced = {"spec": {"bridgeName": "dummy-br"}, "status": {"bridgeName": built}}
+        assert run(on.configured(forced, "older"), before).dcn.status.phase == phase
 
 
 def test_ready_means_that_every_live_node_has_acknowledged() -> None:

@@ -129,7 +129,7 @@ def _heir(observed: Observed, item: DaemonSet) -> Create:
     """Return the DaemonSet that removes the bridges of one in another namespace. Raises UnknownImage."""
     meta = observed.dcn.metadata
     settings = _with_image(observed.settings, item, meta.uid)
-    bridge = bridge_of(item) or observed.dcn.spec.bridge_name
+    bridge = bridge_of(item) or observed.dcn.bridge_name
     return Create(
         DAEMON_SETS,
         daemon_set_body(meta.name, meta.uid, bridge, settings, "absent", _argument(item, "--gateway")),
@@ -163,7 +163,7 @@ def _removal(observed: Observed, item: DaemonSet) -> Raw:
     Raises UnknownImage.
     """
     meta = observed.dcn.metadata
-    bridge = bridge_of(item) or observed.dcn.spec.bridge_name
+    bridge = bridge_of(item) or observed.dcn.bridge_name
     settings = _with_image(observed.settings, item, meta.uid)
     wanted = daemon_set_body(meta.name, meta.uid, bridge, settings, "absent", _argument(item, "--gateway"))
     return daemon_set_patch(item, wanted)

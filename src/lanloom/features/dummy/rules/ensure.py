@@ -105,7 +105,7 @@ def _age(dcn: DummyClusterNetwork) -> tuple[str, str]:
 def _shared(other: DummyClusterNetwork, net: Isolated) -> str:
     if other.spec.nad == net.nad:
         return f"the NAD {net.nad} (spec.nadNamespace, spec.nadName)"
-    return f"the bridge {net.bridge} (spec.bridgeName)" if other.spec.bridge_name == net.bridge else ""
+    return f"the bridge {net.bridge} (spec.bridgeName)" if other.bridge_name == net.bridge else ""
 
 
 def _isolated(observed: Observed) -> Iterator[Isolated]:
@@ -144,6 +144,8 @@ def ensure(observed: Observed) -> Decision:
         net = parse(observed.dcn)
     except Malformed as error:
         return _refusal(observed, Finding("True", "InvalidSpec", str(error)), conflict=False)
+    if observed.dcn.bridge_name != net.bridge:
+        return _refusal(observed, Finding("True", "InvalidSpec", _moved(observed.dcn)), conflict=False)
     overlap = taken_addresses(observed, net)
     conflict = in_the_way(observed, net) or (overlap if not observed.made.nads else None)
     if conflict is not None:
@@ -157,6 +159,15 @@ def ensure(observed: Observed) -> Decision:
     if any(part.unsure for part in parts):
         return Decision(status=observed.dcn.status, live_read="users")
     return _composed(observed, parts, net, overlap)
+
+
+def _moved(dcn: DummyClusterNetwork) -> str:
+    """Return what somebody must do who changed the bridge while no webhook answered: another bridge is others'."""
+    built, asked = dcn.bridge_name, dcn.spec.bridge_name
+    return (
+        f"DummyClusterNetwork {dcn.metadata.name}: spec.bridgeName is {asked}, but its bridge was built as {built}, "
+        "which stays on every node; set it back, or delete the network and create another one"
+    )
 
 
 def _refusal(observed: Observed, why: Finding, *, conflict: bool) -> Decision:
@@ -196,6 +207,7 @@ def _composed(
         message=message,
         nad=broken or _AS_WANTED,
         bridges=bridges.finding,
+        bridge_name=net.bridge,
         lan=lan if net.scope == "cluster" else None,
         drifted=next((part.drifted for part in parts if part.drifted), None),
         conflict=next(filter(None, (*(part.conflict for part in parts), bridges.conflict)), overlap),

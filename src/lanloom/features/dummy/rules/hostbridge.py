@@ -301,7 +301,7 @@ def orphaned_bridges(
     Only links with the mark, or with the name of a half-made bridge, count. A network that is being deleted still has
     its bridge; a network whose spec has no bridge name may have any.
     """
-    bridges = {item.metadata.uid: item.spec.bridge_name for item in networks}
+    bridges = {item.metadata.uid: item.bridge_name for item in networks}
     half_made = {unfinished_name(uid) for uid in bridges}
     steps: list[LinkStep] = []
     for name, link in sorted(links.items()):

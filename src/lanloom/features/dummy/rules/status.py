@@ -56,7 +56,10 @@ def condition_or(status: DummyClusterNetworkStatus, type: str, otherwise: Findin
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """The parts of a status. `lan`, `drifted`, `conflict` and `in_use` are None if there is nothing to report."""
+    """The parts of a status. `lan`, `drifted`, `conflict` and `in_use` are None if there is nothing to report.
+
+    `bridge_name` is the bridge that is to be built, empty if none is.
+    """
 
     phase: Phase
     reason: str
@@ -69,12 +72,16 @@ class Findings(Struct, frozen=True, kw_only=True):
     in_use: Finding | None = None
     users: tuple[User, ...] = ()
     nodes: Acknowledgement | None = None
+    bridge_name: str = ""
 
 
 def status_of(
     observed: Observed, found: Findings, resources: tuple[DummyResource, ...]
 ) -> DummyClusterNetworkStatus:
-    """Return the status with these findings; equal to the present one if that has them already."""
+    """Return the status with these findings; equal to the present one if that has them already.
+
+    The name of the bridge is recorded before it is built, and stays.
+    """
     conditions = observed.dcn.status.conditions
     ready: ConditionStatus = "True" if found.phase == "Ready" else "False"
     conditions = _with(conditions, READY, Finding(ready, found.reason, found.message), observed.now)
@@ -91,6 +98,7 @@ def status_of(
     return DummyClusterNetworkStatus(
         phase=found.phase,
         message=found.message,
+        bridge_name=observed.dcn.status.bridge_name or found.bridge_name,
         observed_generation=observed.dcn.metadata.generation,
         nodes=NodeCounts(live=len(nodes.live), acknowledged=len(nodes.acknowledged))
         if nodes

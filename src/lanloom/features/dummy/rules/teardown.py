@@ -181,7 +181,7 @@ def _bridges(observed: Observed, made: Made, recorded: tuple[DummyResource, ...]
         return Teardown(stage="asking", live_read="made")
     if not sets:
         lost = any(item.kind == DAEMON_SETS.kind for item in recorded)
-        again = remover(observed, observed.dcn.spec.bridge_name) if lost and nodes.live else None
+        again = remover(observed, observed.dcn.bridge_name) if lost and nodes.live else None
         if again is None:
             return None
         message = f"the DaemonSet {again.key} was deleted; it is recreated to remove the bridges"
