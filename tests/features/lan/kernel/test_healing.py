@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from pathlib import Path
 from random import Random
 
@@ -83,6 +84,47 @@ async def test_dead_agent(made: Lab) -> None:
     await asyncio.to_thread(made[0].pods.remove, "q")
     made[0].start()
     await until(lambda: made[0].links() == {"br0", "vx0", "blue-aV0"})
+
+
+@played(2)
+async def test_vni_of_another_tenant(made: Lab) -> None:
+    """A LAN that says another LAN's VNI under its pods, living and in deletion, takes nobody there; nor a new agent."""
+    await made.cluster.lan()
+    await made.cluster.lan("red", vni=8)
+    for machine in made.machines:
+        await machine.offers(16)
+    await made[1].attach("red-a", "victim", "172.16.0.9/24")
+    await made[0].attach("blue-a", "p", "172.16.0.1/24")
+    await made[1].attach("blue-b", "q", "172.16.0.2/24")
+    await until(lambda: reaches(made[0].pods.path("p"), "172.16.0.2"))
+    before = [await asyncio.to_thread(vxlan, machine) for machine in made.machines]
+    hold = {"metadata": {"finalizers": ["example.com/held"]}}
+    await made.cluster.client.patch(LANS, "blue", hold, NAMESPACE)
+    for deleted in (False, True):
+        if deleted:
+            await made.cluster.client.delete(LANS, "blue", NAMESPACE)
+        await made.cluster.client.patch(LANS, "blue", {"spec": {"vni": 8, "ns": "red"}}, NAMESPACE)
+        for machine in made.machines:
+            await until(lambda machine=machine: "spec.vni is 8" in problem(machine))  # type: ignore[misc]
+        await made[0].kill()
+        made[0].start()
+        await until(lambda: "spec.vni is 8" in problem(made[0]))
+        assert not await asyncio.to_thread(reaches, made[0].pods.path("p"), "172.16.0.9")
+        assert await asyncio.to_thread(reaches, made[0].pods.path("p"), "172.16.0.2")
+        await made.cluster.client.patch(LANS, "blue", {"spec": {"vni": 7, "ns": "blue"}}, NAMESPACE)
+        await until(lambda: not problem(made[0]) and not problem(made[1]))
+    after = [await asyncio.to_thread(vxlan, machine) for machine in made.machines]
+    assert after == before
+
+
+def vxlan(machine: Machine) -> list[str]:
+    """The index of a node's VXLAN link of the LAN blue, and its VNI."""
+    return re.findall(r"^\d+|vxlan id \d+", run(machine.lan(), "ip -d -o link show vx0"))
+
+
+def problem(machine: Machine) -> str:
+    """What a node reports of the LAN blue; empty while it is ready."""
+    return next((each.message for each in machine.entries() if each.name == "blue" and not each.ready), "")
 
 
 @played(1)
