@@ -34,7 +34,8 @@ _MENDING = "Correct the unreadable field; until then, the object counts as a use
 _REMEDIES = {
     "VirtualMachine": (
         "Delete the VirtualMachine; or remove the network from spec.template.spec.networks, and the interface of the "
-        "same name from spec.template.spec.domain.devices.interfaces, and restart it."
+        "same name from spec.template.spec.domain.devices.interfaces, and restart it. Without a restart: move its "
+        "NIC to another network with lanloom vm move."
     ),
     "VirtualMachineInstance": "Stop or delete the machine; its VirtualMachineInstance is then deleted.",
     "Pod": "Delete the pod or its controller, or wait until the pod ends.",

@@ -7,7 +7,8 @@ import pytest
 
 from lanloom.api.dummy import DRAINING
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.api.meta import Object
+from lanloom.api.liveupdate import NetworkSwap
+from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import (
@@ -16,7 +17,7 @@ from lanloom.api.workloads import (
     JOBS,
     REPLICA_SETS,
 )
-from lanloom.features.dummy.rules.admit_references import is_restart
+from lanloom.features.dummy.rules.admit_references import is_restart, new_references
 
 Raw = dict[str, Any]
 MARK = "2026-01-01T00:00:10Z"
@@ -105,3 +106,10 @@ def test_a_mark_that_can_not_be_read_is_older_than_any_workload() -> None:
     """Where nobody knows since when it drains, machines are let in and workloads are not."""
     assert not is_restart((deployment(BEFORE),), nad("?"))
     assert is_restart((machine("nets/red"),), nad("?"))
+
+
+def test_leaving_is_not_joining() -> None:
+    """A move refers anew to the network that its machine joins, and not to the one that it leaves."""
+    spec = {"machine": "vm", "uid": "u", "network": "blue", "from": "nets/red", "to": "nets/green"}
+    swap = msgspec.convert({"metadata": {"name": "a", "namespace": "default"}, "spec": spec}, NetworkSwap)
+    assert new_references(swap, None) == (Key("nets", "green"),)

@@ -4,8 +4,9 @@ import pytest
 
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multus import NADS, NETWORK_STATUS
-from lanloom.kube.errors import Forbidden, ServerError
+from lanloom.kube.errors import ApiError, Forbidden, ServerError
 from tests.features.liveupdate.manager.scene import Scene, play
 from tests.features.liveupdate.objects import (
     MIGRATABLE,
@@ -153,6 +154,36 @@ def test_failed_patch() -> None:
         await scene.rest(120)
         assert await scene.owner_condition("Failure") is None
         assert await scene.nads() == {"blue": "new"}
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Forbidden(403, "Forbidden", "spec.to does not accept new users"),
+        ServerError(500, "InternalError", 'failed calling webhook "validate": connection refused'),
+    ],
+    ids=["refused", "webhook away"],
+)
+@pytest.mark.parametrize("policy", ["in-place", "prefer-in-place"])
+def test_a_move_that_is_refused(error: ApiError, policy: str) -> None:
+    """A move that the API server does not take is reported on the machine, with an Event, and tried again."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        await scene.set_policy(policy)
+        scene.requests.fail(error, "create", of=NETWORK_SWAPS)
+        scene.lead()
+        await scene.edit(on({"blue": "new"}))
+        await scene.rest(60)
+        found = await scene.condition("NetworksCurrent")
+        assert found is not None and (found.status, found.reason) == ("False", "Refused")
+        assert error.message in found.message
+        assert (await scene.events()).count("NetworksRefused") == 1
+        scene.requests.calm()
+        await scene.rest(120)
+        assert await scene.reason() == ("False", "MovingInPlace")
 
     play(story)
 

@@ -45,11 +45,13 @@ Place = tuple[str, Mapping[str, str], VirtualMachineInstanceSpec]
 def new_references(new: Object, old: Object | None) -> tuple[Key, ...]:
     """Return the NADs to which an object refers and did not refer before, in order.
 
+    Of a swap only the target is new: its machine is on the other network already, and leaving is no use of it.
     References that can't be read are left out. Multus does not attach a pod whose networks it can't read, and queries
     for the users of a network count such an object anyway. Its validation is the task of other components.
     """
     before = references_of(old).networks if old is not None else frozenset[Key]()
-    return tuple(sorted(references_of(new).networks - before))
+    networks = {new.spec.target} if isinstance(new, NetworkSwap) else references_of(new).networks
+    return tuple(sorted(networks - before))
 
 
 def meant(nad: Key, claimed: Iterable[Key]) -> tuple[Key, ...]:
@@ -127,7 +129,7 @@ def title_of(item: Object) -> str:
 def _field(item: Object, nad: Key) -> str:
     """Return the field in which an object names the NAD."""
     if isinstance(item, NetworkSwap):
-        return "spec.to" if item.spec.target == nad else "spec.from"
+        return "spec.to"
     prefix, annotations, spec = _place(item)
     for index, network in enumerate(spec.networks):
         if network.multus is None:

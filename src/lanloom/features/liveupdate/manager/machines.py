@@ -4,6 +4,7 @@ What is written is decided on what is known after the write before it, so an edi
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal
 
 import structlog
@@ -36,13 +37,16 @@ from lanloom.features.liveupdate.rules.sync import doubled_names
 from lanloom.features.liveupdate.rules.updates import failures_of, to_delete
 from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
 from lanloom.kube.conditions import find
-from lanloom.kube.errors import BadRequest, Forbidden, Invalid
+from lanloom.kube.errors import ApiError, BadRequest, Forbidden, Invalid, ServerError, TransportError
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
 
 BLOCKED_SECONDS = 60.0
 """After which a machine is looked at again whose edit the preflight does not let pass."""
+
+LASTING = 3
+"""Failed requests in a row after which an error of the API server is reported on the machine."""
 
 REFUSED_SECONDS = 20.0
 """After which a request is made again that the API server refused."""
@@ -73,16 +77,37 @@ class Machines:
         self._settings = settings
         self._now = now
         self._edits = Edits(client, informers, writer, recorder, settings, act=act, now=now)
+        self._failing: dict[Key, int] = {}
         self.blocked: set[Key] = set()
         """The machines that wait for a network or a node."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Take the next step for a machine; in how many seconds to look again, None for when something happens."""
         try:
-            return await self._reconcile(key)
+            again = await self._reconcile(key)
+            self._failing.pop(key, None)
+            return again
         except (BadRequest, Forbidden, Invalid) as error:
             log.warning("machine-not-changed", machine=str(key), error=str(error))
+            await self._report_refusal(key, str(error))
             return REFUSED_SECONDS
+        except ServerError as error:
+            # A webhook that is away is one, too: it lasts, and the instance can still be told of it.
+            self._failing[key] = self._failing.get(key, 0) + 1
+            if self._failing[key] >= LASTING:
+                await self._report_refusal(key, str(error))
+            raise
+
+    async def _report_refusal(self, key: Key, error: str) -> None:
+        """Report that the API server takes no change, on the machine whose networks were to change."""
+        machine = self._writer.instance(key)
+        if machine is None or machine.has_ended or machine.metadata.is_deleting:
+            return
+        obstacle = Obstacle("Refused", f"the API server refuses the change: {error}; it is tried again")
+        full = (await self._modes.get()).name == "full"
+        owner = self._informers.owner_of(machine) if full else None
+        with suppress(ApiError, TransportError):
+            await self._write(machine, owner, obstacle, self._compare(machine))
 
     async def _reconcile(self, key: Key) -> float | None:
         mode = await self._modes.get()
@@ -187,14 +212,24 @@ class Machines:
         obstacle = obstacle_of(self._standing(mode, owner, machine, ways, evaluation))
         if obstacle is not None and obstacle.reason == "AttemptsExhausted":
             obstacle = await self._taken_back(owner, machine, evaluation) or obstacle
+        await self._write(machine, owner if mode.name == "full" else None, obstacle, evaluation)
+        return obstacle
+
+    async def _write(
+        self,
+        machine: VirtualMachineInstance,
+        owner: VirtualMachine | None,
+        obstacle: Obstacle | None,
+        evaluation: Evaluation,
+    ) -> None:
+        """Write the condition, on the VirtualMachine `owner` too where one is given, and record what changed."""
         existing = find(machine.status.conditions, NETWORKS_CURRENT)
         wanted = networks_current(existing, obstacle, evaluation.observed, now=self._now())
         if wanted is not None and wanted != existing:
             machine = await self._writer.set_instance_condition(machine, NETWORKS_CURRENT, wanted)
             await self._record(machine, existing, wanted)
-        if mode.name == "full" and owner is not None:
+        if owner is not None:
             await self._mirror(owner, wanted)
-        return obstacle
 
     def _standing(
         self,

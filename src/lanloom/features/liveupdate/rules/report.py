@@ -33,6 +33,7 @@ Why = (
         "StrategyUnset",
         "RestartRequired",
         "Reverted",
+        "Refused",
     ]
 )
 """The reasons of NetworksCurrent False. It is True with CURRENT, or with REVERTED if the change was taken back."""
