@@ -29,6 +29,7 @@ from lanloom.runtime.certificates import (
     LIFETIME_DAYS,
     Authority,
     Bundle,
+    authority_ends,
     due,
     expires,
     is_whole,
@@ -76,7 +77,7 @@ class Identity(Struct, frozen=True):
     @property
     def authority_ends(self) -> float:
         """When the newest CA ends: kubeconfigs that name it are good until then."""
-        return max(expires(each.certificate) for each in self.authorities)
+        return authority_ends(self.authority)
 
 
 def renewed(identity: Identity, names: Sequence[str], now: float) -> Identity:
@@ -175,7 +176,7 @@ class IdentityReconciler:
             log.warning(
                 "certificate-authority-added",
                 message="copy the kubeconfig again wherever it was copied to; older copies fail at `copies_fail`",
-                copies_fail=_date(max(expires(each.certificate) for each in before.authorities)),
+                copies_fail=_date(before.authority_ends),
                 expires=_date(fresh.authority_ends),
             )
 

@@ -15,12 +15,14 @@ from lanloom.features.lan.agent.programs import macvtap
 from lanloom.node.ports import Link
 from lanloom.processes.checks import (
     check_agent,
+    check_authority,
     check_cni,
     check_mtus,
     check_profiles,
     check_records,
     check_rights,
 )
+from lanloom.runtime.certificates import DAY, new_authority
 from lanloom.runtime.cni import install
 from lanloom.runtime.feature import Feature
 from lanloom.runtime.probes import pages
@@ -233,3 +235,16 @@ async def test_a_plugin_of_another_project(tmp_path: Path) -> None:
     assert check.result == "warning"
     assert "another project's program" in check.found
     assert f"remove {tmp_path / 'macvtap'}" in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("days", "result", "found"),
+    [(0, "ok", "ends in 730 days"), (700, "warning", "ends in 30 days"), (731, "failed", "ends in -1 days")],
+)
+def test_the_end_of_a_ca_is_told(days: int, result: str, found: str) -> None:
+    """The newest CA of a kubeconfig is good, or about to end, or has ended; then the remedy is named."""
+    now = 1_800_000_000.0
+    several = b"".join(new_authority(now, lifetime).certificate for lifetime in (730, 365))
+    check = check_authority(several, now + days * DAY)
+    assert (check.result, check.found, bool(check.remedy)) == (result, found, days > 0)
+    assert check_authority(b"rubbish", now).result == "failed"

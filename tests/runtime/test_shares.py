@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lanloom.runtime.https.errors import TooManyRequests
 from lanloom.runtime.https.shares import INLINE_BYTES, Share, Shares
-from tests.embedded.front.browser import USERS, Browser, browsing
+from tests.embedded.front.browser import USERS, Answer, Browser, browsing
 
 LONG = b"x" * (INLINE_BYTES + 1)
 
@@ -141,3 +141,17 @@ async def test_one_users_bodies_keep_no_other_write_waiting() -> None:
         await asyncio.gather(*tasks)
     assert ended.index("root 201") - ended.count("alice 429") <= 3
     assert (ended.count("alice 429"), ended.count("alice 201")) == (120 - 33, 33)
+
+
+@pytest.mark.parametrize("token", ["", "nobody", "alice"])
+async def test_a_body_is_read_after_rights_are_asked(token: str) -> None:
+    """Of a user that nobody knows, or that may not write, no byte of a body is read."""
+
+    async def receive() -> None:
+        raise AssertionError("the body was read")
+
+    async with browsing() as browser:
+        answer = Answer()
+        scope = browser.scope("POST", "/api/v1/namespaces/default/configmaps", token=token)
+        await browser.app(scope, receive, answer.take)
+        assert answer.status in (401, 403)

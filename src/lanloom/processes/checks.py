@@ -13,6 +13,7 @@ from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError, NetworkManagerError
 from lanloom.node.ports import Links, NetworkManager
 from lanloom.processes.definitions import resources
+from lanloom.runtime.certificates import DAY, RENEWAL_DAYS, authority_ends
 from lanloom.runtime.checks import Check
 from lanloom.runtime.cni import foreign_remedy, is_foreign
 from lanloom.runtime.feature import Feature, checks_of, cni_programs
@@ -129,6 +130,20 @@ async def check_network_manager(manager: NetworkManager) -> Check:
             name=name, result="warning", found=version, remedy=f"Lanloom is tested with {oldest} and newer."
         )
     return Check(name=name, result="ok", found=version)
+
+
+def check_authority(certificates: bytes, now: float) -> Check:
+    """Check that the CA of a kubeconfig (PEM, as of `now` in seconds since the epoch) is good for a while."""
+    name = "CA of the kubeconfig"
+    try:
+        left = authority_ends(certificates) - now
+    except ValueError as error:
+        return Check(name=name, result="failed", found=str(error), remedy="Copy the kubeconfig again.")
+    found = f"ends in {int(left // DAY)} days"
+    if left > RENEWAL_DAYS * DAY:
+        return Check(name=name, result="ok", found=found)
+    remedy = "Copy the kubeconfig again from the server, which has the next CA in it."
+    return Check(name=name, result="failed" if left <= 0 else "warning", found=found, remedy=remedy)
 
 
 async def check_cluster(client: Client, features: Sequence[Feature] = FEATURES) -> tuple[Check, ...]:

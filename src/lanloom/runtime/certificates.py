@@ -107,6 +107,11 @@ def validity(certificate: bytes) -> tuple[float, float]:
     return read.not_valid_before_utc.timestamp(), read.not_valid_after_utc.timestamp()
 
 
+def authority_ends(certificates: bytes) -> float:
+    """Return the end of the last one of several CAs in a PEM text, as `expires` does."""
+    return max(each.not_valid_after_utc.timestamp() for each in x509.load_pem_x509_certificates(certificates))
+
+
 def due(certificate: bytes, now: float, days: int = RENEWAL_DAYS) -> bool:
     """Return whether a certificate must be renewed: it ends within so many days, or begins only later.
 

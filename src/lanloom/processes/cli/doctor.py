@@ -117,11 +117,15 @@ async def _checks(
     kubeconfig: str | None,
     features: "Sequence[Feature]",
 ) -> "tuple[Check, ...]":
+    import time
+
     from lanloom.cli.cluster import connect
+    from lanloom.kube.config import load
     from lanloom.kube.errors import KubeError
     from lanloom.node.host import open_host
     from lanloom.processes.checks import (
         check_agent,
+        check_authority,
         check_cluster,
         check_cni,
         check_mtus,
@@ -139,6 +143,8 @@ async def _checks(
     if kubeconfig is None:
         return found
     try:
+        if authority := load(kubeconfig).ca:
+            found = (*found, check_authority(authority, time.time()))
         async with connect(kubeconfig) as client:
             return (*found, *await check_cluster(client, features))
     except KubeError as error:
