@@ -104,3 +104,17 @@ async def test_all_that_keep_it_are_named(scene: Scene) -> None:
     await scene.rest(60.0)
     assert (await scene.get()).status.users == ("Pod other/thief", "Pod vms/web")
     assert await scene.message() == "in use by Pod other/thief, Pod vms/web"
+
+
+@in_a_scene
+async def test_a_nad_that_never_comes(scene: Scene) -> None:
+    """A pod that waits for a NAD of the LAN that is not there does not keep a LAN that goes: none is made any more."""
+    await scene.add(namespaces=["vms"], spokes=["b"])
+    await scene.add_pod()
+    await scene.rest()
+    await scene.end()
+    await scene.change(spec={"spokes": ["a", "b"]})
+    await scene.delete()
+    scene.lead()
+    await scene.rest(60.0)
+    assert await scene.is_gone()

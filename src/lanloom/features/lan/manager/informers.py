@@ -11,8 +11,8 @@ from lanloom.api.lannads import spokes_named
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.rules.claims import claims_of
-from lanloom.features.lan.rules.nads import owner_of
-from lanloom.features.lan.rules.users import nads_for
+from lanloom.features.lan.rules.nads import nads_of_spoke, owner_of
+from lanloom.features.lan.rules.users import admitted
 from lanloom.kube.informer import Informer, Informers
 
 BY_UID = "lan-uid"
@@ -51,10 +51,14 @@ class LanInformers(Struct, frozen=True):
         """Every LAN that has one of these spokes."""
         return tuple(lan for spoke in spokes for lan in self.lans.store.by(BY_CLAIM, f"spoke {spoke}"))
 
+    def nads_beside(self, lan: LAN, spokes: Iterable[str]) -> frozenset[Key]:
+        """The NADs of others that name one of these spokes, as far as the LAN admits them."""
+        return admitted(lan, (nad for spoke in spokes for nad in self.nads.store.by(BY_SPOKE, spoke)))
+
     def nads_for(self, lan: LAN, spokes: Collection[str]) -> frozenset[Key]:
-        """The NADs by which users come to spokes of a LAN: its own, and those of others that it admits."""
-        store = self.nads.store
-        return nads_for(lan, spokes, (nad for spoke in spokes for nad in store.by(BY_SPOKE, spoke)))
+        """The NADs by which users come to spokes of a LAN: its own, made or yet to be made, and those of others."""
+        own = (key for spoke in spokes for key in nads_of_spoke(lan, spoke))
+        return self.nads_beside(lan, spokes).union(own)
 
     def carrying(self, uid: str) -> tuple[LANNode, ...]:
         """The reports of nodes that carry a LAN."""

@@ -172,7 +172,7 @@ class Lans:
             await self._remover.delete_now(await self._remover.read(uid, lan.metadata.namespace))
             await self._release(lan, "ForceDeleted")
             return None
-        beside = self._informers.nads_for(lan, lan.spec.spokes)
+        beside = self._informers.nads_beside(lan, lan.spec.spokes)
         step = await self._remover.retire(uid, nads, lan, beside)
         if step.stage == "gone":
             # A watch may not have brought the last ones yet.

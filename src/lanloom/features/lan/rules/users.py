@@ -9,7 +9,7 @@ from lanloom.api.core import PODS
 from lanloom.api.lan import LAN, LANNode, Spoke
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.features.lan.rules.nads import nads_of_spoke
+from lanloom.features.lan.rules.nads import owner_of
 from lanloom.runtime.context import NadUse
 
 
@@ -21,16 +21,13 @@ def attached(uid: str, reports: Iterable[LANNode]) -> Iterator[tuple[str, Spoke]
                 yield from ((report.metadata.name, spoke) for spoke in entry.spokes)
 
 
-def nads_for(
-    lan: LAN, spokes: Iterable[str], naming: Iterable[NetworkAttachmentDefinition]
-) -> frozenset[Key]:
-    """The NADs by which users come to spokes of a LAN: its own, and those of others that are `naming` one of these.
+def admitted(lan: LAN, naming: Iterable[NetworkAttachmentDefinition]) -> frozenset[Key]:
+    """The NADs of others by which users come to a LAN, out of those that are `naming` a spoke of it.
 
     NADs of namespaces that the LAN does not admit bring nobody: their users can't keep it.
     """
-    own = (key for spoke in spokes for key in nads_of_spoke(lan, spoke))
-    others = (nad.metadata.key for nad in naming if lan.admits(nad.metadata.namespace))
-    return frozenset((*own, *others))
+    others = (nad.metadata for nad in naming if owner_of(nad.metadata) != lan.metadata.uid)
+    return frozenset(meta.key for meta in others if lan.admits(meta.namespace))
 
 
 def users_of(use: NadUse, nads: Iterable[Key], lan: LAN | None) -> tuple[str, ...]:
