@@ -5,6 +5,8 @@ Refusal
 └── Denied      the state does not allow it; nothing was changed (exit status 1)
 """
 
+from collections.abc import Iterable
+
 
 class Refusal(Exception):
     """Base of all of them; the message is the user's."""
@@ -27,3 +29,14 @@ def title_for(reader: str, kind: str, namespace: str, name: str) -> str:
     if namespace in ("", reader):
         return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
     return f"a {kind} of another namespace"
+
+
+def titles_for(reader: str, titles: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """List objects in a message to users of the namespace `reader`; each has its namespace and its title.
+
+    Those of other namespaces are counted only, as in `title_for`.
+    """
+    every = list(titles)
+    own = tuple(title for namespace, title in every if namespace == reader)
+    others = len(every) - len(own)
+    return (*own, f"{others} of other namespaces") if others else own

@@ -51,11 +51,12 @@ async def test_both_networks_of_a_vlan_are_told(quiet: Quiet) -> None:
     annotations = (await quiet.admin.get(CLUSTER_NETWORKS, "cluster-1")).metadata.annotations
     assert f"{names.PREFIX}mode-default-z-older" in annotations
     assert await told(quiet, "DuplicateVlan") == {
-        "z-older": "The younger network default/a-younger also asks for node addresses on VLAN 2012, and gets none. "
+        "z-older": "The younger network, NetworkAttachmentDefinition default/a-younger, "
+        "also asks for node addresses on VLAN 2012, and gets none. "
         "Change its VLAN id, or disable its node addresses."
     }
     assert (await told(quiet, "InvalidNetwork"))["a-younger"].endswith(
-        "for which default/z-older already has node addresses on this cluster network."
+        "for which NetworkAttachmentDefinition default/z-older already has node addresses on this cluster network."
     )
 
 

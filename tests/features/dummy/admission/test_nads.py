@@ -99,14 +99,14 @@ DELETION_CASES: Cases = {
     "users of a network that is gone": Case(
         request(NADS, None, nad(of="red")),
         ((PODS, pod()),),
-        "NetworkAttachmentDefinition nets/red: it is used by Pod default/web; remove the network from them, or delete "
-        "them",
+        "NetworkAttachmentDefinition nets/red: it is used by 1 of other namespaces; remove the network from them, "
+        "or delete them",
     ),
     "those who may still come": Case(
         request(NADS, None, nad(of="red", marks={ADMITTED: COMING})),
         (),
-        "NetworkAttachmentDefinition nets/red: Pod default/late may still be stored and use it; try again in a "
-        "minute",
+        "NetworkAttachmentDefinition nets/red: 1 of other namespaces may still be stored and use it; try again in "
+        "a minute",
     ),
 }
 

@@ -270,7 +270,8 @@ CLUSTER_CASES: Cases = {
     ),
     "one network per VLAN has node addresses": new(
         network(),
-        "spec.config.vlan is 2012 and default/first already has node addresses on that VLAN of cluster-1; only one "
+        "spec.config.vlan is 2012 and NetworkAttachmentDefinition "
+        "default/first already has node addresses on that VLAN of cluster-1; only one "
         "network per VLAN can have node addresses",
         renamed(network(), "first"),
     ),

@@ -59,7 +59,7 @@ NO_BRIDGE = (
     'such as "mgmt-br"'
 )
 NO_MTU = "it must be a whole number of bytes, such as 1500, or 0"
-STORAGE = "of the storage network harvester-system/storagenetwork-abcde, "
+STORAGE = "of the storage network, "
 CONFIG_CASES: Cases = {
     "a trunk has no VLAN id of its own": new(
         plain(vlan=5, vlanTrunk=[{"minID": 10, "maxID": 20}]),

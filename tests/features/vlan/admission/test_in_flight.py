@@ -63,7 +63,8 @@ def with_a_webhook(test: Callable[[Webhook], Awaitable[None]], *more: Raw) -> Ca
 FIRST = request(NADS, renamed(network(), "first"))
 SECOND = request(NADS, renamed(network(), "second"))
 TAKEN = (
-    "can't create NetworkAttachmentDefinition default/second because spec.config.vlan is 2012 and default/first "
+    "can't create NetworkAttachmentDefinition default/second because spec.config.vlan is 2012 and "
+    "NetworkAttachmentDefinition default/first "
     "already has node addresses on that VLAN of cluster-1; only one network per VLAN can have node addresses"
 )
 

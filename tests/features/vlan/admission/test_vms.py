@@ -88,12 +88,13 @@ USED_CASES: Cases = {
     "a network that VMs use is not deleted": Case(
         request(NADS, None, network(mode="")),
         world(vm("db", "net"), vm("web", "default/net", namespace="shop"), vm("other", "default/other")),
-        f"{DELETE}the VMs default/db, shop/web use it; stop them first",
+        f"{DELETE}the VMs default/db, 1 of other namespaces use it; stop them first",
     ),
     "a network that VirtualMachines name is not deleted": Case(
         request(NADS, None, network(mode="")),
         world(machine("web", "default/net", namespace="shop"), machine("db", "net"), vm("db", "net")),
-        f"{DELETE}the VirtualMachines default/db, shop/web name it in spec.template.spec.networks and could not start "
+        f"{DELETE}the VirtualMachines default/db, "
+        "1 of other namespaces name it in spec.template.spec.networks and could not start "
         "without it; remove the network and its interface there, or delete the machines first",
     ),
     "the VLAN id of a network that VMs use does not change": edit(

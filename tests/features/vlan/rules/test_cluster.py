@@ -118,7 +118,8 @@ def test_one_owner_of_a_vlan() -> None:
     assert patch["vlan-id-default-z"] == "2012"
     (reason,) = rejected_of(*objects)
     assert reason == (
-        "default/x: spec.config.vlan is 2012, for which default/z already has node addresses on this cluster network"
+        "default/x: spec.config.vlan is 2012, for which NetworkAttachmentDefinition "
+        "default/z already has node addresses on this cluster network"
     )
 
 

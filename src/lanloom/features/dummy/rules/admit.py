@@ -23,7 +23,7 @@ from lanloom.features.dummy.rules.model import (
 from lanloom.features.dummy.rules.objects import implied_cluster_network, is_as_wanted, uplink_fault
 from lanloom.features.dummy.rules.spec import parse
 from lanloom.features.dummy.rules.subnet import Ranges, overlaps
-from lanloom.refusals import Denied, Malformed
+from lanloom.refusals import Denied, Malformed, titles_for
 from lanloom.text import listed
 
 
@@ -103,12 +103,14 @@ def check_unused(
     nad: NetworkAttachmentDefinition, users: Sequence[User], requests: Sequence[Reservation]
 ) -> None:
     """Check that a NAD has no users, and that no admitted request can still add one. Raises Denied."""
+    own = nad.metadata.namespace
     if users:
+        named = titles_for(own, ((item.namespace, str(item)) for item in users))
         raise Denied(
-            f"{_title(nad)}: it is used by {listed(map(str, users))}; remove the network from them, or delete them"
+            f"{_title(nad)}: it is used by {listed(named)}; remove the network from them, or delete them"
         )
     if requests:
-        titles = listed(item.title for item in requests)
+        titles = listed(titles_for(own, ((item.namespace, item.title) for item in requests)))
         raise Denied(f"{_title(nad)}: {titles} may still be stored and use it; try again in a minute")
 
 

@@ -289,7 +289,10 @@ class Networks:
     def _rivalries(self, name: str, view: _View) -> Iterator[tuple[ObjectReference, tuple[str, str]]]:
         """Yield the Events about conflicting objects. Harvester's controller, if present, reports VlanConfigs."""
         for owner, younger in view.derivation.derived.contested:
-            yield reference(NADS, owner.nad), (DUPLICATE_VLAN, duplicate_vlan(owner.value.vid, younger))
+            yield (
+                reference(NADS, owner.nad),
+                (DUPLICATE_VLAN, duplicate_vlan(owner.value.vid, owner.nad, younger)),
+            )
         if self._neighbour.is_beside():
             return
         configs = self._informers.configs.store

@@ -20,12 +20,12 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import L3, AnnotationError, Route, parse_connectivity
-from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
 from lanloom.api.routing import COVERED_MAX, addresses_covered, subnet_of
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.l3values import LEAST_MAX, l3_of, least, no_room, room, size
-from lanloom.refusals import Denied
+from lanloom.refusals import Denied, title_for, titles_for
 from lanloom.text import listed, quote
 
 
@@ -86,8 +86,9 @@ def _check_vlan_free(
         )
     for other in reader.nads_on(cluster_network, vid):
         if other.metadata.key != nad.metadata.key and has_addresses_on(other, vid):
+            title = title_for(nad.metadata.namespace, NADS.kind, *other.metadata.key)
             raise Denied(
-                f"spec.config.vlan is {vid} and {other.metadata.key} already has node addresses on that VLAN of "
+                f"spec.config.vlan is {vid} and {title} already has node addresses on that VLAN of "
                 f"{cluster_network}; only one network per VLAN can have node addresses"
             )
     for config in reader.host_networks_of(cluster_network):
@@ -179,8 +180,11 @@ def _check_all_routes(
         [*value.routing.routes, *(route for routes in others.values() for route in routes)]
     )
     if found >= COVERED_MAX:
+        others_named = titles_for(
+            nad.metadata.namespace, ((key.namespace, str(key)) for key in sorted(others))
+        )
         raise Denied(
-            f"{names.ROUTES} and those of {listed(map(str, sorted(others)))} together cover {found} addresses, which "
+            f"{names.ROUTES} and those of {listed(others_named)} together cover {found} addresses, which "
             "is half of IPv4 or more: a default route, which belongs to the management network; name the subnets that "
             "are behind the VLANs"
         )

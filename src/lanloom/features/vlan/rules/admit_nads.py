@@ -75,7 +75,7 @@ def _check_nad(
     if old is not None:
         _check_immutable(new, old, network)
         check_config_in_use(new, old, reader)
-        check_overlay(before, value, cluster_network_of(old), reader)
+        check_overlay(old, before, value, reader)
     if network is None:
         return ()
     # Only its label names what an overlay network runs over.
@@ -263,7 +263,7 @@ def check_storage_vlan(nad: NetworkAttachmentDefinition, network: VmNetwork, rea
         clash = _clash(network, storage)
         if clash:
             raise Denied(
-                f"{clash} of the storage network {other.metadata.key}, which uses it exclusively (label "
+                f"{clash} of the storage network, which uses it exclusively (label "
                 f'{names.EXCLUSIVE_VLAN_LABEL}: "true"); choose other VLAN ids'
             )
 

@@ -11,12 +11,13 @@ from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import VlanConfig
 from lanloom.api.kubevirt import VirtualMachineInstance, nodes_of
 from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.meta import Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.l3values import l3_of
 from lanloom.node.vlanids import merge, subtract
-from lanloom.refusals import Denied
+from lanloom.refusals import Denied, titles_for
 from lanloom.text import listed
 
 Vms = tuple[VirtualMachineInstance, ...]
@@ -29,21 +30,22 @@ def check_nad_deletion(old: NetworkAttachmentDefinition, reader: ClusterReader) 
     """
     title = f"can't delete NetworkAttachmentDefinition {old.metadata.key}"
     machines = () if UID_LABEL in old.metadata.labels else reader.machines_naming(old.metadata.key)
-    named = sorted(machine.metadata.key for machine in machines)
+    own = old.metadata.namespace
+    named = _readable(own, machines)
     if named:
         raise Denied(
-            f"{title} because the VirtualMachines {listed(map(str, named))} name it in spec.template.spec.networks and "
+            f"{title} because the VirtualMachines {listed(named)} name it in spec.template.spec.networks and "
             "could not start without it; remove the network and its interface there, or delete the machines first"
         )
     vms = _users((old,), reader)
     if vms:
-        raise Denied(f"{title} because {_named(vms)} use it; stop them first")
+        raise Denied(f"{title} because {_named(vms, own)} use it; stop them first")
     network = cluster_network_of(old)
     vms = _overlay_users(network, reader) if _l3(old) is not None else ()
     if vms:
         raise Denied(
-            f"{title} because it gives node addresses on {network}, over which {_named(vms)} use overlay networks; "
-            "stop them first"
+            f"{title} because it gives node addresses on {network}, over which {_named(vms, own)} use overlay "
+            "networks; stop them first"
         )
 
 
@@ -56,26 +58,31 @@ def check_config_in_use(
         return
     vms = _users((old,), reader)
     if vms:
-        raise Denied(f"{_difference(before, after)} while {_named(vms)} use it; stop them first")
+        raise Denied(
+            f"{_difference(before, after)} while {_named(vms, new.metadata.namespace)} use it; stop them first"
+        )
 
 
-def check_overlay(before: L3 | None, value: L3 | None, network: str, reader: ClusterReader) -> None:
-    """Whether node addresses on a cluster network may change so: not what overlay networks with running VMs stand on.
+def check_overlay(
+    nad: NetworkAttachmentDefinition, before: L3 | None, value: L3 | None, reader: ClusterReader
+) -> None:
+    """Whether a NAD's node addresses may change so: not what overlay networks with running VMs stand on.
 
     The address of a node without such a VM may come, change and go, so that a node that joins gets its own.
     """
+    network, own = cluster_network_of(nad), nad.metadata.namespace
     vms = () if before is None or before == value else _overlay_users(network, reader)
     if before is None or not vms:
         return
     loss = _loss(before, value)
     if loss:
-        raise Denied(f"{loss} while {_named(vms)} use overlay networks on {network}; stop them first")
+        raise Denied(f"{loss} while {_named(vms, own)} use overlay networks on {network}; stop them first")
     after = value.addresses if value else {}
     moved = {node for node, cidr in before.addresses.items() if after.get(node) != cidr}
     vms = _on(moved, vms)
     if vms:
         raise Denied(
-            f"{names.NODE_IP_MAP} changes or drops the address of {_places(moved, vms)} while {_named(vms)} use "
+            f"{names.NODE_IP_MAP} changes or drops the address of {_places(moved, vms)} while {_named(vms, own)} use "
             f"overlay networks on {network} there; stop or migrate them first"
         )
 
@@ -118,9 +125,14 @@ def _places(nodes: set[str], vms: Vms) -> str:
     return listed(sorted(node for node in nodes if any(node in nodes_of(vm) for vm in vms)))
 
 
-def _named(vms: Vms) -> str:
-    """VMs for a message: `the VMs default/a, default/b`."""
-    return f"the VMs {listed(str(vm.metadata.key) for vm in vms)}"
+def _named(vms: Vms, own: str = "") -> str:
+    """VMs for a message: `the VMs default/a, default/b`; those of other namespaces only if `own` is empty."""
+    return f"the VMs {listed(_readable(own, vms) if own else (str(vm.metadata.key) for vm in vms))}"
+
+
+def _readable(own: str, objects: Iterable[Object]) -> tuple[str, ...]:
+    keys = sorted(item.metadata.key for item in objects)
+    return titles_for(own, ((key.namespace, str(key)) for key in keys))
 
 
 def _network(nad: NetworkAttachmentDefinition) -> VmNetwork | None:

@@ -12,12 +12,13 @@ from lanloom.api.harvester import DEFAULT_MTU, ClusterNetwork, HostNetworkConfig
 from lanloom.api.l3 import L3, AnnotationError
 from lanloom.api.l3keys import L3Entry, decode, is_l3_key, legacy_suffixes, network_suffix, suffix_of_key
 from lanloom.api.meta import Key
-from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.conflicts import age
 from lanloom.features.vlan.rules.l3values import Holder, l3_of, lay_out, with_leases
 from lanloom.features.vlan.rules.names import node_label
 from lanloom.features.vlan.rules.status import READY
 from lanloom.kube.conditions import is_true
+from lanloom.refusals import title_for
 
 
 def is_live(node: Node) -> bool:
@@ -110,7 +111,7 @@ def derive_annotations(
             continue
         owner = owners.setdefault(value.vid, Holder(nad, value))
         if owner.nad is not nad:
-            rejected.append((nad, _vid_taken(value.vid, owner.nad)))
+            rejected.append((nad, _vid_taken(value.vid, owner.nad, nad)))
             contested.append((owner, nad))
     current = network.metadata.annotations
     stays = {key: value for key, value in current.items() if is_l3_key(key) and suffix_of_key(key) in kept}
@@ -137,8 +138,11 @@ def _leases_in(entries: Mapping[str, L3Entry], nad: Key) -> Mapping[str, str]:
     return entry.value.addresses if entry is not None and entry.value is not None else {}
 
 
-def _vid_taken(vid: int, owner: NetworkAttachmentDefinition) -> AnnotationError:
-    problem = f"is {vid}, for which {owner.metadata.key} already has node addresses on this cluster network"
+def _vid_taken(
+    vid: int, owner: NetworkAttachmentDefinition, nad: NetworkAttachmentDefinition
+) -> AnnotationError:
+    title = title_for(nad.metadata.namespace, NADS.kind, *owner.metadata.key)
+    problem = f"is {vid}, for which {title} already has node addresses on this cluster network"
     return AnnotationError("spec.config.vlan", problem)
 
 

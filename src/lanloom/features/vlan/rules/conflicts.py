@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from lanloom.api.harvester import VlanConfig
 from lanloom.api.meta import Object
-from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.refusals import title_for
 from lanloom.text import listed
 
 OVERLAPPING, SHARED_NIC, DUPLICATE_VLAN = "OverlappingNodes", "SharedNic", "DuplicateVlan"
@@ -78,9 +79,10 @@ def _shared_nics(other: VlanConfig, nics: list[str], nodes: list[str]) -> str:
     )
 
 
-def duplicate_vlan(vid: int, younger: NetworkAttachmentDefinition) -> str:
+def duplicate_vlan(vid: int, owner: NetworkAttachmentDefinition, younger: NetworkAttachmentDefinition) -> str:
     """Tell the owner of a VLAN of a younger network that asks for node addresses there, for an Event."""
+    title = title_for(owner.metadata.namespace, NADS.kind, *younger.metadata.key)
     return (
-        f"The younger network {younger.metadata.key} also asks for node addresses on VLAN {vid}, and gets none. Change "
+        f"The younger network, {title}, also asks for node addresses on VLAN {vid}, and gets none. Change "
         "its VLAN id, or disable its node addresses."
     )
