@@ -186,3 +186,28 @@ def test_shells_complete_names(cluster: Cluster) -> None:
     done(cluster, *NET1)
     done(cluster, "add", "other")
     assert cluster.offered("lanloom network info ne") == ["plain,net1"]
+
+
+def test_shares(cluster: Cluster) -> None:
+    """Namespaces and quotas are set, shown with what each namespace has, and taken away; what is wrong is refused."""
+    done(cluster, *NET1, "--namespaces", "default,shop", "--quota", "shop=50,*=10")
+    cluster.nic("nic0", "inst1", "net1", "192.0.2.10", "192.0.2.200")
+    text = done(cluster, "info", "net1")
+    for line in (
+        "Serves namespaces: default, shop",
+        "Namespace default: 2 used of 10",
+        "Namespace shop: 0 used of 50",
+    ):
+        assert line in text
+    assert "namespace default: 2 used of 10" in done(cluster, "usage", "net1")
+    (found,) = json.loads(done(cluster, "info", "--output", "json", "net1"))
+    assert found["namespaces"][0] == {"name": "default", "used": 2, "quota": 10}
+    done(cluster, "modify", "--namespaces", "*", "--quota", "none", "net1")
+    assert "Serves namespaces: all" in done(cluster, "info", "net1")
+    for words in (
+        ("--namespaces", "No Such"),
+        ("--quota", "shop"),
+        ("--quota", "a=1,a=2"),
+        ("--quota", "a=-1"),
+    ):
+        assert network(cluster, "modify", *words, "net1").exit_code == 2

@@ -106,11 +106,11 @@ def add(
       lanloom network add --subnet cidr=10.0.0.0/24,pool --namespaces shop,web --quota '*=20' net2
       lanloom network add --network 192.0.2.0/24 --gateway 192.0.2.1 net1
     """
+    from lanloom.features.ipam.cli.grammar.shares import shares_steps
     from lanloom.features.ipam.cli.grammar.syntax import add_steps, old_subnets
     from lanloom.features.ipam.commands.networks import add as add_network
     from lanloom.features.ipam.rules.general import AddTags, check_tag, mac_prefix_step
     from lanloom.features.ipam.rules.names import check_name
-    from lanloom.features.ipam.rules.shares import shares_steps
 
     with refusals():
         check_name(name, "a network")
@@ -189,9 +189,9 @@ def modify(
       lanloom network modify --namespaces shop,web --quota shop=50,web=10 net1
       lanloom network modify --subnet foo:remove --dry-run --output json net1 | jq .changes
     """
+    from lanloom.features.ipam.cli.grammar.shares import shares_steps
     from lanloom.features.ipam.cli.grammar.syntax import modify_steps, old_options
     from lanloom.features.ipam.rules.general import mac_prefix_step
-    from lanloom.features.ipam.rules.shares import shares_steps
 
     given = (
         add_reserved_ips,

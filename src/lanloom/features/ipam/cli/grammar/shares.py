@@ -1,0 +1,41 @@
+"""`--namespaces` and `--quota`: who takes addresses of a network, and how many."""
+
+from lanloom.features.ipam.rules.shares import EVERY, SetShares, check_namespace
+from lanloom.refusals import Malformed
+from lanloom.text import quote
+
+_DIGITS = 19
+"""A number of fewer digits fits into the 64 bits that the API has for it."""
+
+
+def shares_steps(namespaces: str | None, quota: str | None) -> list[SetShares]:
+    """Parse `--namespaces` (names, or `*`) and `--quota` (`namespace=number`, or none). Raises Malformed."""
+    names, numbers = _namespaces(namespaces), _quota(quota)
+    return [] if names is None and numbers is None else [SetShares(namespaces=names, quota=numbers)]
+
+
+def _namespaces(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(dict.fromkeys(text.split(",")))
+    for name in names:
+        check_namespace("--namespaces", name)
+    return () if EVERY in names else names
+
+
+def _quota(text: str | None) -> dict[str, int] | None:
+    if text is None:
+        return None
+    found: dict[str, int] = {}
+    for item in text.split(",") if text != "none" else ():
+        name, _, number = item.partition("=")
+        check_namespace("--quota", name)
+        if not (number.isascii() and number.isdigit() and len(number) < _DIGITS):
+            raise Malformed(
+                f"--quota: {quote(item)} has no number of addresses; write {name}=100, *=100 for every other "
+                "namespace, or none for no quota"
+            )
+        if name in found:
+            raise Malformed(f"--quota: {name} is named twice; name it once")
+        found[name] = int(number)
+    return found
