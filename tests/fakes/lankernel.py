@@ -30,6 +30,7 @@ from lanloom.features.lan.rules.optionsteps import (
     PinMac,
     SetPacketFilter,
     SetPortFilter,
+    SetStormFilter,
     UnpinMac,
 )
 from lanloom.features.lan.rules.portsteps import (
@@ -40,7 +41,7 @@ from lanloom.node.marks import owner_of
 from tests.fakes.lansteps import apply
 from tests.fakes.lanworld import Holder, LanWorld, remove
 
-_UNANNOUNCED = AddFlood | RemoveFlood | PinMac | UnpinMac | SetPacketFilter | SetPortFilter
+_UNANNOUNCED = AddFlood | RemoveFlood | PinMac | UnpinMac | SetPacketFilter | SetPortFilter | SetStormFilter
 """Steps that change no link: forwarding entries and filters."""
 
 
@@ -121,6 +122,9 @@ class FakeLanKernel(Holder):
             pins={mac: pin for mac, pin in space.pins.items() if not pin.port or pin.port in space.links},
             packet_filter=space.packet_filter,
             port_filter=space.port_filter,
+            storm_filter=space.storm_filter,
+            storm_fault=space.storm_fault,
+            stormed=dict(space.stormed),
             filters=self.world.filters,
             ends=ends,
             absent=frozenset(absent),

@@ -37,6 +37,7 @@ from lanloom.features.lan.rules.optionsteps import (
     PinMac,
     SetPacketFilter,
     SetPortFilter,
+    SetStormFilter,
     UnpinMac,
 )
 from lanloom.features.lan.rules.portsteps import (
@@ -165,6 +166,16 @@ def _set_port_filter(step: SetPortFilter, holder: Holder) -> None:
             raise LinkError(f"{step.title}: {step.unsupported}")
         return
     _space(step, holder).port_filter = wanted.digest if wanted is not None else ""
+
+
+@apply.register
+def _set_storm_filter(step: SetStormFilter, holder: Holder) -> None:
+    wanted, space = step.storm_filter, _space(step, holder)
+    if wanted is not None and not holder.world.filters:
+        space.storm_fault = "Operation not supported"
+        return
+    space.storm_filter = wanted.digest if wanted is not None else ""
+    space.stormed.clear()
 
 
 @apply.register

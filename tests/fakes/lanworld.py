@@ -32,6 +32,9 @@ class Space(Struct):
     pins: dict[str, Pin] = field(default_factory=dict)
     packet_filter: str = ""
     port_filter: str = ""
+    storm_filter: str = ""
+    storm_fault: str = ""
+    stormed: dict[str, int] = field(default_factory=dict)
 
 
 class FarEnd(Struct, frozen=True):

@@ -125,6 +125,18 @@ class HostBridge(Struct, frozen=True, kw_only=True, omit_defaults=True):
     alias: str = ""
 
 
+STORM_DEFAULT = 20_000
+"""How many frames for many or unknown receivers pass from a spoke in a second, unless the LAN says otherwise."""
+
+
+class StormControl(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The storm control of switches: how many broadcast, multicast and unknown unicast frames pass from each spoke in
+    a second; 0 for any number.
+    """
+
+    packets_per_second: Annotated[int, Meta(extra_json_schema=_INT32)] = STORM_DEFAULT
+
+
 class VlanUplink(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A VLAN of a cluster network (Harvester's ClusterNetwork), by its id."""
 
@@ -151,7 +163,8 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
 
     Options: with `port_security` spokes send only from the MAC address that their interface was given.
     `max_learned_macs` is how many MAC addresses each node learns, 0 for 65,535. `mtu` in bytes is that of the
-    interfaces, 0 for the largest that fits on every node. `spoke_options` are by the spoke's name.
+    interfaces, 0 for the largest that fits on every node. `storm_control` limits frames for many receivers, with 20,000
+    in a second where it is absent. `spoke_options` are by the spoke's name.
     """
 
     ns: str = ""
@@ -167,6 +180,7 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     port_security: bool = False
     max_learned_macs: Annotated[int, Meta(extra_json_schema=_INT32)] = 0
     mtu: Annotated[int, Meta(extra_json_schema=_INT32)] = 0
+    storm_control: StormControl | None = None
     spoke_options: dict[str, SpokeOptions] = {}
     host_bridge: HostBridge | None = None
     uplink: VlanUplink | None = None
@@ -224,13 +238,14 @@ class Spoke(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A spoke of a LAN that is attached on the node: `macvtap` for a machine, `veth` for a pod.
 
     `pod` is the pod that has it, as `namespace/name`; empty where that is not known. `mac` is the only address that it
-    may send from, with port security; empty without.
+    may send from, with port security; empty without. `storming`: storm control dropped frames from it lately.
     """
 
     name: str
     mode: Mode
     pod: str = ""
     mac: str = ""
+    storming: bool = False
 
 
 class LANEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):

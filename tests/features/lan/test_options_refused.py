@@ -77,6 +77,10 @@ OPTION_CASES = {
         "LAN nets/blue: spec.maxLearnedMacs is 65536; it must be from 1 to 65535; leave it out for the default",
         spec={"maxLearnedMacs": 65536},
     ),
+    "a rate of storm control": Case(
+        "LAN nets/blue: spec.stormControl.packetsPerSecond is -1; it must be from 1 to 10000000, or 0 for any number",
+        spec={"stormControl": {"packetsPerSecond": -1}},
+    ),
     "an MTU": Case(
         "LAN nets/blue: spec.mtu is 67; it must be from 68 to 65535 bytes, or 0 for what fits",
         spec={"mtu": 67},

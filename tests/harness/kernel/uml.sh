@@ -6,7 +6,7 @@ mount -t tmpfs tmpfs /run
 mkdir -p /run/modules /run/find/lib/modules /run/layer/upper /run/layer/work /run/root
 mount -t hostfs none /run/modules -o "$KERNEL_MODULES"
 ln -s /run/modules "/run/find/lib/modules/$(uname -r)"
-modprobe -a -d /run/find overlay bridge 8021q veth bonding dummy vxlan macvtap nf_tables
+modprobe -a -d /run/find overlay bridge 8021q veth bonding dummy vxlan macvtap nf_tables nft_limit
 mount -t overlay overlay -o lowerdir=/,upperdir=/run/layer/upper,workdir=/run/layer/work /run/root
 cd /run/root
 mkdir -p inside/project inside/site inside/results

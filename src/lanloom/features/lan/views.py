@@ -177,6 +177,9 @@ def _limits(spec: LANSpec) -> Iterator[str]:
         yield "port security"
     if spec.max_learned_macs:
         yield f"at most {spec.max_learned_macs} learned MAC addresses on each node"
+    if spec.storm_control is not None:
+        rate = spec.storm_control.packets_per_second
+        yield f"storm control at {rate} frames a second from each spoke" if rate else "no storm control"
     if spec.mtu:
         yield f"interfaces with MTU {spec.mtu}"
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from lanloom.node.netlink.expressions import ACCEPT, REGISTER, accept, drop, expression, number_of
 from lanloom.node.netlink.messages import (
     NETLINK_CAP_ACK,
     NETLINK_EXT_ACK,
@@ -30,23 +31,21 @@ from lanloom.node.netlink.messages import (
 
 NETLINK_NETFILTER = 12
 NFPROTO_BRIDGE = 7
+NAME_SIZE = 16
+"""Bytes of a link's name."""
+
 NFNL_BATCH_BEGIN, NFNL_BATCH_END, NFNL_SUBSYS_NFTABLES = 0x10, 0x11, 10
 _NEWTABLE, _GETTABLE, _DELTABLE, _NEWCHAIN, _NEWRULE, _GETRULE = 0, 1, 2, 3, 6, 7
-_NEWSET, _NEWSETELEM, _DELSETELEM = 9, 12, 14
+_NEWSET, _NEWSETELEM, _GETSETELEM, _DELSETELEM = 9, 12, 13, 14
 NLM_F_CREATE, NLM_F_APPEND = 0x400, 0x800
 NLM_F_REQUEST = 1
 
 PRE_ROUTING, FORWARD = 0, 2
 """Hooks of the family bridge: frames as they come in, and as they are about to leave by a port."""
 
-_META_MARK, _META_IIFNAME, _META_OIFNAME, _META_IIFGROUP, _META_OIFGROUP = 3, 6, 7, 21, 22
-_REGISTER = 1
-_VERDICT_REGISTER, _DROP, _ACCEPT = 0, 0, 1
-_EQUAL, _OTHER = 0, 1
 _SET_TIMEOUT, _SET_DYNAMIC = 0x10, 0x20
-_DYNSET_UPDATE = 1
-_ETHERNET_TYPE = 9
-"""What nft shows elements of a set as: Ethernet addresses. The kernel itself asks for the length only."""
+_ETHERNET_TYPE, _LINK_TYPE = 9, 41
+"""What nft shows elements of a set as: Ethernet addresses, names of links. The kernel asks for the length only."""
 
 _HEADER = struct.Struct("!BBH")
 _WORD, _SIGNED = struct.Struct("!I"), struct.Struct("!i")
@@ -89,6 +88,13 @@ class AddressSet(Struct, frozen=True):
     seconds: int
 
 
+class LinkSet(Struct, frozen=True):
+    """A set of names of links that rules add to, each with a state of its own: at most `size`."""
+
+    name: str
+    size: int
+
+
 def open_filter_socket() -> socket.socket:
     """Return a socket for tables of the namespace of this thread. Raises OSError."""
     opened = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_NETFILTER)
@@ -97,70 +103,8 @@ def open_filter_socket() -> socket.socket:
     return opened
 
 
-def from_link(name: str) -> bytes:
-    """Match frames that came in by the link."""
-    return _meta(_META_IIFNAME) + _compare(_EQUAL, name.encode().ljust(16, b"\0"))
-
-
-def not_from_link(name: str) -> bytes:
-    """Match frames that came in by any other link."""
-    return _meta(_META_IIFNAME) + _compare(_OTHER, name.encode().ljust(16, b"\0"))
-
-
-def to_link(name: str) -> bytes:
-    """Match frames that are about to leave by the link."""
-    return _meta(_META_OIFNAME) + _compare(_EQUAL, name.encode().ljust(16, b"\0"))
-
-
-def from_group(group: int) -> bytes:
-    """Match frames that came in by a link of the group."""
-    return _meta(_META_IIFGROUP) + _compare(_EQUAL, _NATIVE.pack(group))
-
-
-def to_group(group: int) -> bytes:
-    """Match frames that are about to leave by a link of the group."""
-    return _meta(_META_OIFGROUP) + _compare(_EQUAL, _NATIVE.pack(group))
-
-
-def marked(mark: int) -> bytes:
-    """Match frames with the mark."""
-    return _meta(_META_MARK) + _compare(_EQUAL, _NATIVE.pack(mark))
-
-
-def mark(value: int) -> bytes:
-    """Give the frame a mark, 0 for none."""
-    load = _expression("immediate", _number(1, _REGISTER) + nested(2, attribute(1, _NATIVE.pack(value))))
-    return load + _expression("meta", _number(2, _META_MARK) + _number(3, _REGISTER))
-
-
-def remember_source(name: str) -> bytes:
-    """Add the source address to a set, or refresh it there; no match if the set is full."""
-    update = attribute(1, name.encode() + b"\0") + _number(3, _DYNSET_UPDATE) + _number(4, _REGISTER)
-    return _SOURCE + _expression("dynset", update)
-
-
-def from_source(mac: str) -> bytes:
-    """Match frames from this address."""
-    return _SOURCE + _compare(_EQUAL, bytes.fromhex(mac.replace(":", "")))
-
-
-def from_another(mac: str) -> bytes:
-    """Match frames whose source is not this address."""
-    return _SOURCE + _compare(_OTHER, bytes.fromhex(mac.replace(":", "")))
-
-
-def drop() -> bytes:
-    """Count the frame and drop it."""
-    return _expression("counter", b"") + _verdict(_DROP)
-
-
-def accept() -> bytes:
-    """Let the frame pass to the next chain."""
-    return _verdict(_ACCEPT)
-
-
 def replace_table(
-    sock: socket.socket, name: str, maker: str, sets: Iterable[AddressSet], chains: Sequence[Chain]
+    sock: socket.socket, name: str, maker: str, sets: Iterable[AddressSet | LinkSet], chains: Sequence[Chain]
 ) -> None:
     """Make the table, in the stead of one that is there. Raises OSError."""
     table = attribute(1, name.encode() + b"\0")
@@ -189,15 +133,15 @@ def close_bridges(sock: socket.socket, name: str) -> None:
     """
     table = attribute(1, name.encode() + b"\0")
     inside = table + attribute(2, b"forward\0")
-    key = _expression("immediate", _number(1, _REGISTER) + nested(2, attribute(1, _OPEN_KEY)))
-    is_open = _expression("lookup", attribute(1, _OPEN) + _number(2, _REGISTER))
-    known = table + attribute(2, _OPEN) + _number(3, _SET_TIMEOUT) + _number(4, _MARK_TYPE)
+    key = expression("immediate", number_of(1, REGISTER) + nested(2, attribute(1, _OPEN_KEY)))
+    is_open = expression("lookup", attribute(1, _OPEN) + number_of(2, REGISTER))
+    known = table + attribute(2, _OPEN) + number_of(3, _SET_TIMEOUT) + number_of(4, _MARK_TYPE)
     flags = NLM_F_CREATE | NLM_F_APPEND
     _transact(
         sock,
         [
             _message(_NEWTABLE, table, NLM_F_CREATE),
-            _message(_NEWSET, known + _number(5, len(_OPEN_KEY)) + _number(10, 1), NLM_F_CREATE),
+            _message(_NEWSET, known + number_of(5, len(_OPEN_KEY)) + number_of(10, 1), NLM_F_CREATE),
             _message(_NEWCHAIN, _chain(Chain("forward", FORWARD, 0, ()), table), NLM_F_CREATE),
             _message(_NEWRULE, inside + nested(4, key + is_open + accept()), flags),
             _message(_NEWRULE, inside + nested(4, drop()), flags),
@@ -256,9 +200,21 @@ def counted(sock: socket.socket) -> dict[str, int]:
     return dict(found)
 
 
-def _dumped(sock: socket.socket, what: int) -> list[dict[int, bytes]]:
+def counted_by_link(sock: socket.socket, table: str, name: str) -> dict[str, int]:
+    """Return how many frames were counted in a set of links, by the link's name. Raises LinkError."""
+    place = attribute(1, table.encode() + b"\0") + attribute(2, name.encode() + b"\0")
+    found = {}
+    for part in _dumped(sock, _GETSETELEM, place):
+        for _, element in walk(part.get(3, b"")):
+            values = attributes(element)
+            link = text(attributes(values.get(1, b"")).get(1))
+            found[link] = _packets(nested(7, values[7]) if 7 in values else values.get(11, b""))
+    return found
+
+
+def _dumped(sock: socket.socket, what: int, of: bytes = b"") -> list[dict[int, bytes]]:
     """The attributes of all objects of this kind in tables of the family bridge."""
-    bodies = dump(sock, NFNL_SUBSYS_NFTABLES << 8 | what, _HEADER.pack(NFPROTO_BRIDGE, 0, 0))
+    bodies = dump(sock, NFNL_SUBSYS_NFTABLES << 8 | what, _HEADER.pack(NFPROTO_BRIDGE, 0, 0) + of)
     return [attributes(body, _HEADER.size) for body in bodies]
 
 
@@ -285,21 +241,28 @@ def _packets(expressions: bytes) -> int:
 
 
 def _chain(chain: Chain, table: bytes) -> bytes:
-    hook = _number(1, chain.hook) + attribute(2, _SIGNED.pack(chain.priority))
+    hook = number_of(1, chain.hook) + attribute(2, _SIGNED.pack(chain.priority))
     return (
         table
         + attribute(3, chain.name.encode() + b"\0")
         + nested(4, hook)
-        + _number(5, _ACCEPT)
+        + number_of(5, ACCEPT)
         + attribute(7, b"filter\0")
     )
 
 
-def _set(number: int, wanted: AddressSet, table: bytes) -> _Message:
+def _set(number: int, wanted: AddressSet | LinkSet, table: bytes) -> _Message:
+    timed = isinstance(wanted, AddressSet)
+    kind, length = (_ETHERNET_TYPE, 6) if timed else (_LINK_TYPE, NAME_SIZE)
     body = table + attribute(2, wanted.name.encode() + b"\0")
-    body += _number(3, _SET_TIMEOUT | _SET_DYNAMIC) + _number(4, _ETHERNET_TYPE) + _number(5, 6)
-    body += nested(9, _number(1, wanted.size)) + _number(10, number)
-    body += attribute(11, _LONG.pack(wanted.seconds * 1000))
+    body += (
+        number_of(3, _SET_DYNAMIC | (_SET_TIMEOUT if timed else 0))
+        + number_of(4, kind)
+        + number_of(5, length)
+    )
+    body += nested(9, number_of(1, wanted.size)) + number_of(10, number)
+    if isinstance(wanted, AddressSet):
+        body += attribute(11, _LONG.pack(wanted.seconds * 1000))
     return _message(_NEWSET, body, NLM_F_CREATE)
 
 
@@ -315,27 +278,3 @@ def _transact(sock: socket.socket, messages: Sequence[_Message]) -> None:
 
 def _message(kind: int, body: bytes, flags: int = 0) -> _Message:
     return NFNL_SUBSYS_NFTABLES << 8 | kind, flags, _HEADER.pack(NFPROTO_BRIDGE, 0, 0) + body
-
-
-def _expression(name: str, data: bytes) -> bytes:
-    return nested(1, attribute(1, name.encode() + b"\0") + nested(2, data))
-
-
-def _meta(key: int) -> bytes:
-    return _expression("meta", _number(1, _REGISTER) + _number(2, key))
-
-
-def _compare(operator: int, value: bytes) -> bytes:
-    return _expression("cmp", _number(1, _REGISTER) + _number(2, operator) + nested(3, attribute(1, value)))
-
-
-def _verdict(code: int) -> bytes:
-    return _expression("immediate", _number(1, _VERDICT_REGISTER) + nested(2, nested(2, _number(1, code))))
-
-
-def _number(kind: int, value: int) -> bytes:
-    return attribute(kind, _WORD.pack(value))
-
-
-_SOURCE = _expression("payload", _number(1, _REGISTER) + _number(2, 0) + _number(3, 6) + _number(4, 6))
-"""Loads the source address: of the link layer's header the 6 bytes at 6."""

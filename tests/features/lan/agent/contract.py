@@ -10,7 +10,7 @@ from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.hostbridge import PORT, uplink_bridge
 from lanloom.features.lan.rules.lansteps import DeleteLanLink
 from lanloom.features.lan.rules.observed import Pin, SeenLan, Vtep
-from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags
+from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags, StormFilter
 from lanloom.features.lan.rules.plan import plan
 from lanloom.node.errors import LinkError
 
@@ -61,6 +61,7 @@ def with_options(lan: DesiredLan) -> DesiredLan:
         port_filter=PortFilter(
             sources={"aV0": OWN}, isolated=("aV0", "bM0"), guarded={PEER: ""}, vxlan="vx0"
         ),
+        storm_filter=StormFilter(rate=9, vxlan="vx0"),
     )
 
 
@@ -82,6 +83,8 @@ async def check_made_with_options(kernel: LanKernel, lan: DesiredLan) -> None:
     assert seen.pins == {OWN: Pin("aV0"), PEER: Pin("vx0", "10.99.0.9")}
     assert wanted.packet_filter is not None and seen.packet_filter == wanted.packet_filter.digest
     assert wanted.port_filter is not None and seen.port_filter == wanted.port_filter.digest
+    assert wanted.storm_filter is not None and seen.storm_filter == wanted.storm_filter.digest
+    assert not seen.storm_fault and not seen.stormed
     assert seen.links["br0"].learned_limit in (None, 9)
     end = seen.ends["aV0"]
     assert end is not None and (end.mtu, seen.links["aV0"].mtu) == (1300, 1450)
@@ -95,7 +98,7 @@ async def check_changed(kernel: LanKernel, lan: DesiredLan) -> None:
     after = await bring(kernel, lan)
     for name in ("br0", "aV0", "bM0", "bM1"):
         assert before.links[name].index == during.links[name].index == after.links[name].index
-    assert after.pins == {} and (after.packet_filter, after.port_filter) == ("", "")
+    assert after.pins == {} and (after.packet_filter, after.port_filter, after.storm_filter) == ("", "", "")
     assert not any(link.locked or link.isolated or link.group for link in after.links.values())
     assert after.links["br0"].learned_limit in (None, 0)
 
@@ -138,6 +141,14 @@ async def check_filter(kernel: LanKernel, lan: DesiredLan) -> None:
         seen = await bring(kernel, replace(lan, packet_filter=packets, port_filter=ports))
         found = [each.digest if each is not None else "" for each in (packets, ports)]
         assert [seen.packet_filter, seen.port_filter] == found
+
+
+async def check_storm_control(kernel: LanKernel, lan: DesiredLan) -> None:
+    """Storm control is replaced by another one, and comes and goes without the packet filters."""
+    for rate in (1, 2, 0, 10_000_000):
+        wanted = StormFilter(rate=rate, vxlan="vx0") if rate else None
+        seen = await bring(kernel, replace(lan, storm_filter=wanted))
+        assert seen.storm_filter == (wanted.digest if wanted is not None else "")
 
 
 async def check_free_index(kernel: LanKernel, lan: DesiredLan) -> None:
@@ -200,6 +211,7 @@ CHECKS: tuple[Check, ...] = (
     check_limited,
     check_moved_pin,
     check_filter,
+    check_storm_control,
     check_free_index,
     check_macvtap,
 )

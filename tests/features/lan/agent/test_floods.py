@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from lanloom.api.lan import LANS, NodeResult
 from lanloom.features.lan.agent.metrics import LanAgentMetrics
 from lanloom.features.lan.rules.carried import Carried
+from lanloom.features.lan.rules.options import StormFilter
 from lanloom.features.lan.rules.tables import Table, full
 from lanloom.features.lan.views import NODE_FIELDS
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, veth
@@ -122,6 +123,44 @@ def test_full_tables_are_told() -> None:
             assert registry.get_sample_value(name, labels) == 7
         links["br0"] = replace(links["br0"], learned=6)
         await cluster.until(lambda: not node.report()[0].warning)
+
+    play(story, LanCluster)
+
+
+def test_storms_are_told() -> None:
+    """A node tells of spokes whose frames storm control drops, and stays ready; the LAN's rate is what it controls."""
+
+    async def story(cluster: LanCluster) -> None:
+        node = await attached(cluster, stormControl={"packetsPerSecond": 7})
+        space = node.world.names["blue"]
+        assert space.storm_filter == StormFilter(rate=7, vxlan="vx0").digest
+        space.stormed["blue-aV0"] = 5
+        await cluster.until(lambda: bool(node.report()[0].warning))
+        (entry,) = node.report()
+        assert entry.ready and entry.spokes[0].storming and "sends more than 7 in a second" in entry.warning
+        await cluster.until(lambda: not node.report()[0].warning)
+        assert not node.report()[0].spokes[0].storming
+        await cluster.client.patch(
+            LANS, "blue", {"spec": {"stormControl": {"packetsPerSecond": 0}}}, NAMESPACE
+        )
+        await cluster.until(lambda: not space.storm_filter)
+
+    play(story, LanCluster)
+
+
+def test_a_kernel_that_limits_no_frames() -> None:
+    """A node whose kernel can't control storms attaches pods, is ready, and says what to load; it asks once."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        node.world.filters = False
+        await cluster.until(lambda: len(node.spokes.devices()) == 2 * len(SPOKES))
+        await node.spokes.attach(veth("blue-a", node.pod("p")))
+        assert node.report()[0].ready and "there is no storm control" in node.report()[0].warning
+        writes = node.world.writes
+        await asyncio.sleep(100)
+        assert node.world.writes == writes
 
     play(story, LanCluster)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
-from lanloom.features.lan.rules.options import UNFLAGGED, PacketFilter, PortFilter, PortFlags
+from lanloom.features.lan.rules.options import UNFLAGGED, PacketFilter, PortFilter, PortFlags, StormFilter
 from lanloom.features.lan.rules.pins import wanted_pins
 from lanloom.features.lan.rules.plan import plan
 from tests.fakes.lankernel import FakeLanKernel
@@ -102,6 +102,7 @@ def desires(draw: st.DrawFn) -> DesiredLan:
         pins=draw(PINS),
         packet_filter=draw(FILTERS),
         port_filter=draw(PORT_FILTERS),
+        storm_filter=draw(st.none() | st.builds(StormFilter, rate=st.integers(1, 2), vxlan=st.just("vx0"))),
     )
 
 
@@ -134,7 +135,7 @@ def _damage(world: LanWorld, choose: Callable[[int], int]) -> None:
         case 3 if space.pins:
             space.pins.popitem()
         case 4:
-            space.packet_filter = space.port_filter = ""
+            space.packet_filter = space.port_filter = space.storm_filter = ""
         case _ if names:
             remove(world, space, names[choose(len(names))])
 
@@ -175,6 +176,7 @@ def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
         assert seen.pins == wanted_pins(last, seen)
         assert seen.packet_filter == (last.packet_filter.digest if last.packet_filter else "")
         assert seen.port_filter == (last.port_filter.digest if last.port_filter else "")
+        assert seen.storm_filter == (last.storm_filter.digest if last.storm_filter else "")
         assert seen.links["br0"].learned_limit == last.learned_limit
         assert last.vtep is None or seen.links["vx0"].policy
         limits = {last.entry_limit, 0 if last.unlimited else last.entry_limit}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.api.lan import LANSpec, SpokeOptions
+from lanloom.api.lan import LANSpec, SpokeOptions, StormControl
 from lanloom.features.lan.rules.spec import (
     changed_underlays,
     check,
@@ -57,6 +57,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"vxlan_dev_map": {"node1": ""}}, 'spec.vxlanDevMap["node1"] is'),
     ({"max_learned_macs": -1}, "spec.maxLearnedMacs is -1"),
     ({"max_learned_macs": 65536}, "from 1 to 65535; leave it out"),
+    ({"storm_control": StormControl(packets_per_second=-1)}, "spec.stormControl.packetsPerSecond is -1"),
+    ({"storm_control": StormControl(packets_per_second=10_000_001)}, "from 1 to 10000000, or 0"),
     ({"mtu": 67}, "spec.mtu is 67"),
     ({"mtu": 65536}, "from 68 to 65535 bytes"),
     (
@@ -160,6 +162,7 @@ def test_fields_that_may_change() -> None:
     """Spokes come and go, and nodes get their own underlay; a LAN that is invalid is mended in any field."""
     check_changes(lan(), lan(spokes=("c",), vxlan_dev_map={"node1": "eth1"}))
     check_changes(lan(), lan(port_security=True, max_learned_macs=9, mtu=1400))
+    check_changes(lan(), lan(storm_control=StormControl(packets_per_second=0)))
     check_changes(lan(), lan(spoke_options={"a": SpokeOptions(isolated=True)}))
     check_changes(lan(ns=""), lan(vni=9))
 

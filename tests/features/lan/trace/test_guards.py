@@ -34,6 +34,15 @@ def test_port_security() -> None:
     assert stopped_at(trace(facts(source="0e:00:00:00:00:77"))) is None
 
 
+def test_a_storm() -> None:
+    """Where storm control drops frames from the sender lately, whether this one passes is not known, and why."""
+    here = near(spokes=(Spoke(name="a", mode="veth", storming=True),))
+    hops = trace(facts(here))
+    assert stopped_at(hops) is None
+    (port,) = [hop for hop in hops if (hop.node, hop.kind) == ("n1", "port")]
+    assert port.state == "unknown" and "it sends more than 20000 of them in a second" in port.reason
+
+
 def test_isolation() -> None:
     """A frame between isolated spokes stops at the receiver's port; one of the two alone reaches the other."""
     isolated = SpokeOptions(isolated=True)

@@ -34,6 +34,7 @@ from lanloom.features.lan.rules.desired import (
     address_of,
     desired,
     endpoint,
+    undisturbed,
 )
 from lanloom.features.lan.rules.fits import too_large, unenforced
 from lanloom.features.lan.rules.flood import Peers, Room, peers, room, unreachable
@@ -45,7 +46,7 @@ from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.plan import plan
 from lanloom.features.lan.rules.portsteps import MakeTap
 from lanloom.features.lan.rules.spec import faults
-from lanloom.features.lan.rules.tables import Table, full, tables
+from lanloom.features.lan.rules.storms import Floods, looked
 from lanloom.node.errors import LinkError, NodeError
 
 log = structlog.get_logger(__name__)
@@ -54,14 +55,12 @@ T = TypeVar("T")
 
 
 class LanState(Struct, frozen=True):
-    """How a LAN is on this node after a look: its own endpoint, what fits on all nodes, what is wrong, and how full
-    its tables are.
-    """
+    """How a LAN is on this node after a look: its own endpoint, what fits on all nodes, and what is wrong."""
 
     own: Endpoint
     problem: str = ""
     room: Room | None = None
-    tables: tuple[Table, ...] = ()
+    floods: Floods | None = None
 
 
 class _Observation(Struct, frozen=True):
@@ -174,15 +173,16 @@ class Carrier:
             mtu=state.own.mtu,
             ready=not state.problem,
             message=state.problem,
-            warning=full(state.tables),
+            warning=state.floods.warning if state.floods is not None else "",
             uplink=bool(record.uplink) and self._holds_uplink(record),
-            spokes=tuple(self._spoke(record, place) for place in record.places if place.attached),
+            spokes=tuple(self._spoke(record, place, state) for place in record.places if place.attached),
         )
 
-    def _spoke(self, record: Carried, place: Place) -> Spoke:
+    def _spoke(self, record: Carried, place: Place, state: LanState) -> Spoke:
         secured = record.options.port(place.spoke).secured
         mac = address_of(place, record, self._node) if secured else ""
-        return Spoke(name=place.spoke, mode=place.mode, pod=place.pod, mac=mac)
+        storming = state.floods is not None and place.id in state.floods.storming
+        return Spoke(name=place.spoke, mode=place.mode, pod=place.pod, mac=mac, storming=storming)
 
     def _note(self, uid: str, state: LanState) -> None:
         before = self._states.get(uid)
@@ -244,7 +244,9 @@ class Carrier:
         strays = divergence(record, lan, self._node)
         misfits = (unreachable(around), too_large(record, fits), unenforced(record, wanted, seen))
         problem = "; ".join(filter(None, (own.problem, strays, *misfits)))
-        return LanState(own, problem, fits, tables(wanted, seen)), seen
+        before = self._states.get(record.uid)
+        floods = looked(before.floods if before is not None else None, record, wanted, seen, self._now())
+        return LanState(own, problem, fits, floods), seen
 
     async def _joined(self, lan: LAN | None) -> Carried | None:
         """The record of a LAN that this node begins to carry because its host has the bridge that it is joined to."""
@@ -275,7 +277,7 @@ class Carrier:
         wanted = desired(record, own, around or Peers(), self._node, self._now(), ports or (), host)
         seen = await self._kernel.observe(wanted, ports)
         if around is None:
-            wanted = _undisturbed(wanted, seen)
+            wanted = undisturbed(wanted, seen)
         return _Observation(own, around, wanted, seen)
 
     async def _follow_uplink(
@@ -383,16 +385,6 @@ class Carrier:
         found = found.with_place(place)
         await self._records.save(found)
         return found
-
-
-def _undisturbed(wanted: DesiredLan, seen: SeenLan) -> DesiredLan:
-    """The same with the peers and the MTU that are there: the other nodes are not known yet."""
-    vxlan = seen.links.get(wanted.vxlan)
-    if vxlan is None:
-        return wanted
-    group = wanted.vtep.group if wanted.vtep is not None else ""
-    pins = {mac: pin.peer for mac, pin in seen.pins.items() if pin.peer}
-    return replace(wanted, flood=seen.flood - {group}, mtu=vxlan.mtu, pins=pins)
 
 
 def _untapped(record: Carried, wanted: DesiredLan) -> set[int]:

@@ -104,7 +104,7 @@ class DataPlane:
         """How full the tables of each LAN were at the last look."""
         for record in sorted(self._records.carried.values(), key=lambda each: each.title):
             state = self._carrier.state(record.uid)
-            for table in state.tables if state is not None else ():
+            for table in state.floods.tables if state is not None and state.floods is not None else ():
                 yield LearnedMacs(namespace=record.namespace, lan=record.name, table=table)
 
     async def run(self) -> None:

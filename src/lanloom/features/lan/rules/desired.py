@@ -5,14 +5,15 @@ from hashlib import blake2b
 from ipaddress import ip_address
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.api.lan import SPOKES_MAX, Mode
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.carried import Carried, Place
 from lanloom.features.lan.rules.flood import DEFAULT_MTU, LEAST_MTU, Peers, family, largest_mtu, room
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
-from lanloom.features.lan.rules.observed import Underlay, Vtep
-from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags, entry_limit
+from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
+from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags, StormFilter, entry_limit
 
 NO_UNDERLAY = ("no underlay link", "the underlay link")
 """What a node's message begins with where its underlay is wrong; frames within the node pass."""
@@ -80,6 +81,7 @@ class DesiredLan(Struct, frozen=True, kw_only=True):
     pins: Mapping[str, str] = {}
     packet_filter: PacketFilter | None = None
     port_filter: PortFilter | None = None
+    storm_filter: StormFilter | None = None
     host: DesiredHostBridge | None = None
     was: str = ""
 
@@ -181,9 +183,20 @@ def desired(
         pins=_peers_pins(peers, moving) if own.vtep and is_open else {},
         packet_filter=_packet_filter(record, used),
         port_filter=_port_filter(ports, moving, peers, record.vxlan if own.vtep and is_open else ""),
+        storm_filter=StormFilter(rate=rate, vxlan=record.vxlan) if (rate := options.storm_rate) else None,
         host=host,
         was=record.was,
     )
+
+
+def undisturbed(wanted: DesiredLan, seen: SeenLan) -> DesiredLan:
+    """The same with the peers and the MTU that are there, while the other nodes are not known."""
+    vxlan = seen.links.get(wanted.vxlan)
+    if vxlan is None:
+        return wanted
+    group = wanted.vtep.group if wanted.vtep is not None else ""
+    pins = {mac: pin.peer for mac, pin in seen.pins.items() if pin.peer}
+    return replace(wanted, flood=seen.flood - {group}, mtu=vxlan.mtu, pins=pins)
 
 
 def _moving(record: Carried, used: Iterable[Place], peers: Peers, node: str) -> dict[str, str]:

@@ -139,7 +139,8 @@ class SeenLan(Struct, frozen=True, kw_only=True):
     `ends` are far ends by the port's name, as far as they were looked for; None is one that is not there. `absent` are
     the ports whose pod's namespace is gone. `pins` are MAC addresses that stay where they are, as far as they were
     looked for; `packet_filter` and `port_filter` are the digests of the filters, empty without one that is whole.
-    `filters` is false where the kernel was found to filter no frames of bridges.
+    `filters` is false where the kernel was found to filter no frames of bridges. `storm_filter` is the digest of storm
+    control, `storm_fault` why the kernel refused it, `stormed` how many frames it has dropped of ports, by name.
     `host` is the bridge of the host that the LAN is joined to. `learned` is how many MAC addresses the VXLAN link has
     learned to be at peers.
     """
@@ -155,6 +156,9 @@ class SeenLan(Struct, frozen=True, kw_only=True):
     pins: Mapping[str, Pin] = {}
     packet_filter: str = ""
     port_filter: str = ""
+    storm_filter: str = ""
+    storm_fault: str = ""
+    stormed: Mapping[str, int] = {}
     filters: bool = True
     host: SeenHost = SeenHost()
     learned: int = 0

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from lanloom.api.lan import LANSpec, SpokeOptions
+from lanloom.api.lan import STORM_DEFAULT, LANSpec, SpokeOptions, StormControl
 from lanloom.text import listed, quote
 
 LIMIT_MAX = 65_535
@@ -21,6 +21,9 @@ LIMIT_MAX = 65_535
 
 LEARNED_DEFAULT = LIMIT_MAX
 """How many MAC addresses a node learns of a LAN that asks for no number."""
+
+STORM_MAX = 10_000_000
+"""The largest number of frames in a second that storm control can be told."""
 
 MTU_MIN, MTU_MAX = 68, 65_535
 
@@ -59,7 +62,13 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
     port_security: bool = False
     max_learned_macs: int = 0
     mtu: int = 0
+    storm_control: StormControl | None = None
     spokes: dict[str, SpokeOptions] = {}
+
+    @property
+    def storm_rate(self) -> int:
+        """How many frames for many or unknown receivers pass from each port in a second, 0 for any number."""
+        return self.storm_control.packets_per_second if self.storm_control is not None else STORM_DEFAULT
 
     @property
     def learned_limit(self) -> int:
@@ -98,6 +107,7 @@ def options_of(spec: LANSpec) -> Options:
         port_security=spec.port_security,
         max_learned_macs=spec.max_learned_macs,
         mtu=spec.mtu,
+        storm_control=spec.storm_control,
         spokes={name: each for name, each in spec.spoke_options.items() if each != _PLAIN},
     )
 
@@ -150,17 +160,43 @@ class PortFilter(Struct, frozen=True, kw_only=True):
         return _digest((sorted(self.sources.items()), guarded, self.isolated, self.vxlan))
 
 
+class StormFilter(Struct, frozen=True, kw_only=True):
+    """The storm control of a LAN's namespace: so many frames in a second for many or unknown receivers pass from each
+    port but the link `vxlan`, whose frames other nodes have let pass.
+
+    It knows receivers by what they send, as the bridge does. It names no port, so it stays when pods come and go.
+    """
+
+    rate: int
+    vxlan: str
+
+    @property
+    def digest(self) -> str:
+        """What tells it from another one."""
+        return _digest((self.rate, self.vxlan))
+
+
 def _digest(found: object) -> str:
     return blake2b(f"2 {found}".encode(), digest_size=8).hexdigest()
 
 
-PORT_SECURITY, MAC_LIMIT, ISOLATION = "port-security", "mac-limit", "isolation"
+PORT_SECURITY, MAC_LIMIT, ISOLATION, STORM_CONTROL = (
+    "port-security",
+    "mac-limit",
+    "isolation",
+    "storm-control",
+)
 """Why a spoke's frames are dropped, or those for it: as metrics and comments of the packet filter say."""
 
 
 def option_faults(spec: LANSpec) -> Iterator[str]:
     """What is wrong with the options, each with its field and the remedy."""
     yield from _number_faults("spec", spec.max_learned_macs, spec.mtu)
+    rate = spec.storm_control.packets_per_second if spec.storm_control is not None else 0
+    if not 0 <= rate <= STORM_MAX:
+        yield (
+            f"spec.stormControl.packetsPerSecond is {rate}; it must be from 1 to {STORM_MAX}, or 0 for any number"
+        )
     unknown = sorted(spec.spoke_options.keys() - frozenset(spec.spokes))
     if unknown:
         yield (

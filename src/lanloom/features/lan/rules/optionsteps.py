@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from lanloom.features.lan.rules.linksteps import LanStep, check_address, check_link
 from lanloom.features.lan.rules.observed import LanLink, Pin
-from lanloom.features.lan.rules.options import LIMIT_MAX, PacketFilter, PortFilter
+from lanloom.features.lan.rules.options import LIMIT_MAX, PacketFilter, PortFilter, StormFilter
 from lanloom.features.lan.rules.portsteps import check_mac
 from lanloom.node.errors import LinkError
 
@@ -98,3 +98,17 @@ class SetPortFilter(LanStep, frozen=True, kw_only=True):
     def unsupported(self) -> str:
         """As the base says."""
         return "this kernel filters no frames of bridges: load it with `modprobe nf_tables`"
+
+
+class SetStormFilter(LanStep, frozen=True, kw_only=True):
+    """The storm control of the namespace, in the stead of the one that is there, at once; None for none.
+
+    A kernel that can't do it does without.
+    """
+
+    storm_filter: StormFilter | None
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        return f"can't set the storm control of the network namespace {self.ns}"

@@ -29,7 +29,12 @@ from lanloom.features.lan.rules.lansteps import (
 from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep, alias_of
 from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenHost, SeenLan
 from lanloom.features.lan.rules.options import UNFLAGGED, PortFlags
-from lanloom.features.lan.rules.optionsteps import LimitLearned, SetPacketFilter, SetPortFilter
+from lanloom.features.lan.rules.optionsteps import (
+    LimitLearned,
+    SetPacketFilter,
+    SetPortFilter,
+    SetStormFilter,
+)
 from lanloom.features.lan.rules.pins import pin_steps
 from lanloom.features.lan.rules.portsteps import (
     AddressPod,
@@ -66,6 +71,7 @@ def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
     if (wanted.packet_filter.digest if wanted.packet_filter else "") != seen.packet_filter:
         yield SetPacketFilter(ns=wanted.ns, packet_filter=wanted.packet_filter)
     yield from _port_filter(wanted, seen)
+    yield from _storm_filter(wanted, seen)
     links = dict(seen.links) if keeps_bridge else _without_ports(seen)
     if not keeps_bridge:
         if wanted.bridge in seen.links and seen.links[wanted.bridge].kind == "bridge":
@@ -99,6 +105,12 @@ def _port_filter(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
         return
     if asked is None or asked.needed or seen.filters:
         yield SetPortFilter(ns=wanted.ns, port_filter=asked)
+
+
+def _storm_filter(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
+    asked = wanted.storm_filter
+    if (asked.digest if asked else "") != seen.storm_filter and not (asked and seen.storm_fault):
+        yield SetStormFilter(ns=wanted.ns, storm_filter=asked)
 
 
 def _is_bridge(wanted: DesiredLan, seen: SeenLan) -> bool:

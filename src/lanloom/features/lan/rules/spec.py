@@ -64,6 +64,7 @@ _FREE = frozenset(
         "vxlan_dev_map",
         "port_security",
         "max_learned_macs",
+        "storm_control",
         "mtu",
         "spoke_options",
     }

@@ -19,8 +19,21 @@ def guarded(facts: Facts, end: End, found: Finding, *, sends: bool) -> Finding:
     fault = _port_security(facts, end) if sends else _isolation(facts)
     if fault:
         return stops(fault)
-    doubt = _limit(facts, end) if sends else ""
-    return unknown(f"{found.reason}; {doubt}") if doubt else found
+    doubts = "; ".join(filter(None, (_limit(facts, end), _storm(facts, end)))) if sends else ""
+    return unknown(f"{found.reason}; {doubts}") if doubts else found
+
+
+def _storm(facts: Facts, end: End) -> str:
+    """What storm control does to a frame that is for many receivers, or for one that the LAN does not know."""
+    entry = facts.entry(end.node)
+    spokes = entry.spokes if entry is not None else ()
+    if not any(each.storming for each in spokes if (each.name, each.mode) == (end.spoke, end.mode)):
+        return ""
+    return (
+        f"storm control drops frames from the spoke {end.spoke} that are for many or unknown receivers: it sends more "
+        f"than {options_of(facts.lan.spec).storm_rate} of them in a second; look for a loop there, or raise "
+        "spec.stormControl.packetsPerSecond"
+    )
 
 
 def _limit(facts: Facts, end: End) -> str:

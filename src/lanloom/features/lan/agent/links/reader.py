@@ -1,19 +1,20 @@
 """The look at the kernel: LANs through the namespaces that a writer holds open, underlays, pods, and changes."""
 
 import errno
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from socket import socket
 
 from msgspec.structs import replace
 
 from lanloom.features.lan.agent.links import hostbridge
-from lanloom.features.lan.agent.links.optionsteps import PORTS, TABLE
+from lanloom.features.lan.agent.links.optionsteps import PORTS, STORM, STORMED, TABLE
 from lanloom.features.lan.agent.links.seal import is_sealed
 from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, socket_of
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.hostbridge import PORT, DesiredHostBridge
 from lanloom.features.lan.rules.observed import LanLink, Pin, PodLink, SeenHost, SeenLan, Traffic, Underlay
+from lanloom.features.lan.rules.options import STORM_CONTROL
 from lanloom.node.errors import LinkError, NamespaceError, NamespaceMissing
 from lanloom.node.marks import owner_of
 from lanloom.node.namespaces import OWN, Namespace, open_namespace
@@ -76,6 +77,9 @@ class Reader:
             pins=_pins(entries, held, lan.vxlan),
             packet_filter=made.get(TABLE, ""),
             port_filter=made.get(PORTS, ""),
+            storm_filter=made.get(STORM, ""),
+            storm_fault=held.storm_fault,
+            stormed=(_stormed(held.filters()) if STORM in made else None) or {},
             filters=held.filters_frames,
             host=self.host(lan.uid, lan.host, held) if lan.host is not None else SeenHost(),
             learned=entries.learned,
@@ -105,7 +109,7 @@ class Reader:
                     return {}
                 with named.socket() as sock:
                     found = overlay.statistics(sock)
-                refused = _refused(named) if held.filtered else {}
+                refused = _refused(named, found) if held.filtered else {}
         except NamespaceMissing:
             return {}
         return {
@@ -168,7 +172,8 @@ def _pins(entries: forwarding.Forwarding, held: OpenLan, vxlan: str) -> dict[str
 
 def _filters(lan: DesiredLan, held: OpenLan) -> dict[str, str]:
     """The makers of the filters' tables."""
-    if lan.packet_filter is None and lan.port_filter is None and not held.filtered:
+    asked = (lan.packet_filter, lan.port_filter, lan.storm_filter)
+    if asked == (None, None, None) and not held.filtered:
         return {}
     try:
         made = packetfilter.owners(held.filters())
@@ -179,7 +184,7 @@ def _filters(lan: DesiredLan, held: OpenLan) -> dict[str, str]:
     return made
 
 
-def _refused(namespace: Namespace) -> dict[str, tuple[tuple[str, int], ...]]:
+def _refused(namespace: Namespace, links: Iterable[str]) -> dict[str, tuple[tuple[str, int], ...]]:
     """How many frames options dropped, by port and reason. Not to be read is not to be counted."""
     found: dict[str, tuple[tuple[str, int], ...]] = {}
     try:
@@ -187,9 +192,20 @@ def _refused(namespace: Namespace) -> dict[str, tuple[tuple[str, int], ...]]:
             for title, count in packetfilter.counted(sock).items():
                 reason, _, port = title.partition(" ")
                 found[port] = (*found.get(port, ()), (reason, count))
+            if (stormed := _stormed(sock)) is not None:
+                for port in links:
+                    found[port] = (*found.get(port, ()), (STORM_CONTROL, stormed.get(port, 0)))
     except (OSError, LinkError):
         return {}
     return found
+
+
+def _stormed(sock: socket) -> dict[str, int] | None:
+    """How many frames storm control dropped, by the ports of which it did, since it was set; None without it."""
+    try:
+        return packetfilter.counted_by_link(sock, STORM, STORMED)
+    except LinkError:
+        return None
 
 
 _FOREIGN = (

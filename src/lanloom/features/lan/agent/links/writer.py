@@ -25,6 +25,7 @@ class OpenLan:
     """A LAN's namespace, held open, with its socket and the links as of the last look.
 
     `filtered`: it may have a packet filter; `filters_frames` is false once the kernel has refused one.
+    `storm_fault` says why it refused storm control.
     `sealed`: the namespace took part in no IP when somebody looked last.
     """
 
@@ -35,6 +36,7 @@ class OpenLan:
         self.filtered = filtered
         self.sealed = False
         self.filters_frames = True
+        self.storm_fault = ""
         self._filters: socket | None = None
         self.refresh()
 
