@@ -78,12 +78,11 @@ def _join_host_bridge(step: JoinHostBridge, writer: LanWriter) -> None:
     with writer.host() as (host, outside):
         bridge = _bridge(outside, step.host, step)
         port = overlay.link(outside, name=step.far)
+        if port.master not in (0, bridge):
+            # That bridge is another one's as well, and may be larger than the one to join.
+            overlay.set_master(outside, port.index, 0, up=False)
         if port.mac != far_mac(step.uid):
             overlay.set_mac(outside, port.index, far_mac(step.uid))
-        if port.master not in (0, bridge):
-            overlay.set_master(
-                outside, port.index, 0, up=False
-            )  # what fits one bridge may be too small for another
         _join(step, host, outside, port.index, bridge)
 
 
