@@ -38,11 +38,12 @@ ELSEWHERE = (
     "ipam-network.yaml",
     "ipam-nic.yaml",
     "lan.yaml",
+    "tenants.yaml",
     "dummy-cluster.yaml",
     "vm.yaml",
 )
-"""Tried by test_cni_ipam here, by test_ipam_page of the command line, by test_admission of LANs, and by
-test_dummy_cluster and test_demo here."""
+"""Tried by test_cni_ipam here, by test_ipam_page of the command line, by test_admission of LANs, by test_walk of
+security, and by test_dummy_cluster and test_demo here."""
 
 ISOLATED = {"dummy.yaml": ("isolated", "lonely"), "dummy-subnet.yaml": ("isolated-subnet", "addressed")}
 """With the name of the network and that of the pod on it."""
