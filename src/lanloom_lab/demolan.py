@@ -1,14 +1,18 @@
 """The demo's part about LANs: pods of two nodes on one, whose frames have whatever source MAC address they like."""
 
 import json
+from collections.abc import Awaitable
 from typing import Any
 
-from lanloom.api.core import PODS
+from lanloom.api.core import NAMESPACES, PODS
 from lanloom.api.lan import LANS, Mode, nad_name, resource_name
 from lanloom.api.meta import Key
+from lanloom.api.multus import NADS
+from lanloom.kube.errors import Forbidden
 from lanloom.kube.lookup import get_or_none
 from lanloom_lab import examples
 from lanloom_lab.demo import Story
+from lanloom_lab.errors import DemoFailed
 from lanloom_lab.plan import MANAGEMENT_VLAN
 
 EXAMPLE = "lan.yaml"
@@ -20,11 +24,13 @@ UNDERLAY = f"mgmt-br.{MANAGEMENT_VLAN}"
 NODES = {"web": "node1", "db": "node2"}
 ADDRESSES = {"web": "10.20.0.1", "db": "10.20.0.2"}
 FOREIGN_MAC, FOREIGN_ADDRESS = "02:00:00:00:be:ef", "10.20.0.77"
+TENANT = "tenant-b"
+OTHER_VNI = 4811
 _VETH: Mode = "veth"
 
 
 class LanStory(Story):
-    """The LAN comes, carries frames between nodes, is kept by its pods, and goes with the last of them."""
+    """The LAN comes, carries frames between nodes, is of its tenant alone, is kept by its pods, and goes with them."""
 
     show = f"lan show {LAN}"
 
@@ -37,10 +43,13 @@ class LanStory(Story):
         await self._reaches("web", ADDRESSES["db"])
         self.ask(self.show)
         await self._send_as_another()
+        await self._keep_out()
         self.progress("deleting the LAN while both pods use it: it stays, and goes on carrying")
         await self.client.delete(LANS, LAN.name, LAN.namespace)
         await self.until("the users of the LAN in its status", self._names_users)
         self.ask(f"why-not-deleted lan/{LAN}")
+        self.progress("moving it to another VNI while it is being deleted, perhaps to that of another tenant")
+        await self._refused(self.client.patch(LANS, LAN.name, {"spec": {"vni": OTHER_VNI}}, LAN.namespace))
         await self._reaches("web", ADDRESSES["db"])
         await self._end()
 
@@ -71,6 +80,25 @@ class LanStory(Story):
         await self._inside("db", "neighbour", "flush", "all")
         await self._inside("web", "neighbour", "add", FOREIGN_ADDRESS, "lladdr", FOREIGN_MAC, "dev", "net1")
         await self._reaches("web", FOREIGN_ADDRESS)
+
+    async def _keep_out(self) -> None:
+        """Try to get at the LAN from the namespace of another tenant."""
+        self.progress(f"another tenant, in namespace {TENANT}, writes a NAD that names a spoke of the LAN")
+        await self.client.create(NAMESPACES, {"metadata": {"name": TENANT}})
+        config = {"cniVersion": "0.3.1", "name": "steal", "type": "k8slanveth", "veth": "vm"}
+        body = {"metadata": {"name": "steal"}, "spec": {"config": json.dumps(config)}}
+        await self._refused(self.client.create(NADS, body, TENANT))
+        await self.client.delete(NAMESPACES, TENANT)
+
+    async def _refused(self, request: Awaitable[object]) -> None:
+        try:
+            await request
+        except Forbidden as error:
+            self.progress(f"refused: {error.message}")
+        else:
+            raise DemoFailed(
+                "the request was not refused", "Look at the log of the API server in the lab's state."
+            )
 
     async def _end(self) -> None:
         self.progress("deleting the pods: now the LAN goes by itself")
