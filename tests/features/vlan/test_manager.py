@@ -17,7 +17,7 @@ from lanloom.api.core import (
     VALIDATING_WEBHOOKS,
     Event,
 )
-from lanloom.api.dummy import UID_LABEL
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
@@ -255,3 +255,15 @@ async def test_a_burst_of_reports_is_few_patches(quiet: Quiet) -> None:
     assert written[CLUSTER_NETWORK_NODES.plural] == 100
     assert 2 <= written[CLUSTER_NETWORKS.plural] <= 5
     assert "look 99" in (await quiet.condition("ready")).message
+
+
+@on_a_quiet_cluster
+async def test_the_cluster_network_of_an_isolated_network(quiet: Quiet) -> None:
+    """A cluster network without uplinks that an isolated network made is ready, and no Event calls it news."""
+    body = cluster_network("iso")
+    body["metadata"] |= {"labels": {UID_LABEL: "7"}, "annotations": {NAME_ANNOTATION: "iso"}}
+    await quiet.admin.create(CLUSTER_NETWORKS, body)
+    await asyncio.sleep(30)
+    network = await quiet.admin.get(CLUSTER_NETWORKS, "iso")
+    assert {(item.status, item.reason) for item in network.status.conditions} == {("True", "Isolated")}
+    assert await quiet.events("Ready") == []

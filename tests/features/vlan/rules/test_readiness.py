@@ -100,6 +100,15 @@ def test_conditions_hide_no_node(
         assert found[type].message.startswith(message)
 
 
+def test_an_isolated_network_is_as_it_should_be() -> None:
+    """A cluster network that has no uplinks on purpose is ready, and refers to its isolated network."""
+    for item in network_conditions((), {}, NOW, isolated="iso"):
+        assert (item.status, item.reason) == (UP, "Isolated")
+        assert item.message == "has no uplinks; DummyClusterNetwork iso reports its bridges"
+    (failing, _) = network_conditions((), {"n1": UNSEEN}, NOW, isolated="iso")
+    assert failing.status == DOWN
+
+
 def test_the_same_again_is_no_change() -> None:
     """Conditions that say what they said are equal, whenever they are computed."""
     before = network_conditions((), {"n1": UNSEEN}, NOW)

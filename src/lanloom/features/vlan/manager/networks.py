@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import EventDraft, ObjectReference
+from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
     HOST_NETWORK_CONFIGS,
@@ -31,6 +32,7 @@ from lanloom.features.vlan.mode import Neighbour
 from lanloom.features.vlan.rules.cluster import annotation_patch, matched_annotation, present_leases
 from lanloom.features.vlan.rules.conflicts import DUPLICATE_VLAN, config_conflicts, duplicate_vlan
 from lanloom.features.vlan.rules.readiness import (
+    ISOLATED,
     LastReported,
     NodeState,
     Wanted,
@@ -206,7 +208,7 @@ class Networks:
             return network
         name, previous = network.metadata.name, network.status.conditions
         now = self._now()
-        conditions = network_conditions(previous, view.states, now)
+        conditions = network_conditions(previous, view.states, now, isolated=_isolated(network))
         if view.finding is None:
             conditions = tuple(item for item in conditions if item.type != ROLLED_OUT)
         else:
@@ -378,10 +380,16 @@ def _changed(network: ClusterNetwork, key: str, value: str | None) -> dict[str, 
     return {} if network.metadata.annotations.get(key) == value else {key: value}
 
 
+def _isolated(network: ClusterNetwork) -> str:
+    """Return the name of the isolated network to which a cluster network belongs; empty for any other."""
+    meta = network.metadata
+    return meta.annotations.get(NAME_ANNOTATION, meta.name) if UID_LABEL in meta.labels else ""
+
+
 def _readiness_events(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> tuple[EventDraft, ...]:
     """That a ClusterNetwork became ready, or stopped to be. A new one is not ready yet, which is no news."""
     old, new = find(before, READY), find(after, READY)
-    if old is None or new is None or old.status == new.status:
+    if old is None or new is None or old.status == new.status or new.reason == ISOLATED:
         return ()
     if new.status == "True":
         return (EventDraft("Normal", "Ready", "the uplinks of all its live nodes work"),)

@@ -128,10 +128,22 @@ def _cause(condition: Condition) -> Cause:
     return Cause(condition.reason, condition.message)
 
 
+ISOLATED = "Isolated"
+"""The reason of the cluster network of an isolated network, which needs no uplinks to be as it should."""
+
+
 def network_conditions(
-    previous: tuple[Condition, ...], nodes: Mapping[str, NodeState], now: float
+    previous: tuple[Condition, ...], nodes: Mapping[str, NodeState], now: float, *, isolated: str = ""
 ) -> tuple[Condition, ...]:
-    """`ready`: every live node that should carry the network has its uplink. `L3Ready`: and all its addresses."""
+    """`ready`: every live node that should carry the network has its uplink. `L3Ready`: and all its addresses.
+
+    `isolated` names the DummyClusterNetwork whose bridges the cluster network stands for: no node has its uplink.
+    """
+    if isolated and not nodes:
+        finding = Finding(
+            "True", ISOLATED, f"has no uplinks; DummyClusterNetwork {isolated} reports its bridges"
+        )
+        return with_finding(with_finding(previous, READY, finding, now), L3_READY, finding, now)
     uplinks = {name: state.uplink for name, state in nodes.items() if state.uplink is not None}
     addresses = {name: state.addresses for name, state in nodes.items() if state.addresses is not None}
     conditions = with_finding(previous, READY, _finding(uplinks, len(nodes)), now)
