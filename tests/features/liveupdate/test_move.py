@@ -18,6 +18,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NETWORK_STATUS
 from lanloom.api.reading import convert
 from lanloom.features.liveupdate.machines import Machine, Objects, machines_of
+from lanloom.features.liveupdate.moving import edit_step
 from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_network
 from lanloom.features.liveupdate.rules.evaluation import evaluate
 from lanloom.features.liveupdate.rules.move import Plan, Wish, plan_move
@@ -87,6 +88,34 @@ def test_migration_where_in_place_is_impossible() -> None:
     plan = plan_move(wish("prefer-in-place"), machine(), Findings(in_place=("node1 has no bridge b",)))
     assert plan.way == "migrate"
     assert plan.notes == ("It can't move in place: node1 has no bridge b",)
+
+
+@pytest.mark.parametrize("policy", ["migrate", "in-place", "prefer-in-place"])
+def test_what_the_guest_has_to_do(policy: Policy) -> None:
+    """A warning about the new network is told by either way; one about a move in place, only by that."""
+    found = Findings(warnings=("set 1300 in the guest",), in_place_warnings=("its addresses stay",))
+    notes = plan_move(wish(policy), machine(), found).notes
+    assert "set 1300 in the guest" in notes
+    assert ("its addresses stay" in notes) == (policy != "migrate")
+
+
+def test_an_earlier_move_says_nothing_of_an_edit() -> None:
+    """A swap that had ended before an edit to the same network does not count as what became of the edit."""
+    spec = {
+        "machine": "web",
+        "uid": "vmi",
+        "network": "blue",
+        "from": "default/vlan10",
+        "to": "default/vlan20",
+    }
+    body = {"metadata": {"name": "old"}, "spec": spec, "status": {"phase": "Failed", "message": "long ago"}}
+    [moved] = machines_of(msgspec.structs.replace(objects(), swaps=(_typed(NetworkSwap, body, uid="s"),)))
+    plan = plan_move(wish(), moved, Findings())
+    multus = bodies.machine("web")
+    multus["spec"]["template"]["spec"]["networks"][1]["multus"]["networkName"] = "vlan20"
+    edited = msgspec.structs.replace(moved, vm=_typed(VirtualMachine, multus, uid="vm"))
+    assert edit_step(edited, plan).outcome == "failed"
+    assert edit_step(edited, plan, frozenset({"old"})).outcome == ""
 
 
 def test_a_machine_that_does_not_run() -> None:

@@ -13,7 +13,7 @@ from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import NODES
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, nad_of
 from lanloom.api.lan import LANS
-from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap
+from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.features.liveupdate.machines import Machine
@@ -54,6 +54,7 @@ _HELPLESS = frozenset(
         "InvalidSpec",
         "InvalidPolicy",
         "Unreadable",
+        "Refused",
     }
 )
 """Reasons of NetworksCurrent that nothing but somebody's help ends."""
@@ -261,10 +262,11 @@ async def follow(
     """
     loop = asyncio.get_running_loop()
     start, step, said, since = loop.time(), Step(text="requested"), "", loop.time()
+    earlier = frozenset(item.metadata.name for item in machine.swaps if item.status.phase in FINAL)
     try:
         async with asyncio.timeout(seconds):
             while True:
-                step = await _progress(client, machine.key, begun, plan)
+                step = await _progress(client, machine.key, begun, plan, earlier)
                 if step.outcome:
                     break
                 if step.text != said:
@@ -286,10 +288,10 @@ async def follow(
     )
 
 
-async def _progress(client: Client, key: Key, begun: Result, plan: Plan) -> Step:
+async def _progress(client: Client, key: Key, begun: Result, plan: Plan, earlier: frozenset[str]) -> Step:
     try:
         machine = await read_machine(client, key)
-        return swap_step(machine, begun.swap) if begun.swap else edit_step(machine, plan)
+        return swap_step(machine, begun.swap) if begun.swap else edit_step(machine, plan, earlier)
     except KubeError as error:
         return Step(text=f"the API server does not answer; trying again: {error}")
 
@@ -315,8 +317,8 @@ def _of_swap(swap: NetworkSwap) -> Step:
     return Step(text=f"{status.phase or 'Pending'}{where}" + (f": {why}" if why else ""))
 
 
-def edit_step(machine: Machine, plan: Plan) -> Step:
-    """Return how far an edit of a machine is."""
+def edit_step(machine: Machine, plan: Plan, earlier: frozenset[str] = frozenset()) -> Step:
+    """Return how far an edit of a machine is. `earlier` names swaps that had ended before it."""
     wanted = next((item.multus for item in machine.wanted if item.name == plan.nic), None)
     if wanted is None or nad_of(wanted, machine.key.namespace) != plan.to:
         now = nad_of(wanted, machine.key.namespace) if wanted is not None else "no network"
@@ -325,7 +327,11 @@ def edit_step(machine: Machine, plan: Plan) -> Step:
         )
     if machine.vmi is None:
         return Step(text="the machine has stopped; the NIC moves when it starts", outcome="failed")
-    moving = [item for item in machine.swaps if item.spec.network == plan.nic and item.spec.target == plan.to]
+    moving = [
+        item
+        for item in machine.swaps
+        if (item.spec.network, item.spec.target) == (plan.nic, plan.to) and item.metadata.name not in earlier
+    ]
     view = view_of(machine)
     nic = next(item for item in view.nics if item.name == plan.nic)
     if view.state == "RestartRequired":

@@ -4,12 +4,15 @@ from itertools import pairwise
 
 import pytest
 
+from lanloom.api.core import EVENTS
 from lanloom.api.kubevirt import MIGRATIONS
+from lanloom.api.multus import NADS
 from lanloom.features.liveupdate.rules.updates import WORKLOAD_UPDATE, Limits
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from tests.features.liveupdate.manager.scene import Scene, play
 from tests.features.liveupdate.objects import (
     PLACE,
+    nad,
     on,
 )
 
@@ -55,6 +58,25 @@ def test_migration_that_succeeds() -> None:
         assert found.message == "blue is on vms/new"
         assert len(await scene.migrations()) == 1
         assert await scene.events() == ["SuccessfulCreate", "NetworksCurrent"]
+
+    play(story)
+
+
+def test_a_smaller_mtu_is_told() -> None:
+    """A migration to a network with a smaller MTU goes on, and an Event says what the guest has to set."""
+
+    async def story(scene: Scene) -> None:
+        for name, mtu in (("large", 1500), ("small", 1300)):
+            await scene.client.create(NADS, nad(name, mtu=mtu), PLACE)
+        await scene.start({"blue": "large"})
+        scene.lead()
+        await scene.edit(on({"blue": "small"}))
+        await scene.rest()
+        assert len(await scene.migrations()) == 1
+        [event] = [
+            item for item in (await scene.client.list(EVENTS)).items if item.reason == "NetworksWarning"
+        ]
+        assert event.message.endswith("set 1300 in the guest")
 
     play(story)
 

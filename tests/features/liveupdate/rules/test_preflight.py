@@ -275,4 +275,4 @@ def test_what_users_should_know(more: Raw, words: str) -> None:
     """What a user has to do about a move in the guest is told, and stops nothing."""
     found = check(facts(**more))
     assert found.against_in_place == ()
-    assert any(words in told for told in found.warnings)
+    assert any(words in told for told in (*found.in_place_warnings, *found.warnings))

@@ -1,12 +1,13 @@
 """Take the edits of VirtualMachines to their instances, each network in its way; and take edits back that failed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import structlog
 
 from lanloom.api.core import EventDraft
 from lanloom.api.kubevirt import (
+    VIRTUAL_MACHINE_INSTANCES,
     VIRTUAL_MACHINES,
     VirtualMachine,
     VirtualMachineInstance,
@@ -124,8 +125,20 @@ class Edits:
             raise
         networks = [item.name for item in plan.nads]
         log.info("machine-networks-synced", machine=str(machine.metadata.key), networks=networks)
+        await self._warn(machine, [item for item, way in ways if way.step == "copy"])
         await self._clear_failure(owner)
         return written
+
+    async def _warn(self, machine: VirtualMachineInstance, moving: Iterable[Difference]) -> None:
+        """Record what an owner should know of networks to which a migration is to take the machine."""
+        texts = [
+            text
+            for item in moving
+            for text in self._preflight(machine, item.network, item.present, item.wanted).warnings
+        ]
+        if texts:
+            draft = EventDraft("Warning", "NetworksWarning", "; ".join(texts))
+            await self._recorder.record(reference(VIRTUAL_MACHINE_INSTANCES, machine), (draft,))
 
     async def adopt(self, machine: VirtualMachineInstance, evaluation: Evaluation) -> VirtualMachineInstance:
         """Give an instance without a VirtualMachine the networks to which swaps have moved it. Raises KubeError."""

@@ -73,10 +73,10 @@ def plan_move(wish: Wish, machine: Machine, findings: Findings) -> Plan:
         _check_running(vmi)
         source, record = _present(wish, vmi), machine.vm is not None and bool(operations)
         _refuse(f"NIC {quote(wish.nic)} of {machine.key} can't move in place", against)
-        return replace(
-            plan, way="in-place", from_=source, operations=[], record=record, notes=findings.warnings
-        )
-    notes = tuple(f"It can't move in place: {text}" for text in against) if policy != "migrate" else ()
+        notes = (*findings.in_place_warnings, *findings.warnings)
+        return replace(plan, way="in-place", from_=source, operations=[], record=record, notes=notes)
+    notes = findings.warnings
+    notes += tuple(f"It can't move in place: {text}" for text in against) if policy != "migrate" else ()
     if machine.vm is None:
         raise Denied(
             f"VirtualMachineInstance {machine.key} belongs to no VirtualMachine, so its spec.networks can't be "

@@ -49,7 +49,8 @@ READY = "ready"
 class Findings(Struct, frozen=True, kw_only=True):
     """What stands against a move, for each of the two ways, and what a user should know besides.
 
-    `both` stands against either way, `migration` and `in_place` against that one. `passing` says that what stands in
+    `both` stands against either way, `migration` and `in_place` against that one. `warnings` are of either way,
+    `in_place_warnings` of that one. `passing` says that what stands in
     the way goes by itself, such as a migration that is under way. `by_hand` is the remedy where nothing migrates
     machines by itself.
     """
@@ -58,6 +59,7 @@ class Findings(Struct, frozen=True, kw_only=True):
     migration: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    in_place_warnings: tuple[str, ...] = ()
     passing: bool = False
     by_hand: str = ""
 
@@ -148,7 +150,8 @@ def check(facts: Facts) -> Findings:
     return Findings(
         migration=tuple(_migration_problems(facts, machine)),
         in_place=tuple(_in_place_problems(facts, machine)),
-        warnings=tuple(_warnings(facts)),
+        warnings=tuple(_smaller_mtu(facts)),
+        in_place_warnings=tuple(_other_addresses(facts)),
         passing=facts.pod is None or bool(_plugging(machine)),
         by_hand=facts.mode.hint if facts.mode is not None and not facts.mode.migrates else "",
     )
@@ -288,7 +291,13 @@ def _pod_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterable[str
         )
 
 
-def _warnings(facts: Facts) -> Iterable[str]:
+def _smaller_mtu(facts: Facts) -> Iterable[str]:
+    before, after = (_mtu(nad, facts.networks) for nad in (facts.source, facts.target))
+    if before and after and after < before:
+        yield f"the MTU of {facts.enters} is {after}, and that of {facts.leaves} {before}: set {after} in the guest"
+
+
+def _other_addresses(facts: Facts) -> Iterable[str]:
     target = facts.target
     if target is None:
         return
@@ -298,9 +307,6 @@ def _warnings(facts: Facts) -> Iterable[str]:
         return
     if plugin and plugin != IPAM_PLUGIN:
         yield f"the addresses of {facts.enters} are given by {plugin}, which does not follow a move in place"
-    before, after = _mtu(facts.source, facts.networks), _mtu(target, facts.networks)
-    if before and after and after < before:
-        yield f"the MTU of {facts.enters} is {after}, and that of {facts.leaves} {before}: set {after} in the guest"
 
 
 def nodes_carrying(nad: NetworkAttachmentDefinition, networks: Networks) -> frozenset[str] | None:

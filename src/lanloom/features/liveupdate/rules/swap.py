@@ -97,7 +97,7 @@ def _pending(course: Course) -> Decision:
         return _waiting(course, "AddressesPending", f"waits for addresses of {spec.to}")
     machine = course.machine
     assert machine is not None
-    warnings = "; ".join(course.findings.warnings)
+    warnings = "; ".join((*course.findings.in_place_warnings, *course.findings.warnings))
     status = replace(
         _with(course, PREFLIGHT, "True", "Warning" if warnings else "Passed", warnings),
         node=machine.status.node_name,
