@@ -7,7 +7,6 @@ programs. `observed` wraps the ports of the host, so that neither features nor a
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 
-from msgspec.structs import replace
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.metrics_core import Metric
 
@@ -251,10 +250,10 @@ class ObservedNetworkManager:
         with self._recorded("deactivate"):
             await self._manager.deactivate(uuid)
 
-    async def reapply(self, uuid: str) -> None:
+    async def reapply(self, uuid: str, *, restore: bool = False) -> None:
         """As the port says."""
         with self._recorded("reapply"):
-            await self._manager.reapply(uuid)
+            await self._manager.reapply(uuid, restore=restore)
 
     async def changes(self) -> AsyncGenerator[None, None]:
         """As the port says. It first checks whether NetworkManager responds: the first change may take long."""
@@ -280,9 +279,12 @@ class ObservedNetworkManager:
 
 def observed(host: Host, metrics: AgentMetrics) -> Host:
     """Return the host with ports that count in `metrics`."""
-    return replace(
-        host,
+    # Not by `replace`, which takes any value for a field: each of them must be the whole port.
+    return Host(
+        name=host.name,
         links=ObservedLinks(host.links, metrics),
         profiles=ObservedProfiles(host.profiles, metrics),
         network_manager=ObservedNetworkManager(host.network_manager, metrics),
+        state=host.state,
+        runtime=host.runtime,
     )
