@@ -1,8 +1,8 @@
 """A node on which the contract is tested: its ports, and what operators and accidents do to it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Protocol
 
 from lanloom.node.ports import (
     Connection,
@@ -41,6 +41,9 @@ class Node(Protocol):
 
     def plant_bridge(self, name: str) -> None:
         """Makes a bridge without Lanloom's mark, with the port eth2, up."""
+
+    def attributes(self, names: Collection[str]) -> Mapping[str, Any]:
+        """All that a kernel tells of these links; nothing where there is no kernel."""
 
     def plant_vlan(self, parent: str, vid: int) -> None:
         """Makes a VLAN link `PARENT.VID` by hand."""
@@ -116,6 +119,9 @@ class FakeNode:
         bridge = Link(name=name, index=0, kind="bridge", up=True, vlan_filtering=True, self_vlans=((1, 1),))
         self._fake.plant_link(bridge)
         self._fake.kernel.change("eth2", master=name, vlans=((1, 1),))
+
+    def attributes(self, names: Collection[str]) -> Mapping[str, Any]:
+        return {}
 
     def plant_vlan(self, parent: str, vid: int) -> None:
         link = Link(name=f"{parent}.{vid}", index=0, kind="vlan", up=True, parent=parent, vlan_id=vid)

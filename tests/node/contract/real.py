@@ -7,8 +7,10 @@ import asyncio
 import os
 import subprocess
 import time
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 from lanloom.features.dummy.agent import linkwriter  # noqa: F401 - its steps are a part of the contract
 from lanloom.node.errors import NetworkManagerMissing
@@ -17,6 +19,7 @@ from lanloom.node.networkmanager import DBusNetworkManager
 from lanloom.node.ports import LOCAL_TABLE, Host, Route
 from lanloom.node.profiles import ProfileDirectory
 from lanloom.node.records import RecordDirectory
+from tests.harness import others
 from tests.harness.namespaces import Entering, namespace
 from tests.node.contract.bed import Scenario
 from tests.node.contract.node import PATIENCE
@@ -231,6 +234,15 @@ class RealNode:
         batch(
             "ip", "node", f"link add {name} up type bridge vlan_filtering 1\nlink set eth2 master {name} up\n"
         )
+
+    def attributes(self, names: Collection[str]) -> Mapping[str, Any]:
+        printed = [
+            subprocess.run(
+                ["ip", "netns", "exec", "node", *words.split()], check=True, capture_output=True, text=True
+            )
+            for words in (others.LINKS, others.VLANS)
+        ]
+        return others.read(printed[0].stdout, printed[1].stdout, names)
 
     def plant_vlan(self, parent: str, vid: int) -> None:
         name = f"{parent}.{vid}"

@@ -1,5 +1,8 @@
 """The contract of the port Links for links of others: the life of what Lanloom makes beside them leaves no trace."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from msgspec.structs import replace
 
 from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge, RemoveIsolatedBridge
@@ -7,24 +10,44 @@ from lanloom.node.ports import Link
 from lanloom.node.steps import AddVlans, DeleteLink, EnsureBond, EnsureBridge, RemoveVlans
 from lanloom.node.vlanids import vlan_ids
 from tests.node.contract.bed import on_node
-from tests.node.contract.node import Node, uplink
+from tests.node.contract.node import Node, until, uplink
 from tests.node.contract.seen import settings
 
 OWNER = "2f1c7f8e-6d5b-4a39-8a53-5b1ab5c0f001"
 
 
-async def site(node: Node) -> dict[str, Link]:
-    """A bridge as an installer leaves it, with a VLAN link on it; all links of the node then."""
+KEPT = ("lo", "mgmt-br", "mgmt-br.2021", "eth2")
+
+
+async def site(node: Node) -> tuple[dict[str, Link], Mapping[str, Any]]:
+    """A bridge as an installer leaves it, with a VLAN link on it; all links of the node, and their attributes."""
     node.plant_bridge("mgmt-br")
     node.plant_vlan("mgmt-br", 2021)
     node.add_address("mgmt-br.2021", "172.31.255.11/24")
-    return await settings(node)
+    known: Mapping[str, Any] = {}
+
+    async def is_steady() -> bool:
+        nonlocal known
+        before, known = known, node.attributes(KEPT)
+        return before == known
+
+    await until(is_steady)
+    return await settings(node), known
+
+
+async def unchanged(node: Node, known: Mapping[str, Any]) -> None:
+    """Every attribute of the links of others is as it was, soon."""
+
+    async def same() -> bool:
+        return node.attributes(KEPT) == known
+
+    await until(same)
 
 
 @on_node
 async def test_beside_an_uplink(node: Node) -> None:
     """A NIC that was in a bond has its MTU and hardware address back, and no other link ever changed."""
-    before = await site(node)
+    before, known = await site(node)
     await node.host.links.apply(
         (
             *uplink(2012),
@@ -36,7 +59,9 @@ async def test_beside_an_uplink(node: Node) -> None:
     assert {name: during[name] for name in before if name != "eth1"} == {
         name: link for name, link in before.items() if name != "eth1"
     }
+    await unchanged(node, known)
     await node.host.links.apply((DeleteLink(name="c-br"), DeleteLink(name="c-bo")))
+    await unchanged(node, known)
     after = await settings(node)
     # The kernel sets a NIC down that leaves its bond; nobody but the user knows what it is for now.
     assert after == before | {"eth1": replace(before["eth1"], up=after["eth1"].up)}
@@ -45,7 +70,7 @@ async def test_beside_an_uplink(node: Node) -> None:
 @on_node
 async def test_beside_vlan_ids(node: Node) -> None:
     """VLAN ids on a bridge of others and on its port come and go, and nothing else of any link changes."""
-    before = await site(node)
+    before, known = await site(node)
     ids = vlan_ids((300, 301))
     ports = (("mgmt-br", True), ("eth2", False))
     await node.host.links.apply(
@@ -61,14 +86,17 @@ async def test_beside_vlan_ids(node: Node) -> None:
         tuple(RemoveVlans(link=link, ids=ids, self_=self_, foreign=True) for link, self_ in ports)
     )
     assert await settings(node) == before
+    await unchanged(node, known)
 
 
 @on_node
 async def test_beside_an_isolated_bridge(node: Node) -> None:
     """An isolated bridge is made and removed, and no other link changes."""
-    before = await site(node)
+    before, known = await site(node)
     await node.host.links.apply((EnsureIsolatedBridge(name="dummy-br", owner=OWNER, gateway="10.7.0.1/24"),))
     during = await settings(node)
     assert {name: during[name] for name in before} == before
+    await unchanged(node, known)
     await node.host.links.apply((RemoveIsolatedBridge(name="dummy-br", owner=OWNER),))
     assert await settings(node) == before
+    await unchanged(node, known)
