@@ -178,7 +178,7 @@ def test_other_links_of_the_host() -> None:
 
 
 def test_a_node_that_has_not_heard_of_it() -> None:
-    """The user of a spoke counts on a node that does not know yet that its LAN was made anew."""
+    """A node that does not know yet that a LAN was made anew attaches nobody; then its user elsewhere counts."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
@@ -193,8 +193,16 @@ def test_a_node_that_has_not_heard_of_it() -> None:
         await cluster.until_later(lambda: reports(cluster, uid))
         assert [entry.uid for entry in second.report()] != [uid]
         second.deafen(False)
-        with pytest.raises(SpokeError, match=f"is used by {NAMESPACE}/p1 on node n1"):
-            await second.spokes.attach(veth("blue-a", second.pod("p2"), container="c2"))
+        where = veth("blue-a", second.pod("p2"), container="c2")
+        with pytest.raises(SpokeError, match="is gone, of which this node has not been told"):
+            await second.spokes.attach(where)
+
+        async def names_the_user() -> bool:
+            with pytest.raises(SpokeError) as refused:
+                await second.spokes.attach(where)
+            return f"is used by {NAMESPACE}/p1 on node n1" in str(refused.value)
+
+        await cluster.until_later(names_the_user)
 
     async def reports(cluster: LanCluster, uid: str) -> bool:
         return [entry.uid for entry in await cluster.entries("n1")] == [uid]

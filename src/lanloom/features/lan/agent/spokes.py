@@ -14,6 +14,7 @@ import structlog
 from msgspec.structs import replace
 
 from lanloom.api.lan import LAN
+from lanloom.api.meta import Key
 from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.ports import Attached, Attachment, Device, MtuRefused, SpokeError
@@ -137,12 +138,18 @@ class Spokes:
         return Attached(end.mac, end.mtu)
 
     async def _confirm(self, uid: str, attachment: Attachment) -> LAN | None:
-        """Return the LAN as it is now, None for one that only the record knows. Raise SpokeError where it is gone."""
+        """Return the LAN as it is now, else as a watch brought it; None for one that only the record knows.
+
+        Raise SpokeError where it is gone. After a boot, the record may be of one that went meanwhile.
+        """
         lan, record = self._view.lan(uid), self._records.carried.get(uid)
-        if lan is None:
+        if lan is not None:
+            key, carried = lan.metadata.key, bool(record and any(place.attached for place in record.places))
+        elif record is not None:
+            key, carried = Key(record.namespace, record.name), True
+        else:
             return None
-        carried = record is not None and any(place.attached for place in record.places)
-        return await self._elsewhere.confirm(lan, attachment, carried=carried)
+        return await self._elsewhere.confirm(key, uid, attachment, carried=carried) or lan
 
     async def detach(self, container: str, interface: str) -> None:
         """As the port says."""

@@ -172,7 +172,7 @@ class Uplinks:
 
     async def _has(self, lan: LAN, uplink: VlanUplink | None) -> bool:
         """Whether the LAN is there, by the API server, and has this uplink. Raises KubeError."""
-        found = await self._view.live(lan)
+        found = await self._view.live(lan.metadata.key, lan.metadata.uid)
         return found is not None and not found.metadata.is_deleting and found.spec.uplink == uplink
 
     async def _stand(self, lan: LAN, uplink: VlanUplink) -> None:

@@ -7,15 +7,15 @@ the LAN. A user is one pod, or one machine, whose two pods have the spoke on two
 from collections.abc import Iterable, Iterator
 
 from lanloom.api.core import PODS, Pod
-from lanloom.api.lan import LAN, LANNode
+from lanloom.api.lan import LAN, LANS, LANNode
 from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Attachment, SpokeError
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.features.lan.rules.carried import pod_beside
-from lanloom.features.lan.rules.spec import title_beside
 from lanloom.kube.errors import KubeError
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
+from lanloom.refusals import title_for
 
 
 class UsersElsewhere:
@@ -43,17 +43,18 @@ class UsersElsewhere:
                     again=True,
                 )
 
-    async def confirm(self, lan: LAN, attachment: Attachment, *, carried: bool) -> LAN:
+    async def confirm(self, lan: Key, uid: str, attachment: Attachment, *, carried: bool) -> LAN | None:
         """Return the LAN as it is now. Raise SpokeError where it is gone: its spokes may be another LAN's.
 
-        Where that can't be asked, a LAN that is `carried` here already is taken as there.
+        Where that can't be asked, a LAN that is `carried` here already is taken as there: None.
         """
-        title = title_beside(lan, attachment.pod.partition("/")[0] or lan.metadata.namespace)
+        reader = attachment.pod.partition("/")[0] or lan.namespace
+        title = title_for(reader, LANS.kind, lan.namespace, lan.name)
         try:
-            found = await self._view.live(lan)
+            found = await self._view.live(lan, uid)
         except KubeError as error:
             if carried:
-                return lan
+                return None
             raise SpokeError(
                 f"{title} is not on this node yet, and the API server can't be asked about it: {error}",
                 again=True,

@@ -65,13 +65,13 @@ class ClusterView:
         """The LAN of a uid."""
         return next(iter(self._lans.store.by("uid", uid)), None)
 
-    async def live(self, lan: LAN) -> LAN | None:
+    async def live(self, key: Key, uid: str) -> LAN | None:
         """The LAN as the API server has it now; None where it is gone, of which a watch may not have told yet.
 
         What was the LAN's may be another one's by then. Raises KubeError.
         """
-        found = await get_or_none(self._reader, LANS, lan.metadata.key)
-        return found if found is not None and found.metadata.uid == lan.metadata.uid else None
+        found = await get_or_none(self._reader, LANS, key)
+        return found if found is not None and found.metadata.uid == uid else None
 
     def named(self, namespace: str, name: str) -> LAN | None:
         """The LAN of a name."""
