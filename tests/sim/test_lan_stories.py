@@ -38,7 +38,7 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
         (LanProtections(nodes=False), 15, "is gone while .* reports that it carries it"),
         (LanProtections(disk=False), 16, "is lost by can.t delete the link .*: its port is not there"),
         (LanProtections(ends=False), 94, "a loop: .* join a LAN to VLAN"),
-        (LanProtections(alone=False), 89, "VLANs .* are one: .* join VNI"),
+        (LanProtections(alone=False), 419, "VLANs .* are one: .* join VNI"),
     ],
     ids=["notes", "fresh", "nodes", "disk", "ends", "alone"],
 )
