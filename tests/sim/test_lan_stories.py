@@ -34,7 +34,7 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
     ("protections", "first", "finding"),
     [
         (LanProtections(notes=False), 6, "was allowed to refer to .* which has gone meanwhile"),
-        (LanProtections(fresh=False), 275, "was deleted while .* refers to it"),
+        (LanProtections(fresh=False), 743, "was deleted while .* refers to it"),
         (LanProtections(nodes=False), 15, "is gone while .* reports that it carries it"),
         (LanProtections(disk=False), 16, "is lost by can.t delete the link .*: its port is not there"),
         (LanProtections(ends=False), 94, "a loop: .* join a LAN to VLAN"),
