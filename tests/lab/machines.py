@@ -67,10 +67,11 @@ class Machine:
     @property
     def pod(self) -> str:
         """The pod that has the guest; empty if it is just changing."""
-        status = self.instance()["status"]
+        status = self.instance().get("status", {})
         items = json.loads(self.lab.kubectl("get", "pods", "-o", "json"))["items"]
         names = {item["metadata"]["uid"]: str(item["metadata"]["name"]) for item in items}
-        here = (uid for uid, node in status["activePods"].items() if node == status["nodeName"])
+        active = status.get("activePods") or {}  # none while the instance is made anew or changes hands
+        here = (uid for uid, node in active.items() if node == status.get("nodeName"))
         return next((names[uid] for uid in here if uid in names), "")
 
     def pods(self) -> list[str]:

@@ -62,7 +62,7 @@ def edit_to(machine: Machine, target: str) -> str:
 def agreement(lab: Lab) -> str:
     """What the manager says of node1."""
     found = json.loads(lab.kubectl("get", "lannodes", "-o", "json"))["items"]
-    conditions = found[0]["status"].get("conditions", ()) if found else ()
+    conditions = found[0].get("status", {}).get("conditions", ()) if found else ()
     return next((str(item["reason"]) for item in conditions if item["type"] == "NamespaceIsolation"), "")
 
 
@@ -75,7 +75,7 @@ def test_a_network_of_another_namespace(own_lab: Lab) -> None:
     for name in ("secret", "tenant"):
         lab.kubectl("create", "namespace", name)
     lab.apply(vlan(2012), vlan(2013), placed(vlan(2013), "secret", "hidden"))
-    eventually(lambda: agreement(lab) == "Agrees")
+    eventually(lambda: agreement(lab) == "Agrees", timeout=150)  # agents read Multus' file once a minute
 
     lab.apply(pod("tenant", "at-home", "default/vlan2012"), pod("tenant", "away", "secret/hidden"))
     lab.kubectl("wait", "--for=condition=Ready", "pod/at-home", "-n", "tenant", "--timeout=120s")
