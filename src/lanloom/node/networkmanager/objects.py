@@ -212,7 +212,10 @@ def _lease(options: Mapping[str, str], addresses: Sequence[str]) -> Lease | None
 
 
 def _leased(address: str, mask: str, addresses: Sequence[str]) -> str:
-    """Return the leased address as a CIDR. A server that sends no mask leaves the choice to NetworkManager."""
-    if mask:
-        return str(IPv4Interface(f"{address}/{mask}"))
-    return next((each for each in addresses if each.startswith(f"{address}/")), "")
+    """Return the leased address as a CIDR: as it is on the device, else by the server's mask, which may be anything."""
+    if known := next((each for each in addresses if each.startswith(f"{address}/")), ""):
+        return known
+    try:
+        return str(IPv4Interface(f"{address}/{mask}")) if mask else ""
+    except ValueError:
+        return ""
