@@ -1,8 +1,13 @@
 """What a lab's inner side knows of processes that nobody waits for."""
 
+import re
+import subprocess
+import threading
+from pathlib import Path
+
 import pytest
 
-from lanloom_lab.inner.sandbox import is_orphan
+from lanloom_lab.inner.sandbox import is_orphan, reap_orphans
 
 STATUS = "Name:\tsh\nState:\tZ (zombie)\nPPid:\t{parent}\nNSpid:\t{ids}\n"
 
@@ -20,3 +25,29 @@ def test_orphans(parent: int, ids: str, orphan: bool) -> None:
 def test_a_status_that_tells_little() -> None:
     """A process without these lines is nobody's orphan."""
     assert not is_orphan("Name:\tsh\n", 1)
+
+
+def test_processes_that_end_meanwhile() -> None:
+    """A search for orphans survives processes that end between their name and their status."""
+    stop = threading.Event()
+
+    def come_and_go() -> None:
+        while not stop.is_set():
+            subprocess.run(["true"], check=True)
+
+    others = threading.Thread(target=come_and_go)
+    others.start()
+    try:
+        for _ in range(200):
+            reap_orphans()
+    finally:
+        stop.set()
+        others.join()
+
+
+def test_no_glob_below_a_process() -> None:
+    """No code globs below a process's directory: `glob` raises the error of a process that has ended."""
+    root = Path(__file__).parents[2]
+    sources = [path for part in ("src", "tests", "bench") for path in sorted((root / part).rglob("*.py"))]
+    globs = re.compile(r'"/proc"\)\.r?glob\("[^"]*/')
+    assert [str(path) for path in sources if globs.search(path.read_text())] == []

@@ -91,10 +91,11 @@ def reap_orphans() -> None:
     No other process does, and a PID namespace does not end before its last process is reaped. Children of this process
     are in no further namespace; their callers wait for them.
     """
-    for status in Path("/proc").glob("[0-9]*/status"):
+    # Not a glob below a PID: it stats what it found, and a process that ended meanwhile is an ESRCH, which it raises.
+    for process in Path("/proc").iterdir():
         with suppress(OSError):
-            if is_orphan(status.read_text(), os.getpid()):
-                os.waitpid(int(status.parent.name), os.WNOHANG)
+            if process.name.isdecimal() and is_orphan((process / "status").read_text(), os.getpid()):
+                os.waitpid(int(process.name), os.WNOHANG)
 
 
 def is_orphan(status: str, parent: int) -> bool:

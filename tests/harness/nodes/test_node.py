@@ -65,7 +65,7 @@ class TestEnclosure:
             assert inside != Path("/proc/self/ns/net").readlink()
         assert not list(CGROUPS.glob(f"*/**/{PREFIX}-*-brief"))
         assert not Path("/sys/class/net/brief0").exists()
-        namespaces = [path for path in Path("/proc").glob("[0-9]*/ns/net") if _link(path) == inside]
+        namespaces = [process for process in Path("/proc").iterdir() if _network(process) == inside]
         assert namespaces == []
 
     def test_settings_of_the_machine_stay(self, tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ class TestEnclosure:
             enclosure.wait("daemon")
 
 
-def _link(path: Path) -> Path | None:
+def _network(process: Path) -> Path | None:
     try:
-        return path.readlink()
+        return (process / "ns/net").readlink()
     except OSError:
         return None
