@@ -81,7 +81,7 @@ class SwapPort(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
 
     `phase` is the one that the agent acted on: it does not act on an earlier one any more. `nad` (`namespace/name`) is
     where the port is. `error` says why it is not where the phase wants it; the agent tries again unless it is `final`.
-    `gap_milliseconds` is how long the move left the port without a network.
+    `gap_milliseconds` is how long the move left the port without a network; 0 if it is not known.
     """
 
     node: str = ""

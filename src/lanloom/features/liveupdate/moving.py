@@ -306,7 +306,7 @@ def swap_step(machine: Machine, name: str) -> Step:
 
 def _of_swap(swap: NetworkSwap) -> Step:
     status, port = swap.status, swap.status.port
-    gap = port.gap_milliseconds if port is not None and port.moved_at else None
+    gap = port.gap_milliseconds or None if port is not None else None
     why = status.message or (port.error if port is not None else "")
     where = f" on {status.node}" if status.node else ""
     match status.phase:

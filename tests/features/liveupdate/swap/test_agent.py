@@ -15,6 +15,7 @@ from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.features.liveupdate.agent.swaps import SwapAgent
 from lanloom.features.liveupdate.rules.port import Seat
 from lanloom.kube.informer import Informers
+from lanloom.kube.ports import Client
 from lanloom.node.vlanids import VlanEntry
 from lanloom_embedded.local import LocalClient
 from tests.fakes.ports import Died, FakePorts, PortWorld
@@ -50,12 +51,16 @@ class AgentCluster(SwapCluster):
 
     async def node(self) -> None:
         """The agent's life."""
-        client, rng = LocalClient(self.engine), Random(1)
-        informers, records = Informers(client, rng), MoveRecords(self.records)
+        await self.agent(LocalClient(self.engine), FakePorts(self.world), self.records)
+
+    async def agent(self, client: Client, ports: FakePorts, kept: FakeRecords) -> None:
+        """The life of an agent that has these ports."""
+        rng = Random(1)
+        informers, records = Informers(client, rng), MoveRecords(kept)
         agent = SwapAgent(
             client,
             informers.get(NETWORK_SWAPS, optional=True),
-            Mover(FakePorts(self.world), records, lambda: None),
+            Mover(ports, records, lambda: None),
             records,
             node=NODE,
             now=self.now,

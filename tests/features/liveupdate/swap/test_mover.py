@@ -86,13 +86,16 @@ class Node:
         self.nads = given | nads
 
     async def bring(self, phase: Phase, source: str = FROM, target: str = TO, **status: Any) -> Outcome:
-        """A process that may have just been started does what a phase wants."""
+        """A process that has just been started does what a phase wants."""
+        return await self.mover().bring(self.scene(phase, source, target, **status))
+
+    def mover(self) -> Mover:
+        """The mover of a process that has just been started."""
 
         async def multus() -> MultusReport | None:
             return self.multus
 
-        mover = Mover(FakePorts(self.world), MoveRecords(self.records), lambda: self.lans, multus)
-        return await mover.bring(self.scene(phase, source, target, **status))
+        return Mover(FakePorts(self.world), MoveRecords(self.records), lambda: self.lans, multus)
 
     def scene(self, phase: Phase, source: str = FROM, target: str = TO, **status: Any) -> Scene:
         """What the API server has."""
@@ -138,10 +141,21 @@ async def test_a_port_moves_and_is_announced() -> None:
 async def test_a_port_that_is_there_is_left_alone() -> None:
     """A port that is where its phase wants it is not moved again, and nothing is announced."""
     node = Node()
-    await node.bring("Moving")
+    mover = node.mover()
+    await mover.bring(node.scene("Moving"))
     sent = len(node.world.sent)
-    assert await node.bring("Recording") == Outcome("veth7", TO)
+    assert await mover.bring(node.scene("Recording")) == Outcome("veth7", TO)
     assert node.world.moves == 1 and len(node.world.sent) == sent
+
+
+async def test_a_port_that_another_process_moved_is_announced() -> None:
+    """A process that finds a move of the one before tells the network once, as that one may have died before it did."""
+    node = Node()
+    await node.bring("Moving")
+    sent, mover = len(node.world.sent), node.mover()
+    found = [await mover.bring(node.scene(phase)) for phase in ("Moving", "Recording")]
+    assert found == [Outcome("veth7", TO, moved=True), Outcome("veth7", TO)]
+    assert node.world.moves == 1 and len(node.world.sent) == 2 * sent
 
 
 async def test_a_port_comes_back() -> None:

@@ -61,7 +61,8 @@ class Scene(NamedTuple):
 class Outcome(NamedTuple):
     """Where a port is after a look: its NAD (`namespace/name`, empty for neither of the two), and what went wrong.
 
-    `gap` is the milliseconds for which a move left it without a network, 0 where it was there already.
+    `gap` is the milliseconds for which a move left it without a network, 0 where it was there already. `moved` is true
+    also for the move of an agent that may have died before it told the network: how long it took is not known.
     """
 
     link: str = ""
@@ -69,6 +70,7 @@ class Outcome(NamedTuple):
     error: str = ""
     final: bool = False
     gap: float = 0.0
+    moved: bool = False
 
 
 class Mover:
@@ -89,6 +91,7 @@ class Mover:
         self._records = records
         self._lans = lans
         self._one = asyncio.Lock()
+        self._announced: dict[str, str] = {}
 
     async def bring(self, scene: Scene) -> Outcome:
         """Bring the port to where the phase wants it. Raises RecordError where nothing may be begun."""
@@ -114,11 +117,13 @@ class Mover:
 
     async def forget(self, uid: str) -> None:
         """A swap needs no record any more. Raises RecordError."""
+        self._announced.pop(uid, None)
         await self._records.forget(uid)
 
     async def _forward(self, scene: Scene) -> Outcome:
         swap, identity = scene.swap, identity_of(scene)
         record = await self._records.read(swap.metadata.uid)
+        begun = record is not None
         if record is None:
             await self._check_isolation(swap)
         target = _place(scene.target, swap.spec.target)
@@ -135,9 +140,7 @@ class Mover:
             gap = await self._relocate(found, nic, record.leaves, record.enters, goal)
         except (NodeError, Unseatable) as error:
             return await self._taken_back(scene, found, nic, record, str(error))
-        if gap:
-            await self._send(scene, found)
-        return Outcome(goal.link, swap.spec.to, gap=gap)
+        return await self._arrived(scene, found, Outcome(goal.link, swap.spec.to, gap=gap), begun)
 
     async def _check_isolation(self, swap: NetworkSwap) -> None:
         """Raise Unseatable for a move to a NAD that Multus on this node would attach no pod of the machine to."""
@@ -161,6 +164,7 @@ class Mover:
         record = await self._records.read(swap.metadata.uid)
         found = await self._kernel.find(identity, record.netns if record is not None else "")
         seat = await self._kernel.inspect(found)
+        begun = record is not None
         if record is None:
             record = await self._unrecorded(scene, found, seat, identity)
             if record is None:
@@ -170,9 +174,19 @@ class Mover:
             gap = await self._relocate(found, nic, record.enters, record.leaves, record.before)
         except (NodeError, Unseatable) as error:
             return await self._stayed(scene, found, nic, record, seat, str(error))
-        if gap:
-            await self._send(scene, found)
-        return Outcome(record.before.link, swap.spec.from_, gap=gap)
+        return await self._arrived(scene, found, Outcome(record.before.link, swap.spec.from_, gap=gap), begun)
+
+    async def _arrived(self, scene: Scene, found: FoundPort, outcome: Outcome, begun: bool) -> Outcome:
+        """Tell the network where the machine is, if it was moved by this agent or by one that may have died then.
+
+        `begun` says that there was a record of the move.
+        """
+        uid = scene.swap.metadata.uid
+        if not outcome.gap and (not begun or self._announced.get(uid) == outcome.nad):
+            return outcome
+        await self._send(scene, found)
+        self._announced[uid] = outcome.nad
+        return outcome._replace(moved=True)
 
     async def _stayed(
         self, scene: Scene, found: FoundPort, nic: PodNic, record: MoveRecord, seat: Seat, why: str

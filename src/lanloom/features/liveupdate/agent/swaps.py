@@ -61,6 +61,7 @@ class SwapAgent:
         self._gap = gap
         self._statuses = StatusWriter(client)
         self._failures: Counter[str] = Counter()
+        self._moves: dict[str, Outcome] = {}
         self._announcing: set[asyncio.Task[None]] = set()
         self.controller: Controller[Key] = Controller("swap-agent", self.reconcile, rng=rng, observe=observe)
         swaps.on_change(self._changed)
@@ -91,19 +92,14 @@ class SwapAgent:
             return None
         if swap.status.node != self._node or swap.status.phase not in FORWARD | BACK:
             return None
-        if _is_settled(swap):
-            await self._mover.forget(swap.metadata.uid)
-            return None
-        scene = await self._scene(swap)
+        scene = await self._scene(swap) if not _is_settled(swap) else None
         if scene is None:
+            self._moves.pop(swap.metadata.uid, None)
             await self._mover.forget(swap.metadata.uid)
             return None
-        outcome = await self._bring(scene)
+        outcome = self._note(scene, await self._bring(scene))
         with ignore_not_found(key.name):
             await self._report(swap, outcome)
-        if outcome.gap:
-            self._gap(outcome.gap)
-            self._announce(scene)
         return self._again(swap.metadata.uid, outcome)
 
     def _again(self, uid: str, outcome: Outcome) -> float | None:
@@ -112,6 +108,19 @@ class SwapAgent:
             return None
         self._failures[uid] += 1
         return min(RETRY_SECONDS * 2.0 ** (self._failures[uid] - 1), LONGEST_RETRY)
+
+    def _note(self, scene: Scene, outcome: Outcome) -> Outcome:
+        """Announce a move, whether or not it can be reported; return it as it is known until then."""
+        uid = scene.swap.metadata.uid
+        known = self._moves.get(uid)
+        if known is not None and known.nad == outcome.nad and not outcome.gap:
+            return outcome._replace(gap=known.gap)
+        if outcome.moved:
+            self._moves[uid] = outcome
+            self._announce(scene)
+        if outcome.gap:
+            self._gap(outcome.gap)
+        return outcome
 
     async def _bring(self, scene: Scene) -> Outcome:
         try:
@@ -133,6 +142,8 @@ class SwapAgent:
     async def _report(self, swap: NetworkSwap, outcome: Outcome) -> None:
         before = swap.status.port
         gap, moved_at = (before.gap_milliseconds, before.moved_at) if before is not None else (0.0, "")
+        if outcome.gap or (outcome.moved and (before is None or before.nad != outcome.nad)):
+            gap, moved_at = _tenths(outcome.gap), rfc3339(self._now())
         port = SwapPort(
             node=self._node,
             phase=swap.status.phase,
@@ -140,8 +151,8 @@ class SwapAgent:
             nad=outcome.nad,
             error=outcome.error[:1000],
             final=outcome.final,
-            gap_milliseconds=round(outcome.gap, 1) if outcome.gap else gap,
-            moved_at=rfc3339(self._now()) if outcome.gap else moved_at,
+            gap_milliseconds=gap,
+            moved_at=moved_at,
         )
         if port == before:
             return
@@ -162,12 +173,18 @@ class SwapAgent:
     async def _forget_gone(self) -> None:
         """Remove the records of swaps that are not there any more."""
         present = {swap.metadata.uid for swap in self._swaps.store.items()}
+        self._moves = {uid: outcome for uid, outcome in self._moves.items() if uid in present}
         try:
             for uid in await self._records.uids():
                 if uid not in present:
                     await self._records.forget(uid)
         except RecordError as error:
             log.warning("swap-records-unread", error=str(error))
+
+
+def _tenths(gap: float) -> float:
+    """Return milliseconds as they are reported; 0 is for those that nobody knows."""
+    return max(round(gap, 1), 0.1) if gap else 0.0
 
 
 def _is_settled(swap: NetworkSwap) -> bool:

@@ -203,7 +203,8 @@ def _link_up(swap: NetworkSwap) -> Step:
 def _succeeded(course: Course, port: SwapPort | None) -> Decision:
     swap = course.swap
     gap = port.gap_milliseconds if port is not None else 0.0
-    message = f"{swap.spec.network} is on {swap.spec.to}, after {gap:.0f} ms without a network"
+    took = f"after {gap:.0f} ms without a network" if gap else "its agent restarted while it moved the port"
+    message = f"{swap.spec.network} is on {swap.spec.to}, {took}"
     return _end(course, "Succeeded", "Moved", message)
 
 
