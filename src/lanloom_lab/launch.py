@@ -123,7 +123,8 @@ def memory_directory(scratch: Path, shared: Path = Path("/dev/shm")) -> Path:
 class Settings(Struct, frozen=True):
     """One run of a lab. `uml` is None on the host's kernel; the descriptors are inherited.
 
-    `nodes` is the minimum number of nodes; `report_fd` receives Progress and then Done or Failed.
+    `nodes` is the minimum number of nodes; `report_fd` receives Progress and then Done or Failed. `follow_fd` is of a
+    process with which the lab ends, if any.
     """
 
     selected: SelectedKernel
@@ -133,6 +134,7 @@ class Settings(Struct, frozen=True):
     record: LabRecord
     api_fd: int
     report_fd: int
+    follow_fd: int | None = None
 
 
 def encode(settings: Settings) -> bytes:

@@ -24,7 +24,7 @@ from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.meta import rfc3339
 from lanloom.api.names import AGENTS_GROUP, NODE_USER_PREFIX
-from lanloom.kube.errors import AlreadyExists, NotFound
+from lanloom.kube.errors import AlreadyExists, KubeError, NotFound
 from lanloom.kube.ports import Client
 from lanloom.node.files import replace_at
 from lanloom_lab import protocol
@@ -74,15 +74,46 @@ def node_kubeconfig(administrator: Path, node: NodeRecord) -> bytes:
     )
 
 
+RETRY_SECONDS = 2.0
+"""How soon a report is written again that the API server did not take."""
+
+
 class Registry:
-    """The Node objects of a lab. `now` gives seconds since the epoch."""
+    """The Node objects of a lab. `now` gives seconds since the epoch.
+
+    What could not be written is written again by `run`: nothing else tells of a node that was rebooted while the API
+    server was away.
+    """
 
     def __init__(self, client: Client, now: Callable[[], float]) -> None:
         self._client = client
         self._now = now
+        self._late: dict[str, tuple[NodeSpec, bool]] = {}
+        self._some_late = asyncio.Event()
+        self._one = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Repeat reports until they are written. Runs until cancelled."""
+        while True:
+            await self._some_late.wait()
+            await asyncio.sleep(RETRY_SECONDS)
+            async with self._one:
+                for node, ready in tuple(self._late.values()):
+                    with suppress(KubeError):
+                        await self._write(node, ready)
+                        del self._late[node.name]
+                if not self._late:
+                    self._some_late.clear()
 
     async def report(self, node: NodeSpec, *, ready: bool) -> None:
-        """Write on the Node object whether the node runs."""
+        """Write on the Node object whether the node runs. Raises KubeError, and goes on in `run` then."""
+        async with self._one:
+            self._late[node.name] = (node, ready)
+            self._some_late.set()
+            await self._write(node, ready)
+            del self._late[node.name]
+
+    async def _write(self, node: NodeSpec, ready: bool) -> None:
         labels = {"kubernetes.io/hostname": node.name, "kubernetes.io/os": "linux"}
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name, "labels": labels}}
         with suppress(AlreadyExists):
@@ -100,8 +131,10 @@ class Registry:
 
     async def forget(self, name: str) -> None:
         """Delete the Node object, if there is one."""
-        with suppress(NotFound):
-            await self._client.delete(NODES, name)
+        async with self._one:
+            self._late.pop(name, None)
+            with suppress(NotFound):
+                await self._client.delete(NODES, name)
 
     def _condition(self, ready: bool) -> dict[str, str]:
         stamp = rfc3339(self._now())
@@ -208,7 +241,8 @@ class Nodes:
     async def _reboot(self, node: NodeRecord) -> None:
         """Power-cycle a node, which comes back although the API server may not answer. Raises KubeError afterwards."""
         try:
-            await self._power_off(node.spec)
+            with suppress(KubeError):  # what it is told of next is what counts
+                await self._power_off(node.spec)
         finally:
             await self._power_on(node)
 
@@ -225,12 +259,11 @@ class Nodes:
         config = self._layout.disk(node.spec.name) / "config"
         config.mkdir(parents=True, exist_ok=True)
         replace_at(config / "kubeconfig", node_kubeconfig(self._layout.kubeconfig, node))
-        try:
+        with suppress(KubeError):  # a node comes back without an API server
             # The agent wants to find its own Node object when it starts.
             await self._registry.report(node.spec, ready=False)
-        finally:
-            await self._inner.ask(protocol.PowerOn(node.spec))
-            self._machines.started(node.spec.name, node.spec.address)
+        await self._inner.ask(protocol.PowerOn(node.spec))
+        self._machines.started(node.spec.name, node.spec.address)
         await self._registry.report(node.spec, ready=True)
 
     async def _power_off(self, spec: NodeSpec) -> None:

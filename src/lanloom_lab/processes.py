@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,6 +36,28 @@ async def until_done(attempt: Callable[[], Awaitable[bool]], pause: float = PAUS
         if await attempt():
             return
         await asyncio.sleep(pause)
+
+
+PROC = Path("/proc")
+
+
+def processes() -> Iterator[tuple[int, Path]]:
+    """Yield the id and the directory of each process; any of them may end at any time.
+
+    Not a glob below a PID: it stats what it found, and raises ESRCH for a process that has ended meanwhile.
+    """
+    for entry in PROC.iterdir():
+        if entry.name.isdecimal():
+            yield int(entry.name), entry
+
+
+def status_of(process: Path) -> dict[str, str]:
+    """Return the fields of a process's `status`; empty if it has ended, at whatever moment of the look."""
+    try:
+        lines = (process / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return {}
+    return {name: value.strip() for name, colon, value in (line.partition(":") for line in lines) if colon}
 
 
 _PANIC = re.compile(r"Kernel panic - not syncing: *(.*)")

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 import lanloom
 from lanloom.node.kernel import namespaces_command
 from lanloom_lab import assets, protocol
-from lanloom_lab.errors import ProcessFailed
+from lanloom_lab.errors import ProcessFailed, Refused
 from lanloom_lab.guests.assets import guest_assets
 from lanloom_lab.kernel import KernelOption, SelectedKernel, choose_here
 from lanloom_lab.launch import Directories, Settings, encode
@@ -32,12 +32,16 @@ END_SECONDS = 10.0
 
 
 class Options(Struct, frozen=True):
-    """The options of the user. `dhcp` None keeps the DHCP networks, or the default ones; `isolated` None what it is."""
+    """The options of the user. `dhcp` None keeps the DHCP networks, or the default ones; `isolated` None what it is.
+
+    `follow` is the id of a process with which the lab ends, however that one does.
+    """
 
     nodes: int = 3
     kernel: KernelOption = KernelOption()
     dhcp: tuple[DhcpNetwork, ...] | None = None
     isolated: bool | None = None
+    follow: int | None = None
 
 
 def start(layout: Layout, options: Options, progress: Progress) -> SelectedKernel:
@@ -61,13 +65,37 @@ def start(layout: Layout, options: Options, progress: Progress) -> SelectedKerne
         record = structs.replace(record, dhcp=options.dhcp)
     if options.isolated is not None:
         record = structs.replace(record, isolated=options.isolated)
-    with _listen(record.port) as api:
+    with _listen(record.port) as api, _process(options.follow) as follow_fd:
         record = structs.replace(record, port=api.getsockname()[1])
         settings = Settings(
-            selected, _directories(layout, tree, guests), uml, options.nodes, record, api.fileno(), -1
+            selected,
+            _directories(layout, tree, guests),
+            uml,
+            options.nodes,
+            record,
+            api.fileno(),
+            -1,
+            follow_fd,
         )
         _launch(layout, settings, progress)
     return selected
+
+
+@contextmanager
+def _process(pid: int | None) -> Iterator[int | None]:
+    """Give a descriptor of a process, by which its end is seen from other namespaces too."""
+    if pid is None:
+        yield None
+        return
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError as error:
+        problem = f"the process {pid} can't be followed: {error.strerror}"
+        raise Refused(problem, "Name a process that runs with --follow.") from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _directories(layout: Layout, tree: Path, guests: Path) -> Directories:
@@ -101,7 +129,7 @@ def _launch(layout: Layout, settings: Settings, progress: Progress) -> None:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            pass_fds=(settings.api_fd, write),
+            pass_fds=tuple(fd for fd in (settings.api_fd, write, settings.follow_fd) if fd is not None),
             start_new_session=True,
         )
     os.close(write)

@@ -50,7 +50,7 @@ from lanloom_lab.workloads.scheduler import Scheduler
 
 
 class Workloads:
-    """The controllers that run pods and machines on the nodes of a lab."""
+    """The controllers that run pods and machines on the nodes of a lab, and tell of the nodes."""
 
     def __init__(
         self,
@@ -79,7 +79,15 @@ class Workloads:
             isolation=isolation,
         )
         multus = MultusFiles(hosts, machines, isolation, rng)
-        self._parts = (DaemonSets(client, rng), Scheduler(client, rng), kubelet, multus, self.kubevirt)
+        self.registry = Registry(client, time.time)
+        self._parts = (
+            DaemonSets(client, rng),
+            Scheduler(client, rng),
+            kubelet,
+            multus,
+            self.kubevirt,
+            self.registry,
+        )
 
     async def run(self) -> None:
         """Run them until cancelled."""
@@ -116,12 +124,13 @@ class Supervisor:
         """Run the lab until it is requested to end. Raises LabError when it can't start or loses a process."""
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._down.set)
+        self._follow()
         try:
-            await self._start()
-            server = await self._listen()
-            async with server:
-                self._report(protocol.Done())
-                await self._while_alive(self._down.wait())
+            if await self._started_before_down():
+                server = await self._listen()
+                async with server:
+                    self._report(protocol.Done())
+                    await self._while_alive(self._down.wait())
         except KubeError as error:
             raise api_refused(error) from error
         finally:
@@ -129,6 +138,31 @@ class Supervisor:
             await self._stop_workloads()
             await self._stack.aclose()
             await self._stop_parts()
+
+    def _follow(self) -> None:
+        """End with the process that the lab follows, however that one ends."""
+        loop, descriptor = asyncio.get_running_loop(), self._settings.follow_fd
+        if descriptor is None:
+            return
+
+        def ended() -> None:
+            loop.remove_reader(descriptor)
+            self._down.set()
+
+        loop.add_reader(descriptor, ended)
+
+    async def _started_before_down(self) -> bool:
+        """Start, unless the lab is to end before that. Raises as `run`."""
+        tasks = [asyncio.create_task(self._start()), asyncio.create_task(self._down.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if started := tasks[0].done():
+                tasks[0].result()
+            return started
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start(self) -> None:
         await self._lay_wire()
@@ -144,8 +178,9 @@ class Supervisor:
         workloads = Workloads(client, self._inner, self._machines, self._layout, isolation)
         self._kubevirt = workloads.kubevirt
         self._workloads = asyncio.create_task(workloads.run())
-        registry = Registry(client, time.time)
-        self._nodes = Nodes(self._layout, self._settings.record, self._inner, registry, self._machines)
+        self._nodes = Nodes(
+            self._layout, self._settings.record, self._inner, workloads.registry, self._machines
+        )
         await self._while_alive(self._nodes.begin(self._settings.nodes))
 
     async def _lay_wire(self) -> None:

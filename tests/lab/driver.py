@@ -20,6 +20,7 @@ from lanloom_lab import client, protocol
 from lanloom_lab.assets import default_cache
 from lanloom_lab.errors import LabError
 from lanloom_lab.layout import Layout
+from lanloom_lab.processes import processes
 from tests.harness.servers.build import SHORT_LIVED, binaries
 
 Completed = subprocess.CompletedProcess[str]
@@ -32,7 +33,7 @@ PAUSE, LONGEST_PAUSE = 0.1, 1.0
 
 
 class Lab:
-    """The lab in one state directory."""
+    """The lab in one state directory. It ends with the process of the tests, however that one ends."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
@@ -63,7 +64,9 @@ class Lab:
         )
 
     def _command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "lanloom", "lab", "--state", str(self.state), *words]
+        follows = words[:1] == ("up",) and "--follow" not in words
+        following = ("--follow", str(os.getpid())) if follows else ()
+        return [sys.executable, "-m", "lanloom", "lab", "--state", str(self.state), *words, *following]
 
     def on(self, node: str, script: str, *, status: int | None = 0) -> str:
         """What a shell script prints on a node; checks its exit status, unless that is None."""
@@ -159,8 +162,7 @@ class Lab:
 
     def processes(self) -> list[int]:
         """The processes on this machine that have to do with this lab's directory."""
-        pids = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
-        return [pid for pid in pids if str(self.state) in command_line(pid)]
+        return [pid for pid, _ in processes() if str(self.state) in command_line(pid)]
 
     def supervisor(self) -> int:
         """The PID of the lab's supervisor."""

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from lanloom_lab.inner.sandbox import is_orphan, reap_orphans
+from lanloom_lab.processes import processes, status_of
 
-STATUS = "Name:\tsh\nState:\tZ (zombie)\nPPid:\t{parent}\nNSpid:\t{ids}\n"
+TEXT = "Name:\tsh\nState:\tZ (zombie)\nPPid:\t{parent}\nNSpid:\t{ids}\n"
 
 
 @pytest.mark.parametrize(
@@ -17,16 +18,32 @@ STATUS = "Name:\tsh\nState:\tZ (zombie)\nPPid:\t{parent}\nNSpid:\t{ids}\n"
     [(1, "812\t7", True), (1, "812", False), (700, "812\t7", False)],
     ids=["a sandbox's", "one of our own", "another one's"],
 )
-def test_orphans(parent: int, ids: str, orphan: bool) -> None:
+def test_orphans(tmp_path: Path, parent: int, ids: str, orphan: bool) -> None:
     """Only children in a further namespace of processes are buried: others wait for their own."""
-    assert is_orphan(STATUS.format(parent=parent, ids=ids), 1) == orphan
+    (tmp_path / "status").write_text(TEXT.format(parent=parent, ids=ids))
+    assert is_orphan(status_of(tmp_path), 1) == orphan
 
 
 def test_a_status_that_tells_little() -> None:
     """A process without these lines is nobody's orphan."""
-    assert not is_orphan("Name:\tsh\n", 1)
+    assert not is_orphan({"Name": "sh"}, 1)
 
 
+def test_a_process_that_has_ended_has_no_status() -> None:
+    """Of a process that ends between its directory and the look into it, nothing is known, and that is no error."""
+    held = subprocess.Popen(["sleep", "1000"])
+    directory = Path(f"/proc/{held.pid}")
+    status = (directory / "status").open()
+    assert "Name" in status_of(directory)
+    held.kill()
+    held.wait()
+    with status, pytest.raises(ProcessLookupError):
+        status.read()
+    assert status_of(directory) == {}
+    assert held.pid not in dict(processes())
+
+
+@pytest.mark.slow
 def test_processes_that_end_meanwhile() -> None:
     """A search for orphans survives processes that end between their name and their status."""
     stop = threading.Event()
@@ -38,7 +55,7 @@ def test_processes_that_end_meanwhile() -> None:
     others = threading.Thread(target=come_and_go)
     others.start()
     try:
-        for _ in range(200):
+        for _ in range(20):
             reap_orphans()
     finally:
         stop.set()

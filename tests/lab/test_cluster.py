@@ -150,6 +150,27 @@ def test_the_host_stays_untouched(lab: Lab) -> None:
     assert not {"mgmt", "switch", "vec0", "dhcp-mgmt", "dhcp-switch"} & links
 
 
+def test_an_agent_that_is_stopped_and_killed(lab: Lab) -> None:
+    """An agent that somebody stops, continues and kills is started again, as one that is just killed."""
+    find = "pid=$(pgrep -f '^python3 -m lanloom agent')"
+    before = programs(lab.node("node1"))["agent"]["restarts"]
+    lab.on("node1", f"{find}; kill -STOP $pid; kill -CONT $pid; kill -KILL $pid")
+    eventually(lambda: programs(lab.node("node1"))["agent"]["restarts"] == before + 1)
+    eventually(lambda: programs(lab.node("node1"))["agent"]["running"])
+    assert lab.run("status").returncode == 0
+    lab.on("node1", find)
+
+
+def test_a_node_that_lost_a_nic_reboots(lab: Lab) -> None:
+    """A node whose NIC somebody deleted has it again after a reboot, and nothing of the node of before lives on."""
+    lab.on("node3", "setsid flock /var/lib/lanloom/alive sleep 10000 >/dev/null 2>&1 </dev/null &")
+    eventually(lambda: "busy" in lab.on("node3", "flock -n /var/lib/lanloom/alive true || echo busy"))
+    lab.on("node3", "ip link delete eth1")
+    lab.run("node", "reboot", "node3")
+    lab.on("node3", "ip link show eth1 && flock -n /var/lib/lanloom/alive true && rm /var/lib/lanloom/alive")
+    eventually(lambda: ready(lab, "node3") == "True")
+
+
 def test_files_survive_a_reboot(lab: Lab) -> None:
     """A rebooted node keeps its profiles and loses what was in memory."""
     lab.on(

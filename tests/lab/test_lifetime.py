@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 
 import pytest
 
@@ -92,6 +93,34 @@ def test_an_interrupted_start_leaves_nothing(own_lab: Lab) -> None:
     starting.send_signal(signal.SIGINT)
     assert starting.wait(PATIENCE) != 0
     eventually(lambda: not own_lab.processes())
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_lab_ends_with_the_process_that_it_follows(own_lab: Lab, ready: bool) -> None:
+    """A lab that follows a process ends with it, even if that one is killed, or before the lab has started."""
+    followed = subprocess.Popen(["sleep", "1000"])
+    words = ("up", "--nodes", "0", "--follow", str(followed.pid))
+    starting = None
+    try:
+        if ready:
+            own_lab.run(*words)
+        else:
+            starting = own_lab.start(*words)
+        eventually(lambda: any("\0serve\0" in command_line(pid) for pid in own_lab.processes()))
+    finally:
+        followed.kill()
+        followed.wait()
+    eventually(lambda: not own_lab.processes())
+    if starting is not None:
+        assert starting.wait(PATIENCE) != 0
+
+
+def test_a_process_that_is_gone_is_not_followed(own_lab: Lab) -> None:
+    """A lab that is to follow a process that does not exist refuses to start."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    refused = own_lab.run("up", "--nodes", "0", "--follow", str(ended.pid), status=1)
+    assert f"the process {ended.pid} can't be followed" in refused.stderr
 
 
 def test_an_interrupted_demo_leaves_nothing(own_lab: Lab) -> None:

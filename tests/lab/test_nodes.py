@@ -1,24 +1,31 @@
 """Nodes of a lab whose API server does not answer, and pods that another one replaced."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from lanloom.kube.errors import Invalid, TransportError
+from lanloom.api.core import NODES
+from lanloom.kube.conditions import is_true
+from lanloom.kube.errors import Invalid, KubeError, ServerError, TransportError
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from lanloom_lab import protocol
 from lanloom_lab.layout import LabRecord, Layout, NodeRecord
-from lanloom_lab.nodes import Nodes
+from lanloom_lab.nodes import RETRY_SECONDS, Nodes, Registry
 from lanloom_lab.plan import NodeSpec
 from lanloom_lab.workloads.devicemanager import CHECKPOINT, DeviceManager
 from lanloom_lab.workloads.hosts import Machines
 from lanloom_lab.workloads.kubelet import pod_is_there
 from lanloom_lab.workloads.pods import PODS
+from tests.harness import virtual
+from tests.harness.interceptor import Interceptor, Request
+
+R = TypeVar("R")
 
 
 class Inner:
@@ -33,16 +40,32 @@ class Inner:
         return protocol.Done()
 
 
-class DeadRegistry:
-    """A registry whose API server died."""
+class Away(Interceptor):
+    """An API server that is away, or refuses everything, as long as there is an `error`."""
 
-    async def report(self, _node: NodeSpec, *, ready: bool) -> None:
-        """Fail."""
-        raise TransportError("connection refused")
+    def __init__(self, inner: LocalClient) -> None:
+        super().__init__(inner)
+        self.error: KubeError | None = None
+
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        if self.error is not None:
+            raise self.error
+        return await send()
 
 
-async def test_a_node_comes_back_from_a_reboot_without_the_api_server(tmp_path: Path) -> None:
-    """A reboot that meets a dead API server powers the node on again, and then tells of the server."""
+@pytest.mark.parametrize(
+    "error", [TransportError("connection refused"), ServerError(503, "ServiceUnavailable", "starting")]
+)
+def test_a_node_comes_back_from_a_reboot_without_the_api_server(tmp_path: Path, error: KubeError) -> None:
+    """A reboot that meets a dead API server powers the node on again, and tells of it; later its Node is Ready."""
+    virtual.run(_reboots(tmp_path, error))
+
+
+async def _reboots(tmp_path: Path, error: KubeError) -> None:
+    loop = asyncio.get_running_loop()
+    engine = Engine(MemoryStorage(), now=loop.time, rng=Random(1))
+    await engine.start()
+    client = Away(LocalClient(engine))
     node, machines, inner = NodeRecord(NodeSpec("node1", 1), "token"), Machines(), Inner()
     layout = Layout(tmp_path)
     layout.make()
@@ -50,14 +73,26 @@ async def test_a_node_comes_back_from_a_reboot_without_the_api_server(tmp_path: 
     machines.started("node1", node.spec.address)
     before = machines.boot("node1")
     kernel: Any = inner
-    registry: Any = DeadRegistry()
+    registry = Registry(client, loop.time)
+    telling = asyncio.create_task(registry.run())
+    await registry.report(node.spec, ready=True)
+    client.error = error
     nodes = Nodes(layout, LabRecord((), nodes=(node,)), kernel, registry, machines)
-    with pytest.raises(TransportError):
+    with pytest.raises(type(error)):
         await nodes.act("reboot", "node1")
     assert inner.asked == [protocol.PowerOff, protocol.PowerOn]
     assert machines.boot("node1") not in (None, before)
-    with pytest.raises(TransportError):
-        await nodes.act("reboot", "node1")
+    with pytest.raises(type(error)):
+        await nodes.act("stop", "node1")
+    with pytest.raises(type(error)):
+        await nodes.act("start", "node1")
+    await asyncio.sleep(600)
+    client.error = None
+    await asyncio.sleep(2 * RETRY_SECONDS)
+    found = await client.get(NODES, "node1")
+    assert is_true(found.status.conditions, "Ready")
+    telling.cancel()
+    await engine.close()
 
 
 async def test_a_status_for_a_pod_that_was_replaced_is_dropped() -> None:

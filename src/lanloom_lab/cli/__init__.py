@@ -164,8 +164,21 @@ def command(ctx: click.Context, state: Path | None) -> None:
     help="Multus and the manager isolate namespaces: a pod uses NADs of its own namespace and of default only. "
     "Default: as before, in a new lab no.",
 )
+@click.option(
+    "--follow",
+    type=click.IntRange(min=1),
+    metavar="PID",
+    help="End the lab, and keep its files, when this process ends. Default: it runs until `lanloom lab down`.",
+)
 @click.pass_obj
-def up(layout: "Layout", nodes: int, kernel: str, dhcp: tuple[str, ...], isolated: bool | None) -> None:
+def up(
+    layout: "Layout",
+    nodes: int,
+    kernel: str,
+    dhcp: tuple[str, ...],
+    isolated: bool | None,
+    follow: int | None,
+) -> None:
     """Start the lab and wait until it is ready.
 
     A lab that was stopped with --keep starts with its nodes, their files and all objects. The first start downloads
@@ -183,7 +196,7 @@ def up(layout: "Layout", nodes: int, kernel: str, dhcp: tuple[str, ...], isolate
 
     networks = tuple(map(parse_dhcp, dhcp)) or None
     with waiting("lab") as progress:
-        start(layout, Options(nodes, parse_kernel(kernel), networks, isolated), progress)
+        start(layout, Options(nodes, parse_kernel(kernel), networks, isolated, follow), progress)
     _run(_show(layout, Listing(_fields())))
     click.echo(f"\nexport KUBECONFIG={layout.kubeconfig}")
 

@@ -147,7 +147,7 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: str) -> None
     with waiting("demo") as progress:
         show = _Tables(svg, progress)
         try:
-            start(layout, Options(3, requested), progress)
+            start(layout, Options(3, requested, follow=None if keep else os.getpid()), progress)
             asyncio.run(run_demo(layout, progress, show))
             show_addresses(layout.kubeconfig, progress)
             asking = _asking(layout.kubeconfig, progress)

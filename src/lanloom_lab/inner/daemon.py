@@ -32,7 +32,7 @@ async def execute(channel: Channel, node: Node, request: protocol.Exec) -> None:
         status = await _with_pipes(channel, node.sandbox.command(*request.command))
     else:
         # The session begins inside: out here, its process group would be unknown to a shell in there.
-        command = node.sandbox.command("setsid", "--ctty", "--wait", *request.command)
+        command = node.sandbox.on_terminal(*request.command)
         status = await _on_terminal(channel, command, request.terminal)
     await channel.send(protocol.Exited(status if status >= 0 else 128 - status))
 

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import shutil
 from collections.abc import Awaitable
+from contextlib import suppress
 from pathlib import Path
 
 from lanloom_lab import protocol
@@ -122,7 +123,10 @@ class Node:
 
     async def power_off(self) -> None:
         """Power the node off: disconnect its links, then end all of its processes at once."""
-        await run("ip", "-batch", "-", text="".join(f"link delete {self.spec.port(nic)}\n" for nic in _NICS))
+        # The peer of a NIC that was deleted on the node is gone already.
+        ports = "".join(f"link delete {self.spec.port(nic)}\n" for nic in _NICS)
+        with suppress(ProcessFailed):
+            await run("ip", "-force", "-batch", "-", text=ports)
         await self.sandbox.kill()
         for program in self._programs:
             await program.end()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lanloom_lab import protocol
 from lanloom_lab.errors import ProcessFailed
-from lanloom_lab.processes import tail
+from lanloom_lab.processes import processes, status_of, tail
 
 SCRIPTS = Path(__file__).parent
 START_TIMEOUT = 60.0
@@ -31,6 +31,13 @@ PR_SET_CHILD_SUBREAPER = 36
 REAP_SECONDS = 0.05
 """How often orphans are looked for while a sandbox ends."""
 
+_WAIT = 'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit "$?"'
+"""Waits for the end of a program only, and says nothing of its own.
+
+`nsenter` by itself stops with its child. Of one that is stopped and then killed it would never hear again: the child
+stays a zombie, and with it its PID namespace.
+"""
+
 _KINDS = ("--mount", "--net", "--pid", "--uts", "--ipc")
 
 
@@ -40,6 +47,7 @@ class NamespaceSandbox:
     def __init__(self, process: Process, pid: int, log: Path) -> None:
         self._process = process
         self._log = log
+        self._enter = ("nsenter", f"--target={pid}", *_KINDS)
         self.pid = pid
 
     @classmethod
@@ -76,8 +84,12 @@ class NamespaceSandbox:
         return Path(f"/proc/{self.pid}/root{path}")
 
     def command(self, *words: str) -> tuple[str, ...]:
-        """Return the command line that runs these words in the sandbox."""
-        return ("nsenter", f"--target={self.pid}", *_KINDS, "--", *words)
+        """Return the command line that runs these words in the sandbox, and waits for their end."""
+        return (*self._enter, "--no-fork", "--", "/bin/sh", "-c", _WAIT, "sh", *words)
+
+    def on_terminal(self, *words: str) -> tuple[str, ...]:
+        """Return the command line that runs these words in a session of their own, which has the terminal."""
+        return (*self._enter, "--", "setsid", "--ctty", "--wait", *words)
 
 
 def adopt_orphans() -> None:
@@ -91,17 +103,15 @@ def reap_orphans() -> None:
     No other process does, and a PID namespace does not end before its last process is reaped. Children of this process
     are in no further namespace; their callers wait for them.
     """
-    # Not a glob below a PID: it stats what it found, and a process that ended meanwhile is an ESRCH, which it raises.
-    for process in Path("/proc").iterdir():
-        with suppress(OSError):
-            if process.name.isdecimal() and is_orphan((process / "status").read_text(), os.getpid()):
-                os.waitpid(int(process.name), os.WNOHANG)
+    for pid, process in processes():
+        if is_orphan(status_of(process), os.getpid()):
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
 
-def is_orphan(status: str, parent: int) -> bool:
-    """Return whether /proc/PID/status is that of a child in a further PID namespace."""
-    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-    return int(fields.get("PPid", 0)) == parent and len(fields.get("NSpid", "").split()) > 1
+def is_orphan(status: Mapping[str, str], parent: int) -> bool:
+    """Return whether the fields of /proc/PID/status are those of a child in a further PID namespace."""
+    return int(status.get("PPid", 0)) == parent and len(status.get("NSpid", "").split()) > 1
 
 
 async def _answer(process: Process, log: Path) -> bytes:

@@ -6,18 +6,24 @@ Its first process reads a pipe of the test's: when the test ends, in whatever wa
 kills all others with it, daemons included.
 """
 
+import errno
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
+from fnmatch import fnmatch
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 CONTROLLERS = ("blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids")
 CGROUPS = Path("/sys/fs/cgroup")
+
+END_SECONDS = 10.0
+"""Within which the kernel ends the last processes of a control group."""
 PREFIX = "lanloom-node"
 
 FIRST_PROCESS = r"""
@@ -130,7 +136,7 @@ class Enclosure:
             process.wait()
         self._programs.clear()
         for controller in CONTROLLERS:
-            _remove_groups((CGROUPS / controller).rglob(self._group))
+            _remove_groups(_groups(controller, self._group))
 
     def entering(self, *command: str | Path) -> list[str]:
         """Return the words that run a command in the namespaces."""
@@ -201,7 +207,7 @@ def own_groups() -> dict[str, str]:
 def remove_stale_groups() -> None:
     """Remove the control groups of runs that were killed before they could."""
     for controller in CONTROLLERS:
-        for group in list((CGROUPS / controller).rglob(f"{PREFIX}-*")):
+        for group in _groups(controller, f"{PREFIX}-*"):
             if not Path("/proc", group.name.removeprefix(f"{PREFIX}-").partition("-")[0]).exists():
                 _remove_groups([group])
 
@@ -213,10 +219,31 @@ def _make_group(group: Path, controller: str) -> None:
             (group / name).write_text((group.parent / name).read_text())
 
 
+def _groups(controller: str, pattern: str) -> list[Path]:
+    """Return the control groups of that name. Others come and go meanwhile: a walk leaves those out, a glob raises."""
+    found = os.walk(CGROUPS / controller)
+    return [Path(directory) for directory, _, _ in found if fnmatch(Path(directory).name, pattern)]
+
+
 def _remove_groups(groups: Iterable[Path]) -> None:
-    for top in list(groups):
+    """Remove control groups, which somebody else may do at the same time, and whose processes may just be ending."""
+    for top in groups:
         for directory, _, _ in os.walk(top, topdown=False):
-            Path(directory).rmdir()
+            _remove_group(Path(directory), time.monotonic() + END_SECONDS)
+
+
+def _remove_group(group: Path, deadline: float) -> None:
+    while True:
+        try:
+            group.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def connect(one: Enclosure, other: Enclosure, link: str = "eth0") -> None:

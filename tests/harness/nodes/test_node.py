@@ -8,6 +8,7 @@ import pytest
 
 from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
+from lanloom_lab.processes import processes
 from tests.harness.nodes.enclosure import CGROUPS, PREFIX, Enclosure, obstacle
 from tests.harness.nodes.node import RealNode
 from tests.harness.nodes.pods import Pods, container_of, node_ready
@@ -65,7 +66,7 @@ class TestEnclosure:
             assert inside != Path("/proc/self/ns/net").readlink()
         assert not list(CGROUPS.glob(f"*/**/{PREFIX}-*-brief"))
         assert not Path("/sys/class/net/brief0").exists()
-        namespaces = [process for process in Path("/proc").iterdir() if _network(process) == inside]
+        namespaces = [pid for pid, process in processes() if _network(process) == inside]
         assert namespaces == []
 
     def test_settings_of_the_machine_stay(self, tmp_path: Path) -> None:

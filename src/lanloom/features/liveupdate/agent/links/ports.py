@@ -85,7 +85,7 @@ class NetlinkPorts:
         with open_namespace(self._host) as host:
             known = {host.identity}
         for directory in self._directories:
-            for path in sorted(directory.iterdir()) if directory.is_dir() else ():
+            for path in _names(directory):
                 try:
                     with open_namespace(path) as found:
                         if found.identity in known:
@@ -252,6 +252,14 @@ def _fitting_mtu(sock: socket.socket, bridge: bridgeports.PortLink, port: bridge
     return fitting_mtu(
         bridge.mtu, (each.mtu for each in overlay.ports(sock, bridge.index) if each.index != port.index)
     )
+
+
+def _names(directory: Path) -> list[Path]:
+    """Return what is in a directory of namespaces, which is not there as long as there was no pod."""
+    try:
+        return sorted(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _seen(link: bridgeports.PortLink) -> SeenLink:
