@@ -123,7 +123,8 @@ class InterfaceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 class VirtualMachineInstanceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """How far the machine is; `node_name` is empty until it is scheduled.
 
-    `active_pods` are nodes by the pods' uids.
+    `active_pods` are nodes by the pods' uids. `virtual_machine_revision_name` is the ControllerRevision in which
+    KubeVirt keeps the spec of the VirtualMachine at the start.
     """
 
     phase: str = ""
@@ -132,6 +133,7 @@ class VirtualMachineInstanceStatus(Struct, frozen=True, kw_only=True, omit_defau
     interfaces: tuple[InterfaceStatus, ...] = ()
     conditions: tuple[Condition, ...] = ()
     active_pods: dict[str, str] = {}
+    virtual_machine_revision_name: str = ""
 
 
 class VirtualMachineInstance(Object, frozen=True, kw_only=True):

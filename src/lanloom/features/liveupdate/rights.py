@@ -34,6 +34,12 @@ RIGHTS = Rights(
                 "verbs": ["patch"],
             },
             {"apiGroups": [_KUBEVIRT], "resources": [MIGRATIONS.plural], "verbs": ["create", "delete"]},
+            # The template with which a machine was started, which KubeVirt keeps.
+            {
+                "apiGroups": ["apps"],
+                "resources": ["controllerrevisions"],
+                "verbs": ["get"],
+            },
             {"apiGroups": [""], "resources": [PODS.plural], "verbs": READ},
             # The same in the annotations by which Multus and KubeVirt know the launcher pod's networks. As Multus does,
             # through the status: who may patch pods themselves may give them another image.

@@ -126,13 +126,17 @@ class Scene:
         name: str = "vm",
         *,
         spec: Raw | None = None,
+        own: Raw | None = None,
         node: str = "node1",
         **status: Any,
     ) -> str:
-        """Start a machine on these NADs (of its own namespace), and return the instance's uid."""
+        """Start a machine on these NADs (of its own namespace), and return the instance's uid.
+
+        `spec` is the template's, and `own` the instance's if that is another.
+        """
         body = spec or on(nads)
         made = await self.client.create(VIRTUAL_MACHINES, machine(body, name), PLACE)
-        raw = instance(body, name, owner=made.metadata.uid, nodeName=node, **status)
+        raw = instance(own or body, name, owner=made.metadata.uid, nodeName=node, **status)
         uid = (await self.client.create(VIRTUAL_MACHINE_INSTANCES, raw, PLACE)).metadata.uid
         titles = {each: f"{PLACE}/{nad}" for each, nad in nads.items()}
         await self.client.create(PODS, launcher(uid, titles, name=name, node=node), PLACE)

@@ -7,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.features.liveupdate.rules.restart import (
+from lanloom.features.liveupdate.rules.restart import needs_restart, networks_need_restart
+from lanloom.features.liveupdate.rules.start import (
     UNKNOWN,
     Start,
     digest_of,
-    networks_need_restart,
+    first_seen,
+    has_values_of,
     parse_start,
+    start_of,
     was_edited,
 )
 from tests.features.liveupdate.objects import (
@@ -169,10 +172,10 @@ def test_memory_goes_at_a_restart_only() -> None:
     none: Raw = {"cpu": {"cores": 2, "sockets": 1}, "devices": {}}
     kept = none | {"memory": {}}
     start, without = (Start(1, digest_of(item)) for item in (template(), template(domain=none)))
-    assert was_edited(start, template(domain=none))
-    assert was_edited(start, template(domain=kept))
-    assert not was_edited(without, template())
-    assert not was_edited(without, template(domain=kept))
+    assert was_edited(start, template(domain=none), {})
+    assert was_edited(start, template(domain=kept), {})
+    assert not was_edited(without, template(), {})
+    assert not was_edited(without, template(domain=kept), {})
 
 
 @pytest.mark.parametrize(
@@ -192,13 +195,103 @@ def test_go_writes_empty_structs() -> None:
 
 def test_start() -> None:
     """What was remembered of a start is read again, and other texts are not."""
-    start = Start(12, digest_of(template()))
-    assert parse_start(start.text) == start
+    start = start_of(12, template())
+    for known in (start, Start(12, digest_of(template())), Start(3)):
+        assert parse_start(known.text) == known
     for text in ("", "12", "x:y", ":", "12:", "-1:x", "٣:x", "9" * 30 + ":x"):
         assert parse_start(text) is None
-    assert not was_edited(start, template())
-    assert was_edited(start, template(hostname="b"))
-    assert not was_edited(Start(1, UNKNOWN), template(hostname="b"))
+    assert not was_edited(start, template(), {})
+    assert was_edited(start, template(hostname="b"), {})
+
+
+DEFAULTS: Raw = {
+    "architecture": "amd64",
+    "domain": {
+        "machine": {"type": "q35"},
+        "cpu": {"cores": 2, "sockets": 1, "model": "host-model"},
+        "memory": {"guest": "1Gi", "maxGuest": "4Gi"},
+        "devices": {"disks": [{"name": "root", "disk": {"bus": "sata"}}, {"name": "init", "disk": {}}]},
+        "firmware": {"uuid": "f"},
+        "resources": {"requests": {"memory": "1Gi", "cpu": "1"}},
+    },
+    "hostname": "a",
+    "volumes": [{"name": "root", "containerDisk": {"image": "i", "imagePullPolicy": "Always"}}],
+}
+"""What KubeVirt makes of `asked()`."""
+
+
+def asked(**fields: Any) -> Raw:
+    """What a user wrote of that."""
+    domain: Raw = {
+        "cpu": {"cores": 2},
+        "devices": {"disks": [{"name": "root", "disk": {}}]},
+        "resources": {"requests": {"memory": "1024Mi", "cpu": 1}},
+    }
+    volumes = [{"name": "root", "containerDisk": {"image": "i"}}]
+    return {"domain": domain, "hostname": "a", "volumes": volumes} | fields
+
+
+EDITS: dict[str, Raw] = {
+    "changed": {"hostname": "b"},
+    "added": {"subdomain": "x"},
+    "unknown": {"later": {"x": 1}},
+    "in a list": {"volumes": [{"name": "root", "containerDisk": {"image": "other"}}]},
+    "longer list": {"volumes": [{"name": "root", "containerDisk": {"image": "i"}}, {"name": "more"}]},
+    "quantity": {"domain": {"resources": {"requests": {"memory": "2Gi"}}}},
+    "unnamed list": {"args": ["x"]},
+}
+
+
+@pytest.mark.parametrize("recorded", [None, 3])
+@pytest.mark.parametrize("fields", EDITS.values(), ids=EDITS)
+def test_an_edit_that_nobody_saw(fields: Raw, recorded: int | None) -> None:
+    """A template that asks for what the instance does not have was edited, also before anybody looked at it."""
+    start = first_seen(4, asked(**fields), DEFAULTS, recorded)
+    assert start.digest == UNKNOWN and start.generation != 4
+    assert was_edited(start, asked(**fields), DEFAULTS)
+    assert not was_edited(start, asked(), DEFAULTS)
+
+
+@pytest.mark.parametrize("recorded", [None, 3, 4])
+def test_defaults_are_no_edit(recorded: int | None) -> None:
+    """What KubeVirt adds to an instance, and how it writes quantities, is no edit, and neither are live fields."""
+    start = first_seen(4, asked(), DEFAULTS, recorded)
+    assert not was_edited(start, asked(), DEFAULTS)
+    assert not was_edited(start, asked(nodeSelector={"zone": "b"}), DEFAULTS)
+
+
+@given(st.sampled_from(["1", "100m", "1Gi", "1024Mi", "1k", "0.5", "x", "1e3", "", "-1", "1Kii"]))
+def test_quantities(text: str) -> None:
+    """A text that is a quantity of Kubernetes equals any other way to write it; other texts equal themselves."""
+    same = {"1024Mi": "1Gi", "1k": "1000", "0.5": "500m", "100m": "0.1"}.get(text, text)
+    assert has_values_of({"a": text}, {"a": same})
+    assert not has_values_of({"a": text or "y"}, {"a": "7"})
+
+
+def test_a_start_that_is_kept() -> None:
+    """Against the template of the start everything counts that was changed, taken out too, until it is taken back."""
+    start = start_of(0, asked(subdomain="x"))
+    for now in (asked(), asked(subdomain="y")):
+        assert needs_restart(start, now, DEFAULTS, lambda _: True)
+    assert not needs_restart(start, asked(subdomain="x"), DEFAULTS, lambda _: True)
+
+
+INJECTED = devices([POD_INTERFACE], [POD_NETWORK])
+
+
+@pytest.mark.parametrize("start", [start_of(1, {"hostname": "a"}), Start(1, digest_of({"hostname": "a"}))])
+def test_an_injected_pod_network(start: Start) -> None:
+    """The pod network that an instance got by default is no change of its template, whatever else is edited."""
+    assert not needs_restart(start, {"hostname": "a", "nodeSelector": {"a": "b"}}, INJECTED, lambda _: True)
+    assert needs_restart(start, {"hostname": "b"}, INJECTED, lambda _: True)
+
+
+def test_networks_that_were_there_at_the_start() -> None:
+    """A network that was plugged in and is taken out again needs no restart; one of the start does."""
+    start = start_of(1, on({"blue": "old"}))
+    both = on({"blue": "old", "red": "old"})
+    assert not needs_restart(start, on({"blue": "old"}), both, lambda _: True)
+    assert needs_restart(start, on({"red": "old"}), both, lambda _: True)
 
 
 trees = st.recursive(
@@ -214,3 +307,4 @@ def test_a_spec_equals_itself(tree: Any) -> None:
     spec = {"domain": tree, "networks": tree, "x": tree}
     assert not needed(spec, spec)
     assert digest_of(spec) == digest_of(dict(reversed(spec.items())))
+    assert has_values_of(spec, spec)

@@ -1,6 +1,6 @@
 """Say which machines need a restart: what was edited of them can't come into force while they run.
 
-The template at the start is remembered as a hash on the instance, together with the generation of its VirtualMachine.
+The template at the start is remembered as hashes on the instance, together with the generation of its VirtualMachine.
 As long as that is the generation, nothing was edited, and nothing has to be read. Whole objects are read only of
 machines that were edited since, and again only after another change.
 """
@@ -21,19 +21,21 @@ from lanloom.features.liveupdate.manager.edits import template_of
 from lanloom.features.liveupdate.manager.informers import MachineInformers
 from lanloom.features.liveupdate.manager.machines import REFUSED_SECONDS
 from lanloom.features.liveupdate.manager.modes import Modes
-from lanloom.features.liveupdate.manager.whole import WHOLE_INSTANCES, WHOLE_MACHINES
+from lanloom.features.liveupdate.manager.whole import (
+    CONTROLLER_REVISIONS,
+    WHOLE_INSTANCES,
+    WHOLE_MACHINES,
+    WholeMachine,
+)
 from lanloom.features.liveupdate.manager.writer import MachineWriter
-from lanloom.features.liveupdate.rules.restart import (
+from lanloom.features.liveupdate.rules.restart import MESSAGE, RESTART_REQUIRED, needs_restart
+from lanloom.features.liveupdate.rules.start import (
     GENERATION,
-    MESSAGE,
-    RESTART_REQUIRED,
     STARTED_FROM,
-    UNKNOWN,
     Start,
-    digest_of,
-    networks_need_restart,
+    first_seen,
     parse_start,
-    was_edited,
+    start_of,
 )
 from lanloom.features.liveupdate.rules.ways import policy_of
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
@@ -114,11 +116,8 @@ class Restarts:
         instance = await get_or_none(self._client, WHOLE_INSTANCES, machine.metadata.key)
         if whole is None or instance is None or instance.metadata.uid != machine.metadata.uid:
             return False
-        template = template_of(whole.spec)
         is_live = self._is_live(owner, machine)
-        return was_edited(start, template) or networks_need_restart(
-            template, instance.spec, lambda _name: is_live
-        )
+        return needs_restart(start, template_of(whole.spec), instance.spec, lambda _name: is_live)
 
     def _is_live(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> bool:
         """Return whether networks of the machine may change while it runs."""
@@ -129,17 +128,28 @@ class Restarts:
         """Write down what the template is, as far as it is the one at the start."""
         meta = machine.metadata
         whole = await get_or_none(self._client, WHOLE_MACHINES, owner.metadata.key)
-        if whole is None or whole.metadata.uid != owner.metadata.uid:
-            return Start(owner.metadata.generation, UNKNOWN)
-        generation, known = whole.metadata.generation, meta.annotations.get(GENERATION, "")
-        if known.isdecimal() and int(known) != generation:
-            start = Start(int(known), UNKNOWN)
-        else:
-            start = Start(generation, digest_of(template_of(whole.spec)))
+        instance = await get_or_none(self._client, WHOLE_INSTANCES, meta.key)
+        if whole is None or instance is None:
+            return Start(owner.metadata.generation)
+        if whole.metadata.uid != owner.metadata.uid or instance.metadata.uid != meta.uid:
+            return Start(owner.metadata.generation)
+        start = await self._start_of(whole, instance, machine.status.virtual_machine_revision_name)
         annotations = {STARTED_FROM: start.text}
         patch = {"metadata": {"uid": meta.uid, "annotations": annotations}}
         await self._client.patch(VIRTUAL_MACHINE_INSTANCES, meta.name, patch, meta.namespace)
         return start
+
+    async def _start_of(self, whole: WholeMachine, instance: WholeMachine, revision: str) -> Start:
+        generation, known = whole.metadata.generation, instance.metadata.annotations.get(GENERATION, "")
+        recorded = int(known) if known.isdecimal() else None
+        template = template_of(whole.spec)
+        if revision and recorded != generation:
+            key = Key(instance.metadata.namespace, revision)
+            kept = await get_or_none(self._client, CONTROLLER_REVISIONS, key)
+            spec = kept.data.get("spec") if kept is not None else None
+            if isinstance(spec, dict) and (first := template_of(spec)):
+                return start_of(recorded or 0, first)
+        return first_seen(generation, template, instance.spec, recorded)
 
     async def _set(self, owner: VirtualMachine, needed: bool) -> None:
         existing = find(owner.status.conditions, RESTART_REQUIRED)

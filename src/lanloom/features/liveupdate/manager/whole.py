@@ -1,4 +1,4 @@
-"""KubeVirt's machines with all fields that they have on the wire.
+"""KubeVirt's machines with all fields that they have on the wire, and what KubeVirt keeps of their starts.
 
 What is followed by a watch holds only the fields that Lanloom uses, of thousands of machines. A comparison of whole
 specs, and a copy of a NIC, need the others too: of one machine, read when it is needed.
@@ -23,6 +23,21 @@ class WholeMachine(Object, frozen=True, kw_only=True):
 def _whole(resource: Resource[Any]) -> Resource[WholeMachine]:
     return replace(resource, type=WholeMachine)
 
+
+class ControllerRevision(Object, frozen=True, kw_only=True):
+    """A state of an object that its controller keeps. `data` is as on the wire; KubeVirt's has a machine's `spec`."""
+
+    data: dict[str, Any] = {}
+
+
+CONTROLLER_REVISIONS = Resource(
+    group="apps",
+    version="v1",
+    kind="ControllerRevision",
+    plural="controllerrevisions",
+    type=ControllerRevision,
+    namespaced=True,
+)
 
 WHOLE_MACHINES = _whole(VIRTUAL_MACHINES)
 WHOLE_INSTANCES = _whole(VIRTUAL_MACHINE_INSTANCES)
