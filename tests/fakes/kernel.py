@@ -28,6 +28,7 @@ from lanloom.node.steps import (
     SetMaster,
     SetMtu,
     SetUp,
+    Unmark,
 )
 from lanloom.node.vlanids import (
     VlanIds,
@@ -373,3 +374,8 @@ def _change_vlans(step: AddVlans | RemoveVlans, kernel: FakeKernel) -> None:
 @apply.register
 def _delete(step: DeleteLink, kernel: FakeKernel) -> None:
     kernel.delete(step.name)
+
+
+@apply.register
+def _unmark(step: Unmark, kernel: FakeKernel) -> None:
+    kernel.change(step.link, alias="")

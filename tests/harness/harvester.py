@@ -88,6 +88,11 @@ async def install(admin: Client) -> None:
         else:
             await admin.create(CRDS, manifest)
     await admin.create(NAMESPACES, {"metadata": {"name": names.HARVESTER_NAMESPACE}})
+    await install_account(admin)
+
+
+async def install_account(admin: Client) -> None:
+    """Its service account alone: it comes back, or comes where its definitions are already."""
     account = {"metadata": {"name": names.HARVESTER_ACCOUNT}}
     await admin.create(SERVICE_ACCOUNTS, account, names.HARVESTER_NAMESPACE)
 

@@ -14,6 +14,9 @@ from binascii import crc32
 MARK = "lanloom"
 """The ifalias of every link of VLAN networks that Lanloom made. Nothing without a mark is ever deleted or renamed."""
 
+UNFINISHED = "lanloom-new"
+"""The name of a link of VLAN networks until it has its mark; renaming and marking are one message."""
+
 _OWNER = re.compile(r"[A-Za-z0-9-]{1,63}")
 _UNFINISHED = re.compile(r"lanloom-[0-9a-f]{7}")
 _kinds: dict[str, str] = {}

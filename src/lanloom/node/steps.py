@@ -7,10 +7,9 @@ A step type stands alone. It has its words (`title`, `remedy`) and its guard her
 with `lanloom.node.netlink.apply`, the one of the host in memory with `tests.fakes.apply`. A feature adds types of its
 own in its own folder.
 
-A link without Lanloom's mark is changed only as far as the user named it: an uplink NIC may get a master, an MTU and
-be set up. A VLAN link on a link of ours may be set up and deleted, as both would happen to it with its parent. A bridge
-of others carries VLAN ids for Lanloom only if it is called as that of a cluster network, as `mgmt-br` of the installer
-is, and the step is marked `foreign`.
+A link that is not Lanloom's (`node/ownership.py`) is changed only as far as the user named it: an uplink NIC may get a
+master, an MTU and be set up. A bridge of others carries VLAN ids for Lanloom only if it is called as that of a cluster
+network, as `mgmt-br` of the installer is, and the step is marked `foreign`.
 """
 
 import errno
@@ -19,9 +18,10 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from lanloom.api.harvester import BOND_MODES
-from lanloom.api.names import BRIDGE_SUFFIX, LINK_NAME_MAX, MGMT_BRIDGE
-from lanloom.node.errors import LinkError, LinkMissing, NotOurs
-from lanloom.node.marks import describe_owner
+from lanloom.api.names import BRIDGE_SUFFIX, LINK_NAME_MAX
+from lanloom.node.errors import LinkError, LinkInUse, LinkMissing, NotOurs
+from lanloom.node.marks import UNFINISHED, describe_owner
+from lanloom.node.ownership import ANY, is_ours
 from lanloom.node.ports import Link, LinkStep, Route
 from lanloom.node.vlanids import VlanIds, contains, render
 
@@ -69,7 +69,7 @@ class EnsureBond(LinkStep, frozen=True, kw_only=True):
                 f"{self.title}: a transmit queue of {self.tx_queue_length} packets can't be; "
                 f"0 to {LONGEST_QUEUE} can"
             )
-        _guard_existing(self.title, "bond", links.get(self.name))
+        _guard_existing(self.title, "bond", links, self.name)
 
     def remedy(self, code: int) -> str:
         """Explain a refused MTU, else what every step explains."""
@@ -95,7 +95,7 @@ class EnsureBridge(LinkStep, frozen=True, kw_only=True):
     def guard(self, links: Mapping[str, Link]) -> None:
         """Accept only a new name or a bridge of Lanloom's."""
         check_name(self.title, self.name)
-        _guard_existing(self.title, "bridge", links.get(self.name))
+        _guard_existing(self.title, "bridge", links, self.name)
 
     def remedy(self, code: int) -> str:
         """Explain a refused MTU, else what every step explains."""
@@ -119,15 +119,15 @@ class SetMaster(LinkStep, frozen=True, kw_only=True):
     def guard(self, links: Mapping[str, Link]) -> None:
         """Accept a NIC that joins a link of Lanloom's; it may leave nobody else's."""
         link = _present(self.title, self.link, links)
-        if link.master and link.master != self.master and not _is_ours(link.master, links):
+        if link.master and link.master != self.master and not _has_mark(link.master, links):
             raise NotOurs(
                 f"{self.title}: it belongs to {link.master}, which Lanloom did not create; release it there first"
             )
-        if link.kind == "bridge" and not link.ours:
+        if link.kind == "bridge" and not is_ours(link):
             raise NotOurs(f"{self.title}: Lanloom did not create this bridge")
         if self.master:
             _present(self.title, self.master, links)
-            if not _is_ours(self.master, links):
+            if not _has_mark(self.master, links):
                 raise NotOurs(f"{self.title}: Lanloom did not create {self.master}")
 
 
@@ -145,7 +145,7 @@ class SetMtu(LinkStep, frozen=True, kw_only=True):
     def guard(self, links: Mapping[str, Link]) -> None:
         """A NIC, or a link with Lanloom's mark."""
         link = _present(self.title, self.link, links)
-        if link.kind in _COMPOSED_KINDS and not link.ours:
+        if link.kind in _COMPOSED_KINDS and not is_ours(link):
             raise NotOurs(f"{self.title}: Lanloom did not create this {link.kind}")
 
     def remedy(self, code: int) -> str:
@@ -154,12 +154,13 @@ class SetMtu(LinkStep, frozen=True, kw_only=True):
 
 
 class SetUp(LinkStep, frozen=True, kw_only=True):
-    """Sets a link up: a NIC, a link with Lanloom's mark, or a VLAN link on one.
+    """Sets a link up: a NIC, a link with Lanloom's mark, or a VLAN link that a profile file of Lanloom's has `named`.
 
     A VLAN link can't be set up while its parent is down; setting the parent up sets it up too.
     """
 
     link: str
+    named: bool = False
 
     @property
     def title(self) -> str:
@@ -167,9 +168,9 @@ class SetUp(LinkStep, frozen=True, kw_only=True):
         return f"can't set {self.link} up"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """Accept a NIC, and a link of Lanloom's or one above it."""
+        """Accept a NIC, and a link of Lanloom's."""
         link = _present(self.title, self.link, links)
-        if link.kind in _COMPOSED_KINDS and not (link.ours or _is_above_ours(link, links)):
+        if link.kind in _COMPOSED_KINDS and not is_ours(link, {self.link: ANY} if self.named else {}):
             raise NotOurs(f"{self.title}: Lanloom did not create this {link.kind}")
 
     def remedy(self, code: int) -> str:
@@ -225,7 +226,7 @@ class _VlanStep(LinkStep, frozen=True, kw_only=True):
             raise LinkError(f"{self.title}: it is not a bridge")
         if bridge not in links or links[bridge].kind != "bridge":
             raise LinkError(f"{self.title}: it is not a port of a bridge")
-        if not (links[bridge].ours or (self.foreign and bridge.endswith(BRIDGE_SUFFIX))):
+        if not (is_ours(links[bridge]) or (self.foreign and bridge.endswith(BRIDGE_SUFFIX))):
             raise NotOurs(f"{self.title}: Lanloom did not create the bridge {bridge}")
 
 
@@ -261,13 +262,16 @@ class RemoveVlans(_VlanStep, frozen=True, kw_only=True):
 
 
 class DeleteLink(LinkStep, frozen=True, kw_only=True):
-    """Delete a link with Lanloom's mark, a VLAN link on one, or a half-made link with an owner; else raise NotOurs.
+    """Delete a link with Lanloom's mark, or a half-made link with an owner; else raise NotOurs.
 
-    With `foreign` also a VLAN link on a bridge that others made. A missing link is no error.
+    With an `index`, also the VLAN link that has this index, because a profile file or record names it: a later link of
+    the same name is another's. Raises LinkInUse while any link but those of `above` stands on the link, and would go
+    with it. A missing link is no error.
     """
 
     name: str
-    foreign: bool = False
+    index: int = 0
+    above: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -275,15 +279,36 @@ class DeleteLink(LinkStep, frozen=True, kw_only=True):
         return f"can't delete {self.name}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """Accept a link with Lanloom's mark, and what stands on one; reject every other."""
+        """Accept a link of Lanloom's with nothing of others on it; reject every other."""
         link = links.get(self.name)
-        if link is None or link.ours or link.unfinished or _is_above_ours(link, links):
+        if link is None:
             return
-        if self.foreign and link.kind == "vlan" and link.parent.endswith(BRIDGE_SUFFIX):
-            return
-        if link.owner_uid:
-            raise NotOurs(f"{self.title}: it belongs to {describe_owner(link.alias)}; delete that one")
-        raise NotOurs(f"{self.title}: Lanloom did not create it; delete it yourself if it is not needed")
+        if not (link.unfinished or is_ours(link, {self.name: self.index} if self.index else {})):
+            if link.owner_uid:
+                raise NotOurs(f"{self.title}: it belongs to {describe_owner(link.alias)}; delete that one")
+            raise NotOurs(f"{self.title}: Lanloom did not create it; delete it yourself if it is not needed")
+        for other in links.values():
+            if other.parent == self.name != other.name and other.name not in self.above:
+                raise LinkInUse(
+                    f"{self.title}: {other.name} stands on it; stop what uses that, and remove it"
+                )
+
+
+class Unmark(LinkStep, frozen=True, kw_only=True):
+    """Take Lanloom's mark off a link that another controller has taken over. One without the mark stays as it is."""
+
+    link: str
+
+    @property
+    def title(self) -> str:
+        """Say that the mark can't be taken off."""
+        return f"can't take Lanloom's mark off {self.link}"
+
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """Accept a bridge or bond; marks of owners stay."""
+        link = _present(self.title, self.link, links)
+        if link.alias and not link.ours:
+            raise NotOurs(f"{self.title}: its alias is {link.alias!r}")
 
 
 def check_name(title: str, name: str) -> None:
@@ -292,15 +317,18 @@ def check_name(title: str, name: str) -> None:
         raise LinkError(f"{title}: a link's name has at most {LINK_NAME_MAX} characters")
 
 
-def _guard_existing(title: str, kind: str, link: Link | None) -> None:
-    """A link that is made may be there already, if it is Lanloom's and of this kind."""
+def _guard_existing(title: str, kind: str, links: Mapping[str, Link], name: str) -> None:
+    """A link that is made may be there already, if it is Lanloom's and of this kind; and so may a half-made one."""
+    link, half = links.get(name), links.get(UNFINISHED)
     if link is None:
+        if half is not None and (half.kind not in ("bond", "bridge") or half.alias or half.up or half.master):
+            raise NotOurs(f"{title}: Lanloom did not create the link {UNFINISHED}; rename or delete it")
         return
     if link.owner_uid:
         raise NotOurs(
             f"{title}: it belongs to {describe_owner(link.alias)}; delete that one first, or take another name"
         )
-    if not link.ours:
+    if not is_ours(link):
         raise NotOurs(f"{title}: Lanloom did not create the link of this name; rename or delete it")
     if link.kind != kind:
         raise LinkError(f"{title}: a {link.kind or 'NIC'} of this name is there; delete it")
@@ -313,18 +341,8 @@ def _present(title: str, name: str, links: Mapping[str, Link]) -> Link:
     return link
 
 
-def _is_ours(name: str, links: Mapping[str, Link]) -> bool:
-    return name in links and links[name].ours
-
-
-def _is_above_ours(link: Link, links: Mapping[str, Link]) -> bool:
-    """Return whether it is a VLAN link of a link of ours, with which it would go anyway, or of the management bridge.
-
-    There the rules tell Lanloom's VLAN links from the installer's, as they do with the ids.
-    """
-    if link.kind != "vlan" or link.parent not in links:
-        return False
-    return links[link.parent].ours or link.parent == MGMT_BRIDGE
+def _has_mark(name: str, links: Mapping[str, Link]) -> bool:
+    return name in links and is_ours(links[name])
 
 
 def _is_unicast(mac: str) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.harvester import (
@@ -14,6 +15,9 @@ from lanloom.api.harvester import (
     ClusterNetwork,
 )
 from lanloom.api.multus import NADS
+from lanloom.features.vlan.rules.names import interface_name
+from lanloom.node.marks import MARK
+from lanloom.node.ports import Link
 from lanloom.node.vlanids import contains
 from tests.features.vlan.cluster import (
     cluster_network,
@@ -28,7 +32,7 @@ from tests.features.vlan.quiet import (
     Quiet,
     on_a_quiet_cluster,
 )
-from tests.harness.harvester import Controller, install, uninstall
+from tests.harness.harvester import Controller, install, install_account, uninstall
 
 BRIDGE, BOND = "cluster-1-br", "cluster-1-bo"
 
@@ -193,7 +197,8 @@ async def test_harvester_that_comes_later_takes_over(quiet: Quiet) -> None:
     await install(quiet.admin)
     await asyncio.sleep(60)
     assert (await quiet.report()).mode == "beside"
-    assert {name: host.kernel.links[name] for name in before} == before
+    taken = {name: replace(link, alias="") for name, link in before.items()}
+    assert {name: host.kernel.links[name] for name in before} == taken
     assert quiet.addresses() == (STATIC["node1"],)
     await quiet.admin.delete(NADS, "vlan2012", "default")
     await quiet.until(lambda: not contains(host.kernel.links[BRIDGE].self_vlans, 2012))
@@ -201,7 +206,52 @@ async def test_harvester_that_comes_later_takes_over(quiet: Quiet) -> None:
     await asyncio.sleep(60)
     assert {BRIDGE, BOND} <= host.kernel.links.keys()
     await uninstall(quiet.admin)
-    await quiet.until(lambda: not {BRIDGE, BOND} & host.kernel.links.keys())
+    await asyncio.sleep(120)
+    assert {
+        BRIDGE,
+        BOND,
+    } <= host.kernel.links.keys()  # it is Harvester's controller that made use of them last
+
+
+@pytest.mark.slow
+@on_a_quiet_cluster
+async def test_links_of_others_outlive_all_modes(quiet: Quiet) -> None:
+    """What Harvester's controller and an administrator put on a bridge that was Lanloom's stays, with its ids."""
+    await quiet.uplink()
+    await quiet.network("static", addresses=STATIC)
+    await quiet.rest()
+    host = quiet.sim.hosts["node1"]
+    for vid, name in ((36, interface_name("cluster-1", 36)), (40, f"{BRIDGE}.40")):
+        link = Link(name=name, index=0, kind="vlan", parent=BRIDGE, vlan_id=vid, up=True)
+        host.plant_link(replace(link, addresses=(f"10.{vid}.0.1/24",)))
+        for port, self_ in ((BRIDGE, True), (BOND, False)):
+            host.add_vlan(port, vid, self_=self_)
+    before = {name: link for name, link in host.kernel.links.items() if link.vlan_id in (36, 40)}
+
+    def stays() -> bool:
+        bridge, bond = host.kernel.links[BRIDGE], host.kernel.links[BOND]
+        kept = all(contains(bridge.self_vlans, vid) and contains(bond.vlans, vid) for vid in (36, 40))
+        return kept and before.items() <= host.kernel.links.items()
+
+    for change in (install, uninstall, install_account, uninstall):
+        await change(quiet.admin)
+        await asyncio.sleep(120)
+        assert stays()
+        assert quiet.addresses() == (STATIC["node1"],)
+        if change is uninstall:
+            assert await quiet.conditions("ForeignLink")
+            for each in quiet.sim.hosts.values():
+                for name in (BRIDGE, BOND):
+                    each.kernel.change(name, alias=MARK)
+            await quiet.restart()
+            await asyncio.sleep(120)
+            assert stays()
+            assert not await quiet.conditions("ForeignLink")
+    await quiet.admin.delete(NADS, "vlan2012", "default")
+    await quiet.admin.delete(VLAN_CONFIGS, "one")
+    await quiet.until(lambda: not quiet.addresses())
+    await asyncio.sleep(60)
+    assert before.items() <= host.kernel.links.items()
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
 """The contract of the port Links."""
 
 import pytest
+from msgspec.structs import replace
 
-from lanloom.node.errors import LinkError, LinkMissing, NotOurs
+from lanloom.node.errors import LinkError, LinkInUse, LinkMissing, NotOurs
 from lanloom.node.ports import LinkStep
 from lanloom.node.steps import (
     AddVlans,
@@ -13,6 +14,7 @@ from lanloom.node.steps import (
     SetMaster,
     SetMtu,
     SetUp,
+    Unmark,
 )
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import Node, uplink
@@ -148,7 +150,7 @@ async def test_guests(node: Node) -> None:
     for step in (
         AddVlans(link="x-br", ids=ids, self_=True),
         AddVlans(link="virbr0", ids=ids, self_=True, foreign=True),
-        DeleteLink(name="x-br", foreign=True),
+        DeleteLink(name="x-br", index=(await links(node))["x-br"].index),
     ):
         with pytest.raises(NotOurs, match="Lanloom did not create"):
             await node.host.links.apply((step,))
@@ -231,17 +233,43 @@ async def test_deletion(node: Node) -> None:
 
 @on_node
 async def test_deletion_of_sub_interfaces(node: Node) -> None:
-    """A VLAN link without a mark may be deleted on a bridge of ours, and by a guest on a foreign one."""
+    """A VLAN link without a mark is deleted by the index that a record has, and by no other, whatever its bridge is."""
     node.plant_bridge("x-br")
     await node.host.links.apply(uplink(2013))
     for bridge in ("c-br", "x-br"):
         node.plant_vlan(bridge, 2013)
-    await node.host.links.apply((DeleteLink(name="c-br.2013"),))
+        name = f"{bridge}.2013"
+        index = (await links(node))[name].index
+        for other in (0, index + 1):
+            with pytest.raises(NotOurs, match="Lanloom did not create"):
+                await node.host.links.apply((DeleteLink(name=name, index=other),))
+        await node.host.links.apply((DeleteLink(name=name, index=index),))
+        assert name not in await links(node)
+
+
+@on_node
+async def test_deletion_below_others(node: Node) -> None:
+    """A bridge of ours stays while a link of others stands on it, which would go with it."""
+    await node.host.links.apply(uplink(2013))
+    node.plant_vlan("c-br", 2013)
+    with pytest.raises(LinkInUse, match=r"c-br.2013 stands on it"):
+        await node.host.links.apply((DeleteLink(name="c-br"),))
+    assert {"c-br", "c-br.2013"} <= set(await links(node))
+    await node.host.links.apply((DeleteLink(name="c-br", above=("c-br.2013",)),))
+    assert not {"c-br", "c-br.2013"} & set(await links(node))
+
+
+@on_node
+async def test_unmark(node: Node) -> None:
+    """A mark that is taken off is gone, with nothing else of the link; again is no error, and others' aliases stay."""
+    await node.host.links.apply(uplink(2013))
+    before = await links(node)
+    for name in ("c-br", "c-bo"):
+        await node.host.links.apply((Unmark(link=name), Unmark(link=name)))
+    after = await links(node)
+    assert {name: replace(link, alias="") for name, link in before.items()} == after
     with pytest.raises(NotOurs, match="Lanloom did not create"):
-        await node.host.links.apply((DeleteLink(name="x-br.2013"),))
-    assert {"c-br.2013", "x-br.2013"} & set(await links(node)) == {"x-br.2013"}
-    await node.host.links.apply((DeleteLink(name="x-br.2013", foreign=True),))
-    assert "x-br.2013" not in await links(node)
+        await node.host.links.apply((DeleteLink(name="c-br"),))
 
 
 @on_node

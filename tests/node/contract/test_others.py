@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge, RemoveIsolatedBridge
+from lanloom.node.errors import LinkInUse, NotOurs
 from lanloom.node.ports import Link
-from lanloom.node.steps import AddVlans, DeleteLink, EnsureBond, EnsureBridge, RemoveVlans
+from lanloom.node.steps import AddVlans, DeleteLink, EnsureBond, EnsureBridge, RemoveVlans, SetUp, Unmark
 from lanloom.node.vlanids import vlan_ids
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import Node, until, uplink
@@ -100,3 +102,33 @@ async def test_beside_an_isolated_bridge(node: Node) -> None:
     await node.host.links.apply((RemoveIsolatedBridge(name="dummy-br", owner=OWNER),))
     assert await settings(node) == before
     await unchanged(node, known)
+
+
+@on_node
+async def test_on_top_of_an_uplink(node: Node) -> None:
+    """A VLAN link that others put on Lanloom's bridge stays as it is when the bridge is to go, or is handed over."""
+    await node.host.links.apply(uplink(2013))
+    node.plant_vlan("c-br", 2013)
+    node.add_address("c-br.2013", "10.36.0.1/24")
+    kept = ("lo", "c-br.2013", "eth2")
+    known: Mapping[str, Any] = {}
+
+    async def is_steady() -> bool:
+        nonlocal known
+        before, known = known, node.attributes(kept)
+        return before == known
+
+    await until(is_steady)
+    for step, error in (
+        (DeleteLink(name="c-br"), LinkInUse),
+        (DeleteLink(name="c-br.2013"), NotOurs),
+        (SetUp(link="c-br.2013"), NotOurs),
+    ):
+        with pytest.raises(error):
+            await node.host.links.apply((step,))
+    await node.host.links.apply((Unmark(link="c-br"), Unmark(link="c-bo")))
+    assert node.attributes(kept) == known
+    for name in ("c-br", "c-bo"):
+        with pytest.raises(NotOurs):
+            await node.host.links.apply((DeleteLink(name=name),))
+    assert node.attributes(kept) == known

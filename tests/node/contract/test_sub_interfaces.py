@@ -70,13 +70,13 @@ async def test_device_set_down(node: Node) -> None:
         await asyncio.sleep(1)
         with early(began):
             assert ((await connection(node)).phase, (await device(node)).addresses) == ("active", (ADDRESS,))
-        await node.host.links.apply((SetUp(link=DEVICE),))
+        await node.host.links.apply((SetUp(link=DEVICE, named=True),))
         await until_addresses(node, ADDRESS)
     node.set_up(DEVICE, False)
     await until_phase(node, "inactive")
     await until_addresses(node)
     assert (await device(node)).index == index
-    await node.host.links.apply((SetUp(link=DEVICE),))
+    await node.host.links.apply((SetUp(link=DEVICE, named=True),))
     await until_phase(node, "active")
     await until_addresses(node, ADDRESS)
 
@@ -311,7 +311,7 @@ async def test_parent_comes_and_goes(node: Node) -> None:
     assert (await connection(node)).phase == "inactive"
     await node.host.links.apply(uplink(2013))
     await until_phase(node, "active")
-    await node.host.links.apply((DeleteLink(name="c-br"),))
+    await node.host.links.apply((DeleteLink(name="c-br", above=(DEVICE,)),))
     await until_phase(node, "inactive")
     await node.host.links.apply(uplink(2013))
     assert (await until_phase(node, "active")).addresses == (ADDRESS,)

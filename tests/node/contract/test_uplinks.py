@@ -213,11 +213,11 @@ async def test_uplink_set_down(node: Node) -> None:
 
 @on_node
 async def test_sub_interface_set_down(node: Node) -> None:
-    """A VLAN link on a bridge of ours is set up although it has no mark, except while the bridge is down."""
+    """A VLAN link that a profile file names is set up although it has no mark, except while its bridge is down."""
     await node.host.links.apply(uplink(2013))
     node.plant_vlan("c-br", 2013)
     node.set_up("c-br.2013", False)
-    await node.host.links.apply((SetUp(link="c-br.2013"),))
+    await node.host.links.apply((SetUp(link="c-br.2013", named=True),))
     assert (await links(node))["c-br.2013"].up
     node.set_up("c-br", False)
 
@@ -226,7 +226,7 @@ async def test_sub_interface_set_down(node: Node) -> None:
 
     await until(follows)
     with pytest.raises(LinkError, match=r"can't set c-br.2013 up: Network is down; set its parent up first"):
-        await node.host.links.apply((SetUp(link="c-br.2013"),))
+        await node.host.links.apply((SetUp(link="c-br.2013", named=True),))
 
 
 @on_node
@@ -238,6 +238,7 @@ async def test_foreign_sub_interface(node: Node) -> None:
         node.plant_vlan(parent, 2013)
     for step in (
         SetUp(link="x-br.2013"),
+        SetUp(link="c-br.2013"),
         SetMtu(link="x-br.2013", mtu=1400),
         SetMtu(link="c-br.2013", mtu=1400),
     ):

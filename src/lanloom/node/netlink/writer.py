@@ -12,7 +12,7 @@ from functools import singledispatch
 
 from lanloom.api.harvester import BOND_MODES
 from lanloom.node.errors import KernelUnsupported
-from lanloom.node.marks import MARK
+from lanloom.node.marks import MARK, UNFINISHED
 from lanloom.node.netlink.addressing import add_route
 from lanloom.node.netlink.dump import inspect_bridge, read_links
 from lanloom.node.netlink.messages import (
@@ -58,13 +58,9 @@ from lanloom.node.steps import (
     SetMaster,
     SetMtu,
     SetUp,
+    Unmark,
 )
 from lanloom.node.vlanids import VlanIds
-
-UNFINISHED = "lanloom-new"
-"""The name of a link until it has its mark: the kernel takes no ifalias when it makes a link, and a link that
-was made by an agent that died before it could mark it would be nobody's for ever. Renaming and marking are one
-message."""
 
 BRIDGE_FLAGS_SELF = 2
 """The ids are meant for the bridge itself, not for it as a port of another."""
@@ -130,7 +126,11 @@ class LinkWriter:
             request(self.sock, kind, _LINK.pack(AF_BRIDGE, 0, index, 0, 0) + spec)
 
     def make_ours(self, link: str, kind: str, data: bytes) -> None:
-        """Make a link with Lanloom's mark."""
+        """Make a link with Lanloom's mark.
+
+        The kernel takes no ifalias when it makes one, and a link whose maker died before it could mark it would be
+        nobody's for ever.
+        """
         if UNFINISHED in self.links:
             self.delete(UNFINISHED)
         self.add(UNFINISHED, kind, data)
@@ -255,6 +255,13 @@ def _change_vlans(step: AddVlans | RemoveVlans, writer: LinkWriter) -> None:
 @apply.register
 def _delete(step: DeleteLink, writer: LinkWriter) -> None:
     writer.delete(step.name)
+
+
+@apply.register
+def _unmark(step: Unmark, writer: LinkWriter) -> None:
+    if writer.links[step.link].ours:
+        writer.change(writer.links[step.link].index, alias(""))
+        writer.refresh()
 
 
 def info(kind: str, data: bytes) -> bytes:

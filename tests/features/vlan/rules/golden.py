@@ -7,12 +7,12 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from lanloom.features.vlan.rules.foreign import NOTHING
 from lanloom.features.vlan.rules.network import NodeNetwork
+from lanloom.features.vlan.rules.owned import NOTHING
 from lanloom.features.vlan.rules.plan import Plan, plan
 from lanloom.features.vlan.rules.reserved import management
 from lanloom.node.ports import Link
-from lanloom.node.vlanids import render
+from lanloom.node.vlanids import render, vlan_ids
 from tests.fakes import FakeHost, FakeSwitch
 from tests.features.vlan.cluster import Cluster, cluster_of
 
@@ -135,7 +135,7 @@ def _added(todo: Plan) -> dict[str, str]:
     fields = {
         "bridge": render(added.bridge),
         "uplink": f"{added.port}: {render(added.uplink)}" if added.port else "",
-        "interfaces": render(added.interfaces),
+        "interfaces": render(vlan_ids(added.links)),
     }
     return {key: value for key, value in fields.items() if value}
 

@@ -5,8 +5,8 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from lanloom.features.vlan.rules.foreign import NOTHING, Added
 from lanloom.features.vlan.rules.network import NodeNetwork
+from lanloom.features.vlan.rules.owned import NOTHING, Added
 from lanloom.features.vlan.rules.plan import Plan, plan
 from lanloom.node.keyfile import parse
 from lanloom.node.ports import Link, LinkStep
@@ -26,6 +26,7 @@ class Ground:
         self.files: dict[str, bytes] = {}
         self.added: dict[str, Added] = {}
         self._known: dict[str, bytes] = {}
+        self._made: set[int] = set()
         for link in FOREIGN:
             host.plant_link(link)
 
@@ -34,9 +35,10 @@ class Ground:
         return plan(wanted, self.kernel.state(), self.files, self.added)
 
     def reach(self, wanted: tuple[NodeNetwork, ...]) -> None:
-        """Carries a plan out to its end."""
+        """Carries a plan out to its end, and records what came of it, as the next reconcile does."""
         for action in self.actions(self.plan(wanted)):
             action()
+        self._record(self.plan(wanted).added)
 
     def actions(self, todo: Plan) -> list[Action]:
         """What an agent does for a plan, in its order, in parts between which it may die."""
@@ -99,7 +101,9 @@ class Ground:
     def _load(self, name: str) -> None:
         before = self._known.pop(name, None)
         if before is not None and name not in self.files:
-            self.kernel.delete(parse(before)["connection"]["interface-name"])
+            device = self.kernel.links.get(parse(before)["connection"]["interface-name"])
+            if device is not None and device.index in self._made:
+                self.kernel.delete(device.name)
         if name in self.files:
             self._known[name] = self.files[name]
         self._activate()
@@ -113,4 +117,5 @@ class Ground:
             if device not in self.kernel.links:
                 vid = int(profile["vlan"]["id"])
                 self.kernel.add(Link(name=device, index=0, kind="vlan", parent=parent, vlan_id=vid, up=True))
+                self._made.add(self.kernel.links[device].index)
             self.kernel.change(device, mtu=self.kernel.links[parent].mtu)

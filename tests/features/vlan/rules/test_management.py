@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import Management
-from lanloom.features.vlan.rules.foreign import Added, recorded, uplink_port
+from lanloom.features.vlan.rules.foreign import uplink_port
 from lanloom.features.vlan.rules.network import NodeNetwork
+from lanloom.features.vlan.rules.owned import Added, recorded
 from lanloom.features.vlan.rules.plan import carried_networks, plan
 from lanloom.features.vlan.rules.reserved import management
 from lanloom.features.vlan.rules.status import node_status
@@ -135,9 +136,7 @@ def test_ids_are_recorded_before_they_are_added() -> None:
     state = host().kernel.state()
     todo = plan(one(DHCP, VMS, nad("own", "mgmt", 2021)), state, {})
     assert todo.added == {
-        "mgmt": Added(
-            bridge=((2014, 2014),), uplink=((2014, 2015),), port="mgmt-bo", interfaces=((2014, 2014),)
-        )
+        "mgmt": Added(bridge=((2014, 2014),), uplink=((2014, 2015),), port="mgmt-bo", links={2014: 0})
     }
     assert todo.steps == (
         (
@@ -155,7 +154,8 @@ def test_only_what_was_added_is_taken_away() -> None:
     ground = Ground()
     ground.kernel.apply(AddVlans(link="mgmt-br", ids=((2014, 2014),), self_=True, foreign=True))
     ground.reach(one(DHCP, VMS))
-    added = Added(uplink=((2014, 2015),), port="mgmt-bo", interfaces=((2014, 2014),))
+    index = ground.kernel.links["mgmt-br.2014"].index
+    added = Added(uplink=((2014, 2015),), port="mgmt-bo", links={2014: index})
     assert ground.added == {"mgmt": added}
     (group,) = ground.plan(()).steps
     assert group == ("mgmt", (RemoveVlans(link="mgmt-bo", ids=((2014, 2015),), foreign=True),))
@@ -165,7 +165,7 @@ def test_only_what_was_added_is_taken_away() -> None:
 
 def test_a_bridge_that_was_made_anew_owes_nothing() -> None:
     """What was recorded of a bridge that is gone counts no more, so its successor's ids are not taken for Lanloom's."""
-    record = Added(bridge=((2014, 2014),), uplink=((2014, 2014),), port="mgmt-bo", interfaces=((2014, 2014),))
+    record = Added(bridge=((2014, 2014),), uplink=((2014, 2014),), port="mgmt-bo", links={2014: 0})
     assert plan((), links(), {}, {"mgmt": record}).added == {}
     assert plan(one(DHCP), links(), {}, {"mgmt": record}).added == {}
     fresh = plan((), host().kernel.state(), {}, {"mgmt": record})
@@ -336,5 +336,5 @@ def test_a_record_that_can_t_be_read_takes_nothing_away(raw: bytes | None) -> No
 
 def test_a_record_is_read_as_it_was_written() -> None:
     """What was recorded comes back."""
-    record = Added(bridge=((2, 5),), uplink=((2, 9),), port="mgmt-bo", interfaces=((2, 2),))
+    record = Added(bridge=((2, 5),), uplink=((2, 9),), port="mgmt-bo", links={2: 7})
     assert recorded(msgspec.json.encode({"mgmt": record})) == {"mgmt": record}

@@ -18,6 +18,7 @@ from lanloom.node.marks import (
     register_family,
     unfinished_name,
 )
+from lanloom.node.ownership import is_ours
 from lanloom.node.ports import Link, LinkStep
 from lanloom.node.steps import DeleteLink, check_name
 
@@ -91,7 +92,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
 
     def _may_mark(self, link: Link, links: Mapping[str, Link]) -> bool:
         """Whether a link without the owner's mark becomes the owner's bridge. Another's mark always holds."""
-        if link.ours or link.owner_uid or link.kind != "bridge":
+        if is_ours(link) or link.owner_uid or link.kind != "bridge":
             return False
         return link.index == self.known or is_made_by_plugin(link, links, self.gateway)
 
@@ -154,14 +155,14 @@ def check_owner(title: str, name: str, owner: str) -> None:
 
 def check_mark(title: str, owner: str, link: Link) -> None:
     """Raise NotOurs for a link without this owner's mark."""
-    if link.owner_uid == owner:
+    if is_ours(link, owner=owner):
         return
     if link.owner_uid:
         raise NotOurs(
             f"{title}: it belongs to {describe_owner(link.alias)}; delete that one first, or choose another "
             "spec.bridgeName"
         )
-    if link.ours:
+    if is_ours(link):
         raise NotOurs(f"{title}: it belongs to a cluster network; choose another spec.bridgeName")
     if link.kind == "bridge" and link.alias:
         raise NotOurs(
@@ -228,7 +229,7 @@ def remembering(task: Assignment, links: Mapping[str, Link]) -> Assignment:
     link = links.get(task.bridge)
     if link is None:
         return replace(task, known=0)
-    if link.owner_uid != task.owner:
+    if not is_ours(link, owner=task.owner):
         return task
     ports = tuple(Port(port.name, port.index) for port in links.values() if port.master == task.bridge)
     return replace(task, known=link.index, ports=ports)
@@ -243,7 +244,7 @@ def _present(task: Assignment, links: Mapping[str, Link]) -> Verdict:
     if fault := _fault(task.making, links):
         return Verdict(fault=fault)
     link = links.get(task.bridge)
-    done = link is not None and link.owner_uid == task.owner and link.up and _is_apart(task, link)
+    done = link is not None and is_ours(link, owner=task.owner) and link.up and _is_apart(task, link)
     return Verdict(ready=True) if done else Verdict(steps=(task.making,))
 
 
@@ -261,7 +262,7 @@ def _absent(task: Assignment, links: Mapping[str, Link]) -> Verdict:
     if _is_adoptable(task, links):
         free = () if standing_on(task.bridge, links) else (_removal(task, task.bridge),)
         return Verdict(steps=(task.making, *free))
-    own = sorted(name for name, link in links.items() if link.owner_uid == task.owner)
+    own = sorted(name for name, link in links.items() if is_ours(link, owner=task.owner))
     removals = [_removal(task, name) for name in own]
     faults = [text for step in removals if (text := _fault(step, links))]
     steps: list[LinkStep] = [step for step in removals if not _fault(step, links)]

@@ -1,8 +1,9 @@
 """Execute plans on a host. What fails is reported by cluster network and does not hold up the rest.
 
-The management bridge record says what the agent added to links that others made: it is written before anything is
-added, because no mark on such a link could tell. It is void after a reboot, as the added VLAN ids are. What else is
-remembered here may be lost at any moment: then NetworkManager reads every profile once more.
+The record says what the agent added to links that others made, and which sub-interfaces are its own: it is written
+before anything is added, and before a profile file goes, because no mark could tell. It is void after a reboot, as the
+added VLAN ids and the sub-interfaces are. What else is remembered here may be lost at any moment: then NetworkManager
+reads every profile once more.
 """
 
 from collections.abc import Mapping
@@ -11,9 +12,9 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from lanloom.features.vlan.rules.foreign import Added, recorded
 from lanloom.features.vlan.rules.names import network_of_profile, parse_profile_file
 from lanloom.features.vlan.rules.network import NOT_WRITTEN, Problem
+from lanloom.features.vlan.rules.owned import Added, recorded
 from lanloom.features.vlan.rules.plan import Plan
 from lanloom.node.errors import (
     KernelUnsupported,
@@ -169,6 +170,9 @@ class BridgeRecord:
 def _without(step: Plan, cluster_networks: set[str]) -> Plan:
     return replace(
         step,
+        remove_files=tuple(
+            file for file in step.remove_files if network_of_profile(file) not in cluster_networks
+        ),
         steps=tuple(group for group in step.steps if group[0] not in cluster_networks),
         write_files=tuple(
             file for file in step.write_files if network_of_profile(file[0]) not in cluster_networks

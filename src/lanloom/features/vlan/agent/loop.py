@@ -35,7 +35,7 @@ from lanloom.features.vlan.agent.rollback.revisions import Desired, NetworkRevis
 from lanloom.features.vlan.informers import AgentInformers
 from lanloom.features.vlan.mode import Neighbour
 from lanloom.features.vlan.rules.desired import node_networks
-from lanloom.features.vlan.rules.foreign import Added
+from lanloom.features.vlan.rules.owned import Added
 from lanloom.features.vlan.rules.plan import Drift, Plan, built, carried_networks, plan, settleable
 from lanloom.features.vlan.rules.reserved import management
 from lanloom.features.vlan.rules.rollout import may_carry, revision

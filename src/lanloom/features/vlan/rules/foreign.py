@@ -1,68 +1,22 @@
 """Bridges that others made, on which Lanloom is a guest: the installer's, and Harvester's where its controller runs.
 
-Only VLAN ids are added to them, and only ids that Lanloom added are taken away again. The kernel does not tell who
-added an id; so it is recorded, before it is added, as `Added`. On the uplink of a `delegated` network even the ids are
-the other controller's.
+Only VLAN ids are added to them, and only ids that Lanloom added (`owned.py`) are taken away again. On the uplink of a
+`delegated` network even the ids are the other controller's. A bridge and bond that Lanloom made lose its mark when they
+become that controller's.
 """
 
-from collections.abc import Iterable, Mapping
-
-import msgspec
-from msgspec import Struct
+from collections.abc import Iterable
 
 from lanloom.api import names
-from lanloom.api.l3 import VID_MAX, VID_MIN
 from lanloom.features.vlan.rules.desired import management_vlan
-from lanloom.features.vlan.rules.names import interface_name, is_cluster_network
+from lanloom.features.vlan.rules.names import parse_profile_file
 from lanloom.features.vlan.rules.network import NodeNetwork, Problem, kept_ids
+from lanloom.features.vlan.rules.owned import NOTHING, Added, foreign_interfaces, held_ids
 from lanloom.features.vlan.rules.reserved import management
+from lanloom.node.ownership import Named, is_ours
 from lanloom.node.ports import Link, LinkState, LinkStep
-from lanloom.node.steps import AddVlans, RemoveVlans
-from lanloom.node.vlanids import VlanIds, contains, merge, subtract, vlan_ids
-
-
-class Added(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The VLAN ids that Lanloom added to links of others for one cluster network, since the host booted.
-
-    VLAN ids on the bridge itself and on its uplink `port`, and the ids of the sub-interfaces that its profiles made.
-    """
-
-    bridge: VlanIds = ()
-    uplink: VlanIds = ()
-    port: str = ""
-    interfaces: VlanIds = ()
-
-
-NOTHING = Added()
-
-Additions = Mapping[str, Added]
-"""By cluster network; those of which nothing was added are left out."""
-
-
-def recorded(raw: bytes | None) -> dict[str, Added]:
-    """Return the record of what was added.
-
-    Empty where there is none or it can't be read: then nothing is taken away.
-    """
-    try:
-        found = msgspec.json.decode(raw or b"{}", type=dict[str, Added])
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    lawful = {name: _lawful_addition(item) for name, item in found.items() if is_cluster_network(name)}
-    return {name: item for name, item in lawful.items() if item != NOTHING}
-
-
-def _lawful_addition(found: Added) -> Added:
-    return Added(
-        bridge=_lawful(found.bridge),
-        uplink=_lawful(found.uplink),
-        port=found.port,
-        interfaces=_lawful(found.interfaces),
-    )
-
-
-def _lawful(ids: VlanIds) -> VlanIds:
-    return merge((first, last) for first, last in ids if VID_MIN <= first <= last <= VID_MAX)
+from lanloom.node.steps import AddVlans, RemoveVlans, Unmark
+from lanloom.node.vlanids import VlanIds, merge, subtract, vlan_ids
 
 
 def uplink_port(observed: LinkState, cluster_network: str) -> Link | None:
@@ -83,21 +37,18 @@ def uplink_port(observed: LinkState, cluster_network: str) -> Link | None:
 
 
 def problems_of(
-    network: NodeNetwork, observed: LinkState, files: Iterable[str], added: Added
+    network: NodeNetwork, observed: LinkState, files: Iterable[str], named: Named
 ) -> tuple[Problem, ...]:
     """Return the problems that forbid adding VLANs to links of others (`keep`), or one VLAN (`vid`)."""
     if missing := _missing(network, observed):
         return (Problem(vid=0, network=network.bridge, reason="UplinkMissing", message=missing, keep=True),)
-    own = set(files)
-    reserved = _management_ids(network.cluster_network, observed, own)
-    problems: list[Problem] = []
-    for item in network.interfaces:
-        if item.vid in reserved:
-            problems.append(management_vlan(item.vid, item.network, item.mode))
-        elif item.name in observed.links and not (item.file in own or contains(added.interfaces, item.vid)):
-            message = f"the link {item.name} exists and was not created by Lanloom; remove it or choose another VLAN id"
-            problems.append(Problem(vid=item.vid, network=item.name, reason="ForeignLink", message=message))
-    return tuple(problems)
+    reserved = _management_ids(network.cluster_network, observed, files)
+    managed = [item for item in network.interfaces if item.vid in reserved]
+    foreign = foreign_interfaces(network, observed, named)
+    return (
+        *(management_vlan(item.vid, item.network, item.mode) for item in managed),
+        *(problem for problem in foreign if problem.vid not in reserved),
+    )
 
 
 def _missing(network: NodeNetwork, observed: LinkState) -> str:
@@ -121,8 +72,9 @@ def foreign_steps(
     observed: LinkState,
     files: Iterable[str],
     added: Added,
+    named: Named,
 ) -> tuple[tuple[LinkStep, ...], Added]:
-    """Return the steps on links of others, and what is to be recorded before they run.
+    """Return the steps on links of others, and the VLAN ids that are to be recorded before they run.
 
     `network` is None where nothing is wanted of the cluster network; `unusable` are VLAN ids that an obstacle forbids.
     """
@@ -132,10 +84,14 @@ def foreign_steps(
     reserved = _management_ids(cluster_network, observed, files)
     protected = vlan_ids((1, *reserved))
     kept = kept_ids(network) if network is not None else frozenset[int]()
-    kept = None if kept is None else kept | set(reserved)
+    kept = None if kept is None else kept.union(reserved)
+    held = None if kept is None else kept | held_ids(cluster_network, observed, named)
     wants = subtract(network.bridge_ids, (*protected, *vlan_ids(unusable))) if network is not None else ()
-    mine = _intersect(merge((*added.bridge, *wants)) if bridge.ours else added.bridge, bridge.self_vlans)
-    steps, on_bridge = _id_steps(bridge.name, bridge.self_vlans, wants, mine, kept, self_=True)
+    mine = added.bridge
+    if is_ours(bridge):  # until now it needed no record
+        mine = merge((*mine, *wants, *vlan_ids(_profile_ids(cluster_network, files))))
+    mine = _intersect(mine, bridge.self_vlans)
+    steps, on_bridge = _id_steps(bridge.name, bridge.self_vlans, wants, mine, held, self_=True)
     on_uplink: VlanIds = ()
     if network is None or not network.delegated:
         port = uplink_port(observed, cluster_network)
@@ -145,12 +101,24 @@ def foreign_steps(
         more, on_uplink = _id_steps(port.name, port.vlans, wants, mine, kept, self_=False)
         steps = (*more, *steps)
     name = port.name if port is not None else ""
-    return steps, Added(
+    return (*steps, *_handed_over(network, observed)), Added(
         bridge=on_bridge,
         uplink=on_uplink,
         port=name if on_uplink else "",
-        interfaces=_interfaces(cluster_network, network, unusable, observed, added),
     )
+
+
+def _handed_over(network: NodeNetwork | None, observed: LinkState) -> tuple[LinkStep, ...]:
+    """Return the steps that take the marks off links that are another controller's from now on."""
+    if network is None or not network.delegated:
+        return ()
+    links = (observed.links.get(name) for name in (network.bridge, network.bond))
+    return tuple(Unmark(link=link.name) for link in links if link is not None and is_ours(link))
+
+
+def _profile_ids(cluster_network: str, files: Iterable[str]) -> Iterable[int]:
+    owners = (parse_profile_file(file) for file in files)
+    return (owner[1] for owner in owners if owner is not None and owner[0] == cluster_network)
 
 
 def _management_ids(cluster_network: str, observed: LinkState, files: Iterable[str]) -> tuple[int, ...]:
@@ -170,24 +138,6 @@ def _id_steps(
     if kept is not None and (orphans := subtract(orphans, vlan_ids(kept))):
         steps.append(RemoveVlans(link=link, ids=orphans, self_=self_, foreign=True))
     return tuple(steps), merge((*mine, *missing))
-
-
-def _interfaces(
-    cluster_network: str,
-    network: NodeNetwork | None,
-    unusable: frozenset[int],
-    observed: LinkState,
-    added: Added,
-) -> VlanIds:
-    """Return Lanloom's sub-interfaces: those that are about to be made, and those that are still there."""
-    wanted = {item.vid for item in network.interfaces} - unusable if network is not None else set()
-    there = {
-        link.vlan_id
-        for link in observed.links.values()
-        if link.parent == names.bridge_name(cluster_network)
-        and link.name == interface_name(cluster_network, link.vlan_id)
-    }
-    return merge((*_intersect(added.interfaces, vlan_ids(there)), *vlan_ids(wanted)))
 
 
 def _intersect(left: VlanIds, right: VlanIds) -> VlanIds:

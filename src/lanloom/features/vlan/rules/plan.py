@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.api.names import MGMT, bridge_name
 from lanloom.features.vlan.rules import foreign, uplink
-from lanloom.features.vlan.rules.foreign import NOTHING, Added, Additions
 from lanloom.features.vlan.rules.names import (
     interface_name,
     network_of_bridge,
@@ -25,6 +25,16 @@ from lanloom.features.vlan.rules.names import (
     profile_file,
 )
 from lanloom.features.vlan.rules.network import Interface, NodeNetwork, Problem, blocked, kept_ids
+from lanloom.features.vlan.rules.owned import (
+    NOTHING,
+    Added,
+    Additions,
+    held_ids,
+    links_to_record,
+    named_links,
+    untold,
+)
+from lanloom.node.ownership import NOBODY, Named, is_ours, strangers_above
 from lanloom.node.ports import Link, LinkState, LinkStep
 from lanloom.node.steps import (
     AddVlans,
@@ -36,7 +46,7 @@ from lanloom.node.steps import (
     SetMtu,
     SetUp,
 )
-from lanloom.node.vlanids import VlanIds, contains, render
+from lanloom.node.vlanids import VlanIds, render
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -77,28 +87,31 @@ def plan(
     `added` is the record of what Lanloom put on links of others. Bridges and bonds that nothing wants go if `tidy`.
     """
     added = added or {}
+    named = named_links(files, added)
     problems = {}
     groups: dict[str, tuple[LinkStep, ...]] = {}
     for network in wanted:
         name = network.cluster_network
-        found = _problems_of(network, observed, files, added.get(name, NOTHING))
+        found = _problems_of(network, observed, files, named)
         if found:
             problems[name] = found
         if not (network.foreign or blocked(found)):
-            groups[name] = uplink.build_steps(network, observed, found)
-    foreign_groups, record = _on_foreign_bridges(wanted, observed, files, added, problems)
+            groups[name] = uplink.build_steps(network, observed, found, held_ids(name, observed, named))
+    foreign_groups, record = _recorded(wanted, observed, files, added, named, problems)
     groups |= foreign_groups
-    orphaned = orphans(wanted, observed, files, added)
-    deletions, busy = orphan_steps(wanted, observed) if tidy else ({}, {})
+    orphaned = orphans(wanted, observed, files, named)
+    deletions, busy = orphan_steps(wanted, observed, named) if tidy else ({}, {})
     for link in orphaned:
         name = network_of_bridge(link.parent)
-        on_foreign = not observed.links[link.parent].ours
-        groups[name] = (*groups.get(name, ()), DeleteLink(name=link.name, foreign=on_foreign))
+        groups[name] = (*groups.get(name, ()), DeleteLink(name=link.name, index=link.index))
     for name, steps in deletions.items():
         groups[name] = (*groups.get(name, ()), *steps)
     return Plan(
         remove_files=_files_to_remove(wanted, files),
-        forget=tuple(profile_of(link, observed) for link in orphaned),
+        forget=(
+            *(profile_of(link, observed) for link in orphaned),
+            *untold(added, record, observed, files),
+        ),
         steps=tuple((name, steps) for name, steps in groups.items() if steps),
         write_files=_files_to_write(settleable(wanted, problems), files),
         problems=problems | busy,
@@ -106,37 +119,47 @@ def plan(
     )
 
 
-def _on_foreign_bridges(
+def _recorded(
     wanted: tuple[NodeNetwork, ...],
     observed: LinkState,
     files: Mapping[str, bytes],
     added: Additions,
+    named: Named,
     problems: Mapping[str, tuple[Problem, ...]],
 ) -> tuple[dict[str, tuple[LinkStep, ...]], dict[str, Added]]:
-    """Return the steps on links of others, by cluster network, and what is to be recorded before."""
+    """Return the steps on links of others, by cluster network, and what is to be recorded before all steps."""
     networks = {network.cluster_network: network for network in wanted}
+    owners = {network_of_profile(file) for file in files} - {""}
     groups: dict[str, tuple[LinkStep, ...]] = {}
     record: dict[str, Added] = {}
-    for name in sorted(added.keys() | {name for name, network in networks.items() if network.foreign}):
-        network, before = networks.get(name), added.get(name, NOTHING)
-        if bridge_name(name) not in observed.links:
+    for name in sorted(added.keys() | networks.keys() | owners):
+        network, after = networks.get(name), added.get(name, NOTHING)
+        bridge = observed.links.get(bridge_name(name))
+        if bridge is None and (network is None or network.foreign):
             continue  # what was on it went with it
-        if (network is not None and not network.foreign) or blocked(problems.get(name, ())):
-            after = before
+        stuck = blocked(problems.get(name, ()))
+        unusable = frozenset(item.vid for item in problems.get(name, ()))
+        links = links_to_record(name, None if stuck else network, unusable, observed, named)
+        if stuck:
+            after = replace(after, links=links)
+        elif network.foreign if network is not None else bridge is not None and not is_ours(bridge):
+            groups[name], after = foreign.foreign_steps(
+                name, network, unusable, observed, files, after, named
+            )
+            after = replace(after, links=links)
         else:
-            unusable = frozenset(item.vid for item in problems.get(name, ()))
-            groups[name], after = foreign.foreign_steps(name, network, unusable, observed, files, before)
+            after = Added(links=links)
         if after != NOTHING:
             record[name] = after
     return groups, record
 
 
 def _problems_of(
-    network: NodeNetwork, observed: LinkState, files: Mapping[str, bytes], added: Added
+    network: NodeNetwork, observed: LinkState, files: Mapping[str, bytes], named: Named
 ) -> tuple[Problem, ...]:
     if network.foreign:
-        return foreign.problems_of(network, observed, files, added)
-    return uplink.problems_of(network, observed)
+        return foreign.problems_of(network, observed, files, named)
+    return uplink.problems_of(network, observed, named)
 
 
 def _files_to_remove(wanted: tuple[NodeNetwork, ...], files: Mapping[str, bytes]) -> tuple[str, ...]:
@@ -161,7 +184,7 @@ def carried_networks(
     bridges = {
         network_of_bridge(link.name)
         for link in observed.links.values()
-        if link.ours and link.kind == "bridge"
+        if link.kind == "bridge" and is_ours(link)
     }
     on_foreign = {name for name, item in (added or {}).items() if item.bridge or item.uplink}
     owners = {owner[0] for name in files if (owner := parse_profile_file(name))}
@@ -200,24 +223,22 @@ def _files_to_write(
 
 
 def orphans(
-    wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[str, bytes], added: Additions
+    wanted: tuple[NodeNetwork, ...], observed: LinkState, files: Mapping[str, bytes], named: Named
 ) -> tuple[Link, ...]:
-    """Sub-interfaces on bridges of ours, of the name that a profile of ours gives, without such a profile."""
+    """Sub-interfaces of ours, of the name that a profile of ours gives, without such a profile."""
     frozen = {network.cluster_network: kept_ids(network) for network in wanted}
     keep = {item.name for network in wanted for item in network.interfaces}
     found = []
     for name, link in sorted(observed.links.items()):
-        parent = observed.links.get(link.parent)
-        if link.kind != "vlan" or name in keep or parent is None:
+        if link.kind != "vlan" or name in keep or link.parent not in observed.links:
             continue
-        cluster_network = network_of_bridge(parent.name)
-        made = added.get(cluster_network, NOTHING).interfaces
-        if not (parent.ours or contains(made, link.vlan_id)):
+        if not is_ours(link, named):
             continue
+        cluster_network = network_of_bridge(link.parent)
         kept = frozen.get(cluster_network, frozenset())
-        ours = name == interface_name(cluster_network, link.vlan_id)
+        lawful = name == interface_name(cluster_network, link.vlan_id)
         missing = profile_file(cluster_network, link.vlan_id) not in files
-        if ours and missing and kept is not None and link.vlan_id not in kept:
+        if lawful and missing and kept is not None and link.vlan_id not in kept:
             found.append(link)
     return tuple(found)
 
@@ -229,25 +250,30 @@ def profile_of(sub_interface: Link, observed: LinkState) -> str:
 
 
 def orphan_steps(
-    wanted: tuple[NodeNetwork, ...], observed: LinkState
+    wanted: tuple[NodeNetwork, ...], observed: LinkState, named: Named = NOBODY
 ) -> tuple[dict[str, tuple[LinkStep, ...]], dict[str, tuple[Problem, ...]]]:
-    """Links of ours that nothing wants any more, by cluster network. A bridge that still has somebody's port stays."""
+    """Links of ours that nothing wants any more, by cluster network. One that somebody else still uses stays."""
     needed = {name for network in wanted for name in (network.bridge, network.bond)}
-    orphans = [link for name, link in sorted(observed.links.items()) if link.ours and name not in needed]
+    orphans = [
+        link
+        for name, link in sorted(observed.links.items())
+        if is_ours(link) and link.kind != "vlan" and name not in needed
+    ]
     gone = {link.name for link in orphans}
     steps: dict[str, tuple[LinkStep, ...]] = {}
     problems: dict[str, tuple[Problem, ...]] = {}
     for link in sorted(orphans, key=lambda link: link.kind != "bridge"):
         name = network_of_link(link.name)
-        ports = _ports(link, observed) - gone
-        if ports:
+        users = {*(_ports(link, observed) - gone), *strangers_above(link.name, observed.links, named)}
+        if users:
             message = (
-                f"the bridge {link.name} is no longer needed but has the port {min(ports)}; stop its users"
+                f"the {link.kind} {link.name} is no longer needed but {min(users)} uses it; stop its users"
             )
             problem = Problem(vid=0, network=link.name, reason="BridgeInUse", message=message, keep=True)
             problems[network_of_bridge(link.name)] = (problem,)
         else:
-            steps[name] = (*steps.get(name, ()), DeleteLink(name=link.name))
+            above = tuple(sorted(item.name for item in observed.links.values() if item.parent == link.name))
+            steps[name] = (*steps.get(name, ()), DeleteLink(name=link.name, above=above))
     return steps, problems
 
 

@@ -22,7 +22,9 @@ from lanloom.api.harvester import (
 from lanloom.api.l3 import AnnotationError
 from lanloom.features.vlan.rules.names import is_link
 from lanloom.features.vlan.rules.network import NodeNetwork, Problem, blocked, is_down, kept_ids
-from lanloom.node.marks import describe_owner
+from lanloom.features.vlan.rules.owned import foreign_interfaces
+from lanloom.node.marks import MARK, describe_owner
+from lanloom.node.ownership import NOBODY, Named, is_ours
 from lanloom.node.ports import Link, LinkState, LinkStep
 from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, RemoveVlans, SetMaster, SetMtu, SetUp
 from lanloom.node.vlanids import VlanIds, subtract, vlan_ids
@@ -111,14 +113,21 @@ def _miimon(options: BondOptions) -> int:
 _DEFAULT_ID: VlanIds = ((1, 1),)
 
 
-def problems_of(network: NodeNetwork, observed: LinkState) -> tuple[Problem, ...]:
-    """Return the problems that forbid building the uplink (`keep`), or adding a NIC (its name in `network`)."""
+def problems_of(network: NodeNetwork, observed: LinkState, named: Named = NOBODY) -> tuple[Problem, ...]:
+    """Return the problems that forbid building the uplink (`keep`), or adding a NIC (its name in `network`).
+
+    One of a VLAN has its `vid`: others have a link of the name of the sub-interface.
+    """
     if blocked(network.uplink_problems):
         return network.uplink_problems
     for name in (network.bridge, network.bond):
         link = observed.links.get(name)
-        if link is not None and not link.ours:
-            message = f"the link {name} exists and was not created by Lanloom; rename or remove it"
+        if link is not None and not is_ours(link):
+            message = (
+                f"the link {name} exists and was not created by Lanloom; if no other program manages it, give it to "
+                f"Lanloom by `ip link set {name} alias {MARK}`, which interrupts nothing; remove it only if nothing "
+                "uses it"
+            )
             if link.owner_uid:
                 message = (
                     f"the link {name} belongs to {describe_owner(link.alias)}; "
@@ -133,7 +142,7 @@ def problems_of(network: NodeNetwork, observed: LinkState) -> tuple[Problem, ...
                 "", "UplinkMissing", f"VlanConfig {network.vlan_config} names no NIC in spec.uplink.nics"
             )
         )
-    return tuple(problems)
+    return (*problems, *foreign_interfaces(network, observed, named))
 
 
 def _nic_problem(nic: str, network: NodeNetwork, observed: LinkState) -> Problem | None:
@@ -146,7 +155,7 @@ def _nic_problem(nic: str, network: NodeNetwork, observed: LinkState) -> Problem
         )
     if link.master == network.bond:
         return None
-    if link.ours:
+    if is_ours(link):
         return _uplink_problem(
             nic, "UplinkInUse", f"{nic} is a link that Lanloom created; name a NIC of the node instead"
         )
@@ -182,9 +191,15 @@ def _uplink_problem(nic: str, reason: str, message: str) -> Problem:
 
 
 def build_steps(
-    network: NodeNetwork, observed: LinkState, problems: tuple[Problem, ...]
+    network: NodeNetwork,
+    observed: LinkState,
+    problems: tuple[Problem, ...],
+    held: frozenset[int] = frozenset(),
 ) -> tuple[LinkStep, ...]:
-    """Return the steps from the observed links to the desired uplink, without the NICs that have a problem."""
+    """Return the steps from the observed links to the desired uplink, without the links that have a problem.
+
+    `held` are VLAN ids that links of others on the bridge need.
+    """
     unusable = {item.network for item in problems}
     links = observed.links
     bond, bridge = links.get(network.bond), links.get(network.bridge)
@@ -212,8 +227,13 @@ def build_steps(
         steps.append(EnsureBridge(name=network.bridge, mtu=network.mtu))
     if bond is None or bond.master != network.bridge:
         steps.append(SetMaster(link=network.bond, master=network.bridge))
-    steps += [SetUp(link=item.name) for item in network.interfaces if is_down(item, observed)]
+    steps += [
+        SetUp(link=item.name, named=True)
+        for item in network.interfaces
+        if item.name not in unusable and is_down(item, observed)
+    ]
     kept = kept_ids(network)
+    kept = None if kept is None else kept | held
     attached = bond is not None and bond.master == network.bridge
     has = bond.vlans if bond is not None and attached else ()
     steps += _vlan_steps(network.bond, has, network.uplink_ids, kept, self_=False)

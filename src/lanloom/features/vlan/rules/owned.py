@@ -1,0 +1,148 @@
+"""What Lanloom made on a node, as its record and profile files tell: VLAN ids on links of others, and sub-interfaces.
+
+NetworkManager makes the sub-interfaces, so they bear no mark. The profile file names one as long as it is there. Before
+the file goes, the record takes the index of the link, which tells it from a later link of others with the same name.
+The kernel does not tell who added a VLAN id either; so an id is recorded before it is added.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+from msgspec import Struct
+
+from lanloom.api import names
+from lanloom.api.l3 import VID_MAX, VID_MIN
+from lanloom.features.vlan.rules.names import (
+    interface_name,
+    is_cluster_network,
+    parse_profile_file,
+    profile_file,
+)
+from lanloom.features.vlan.rules.network import NodeNetwork, Problem
+from lanloom.node.ownership import ANY, Named, is_ours
+from lanloom.node.ports import Link, LinkState
+from lanloom.node.vlanids import VlanIds, merge
+
+PROMISED = 0
+"""In place of an index: the link was about to be made. It proves nothing: another may have made one of that name."""
+
+
+class Added(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What Lanloom added for one cluster network, since the host booted.
+
+    VLAN ids on a bridge of others itself and on its uplink `port`; and, by VLAN id, the index of each sub-interface
+    that a profile of Lanloom's made.
+    """
+
+    bridge: VlanIds = ()
+    uplink: VlanIds = ()
+    port: str = ""
+    links: dict[int, int] = {}
+
+
+NOTHING = Added()
+
+Additions = Mapping[str, Added]
+"""By cluster network; those of which nothing was added are left out."""
+
+
+def recorded(raw: bytes | None) -> dict[str, Added]:
+    """Return the record of what was added.
+
+    Empty where there is none or it can't be read: then nothing is taken away.
+    """
+    try:
+        found = msgspec.json.decode(raw or b"{}", type=dict[str, Added])
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    lawful = {name: _lawful_addition(item) for name, item in found.items() if is_cluster_network(name)}
+    return {name: item for name, item in lawful.items() if item != NOTHING}
+
+
+def _lawful_addition(found: Added) -> Added:
+    return Added(
+        bridge=_lawful(found.bridge),
+        uplink=_lawful(found.uplink),
+        port=found.port,
+        links={
+            vid: index
+            for vid, index in found.links.items()
+            if VID_MIN <= vid <= VID_MAX and index >= PROMISED
+        },
+    )
+
+
+def _lawful(ids: VlanIds) -> VlanIds:
+    return merge((first, last) for first, last in ids if VID_MIN <= first <= last <= VID_MAX)
+
+
+def named_links(files: Iterable[str], added: Additions) -> Named:
+    """Return the sub-interfaces that profile files of Lanloom's and its record name."""
+    found = {
+        interface_name(name, vid): index
+        for name, item in added.items()
+        for vid, index in item.links.items()
+        if index != PROMISED
+    }
+    owners = (owner for file in files if (owner := parse_profile_file(file)))
+    return found | {interface_name(name, vid): ANY for name, vid in owners}
+
+
+def foreign_interfaces(network: NodeNetwork, observed: LinkState, named: Named) -> Iterator[Problem]:
+    """Yield a problem for each wanted sub-interface whose name a link of others has."""
+    for item in network.interfaces:
+        link = observed.links.get(item.name)
+        if link is not None and not is_ours(link, named):
+            message = (
+                f"the link {item.name} exists and was not created by Lanloom; choose another VLAN id, or remove it if "
+                "nothing uses it"
+            )
+            yield Problem(vid=item.vid, network=item.name, reason="ForeignLink", message=message)
+
+
+def held_ids(network: str, observed: LinkState, named: Named) -> frozenset[int]:
+    """Return the VLAN ids of a cluster network's bridge that VLAN links of others on it need."""
+    return frozenset(
+        link.vlan_id
+        for link in _on_bridge(network, observed)
+        if link.kind == "vlan" and not is_ours(link, named)
+    )
+
+
+def links_to_record(
+    cluster_network: str,
+    network: NodeNetwork | None,
+    unusable: frozenset[int],
+    observed: LinkState,
+    named: Named,
+) -> dict[int, int]:
+    """Return the sub-interfaces to record: those that are there, and those that are about to be made."""
+    wanted = {item.vid for item in network.interfaces} - unusable if network is not None else set()
+    there = {
+        link.vlan_id: link.index
+        for link in _on_bridge(cluster_network, observed)
+        if link.name == interface_name(cluster_network, link.vlan_id) and is_ours(link, named)
+    }
+    return dict.fromkeys(sorted(wanted), PROMISED) | there
+
+
+def untold(before: Additions, after: Additions, observed: LinkState, files: Iterable[str]) -> tuple[str, ...]:
+    """Return profile files that went before anybody saw their link, which is there: NetworkManager may not know.
+
+    Told of it, NetworkManager removes a link that it made, and only such a one.
+    """
+    present = set(files)
+    return tuple(
+        file
+        for name, item in sorted(before.items())
+        for vid, index in sorted(item.links.items())
+        if index == PROMISED
+        and vid not in after.get(name, NOTHING).links
+        and interface_name(name, vid) in observed.links
+        and (file := profile_file(name, vid)) not in present
+    )
+
+
+def _on_bridge(cluster_network: str, observed: LinkState) -> Iterator[Link]:
+    bridge = names.bridge_name(cluster_network)
+    return (link for link in observed.links.values() if link.parent == bridge)

@@ -1,0 +1,33 @@
+"""Tell whether a link of a host is Lanloom's: one answer for every feature, every mode and every step.
+
+A link is Lanloom's because Lanloom made it. Its own mark proves that, or a profile file or record that names this very
+link. What the link is called and what it stands on prove nothing: Harvester's controller, an administrator and pods put
+links of their own on bridges of Lanloom's, and give them names that Lanloom might have given.
+"""
+
+from collections.abc import Mapping
+
+from lanloom.node.ports import Link
+
+ANY = 0
+"""In place of an index: every VLAN link of the name, as a profile file names it."""
+
+Named = Mapping[str, int]
+"""The VLAN links that profile files and records name, with the kernel's index of each as recorded, or ANY."""
+
+NOBODY: Named = {}
+
+
+def is_ours(link: Link, named: Named = NOBODY, *, owner: str = "") -> bool:
+    """Return whether Lanloom made this link for its VLAN networks, or for the object with the uid `owner`."""
+    if owner:
+        return link.owner_uid == owner
+    if link.ours:
+        return True
+    return link.kind == "vlan" and named.get(link.name) in (ANY, link.index)
+
+
+def strangers_above(name: str, links: Mapping[str, Link], named: Named = NOBODY) -> tuple[str, ...]:
+    """Return the links of others that stand on a link and would go with it, in order."""
+    above = (link for link in links.values() if link.parent == name != link.name)
+    return tuple(sorted(link.name for link in above if not is_ours(link, named)))
