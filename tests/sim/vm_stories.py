@@ -8,6 +8,8 @@ from random import Random
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import CRDS, NAMESPACES, NODES
 from lanloom.api.crds import manifest
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.lan import LANS
 from lanloom.api.liveupdate import NETWORK_SWAPS
@@ -46,7 +48,7 @@ def _first_storage(companion: bool) -> MemoryStorage:
     async def fill(admin: LocalClient) -> None:
         for resource in KINDS:
             await admin.create(CRDS, definition(resource))
-        for resource in (NETWORK_SWAPS, NADS, LANS, CLUSTER_NETWORK_NODES):
+        for resource in (NETWORK_SWAPS, NADS, LANS, CLUSTER_NETWORK_NODES, CLUSTER_NETWORKS, NETWORKS, NICS):
             await admin.create(CRDS, manifest(resource))
         await admin.create(NAMESPACES, {"metadata": {"name": PLACE}})
         for name in NODE_NAMES:

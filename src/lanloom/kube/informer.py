@@ -380,7 +380,7 @@ def _whole(item: T) -> T:
 
 
 class InformerView(Struct, frozen=True):
-    """Base of the informers that a part of a feature reads: a Struct with a field for each, or for a tuple of some.
+    """Base of the informers that a part of a feature reads: a Struct with a field for each, a tuple of some, or a view.
 
     A view states the selection, the indexes and the transform of each informer once. A reader that asked `Informers` by
     itself would have to repeat them, because `get` rejects other options. Each view has a function that builds it from
@@ -390,4 +390,10 @@ class InformerView(Struct, frozen=True):
     def all(self) -> tuple[Informer[Any], ...]:
         """Return every informer; the view is complete when each of them is synced."""
         fields = (getattr(self, name) for name in self.__struct_fields__)
-        return tuple(item for field in fields for item in (field if isinstance(field, tuple) else (field,)))
+        return tuple(item for field in fields for item in _informers_of(field))
+
+
+def _informers_of(field: Any) -> tuple[Informer[Any], ...]:
+    if isinstance(field, InformerView):
+        return field.all()
+    return field if isinstance(field, tuple) else (field,)

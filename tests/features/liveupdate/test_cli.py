@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,7 +22,7 @@ from lanloom.api.multus import NADS, NETWORK_STATUS
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
 from tests.cli.cluster import Cluster, served
-from tests.features.liveupdate import bodies
+from tests.features.liveupdate import bodies, objects
 from tests.features.liveupdate.definitions import definition
 
 pytestmark = pytest.mark.slow
@@ -32,7 +36,8 @@ async def install(client: Client) -> None:
     for resource in (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, MIGRATIONS):
         await client.create(CRDS, manifest(resource))
     for name in ("node1", "node2"):
-        await client.create(NODES, {"metadata": {"name": name}})
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        await client.create(NODES, {"metadata": {"name": name}, "status": ready})
     async with asyncio.timeout(30):
         while True:
             try:
@@ -96,6 +101,15 @@ async def fill(client: Client) -> None:
     await client.patch(
         VIRTUAL_MACHINE_INSTANCES, "migrating", {"status": {"migrationState": state}}, "default"
     )
+    await run_machine(client, "patient")
+    await run_machine(client, "pods")
+    networks = [
+        objects.network("default", "vlan20"),
+        {"name": "blue", "pod": {}},
+        objects.network("red", "other/vlan30"),
+    ]
+    edit = {"op": "replace", "path": "/spec/template/spec/networks", "value": networks}
+    await client.json_patch(VIRTUAL_MACHINES, "pods", [edit], "default")
     await run_machine(client, "unreadable")
     [pod] = [item for item in (await client.list(PODS)).items if "unreadable" in item.metadata.name]
     change = {"metadata": {"annotations": {NETWORK_STATUS: "{"}}}
@@ -244,7 +258,7 @@ def test_show_what_can_not_be_read(cluster: Cluster) -> None:
 def test_show_what_does_not_exist(cluster: Cluster) -> None:
     """An unknown machine is answered with those that there are; a name that can be none is wrong usage."""
     done = cluster.lanloom("vm", "show", "nobody", columns=200)
-    assert 'no machine "nobody" in namespace default; there are bound, migrating, ready' in done.output
+    assert 'no machine "nobody" in namespace default; there are bound, migrating, patient' in done.output
     assert done.exit_code == 1
     assert cluster.lanloom("vm", "show", "Not_A_Name").exit_code == 2
 
@@ -349,6 +363,34 @@ def test_a_move_that_is_not_over_in_time(cluster: Cluster) -> None:
     assert done.exit_code == 3
     assert "it is not over after 0.2 seconds and goes on: Waiting: NIC blue" in " ".join(done.output.split())
     assert nad_of(cluster, "ready") == "vlan20"
+
+
+def test_an_interrupted_move(cluster: Cluster) -> None:
+    """Ctrl-C ends the waiting with 130, as shells have it, and the message says that the move goes on."""
+    words = ("vm", "move", "patient", "blue", "--to", "vlan20", "--wait")
+    command = [sys.executable, "-m", "lanloom", *words]
+    environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig), "COLUMNS": "200"}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as made:
+        assert made.stderr is not None
+        while "Waiting: NIC blue" not in made.stderr.readline():
+            assert made.poll() is None
+        made.send_signal(signal.SIGINT)
+        output, _ = made.communicate(timeout=60)
+    assert made.returncode == 130
+    assert "interrupted: the move goes on: Waiting: NIC blue" in output
+    assert nad_of(cluster, "patient") == "vlan20"
+
+
+def test_the_pod_network(cluster: Cluster) -> None:
+    """A NIC that is to leave the pod network, or to come there, is shown where it is until the machine restarts."""
+    done = cluster.lanloom("vm", "list", columns=200)
+    [line] = [line for line in done.output.splitlines() if line.split()[1:2] == ["pods"]]
+    assert "default=pod network→vlan20 blue=vlan10→pod network" in line
+    done = cluster.lanloom("vm", "show", "pods", columns=200)
+    text = " ".join(done.output.split())
+    assert "NIC default is to be on default/vlan20, and is on pod network; restart the machine" in text
 
 
 def test_a_move_that_needs_help(cluster: Cluster) -> None:

@@ -4,7 +4,7 @@ The objects are those of the API server or of stores, in any order.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from msgspec import Struct
@@ -29,13 +29,15 @@ T = TypeVar("T", bound=Object)
 class Machine(Struct, frozen=True, kw_only=True):
     """A machine. `vm` is None for an instance that nobody owns, `vmi` for a machine that does not run.
 
-    `pod` is the launcher pod in which it runs now. Migrations and swaps are those of this instance, the newest last.
+    `pod` is the launcher pod in which it runs now, `pods` are all of its launcher pods. Migrations and swaps are those
+    of this instance, the newest last.
     """
 
     key: Key
     vm: VirtualMachine | None = None
     vmi: VirtualMachineInstance | None = None
     pod: Pod | None = None
+    pods: tuple[Pod, ...] = ()
     migrations: tuple[VirtualMachineInstanceMigration, ...] = ()
     swaps: tuple[NetworkSwap, ...] = ()
 
@@ -97,7 +99,7 @@ def _machine(
     key: Key,
     vm: VirtualMachine | None,
     vmi: VirtualMachineInstance | None,
-    pods: Iterable[Pod],
+    pods: Collection[Pod],
     migrations: Iterable[VirtualMachineInstanceMigration],
     swaps: Iterable[NetworkSwap],
 ) -> Machine:
@@ -109,6 +111,7 @@ def _machine(
         vm=vm,
         vmi=vmi,
         pod=launcher_of(vmi, pods),
+        pods=tuple(pods),
         migrations=tuple(item for item in migrations if (item.metadata.creation_timestamp or "") >= since),
         swaps=tuple(item for item in swaps if item.spec.uid == uid),
     )

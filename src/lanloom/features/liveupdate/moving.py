@@ -4,35 +4,34 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import NODES
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, nad_of
-from lanloom.api.lan import LANS
+from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap
-from lanloom.api.meta import Key
+from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
 from lanloom.features.liveupdate.machines import Machine
 from lanloom.features.liveupdate.rules.move import Plan, Way, Wish, plan_move
-from lanloom.features.liveupdate.rules.preflight import (
-    Facts,
-    Findings,
-    Networks,
-    check,
-    eligible_nodes,
-    target_problem,
-)
+from lanloom.features.liveupdate.rules.networks import Networks, eligible_nodes, with_uplinks
+from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check, target_problem
 from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT
 from lanloom.features.liveupdate.views import read_machine, read_mode, view_of
 from lanloom.kube.conditions import find
-from lanloom.kube.errors import Invalid, KubeError
+from lanloom.kube.errors import Forbidden, Invalid, KubeError
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied
+
+T = TypeVar("T", bound=Object)
 
 INTERVAL_SECONDS = 0.5
 """Time between two looks at a machine that is followed."""
@@ -59,7 +58,7 @@ _HELPLESS = frozenset(
 )
 """Reasons of NetworksCurrent that nothing but somebody's help ends."""
 
-Outcome = Literal["unchanged", "planned", "requested", "moved", "failed", "timed-out"]
+Outcome = Literal["unchanged", "planned", "requested", "moved", "failed", "timed-out", "interrupted"]
 
 
 class Result(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -133,12 +132,11 @@ async def read_findings(client: Client, machine: Machine, wish: Wish) -> Finding
         problem = target_problem(await get_or_none(client, NADS, wish.to), wish.to)
         return Findings(both=(problem,)) if problem else Findings()
     leaves = nad_of(asked, machine.key.namespace)
-    source, target, reports, lans, nodes, mode = await asyncio.gather(
+    source, target, nodes, networks, mode = await asyncio.gather(
         get_or_none(client, NADS, leaves),
         get_or_none(client, NADS, wish.to),
-        list_or_empty(client, CLUSTER_NETWORK_NODES),
-        list_or_empty(client, LANS),
         list_or_empty(client, NODES),
+        _read_networks(client, machine.key.namespace),
         read_mode(client),
     )
     return check(
@@ -149,13 +147,41 @@ async def read_findings(client: Client, machine: Machine, wish: Wish) -> Finding
             enters=wish.to,
             machine=vmi,
             pod=machine.pod,
+            pods=machine.pods,
             source=source,
             target=target,
             eligible=eligible_nodes(vmi, nodes),
-            networks=Networks(reports=reports, lans=lans),
+            networks=networks,
             mode=mode,
         )
     )
+
+
+async def _read_networks(client: Client, namespace: str) -> Networks:
+    """Read what carries networks; of what the user may not read, nothing is known. Raises KubeError."""
+    reports, lans, lan_nodes, networks, pools, nics = await asyncio.gather(
+        list_or_empty(client, CLUSTER_NETWORK_NODES),
+        list_or_empty(client, LANS),
+        _list_readable(client, LAN_NODES),
+        _list_readable(client, CLUSTER_NETWORKS),
+        _list_readable(client, NETWORKS),
+        _list_readable(client, NICS, namespace),
+    )
+    return Networks(
+        reports=reports,
+        lans=lans,
+        lan_nodes=lan_nodes,
+        cluster_networks=with_uplinks(networks),
+        pools=pools,
+        nics=nics,
+    )
+
+
+async def _list_readable(client: Client, resource: Resource[T], namespace: str = "") -> tuple[T, ...]:
+    try:
+        return await list_or_empty(client, resource, namespace)
+    except Forbidden:
+        return ()
 
 
 class DryRunClient(Client, Protocol):
@@ -258,7 +284,8 @@ async def follow(
 ) -> Result:
     """Watch a move that was requested until it is over, or `seconds` have passed, and report each step.
 
-    An API server that does not answer is asked again. Raises Denied for a machine that is deleted.
+    Whoever cancels this stops looking; the move goes on. An API server that does not answer is asked again. Raises
+    Denied for a machine that is deleted.
     """
     loop = asyncio.get_running_loop()
     start, step, said, since = loop.time(), Step(text="requested"), "", loop.time()
@@ -279,6 +306,13 @@ async def follow(
     except TimeoutError:
         text = f"it is not over after {seconds:g} seconds and goes on: {step.text}"
         return replace(begun, outcome="timed-out", message=text, seconds=loop.time() - start)
+    except asyncio.CancelledError:
+        return replace(
+            begun,
+            outcome="interrupted",
+            message=f"the move goes on: {step.text}",
+            seconds=round(loop.time() - start, 3),
+        )
     return replace(
         begun,
         outcome=step.outcome,

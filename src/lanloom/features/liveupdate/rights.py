@@ -3,7 +3,7 @@
 KubeVirt's kinds are never installed: on a cluster without KubeVirt there are no machines to move.
 """
 
-from lanloom.api.core import PODS
+from lanloom.api.core import EVENTS, PODS
 from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.lan import LAN_NODES
@@ -41,6 +41,8 @@ RIGHTS = Rights(
                 "verbs": ["get"],
             },
             {"apiGroups": [""], "resources": [PODS.plural], "verbs": READ},
+            # Why the target pod of a migration does not run.
+            {"apiGroups": [""], "resources": [EVENTS.plural], "verbs": ["list"]},
             # The same in the annotations by which Multus and KubeVirt know the launcher pod's networks. As Multus does,
             # through the status: who may patch pods themselves may give them another image.
             {"apiGroups": [""], "resources": [f"{PODS.plural}/status"], "verbs": ["patch"]},

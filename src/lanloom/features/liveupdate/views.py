@@ -21,10 +21,10 @@ from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.liveupdate import NETWORK_SWAPS, POLICY, NetworkSwap
 from lanloom.api.meta import Condition, Key
 from lanloom.cli.details import EventView
-from lanloom.cli.query import Field, Query
 from lanloom.features.liveupdate.machines import Machine, Objects, machines_of, wanted_nad
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, evaluate
 from lanloom.features.liveupdate.rules.mode import Mode, mode_of
+from lanloom.features.liveupdate.rules.obstacles import WAITS
 from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import Forbidden, NotFound
@@ -44,7 +44,8 @@ _WELL = frozenset({"Ready", "Stopped"})
 class NicView(Struct, frozen=True, kw_only=True):
     """A NIC: the NADs that it is to have, that its instance asks for, and that it is attached to, as `namespace/name`.
 
-    `wanted` is empty for a NIC that is to go, the others where nothing is there or known yet.
+    The pods' own network is `POD_NETWORK`. `wanted` is empty for a NIC that is to go, the others where nothing is there
+    or known yet.
     """
 
     name: str
@@ -59,7 +60,7 @@ class NicView(Struct, frozen=True, kw_only=True):
     @property
     def is_settled(self) -> bool:
         """Whether it is where it is to be."""
-        return POD_NETWORK in (self.wanted, self.instance) or self.wanted == self.instance == self.observed
+        return self.wanted == self.instance == self.observed
 
 
 class SwapView(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -224,9 +225,15 @@ def _swapping(swap: NetworkSwap) -> str:
 
 
 def _migrating(machine: Machine, migration: VirtualMachineInstanceMigration) -> str:
+    """Return how far a migration is, and what it waits for, as the manager reports it."""
     view = _migration(migration, machine)
     where = f" to {view.target}" if view.target else ""
-    return f"{view.name}{where}: {view.phase or 'Pending'}"
+    current = find(machine.vmi.status.conditions, NETWORKS_CURRENT) if machine.vmi is not None else None
+    said = current.message if current is not None and current.status == "False" else ""
+    why = said.partition(f"{view.name}{WAITS}")[2]
+    if not why and current is not None and current.reason == "PreflightFailed":
+        why = said
+    return f"{view.name}{where}: {view.phase or 'Pending'}" + (f"; {why}" if why else "")
 
 
 def _waiting(machine: Machine, nics: Iterable[NicView]) -> str:
@@ -241,6 +248,8 @@ def _waiting(machine: Machine, nics: Iterable[NicView]) -> str:
         what = f"NIC {nic.name} is to be unplugged from {nic.observed or nic.instance}"
     else:
         what = f"NIC {nic.name} is to be on {nic.wanted}, and is on {nic.observed or 'no network yet'}"
+    if POD_NETWORK in (nic.wanted, nic.observed):
+        return f"{what}; restart the machine"
     if said is not None and said.status == "True":
         return f"{what}; a migration is required ({said.reason})"
     return f"{what}; no migration was requested yet"
@@ -273,7 +282,7 @@ def _nic(machine: Machine, name: str, wanted: VmNic | None, asked: VmNic | None,
         interface=status.pod_interface_name if status is not None else "",
         wanted=_title(wanted, own),
         instance=_title(asked, own),
-        observed=observed,
+        observed=observed or (POD_NETWORK if asked is not None and asked.multus is None else ""),
         state=interface.state,
     )
 
@@ -321,78 +330,3 @@ def _migration(item: VirtualMachineInstanceMigration, machine: Machine) -> Migra
         target=state.target_node if state is not None and mine else "",
         created=item.metadata.creation_timestamp or "",
     )
-
-
-def _networks(view: MachineView) -> list[str]:
-    """Return for each NIC with a NAD where it is to be, and where it is if that is somewhere else."""
-    return [_place(nic, f"{view.namespace}/") for nic in view.nics if nic.wanted != POD_NETWORK]
-
-
-def _place(nic: NicView, own: str) -> str:
-    wanted, found = nic.wanted.removeprefix(own) or "(unplug)", nic.observed.removeprefix(own)
-    return f"{nic.name}={wanted}" if nic.is_settled or not found else f"{nic.name}={found}→{wanted}"
-
-
-MACHINE_FIELDS: Query[MachineView] = Query(
-    (
-        Field("namespace", "Namespace", "text", "Namespace", lambda view: view.namespace, whole=True),
-        Field("name", "Name", "text", "Name", lambda view: view.name, whole=True),
-        Field(
-            "state",
-            "State",
-            "text",
-            "Ready, Stopped, Waiting, Swapping, Migrating, RestartRequired, or KubeVirt's phase",
-            lambda view: view.state,
-            style=lambda view: "green" if view.is_well else "yellow",
-            whole=True,
-        ),
-        Field("node", "Node", "text", "Node", lambda view: view.node or None, whole=True),
-        Field(
-            "nics",
-            "NICs",
-            "list",
-            "NICs with NADs; a→b where a NIC is on a and is to be on b",
-            _networks,
-            text=lambda names: " ".join(names),
-        ),
-        Field("policy", "Policy", "text", "How its NICs move to another network", lambda view: view.policy),
-        Field(
-            "migratable", "Migratable", "bool", "Whether it can migrate live", lambda view: view.migratable
-        ),
-        Field("message", "Message", "text", "Why it is in this state", lambda view: view.message),
-    ),
-    ("namespace", "name", "state", "node", "nics"),
-    ruled=True,
-)
-"""The fields of `lanloom vm list`."""
-
-NIC_FIELDS: Query[NicView] = Query(
-    (
-        Field("nic", "NIC", "text", "NIC", lambda nic: nic.name, whole=True),
-        Field(
-            "wanted", "Wanted", "text", "NAD of the machine", lambda nic: nic.wanted or "(unplug)", whole=True
-        ),
-        Field(
-            "observed",
-            "Observed",
-            "text",
-            "NAD that it is attached to",
-            lambda nic: nic.observed or (POD_NETWORK if nic.instance == POD_NETWORK else None),
-            style=lambda nic: "green" if nic.is_settled else "yellow",
-            whole=True,
-        ),
-        Field("binding", "Binding", "text", "Binding", lambda nic: nic.binding or None),
-        Field("mac", "MAC", "text", "MAC address", lambda nic: nic.mac or None, whole=True),
-        Field(
-            "interface",
-            "In the pod",
-            "text",
-            "Interface in the launcher pod",
-            lambda nic: nic.interface or None,
-        ),
-        Field("state", "Link", "text", "Requested state of the link", lambda nic: nic.state or None),
-    ),
-    ("nic", "wanted", "observed", "binding", "mac"),
-    ruled=True,
-)
-"""The NICs in `lanloom vm show`."""

@@ -6,15 +6,16 @@ import msgspec
 import pytest
 
 from lanloom.api.clusternetworknode import ClusterNetworkNode
-from lanloom.api.core import Pod
+from lanloom.api.core import Node, Pod
 from lanloom.api.dummy import DRAINING
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.kubevirtconfig import KubeVirt
-from lanloom.api.lan import LAN
+from lanloom.api.lan import LAN, LANNode
 from lanloom.api.meta import Key
 from lanloom.api.multus import NETWORK_STATUS, NetworkAttachmentDefinition
 from lanloom.features.liveupdate.rules.mode import mode_of
-from lanloom.features.liveupdate.rules.preflight import Facts, Networks, check
+from lanloom.features.liveupdate.rules.networks import Networks, eligible_nodes
+from lanloom.features.liveupdate.rules.preflight import Facts, check
 from tests.features.liveupdate.swap.scene import MACHINE, NIC, PLACE, nad_body, spec_body, status_text
 
 Raw = dict[str, Any]
@@ -65,6 +66,31 @@ def lan(**metadata: Any) -> LAN:
     """A LAN with the spoke web."""
     body = {"metadata": {"name": "blue", "namespace": PLACE} | metadata, "spec": {"spokes": ["web"]}}
     return msgspec.convert(body, LAN)
+
+
+def taken(pod: str) -> Networks:
+    """That LAN, with a pod at its spoke on node2."""
+    lans = [
+        {
+            "namespace": PLACE,
+            "name": "blue",
+            "uid": "u",
+            "spokes": [{"name": "web", "mode": "veth", "pod": pod}],
+        }
+    ]
+    body = {"metadata": {"name": "node2"}, "status": {"lans": lans}}
+    return Networks(lans=(lan(),), lan_nodes=(msgspec.convert(body, LANNode),))
+
+
+def two_nics(*nads: str) -> Raw:
+    """A machine's spec with a NIC on each of the NADs."""
+    spec = spec_body(nads[0])
+    spec["networks"].append({"name": "lan1", "multus": {"networkName": nads[1]}})
+    spec["domain"]["devices"]["interfaces"].append({"name": "lan1", "bridge": {}})
+    return spec
+
+
+LAN_TARGET = nad("vlan20", type="k8slanveth", veth="web")
 
 
 def bound(**interface: Any) -> Raw:
@@ -120,6 +146,27 @@ BOTH: dict[str, tuple[Raw, str]] = {
         },
         NOT_ADMITTED,
     ),
+    "a spoke of no LAN": ({"target": LAN_TARGET}, "no LAN has the spoke web; add it to one"),
+    "a LAN that goes": (
+        {"target": LAN_TARGET, "networks": Networks(lans=(lan(deletionTimestamp="2026-01-01T00:00:00Z"),))},
+        "LAN default/blue with the spoke web is being deleted",
+    ),
+    "a spoke that somebody has": (
+        {"target": LAN_TARGET, "networks": taken("default/r1")},
+        "vlan20: the spoke web is taken by Pod default/r1; name another one, or take that pod off the LAN",
+    ),
+    "a spoke that somebody else has": (
+        {"target": LAN_TARGET, "networks": taken("secret/r1")},
+        "the spoke web is taken by a Pod of another namespace",
+    ),
+    "a spoke of another NIC of the machine": (
+        {
+            "target": LAN_TARGET,
+            "networks": taken("default/p"),
+            "machine": machine(two_nics("vlan10", "vlan20")),
+        },
+        "its NIC lan1 is on default/vlan20, a spoke of a LAN; name another spoke",
+    ),
     "no machine": ({"machine": None}, f"{TITLE} does not run; start it"),
     "one that ended": ({"machine": machine(phase="Failed")}, f"{TITLE} does not run; start it"),
     "one that stops": (
@@ -158,14 +205,35 @@ BOTH: dict[str, tuple[Raw, str]] = {
 
 MIGRATION: dict[str, tuple[Raw, str]] = {
     "a machine that can't": ({"machine": machine(conditions=[])}, "its condition LiveMigratable is not True"),
-    "another plugin": (
-        {"target": nad("vlan20", type="k8slanveth", veth="web")},
-        "a migration keeps the type",
+    "another plugin": ({"target": nad("vlan20", type="ovs")}, "a migration keeps the binding of the NIC"),
+    "a device for a NIC with the bridge binding": (
+        {"target": nad("vlan20", type="macvtap", deviceID="webM0"), "networks": Networks(lans=(lan(),))},
+        "a migration keeps the binding of the NIC",
     ),
-    "no node with the bridge": ({"eligible": frozenset({"node3"})}, "on no node that"),
+    "an interface for a NIC without the bridge binding": (
+        {"target": LAN_TARGET, "networks": Networks(lans=(lan(),)), "machine": machine(bound(sriov={}))},
+        "a migration keeps the binding of the NIC",
+    ),
+    "no other node": ({"eligible": frozenset()}, "no other node is Ready and accepts machines"),
+    "no node with the bridge": (
+        {"eligible": frozenset({"node3"})},
+        f"default/vlan20 can't be had on any node that {TITLE} can migrate to: the bridge of its cluster network "
+        "cluster-1 is not ready on node3; add the node",
+    ),
+    "a bridge on no node at all": (
+        {"networks": Networks(cluster_networks=frozenset({"cluster-1"}))},
+        "the bridge of its cluster network cluster-1 is not ready on node2",
+    ),
     "no node with the VLAN id": (
         {"networks": Networks(reports=(report("node1", ids="1,20"), report("node2", ids="1,10-19")))},
-        "vlan20: its VLAN id 20 is not on the uplink of cluster network cluster-1 on any node that",
+        "its VLAN id 20 is not on the uplink of cluster network cluster-1 on node2; add the node",
+    ),
+    "each node lacks something": (
+        {
+            "networks": Networks(reports=(report("node2", ids="1"), report("node3", "False"))),
+            "eligible": frozenset({"node2", "node3", "node4"}),
+        },
+        "cluster-1 on node2; the bridge of its cluster network cluster-1 is not ready on node3, node4;",
     ),
 }
 
@@ -197,17 +265,6 @@ IN_PLACE: dict[str, tuple[Raw, str]] = {
         {"networks": Networks(reports=(report("node1", "False"), report("node2")))},
         "on node1, on which",
     ),
-    "a spoke of no LAN": (
-        {"target": nad("vlan20", type="k8slanveth", veth="web")},
-        "no LAN has the spoke web; add it to one",
-    ),
-    "a LAN that goes": (
-        {
-            "target": nad("vlan20", type="k8slanveth", veth="web"),
-            "networks": Networks(lans=(lan(deletionTimestamp="2026-01-01T00:00:00Z"),)),
-        },
-        "LAN default/blue with the spoke web is being deleted",
-    ),
 }
 
 WARNINGS: dict[str, tuple[Raw, str]] = {
@@ -228,6 +285,59 @@ def test_a_lan_that_admits_the_machine(namespaces: tuple[str, ...]) -> None:
     target = nad("vlan20", type="k8slanveth", veth="web")
     found = check(facts(target=target, networks=Networks(lans=(admitting,))))
     assert found.against_in_place == ()
+
+
+@pytest.mark.parametrize("pod", ["default/p", "default/target"])
+def test_a_spoke_of_the_machine_itself(pod: str) -> None:
+    """What the machine's own pods have is no reason: the target of its migration has the spoke before it runs there."""
+    target = msgspec.convert({"metadata": {"name": "target", "namespace": PLACE}}, Pod)
+    found = check(facts(target=LAN_TARGET, networks=taken(pod), pods=(target,)))
+    assert (found.against_migration, found.against_in_place) == ((), ())
+
+
+VLAN, SPOKE = nad("vlan10", vlan=10), nad("vlan10", type="k8slanveth", veth="db")
+
+
+@pytest.mark.parametrize("source", [VLAN, SPOKE], ids=["VLAN", "LAN"])
+@pytest.mark.parametrize("target", [nad("vlan20", vlan=20), LAN_TARGET], ids=["VLAN", "LAN"])
+def test_other_kinds_of_networks(
+    source: NetworkAttachmentDefinition, target: NetworkAttachmentDefinition
+) -> None:
+    """A NIC with the bridge binding moves between VLANs and LANs, in either way."""
+    networks = Networks(reports=(report("node1"), report("node2")), lans=(lan(),))
+    found = check(facts(source=source, target=target, networks=networks))
+    assert (found.against_migration, found.against_in_place) == ((), ())
+
+
+@pytest.mark.parametrize("source", [VLAN, SPOKE], ids=["VLAN", "LAN"])
+def test_a_network_in_deletion_can_be_left(source: NetworkAttachmentDefinition) -> None:
+    """That the network which a NIC leaves is being deleted stands against neither way."""
+    meta = msgspec.structs.replace(
+        source.metadata, annotations={DRAINING: "x"}, deletion_timestamp="2026-01-01T00:00:00Z"
+    )
+    going = lan(deletionTimestamp="2026-01-01T00:00:00Z")
+    networks = Networks(reports=(report("node1"), report("node2")), lans=(going,))
+    found = check(facts(source=msgspec.structs.replace(source, metadata=meta), networks=networks))
+    assert (found.against_migration, found.against_in_place) == ((), ())
+
+
+def node(name: str, *, ready: str = "True", cordoned: bool = False, labels: Raw | None = None) -> Node:
+    """A node of the cluster."""
+    body = {
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {"unschedulable": cordoned},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
+    return msgspec.convert(body, Node)
+
+
+def test_nodes_for_a_migration() -> None:
+    """A machine migrates to nodes that are Ready and not cordoned, of them to those with KubeVirt's label."""
+    plain = (node("node1"), node("node2"), node("node3", ready="False"), node("node4", cordoned=True))
+    assert eligible_nodes(machine(), plain) == frozenset({"node2"})
+    labelled = node("node5", labels={"kubevirt.io/schedulable": "true"})
+    assert eligible_nodes(machine(), (*plain, labelled)) == frozenset({"node5"})
+    assert eligible_nodes(machine(), ()) is None
 
 
 @pytest.mark.parametrize("ids", ["", "1,10-20"])

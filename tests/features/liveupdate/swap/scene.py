@@ -11,6 +11,8 @@ from msgspec import to_builtins
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import EVENTS, PODS, Pod
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import (
     MIGRATIONS,
     VIRTUAL_MACHINE_INSTANCES,
@@ -74,6 +76,9 @@ class SwapCluster(cluster.Cluster):
         NADS,
         LANS,
         CLUSTER_NETWORK_NODES,
+        CLUSTER_NETWORKS,
+        NETWORKS,
+        NICS,
     )
 
     def __init__(self, *words: Any, **options: Any) -> None:

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.clusterranges import Taken
 from lanloom.api.meta import Object
+from lanloom.api.multus import NADS
 from lanloom.features.vlan.views import VlanObjects
-from lanloom.features.vlan.views.apply import LAST_APPLIED, Document, ManifestError, read_files
+from lanloom.features.vlan.views.apply import LAST_APPLIED, Document, ManifestError, apply, read_files
 from lanloom.features.vlan.views.plan import VlanPlan, plan
 from tests.features.vlan.cluster import (
     cluster_network,
@@ -200,6 +201,31 @@ def test_a_field_of_the_wrong_type_is_refused() -> None:
     found = planned(BARE, vlan_config("one", "cluster-1", uplink={"linkAttributes": {"mtu": "big"}}))
     assert outcomes(found) == ["refused"]
     assert "VlanConfig one" in found.objects[0].message
+
+
+def test_an_object_that_comes_twice() -> None:
+    """The second of two manifests of a NAD is merged as kubectl does it: what only the first one had goes."""
+    config = nad("vlan2012", "cluster-1", 2012)["spec"]["config"]
+    meta = {"name": "vlan2012", "namespace": "default"}
+    body = {"apiVersion": NADS.api_version, "kind": NADS.kind, "spec": {"config": config}}
+    first = body | {"metadata": meta | {"annotations": {"example.org/first": "yes"}}}
+    second = body | {"metadata": meta | {"annotations": {"example.org/second": "yes"}}}
+    found = BARE
+    for document in documents(first, second, second):
+        found, outcome = apply(found, document)
+        assert outcome.outcome in ("created", "changed", "unchanged")
+    [made] = [item for item in found.nads if item.metadata.name == "vlan2012"]
+    assert {
+        key: text for key, text in made.metadata.annotations.items() if key.startswith("example.org")
+    } == {"example.org/second": "yes"}
+
+
+def test_titles_of_other_kinds() -> None:
+    """An object of another kind is named as the manifest has it: its scope is not known."""
+    shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}}
+    found = planned(BARE, shop, web)
+    assert [item.object for item in found.objects] == ["Namespace shop", "Deployment shop/web"]
 
 
 def test_other_kinds_are_ignored() -> None:

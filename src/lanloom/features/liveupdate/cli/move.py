@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lanloom.features.liveupdate.moving import DryRunClient, Result
     from lanloom.features.liveupdate.rules.move import Wish
 
-TIMED_OUT = 3
-"""Exit status of a move that is not over in time, and goes on."""
+_STATUSES = {"failed": 1, "timed-out": 3, "interrupted": 130}
+"""Exit statuses by outcome. The last two are of moves that go on; shells have 130 for Ctrl-C."""
 
 _WAYS = {
     "migrate": "by live migration to another node",
@@ -87,7 +87,7 @@ def move(
     What would fail is refused, with the reason, and nothing is changed.
 
     Exit code: 0 if the NIC has moved, or without --wait if the move was requested; 1 if it is refused or fails, 2 for
-    wrong usage, 3 if it is not over within the time limit.
+    wrong usage, 3 if it is not over within the time limit, 130 if Ctrl-C ends the waiting; the move goes on then.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ def move(
     wish = Wish(machine=machine, nic=nic, to=key_of(to, machine.namespace), policy=chosen, flap=flap)
     result = run(kubeconfig, lambda client: _move(client, wish, timeout if wait else 0, dry_run=dry_run))
     _report(result, output)
-    sys.exit({"failed": 1, "timed-out": TIMED_OUT}.get(result.outcome, 0))
+    sys.exit(_STATUSES.get(result.outcome, 0))
 
 
 async def _move(client: "DryRunClient", wish: "Wish", seconds: float, *, dry_run: bool) -> "Result":

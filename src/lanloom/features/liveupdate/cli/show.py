@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _fields() -> "Query[MachineView]":
-    from lanloom.features.liveupdate.views import MACHINE_FIELDS
+    from lanloom.features.liveupdate.fields import MACHINE_FIELDS
 
     return MACHINE_FIELDS
 
@@ -132,7 +132,7 @@ def _print_machine(view: "MachineView") -> None:
     from lanloom.cli.console import console as make_console
     from lanloom.cli.console import paragraph
     from lanloom.cli.details import event_lines, print_section
-    from lanloom.features.liveupdate.views import NIC_FIELDS
+    from lanloom.features.liveupdate.fields import NIC_FIELDS
 
     console = make_console()
     style = "bold " + ("green" if view.is_well else "yellow")

@@ -12,12 +12,14 @@ from typing import Any
 from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import Node, Pod
 from lanloom.api.dummy import DRAINING
+from lanloom.api.ipam import Network
 from lanloom.api.kubevirt import (
     VirtualMachine,
     VirtualMachineInstance,
     VirtualMachineInstanceMigration,
     instance_of,
 )
+from lanloom.api.lan import LANNode
 from lanloom.api.liveupdate import POLICY, NetworkSwap
 from lanloom.api.meta import Key
 from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, NetworkAttachmentDefinition
@@ -105,10 +107,21 @@ def report_key(report: ClusterNetworkNode) -> tuple[Any, ...]:
     return report.status.conditions, report.status.vlan_ids
 
 
+def spokes_key(node: LANNode) -> tuple[Any, ...]:
+    """What of a node's report about LANs matters here: who has which spoke."""
+    return tuple((item.name, item.pod) for lan in node.status.lans for item in lan.spokes)
+
+
+def pools_key(network: Network) -> tuple[Any, ...]:
+    """What of a network of addresses matters here."""
+    return network.metadata.is_deleting, network.spec, network.status.pools
+
+
 def node_key(node: Node) -> tuple[Any, ...]:
     """What of a node matters here."""
     ready = find(node.status.conditions, "Ready")
-    return node.metadata.uid, node.metadata.labels, ready.status if ready is not None else ""
+    status = ready.status if ready is not None else ""
+    return node.metadata.uid, node.metadata.labels, node.spec.unschedulable, status
 
 
 class LiveUpdateManager:
@@ -158,8 +171,12 @@ class LiveUpdateManager:
         informers.migrations.on_change(self._migration_changed, changed(migration_key))
         informers.swaps.on_change(self._swap_changed, changed(swap_key))
         informers.nads.on_change(self._networks_changed, changed(nad_key))
-        informers.reports.on_change(self._networks_changed, changed(report_key))
-        informers.lans.on_change(self._networks_changed, changed(lambda item: item.spec))
+        networks = informers.networks
+        networks.reports.on_change(self._networks_changed, changed(report_key))
+        networks.lans.on_change(self._networks_changed, changed(lambda item: item.spec))
+        networks.lan_nodes.on_change(self._networks_changed, changed(spokes_key))
+        networks.pools.on_change(self._networks_changed, changed(pools_key))
+        networks.nics.on_change(self._networks_changed, changed(lambda item: item.status.ips))
         informers.nodes.on_change(self._networks_changed, changed(node_key))
 
     @property

@@ -21,8 +21,9 @@ from lanloom.features.liveupdate.manager.whole import WHOLE_MACHINES
 from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_network
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
+from lanloom.features.liveupdate.rules.networks import eligible_nodes
 from lanloom.features.liveupdate.rules.obstacles import why_not_migratable
-from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check, eligible_nodes
+from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check
 from lanloom.features.liveupdate.rules.sync import HOT_PLUG_ERROR, Sync, doubled_names, operations, sync
 from lanloom.features.liveupdate.rules.ways import (
     Circumstances,
@@ -241,10 +242,11 @@ class Edits:
                 enters=enters,
                 machine=machine,
                 pod=informers.launcher_of(machine),
+                pods=informers.pods_of(machine),
                 source=informers.nads.store.get(leaves),
                 target=informers.nads.store.get(enters),
                 eligible=eligible_nodes(machine, informers.nodes.store.items()),
-                networks=informers.networks(),
+                networks=informers.networks.seen_from(machine.metadata.namespace),
                 isolation=self._settings.isolation,
             )
         )

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import NODES, Node, Pod
 from lanloom.api.kubevirt import (
     MIGRATIONS,
@@ -13,14 +12,13 @@ from lanloom.api.kubevirt import (
     machine_uid_of,
 )
 from lanloom.api.kubevirtconfig import KubeVirt
-from lanloom.api.lan import LAN
 from lanloom.api.liveupdate import ACTIVE, NetworkSwap
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.liveupdate.manager.networks import NetworkInformers
 from lanloom.features.liveupdate.manager.swapreader import BY_MACHINE, SwapInformers
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED
 from lanloom.features.liveupdate.rules.launcher import launcher_of
-from lanloom.features.liveupdate.rules.preflight import Networks
 from lanloom.kube.conditions import is_true
 from lanloom.kube.informer import Informer, Informers, InformerView
 
@@ -33,14 +31,13 @@ NEEDED, UNFINISHED = "needed", "unfinished"
 class MachineInformers(InformerView, frozen=True):
     """The machines with all that belongs to them, the networks, the nodes, and KubeVirt itself."""
 
+    networks: NetworkInformers
     machines: Informer[VirtualMachine]
     instances: Informer[VirtualMachineInstance]
     migrations: Informer[VirtualMachineInstanceMigration]
     swaps: Informer[NetworkSwap]
     pods: Informer[Pod]
     nads: Informer[NetworkAttachmentDefinition]
-    reports: Informer[ClusterNetworkNode]
-    lans: Informer[LAN]
     nodes: Informer[Node]
     kubevirts: Informer[KubeVirt]
 
@@ -51,7 +48,11 @@ class MachineInformers(InformerView, frozen=True):
 
     def launcher_of(self, machine: VirtualMachineInstance) -> Pod | None:
         """Return the launcher pod in which an instance runs now."""
-        return launcher_of(machine, self.pods.store.by(BY_MACHINE, str(machine.metadata.key)))
+        return launcher_of(machine, self.pods_of(machine))
+
+    def pods_of(self, machine: VirtualMachineInstance) -> tuple[Pod, ...]:
+        """Return the pods in which an instance runs, ran, or is to run."""
+        return self.pods.store.by(BY_MACHINE, str(machine.metadata.key))
 
     def migrations_of(self, key: Key) -> tuple[VirtualMachineInstanceMigration, ...]:
         """Return all migrations of a machine."""
@@ -67,24 +68,19 @@ class MachineInformers(InformerView, frozen=True):
         """Return whether a swap owns a port of an instance."""
         return any(item.status.phase in ACTIVE for item in self.swaps_of(machine))
 
-    def networks(self) -> Networks:
-        """Return what carries networks."""
-        return Networks(reports=self.reports.store.items(), lans=self.lans.store.items())
-
 
 def machine_informers(informers: Informers, swaps: SwapInformers) -> MachineInformers:
     """Return the informers with their indexes; those of swaps are the same."""
     informers.get(VIRTUAL_MACHINE_INSTANCES, indexes={BY_STATE: _needed}, optional=True)
     informers.get(MIGRATIONS, indexes={BY_STATE: _unfinished}, optional=True)
     return MachineInformers(
+        networks=swaps.networks,
         machines=swaps.machines,
         instances=swaps.instances,
         migrations=swaps.migrations,
         swaps=swaps.swaps,
         pods=swaps.pods,
         nads=swaps.nads,
-        reports=swaps.reports,
-        lans=swaps.lans,
         nodes=informers.get(NODES),
         kubevirts=swaps.kubevirts,
     )

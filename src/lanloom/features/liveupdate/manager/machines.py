@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Literal
 
 import structlog
+from msgspec.structs import replace
 
 from lanloom.api.core import PODS, EventDraft
 from lanloom.api.kubevirt import (
@@ -21,6 +22,7 @@ from lanloom.api.multus import MULTUS_NETWORKS
 from lanloom.features.liveupdate.manager.edits import Edits, Ways
 from lanloom.features.liveupdate.manager.informers import MachineInformers
 from lanloom.features.liveupdate.manager.modes import Modes
+from lanloom.features.liveupdate.manager.targets import AGAIN_SECONDS, Targets
 from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.annotation import running_annotation
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED, migration_required
@@ -77,6 +79,7 @@ class Machines:
         self._settings = settings
         self._now = now
         self._edits = Edits(client, informers, writer, recorder, settings, act=act, now=now)
+        self._targets = Targets(client, informers)
         self._failing: dict[Key, int] = {}
         self.blocked: set[Key] = set()
         """The machines that wait for a network or a node."""
@@ -126,7 +129,8 @@ class Machines:
         elif mode.name == "restart" and owner is not None:
             ways = self._edits.ways(owner, machine, self._compare(machine).observed)
         obstacle = await self._report(mode, owner, machine, ways)
-        return min(filter(None, (again, self._note(key, obstacle))), default=None)
+        check = AGAIN_SECONDS if self._targets.is_waiting(machine) else None
+        return min(filter(None, (again, check, self._note(key, obstacle))), default=None)
 
     def evaluation_of(self, machine: VirtualMachineInstance) -> Evaluation:
         """Return what the machine's networks need, besides those that a swap moves at this moment."""
@@ -209,7 +213,8 @@ class Machines:
         evaluation = self.evaluation_of(machine)
         if not machine.is_running or not (evaluation.known or evaluation.error):
             return None
-        obstacle = obstacle_of(self._standing(mode, owner, machine, ways, evaluation))
+        standing = self._standing(mode, owner, machine, ways, evaluation)
+        obstacle = obstacle_of(replace(standing, waits=await self._targets.why_waiting(machine)))
         if obstacle is not None and obstacle.reason == "AttemptsExhausted":
             obstacle = await self._taken_back(owner, machine, evaluation) or obstacle
         await self._write(machine, owner if mode.name == "full" else None, obstacle, evaluation)

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
 from lanloom.api.core import PODS, Pod
 from lanloom.api.kubevirt import (
     CREATED_BY,
@@ -23,13 +22,13 @@ from lanloom.api.kubevirt import (
     nad_of,
 )
 from lanloom.api.kubevirtconfig import KUBEVIRTS, KubeVirt
-from lanloom.api.lan import LAN, LANS
 from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Key, Object, is_label_value
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import lean
+from lanloom.features.liveupdate.manager.networks import NetworkInformers, network_informers
 from lanloom.features.liveupdate.rules.course import Claim, Course
 from lanloom.features.liveupdate.rules.launcher import (
     UnreadableStatus,
@@ -40,7 +39,7 @@ from lanloom.features.liveupdate.rules.launcher import (
     pod_interface,
 )
 from lanloom.features.liveupdate.rules.mode import Mode, mode_of
-from lanloom.features.liveupdate.rules.preflight import Facts, Networks, check, forbidden
+from lanloom.features.liveupdate.rules.preflight import Facts, check, forbidden
 from lanloom.features.liveupdate.rules.updates import MACHINE_LABEL
 from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import get_or_none, list_or_empty
@@ -55,20 +54,20 @@ BY_MACHINE = "swap-machine"
 class SwapInformers(InformerView, frozen=True):
     """The informers by which swaps are decided."""
 
+    networks: NetworkInformers
     swaps: Informer[NetworkSwap]
     machines: Informer[VirtualMachine]
     instances: Informer[VirtualMachineInstance]
     migrations: Informer[VirtualMachineInstanceMigration]
     pods: Informer[Pod]
     nads: Informer[NetworkAttachmentDefinition]
-    reports: Informer[ClusterNetworkNode]
-    lans: Informer[LAN]
     kubevirts: Informer[KubeVirt]
 
 
 def swap_informers(informers: Informers) -> SwapInformers:
     """Return the informers, with their indexes."""
     return SwapInformers(
+        networks=network_informers(informers),
         swaps=informers.get(NETWORK_SWAPS, optional=True, indexes={BY_MACHINE: _machine_of}),
         machines=informers.get(VIRTUAL_MACHINES, optional=True),
         instances=informers.get(VIRTUAL_MACHINE_INSTANCES, optional=True),
@@ -79,8 +78,6 @@ def swap_informers(informers: Informers) -> SwapInformers:
         ),
         pods=informers.get(PODS, transform=lean, indexes={BY_MACHINE: _instance_of}),
         nads=informers.get(NADS),
-        reports=informers.get(CLUSTER_NETWORK_NODES),
-        lans=informers.get(LANS, optional=True),
         kubevirts=informers.get(KUBEVIRTS, optional=True),
     )
 
@@ -180,10 +177,11 @@ class SwapReader:
             enters=swap.spec.target,
             machine=objects.instance,
             pod=pod,
+            pods=objects.pods,
             source=objects.source,
             target=objects.target,
             migrating=migrating,
-            networks=self.networks(),
+            networks=self._informers.networks.seen_from(swap.metadata.namespace),
             mode=objects.mode,
             isolation=self._isolation,
         )
@@ -203,13 +201,6 @@ class SwapReader:
             refused=refused,
             forbidden=forbidden(facts),
             now=self._now(),
-        )
-
-    def networks(self) -> Networks:
-        """Return what carries networks."""
-        informers = self._informers
-        return Networks(
-            reports=tuple(informers.reports.store.items()), lans=tuple(informers.lans.store.items())
         )
 
     def of_machine(self, key: Key) -> tuple[NetworkSwap, ...]:

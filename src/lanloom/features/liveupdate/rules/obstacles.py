@@ -15,12 +15,17 @@ from lanloom.kube.conditions import find
 _SEVERITY: Mapping[Step, int] = {"blocked": 0, "restart": 1, "wait": 2, "swap": 2, "copy": 3}
 
 
+WAITS = " waits: "
+"""What is between a migration and what it waits for, in the message of a condition."""
+
+
 class Standing(Struct, frozen=True, kw_only=True):
     """All that is known of a machine whose networks may be about to change.
 
     `invalid` says what is wrong with its specification. `ways` are the networks whose NADs in the VirtualMachine are
     not the instance's. `evaluation` compares the instance with its pod, and `against` are the preflight's reasons
-    against what that asks for. `own` are its migrations, `past` those that failed.
+    against what that asks for. `own` are its migrations, `past` those that failed. `waits` is what
+    one that is under way waits for; empty where nobody tells.
     """
 
     mode: Mode
@@ -32,6 +37,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     own: Migrations = ()
     past: Failures = Failures()
     limits: Limits = Limits()
+    waits: str = ""
 
 
 def obstacle_of(standing: Standing) -> Obstacle | None:
@@ -72,7 +78,9 @@ def _evaluated(standing: Standing) -> Obstacle | None:
     if standing.against:
         return Obstacle("PreflightFailed", f"{text}: {'; '.join(standing.against)}")
     if under_way := next((item for item in standing.own if not item.is_final), None):
-        return Obstacle("Migrating", f"{text}: VirtualMachineInstanceMigration {under_way.metadata.name}")
+        waits = f"{WAITS}{standing.waits}" if standing.waits else ""
+        name = f"VirtualMachineInstanceMigration {under_way.metadata.name}"
+        return Obstacle("Migrating", f"{text}: {name}{waits}")
     if standing.past.is_exhausted(standing.limits):
         remedy = "look after the cause, and edit the machine again"
         return Obstacle("AttemptsExhausted", f"{text}: {_failed(standing)}; {remedy}")

@@ -20,6 +20,9 @@ DEFAULT_BRIDGE = "cni0"
 LAN_PLUGIN, TAP_PLUGIN = "k8slanveth", "macvtap"
 IPAM_PLUGIN = "lanloom-ipam"
 
+BRIDGED = frozenset({BRIDGE_PLUGIN, LAN_PLUGIN})
+"""CNI plugins whose interfaces KubeVirt's bridge binding takes alike: one end of a veth pair in the pod."""
+
 MTU_MIN, MTU_MAX = 68, 65_535
 
 _HARMLESS = ("tuning",)
@@ -106,11 +109,16 @@ def main_config(nad: NetworkAttachmentDefinition) -> Config:
     return first
 
 
-def ipam_of(config: Config) -> str:
-    """Return the IPAM plugin of a configuration; empty for none."""
-    section = config.get("ipam")
-    found = section.get("type") if isinstance(section, dict) else None
-    return found if isinstance(found, str) else ""
+def ipam_section(nad: NetworkAttachmentDefinition) -> Config:
+    """Return the section `ipam` of the plugin that makes the interface; empty for none."""
+    try:
+        config = read_config(nad.spec.config)
+    except AnnotationError:
+        return {}
+    plugins = config.get("plugins")
+    first = plugins[0] if isinstance(plugins, list) and plugins else config
+    section = first.get("ipam") if isinstance(first, dict) else None
+    return section if isinstance(section, dict) else {}
 
 
 def _place(config: Config) -> Place:

@@ -8,17 +8,15 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from lanloom.api.clusternetworknode import ClusterNetworkNode
-from lanloom.api.core import Node, Pod
+from lanloom.api.core import Pod
 from lanloom.api.dummy import DRAINING
 from lanloom.api.kubevirt import VirtualMachineInstance, nad_of
 from lanloom.api.l3 import AnnotationError
-from lanloom.api.lan import LAN, LANS, not_admitted
 from lanloom.api.lannads import spokes_named
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition, is_name
 from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
-from lanloom.api.nadconfig import cluster_network_of
+from lanloom.features.liveupdate.rules.addresses import against_addresses
 from lanloom.features.liveupdate.rules.launcher import (
     UnreadableStatus,
     attached_of,
@@ -27,23 +25,17 @@ from lanloom.features.liveupdate.rules.launcher import (
     pod_interface,
 )
 from lanloom.features.liveupdate.rules.mode import Mode, against_moves
+from lanloom.features.liveupdate.rules.networks import Networks, against_spokes, by_reason, mtu_of, why_not_on
 from lanloom.features.liveupdate.rules.places import (
+    BRIDGED,
     IPAM_PLUGIN,
-    BridgePlace,
-    LanSpoke,
     UnmovableNad,
-    ipam_of,
-    main_config,
+    ipam_section,
     place_of,
     plugin_of,
 )
 from lanloom.kube.conditions import is_true
-from lanloom.node.vlanids import contains, parse
-from lanloom.refusals import title_for
 from lanloom.text import listed, quote
-
-READY = "ready"
-"""The condition of a ClusterNetworkNode whose bridge can be used."""
 
 
 class Findings(Struct, frozen=True, kw_only=True):
@@ -74,21 +66,14 @@ class Findings(Struct, frozen=True, kw_only=True):
         return (*self.both, *self.in_place)
 
 
-class Networks(Struct, frozen=True, kw_only=True):
-    """What carries networks, as nodes and managers report it, and the nodes that are there."""
-
-    reports: tuple[ClusterNetworkNode, ...] = ()
-    lans: tuple[LAN, ...] = ()
-
-
 class Facts(Struct, frozen=True, kw_only=True):
     """All that is known of a move.
 
-    `machine` is None where there is none of the name. `pod` is its launcher pod. `source` and `target` are NADs as they
-    are now, None for those that are not there; `leaves` and `enters` are how they are called. `migrating` names a
-    migration that has not ended. `eligible` are nodes that the machine can run on; None where that is not known. `mode`
-    is who changes networks of running machines; None where that is not known. `isolation` says which NADs machines of
-    a namespace may use.
+    `machine` is None where there is none of the name. `pod` is its launcher pod, `pods` are all of its pods. `source`
+    and `target` are NADs as they are now, None for those that are not there; `leaves` and `enters` are how they are
+    called. `migrating` names a migration that has not ended. `eligible` are nodes that the machine can run on; None
+    where that is not known. `mode` is who changes networks of running machines; None where that is not known.
+    `isolation` says which NADs machines of a namespace may use.
     """
 
     title: str
@@ -97,6 +82,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     enters: Key
     machine: VirtualMachineInstance | None
     pod: Pod | None = None
+    pods: tuple[Pod, ...] = ()
     source: NetworkAttachmentDefinition | None = None
     target: NetworkAttachmentDefinition | None = None
     migrating: str = ""
@@ -104,21 +90,6 @@ class Facts(Struct, frozen=True, kw_only=True):
     networks: Networks = Networks()
     mode: Mode | None = None
     isolation: NamespaceIsolation = NO_ISOLATION
-
-
-SCHEDULABLE = "kubevirt.io/schedulable"
-"""Label of the nodes on which KubeVirt can run machines, with the value "true"."""
-
-
-def eligible_nodes(machine: VirtualMachineInstance, nodes: Iterable[Node]) -> frozenset[str]:
-    """Return the nodes to which a machine can migrate, as far as labels and conditions tell.
-
-    Where no node has KubeVirt's label, every node that is Ready counts.
-    """
-    ready = [node for node in nodes if is_true(node.status.conditions, "Ready")]
-    labelled = [node for node in ready if node.metadata.labels.get(SCHEDULABLE) == "true"]
-    names = (node.metadata.name for node in labelled or ready)
-    return frozenset(names) - {machine.status.node_name}
 
 
 def check(facts: Facts) -> Findings:
@@ -139,7 +110,7 @@ def check(facts: Facts) -> Findings:
     if (
         wrong := forbidden(facts)
         or target_problem(facts.target, facts.enters)
-        or _not_admitted(facts, machine)
+        or _not_to_be_had(facts, machine)
     ):
         return Findings(both=(wrong,))
     if wrong := against_moves(facts.mode):
@@ -184,18 +155,27 @@ def forbidden(facts: Facts) -> str:
     return facts.isolation.against(machine.metadata.namespace, facts.enters)
 
 
-def _not_admitted(facts: Facts, machine: VirtualMachineInstance) -> str:
-    """Return why the LAN of the NAD that the NIC is to enter is not for the machine; empty if it is, or for no LAN."""
-    namespace = machine.metadata.namespace
-    for spoke in sorted(spokes_named(facts.target)) if facts.target is not None else ():
-        lan = _lan_of(spoke, facts.networks)
-        if lan is not None and not lan.admits(namespace):
-            return f"NetworkAttachmentDefinition {facts.enters}: {not_admitted(spoke, namespace)}"
+def _not_to_be_had(facts: Facts, machine: VirtualMachineInstance) -> str:
+    """Return why the target has no place or no address for the NIC, wherever the machine runs; empty if it has."""
+    target, own = facts.target, machine.metadata.namespace
+    if target is None:
+        return ""
+    pods = frozenset(str(item.metadata.key) for item in (*facts.pods, *filter(None, (facts.pod,))))
+    return (
+        _own_spoke(facts, machine, target)
+        or against_spokes(target, facts.networks, own, pods)
+        or against_addresses(target, machine, facts.network, facts.networks)
+    )
+
+
+def _own_spoke(facts: Facts, machine: VirtualMachineInstance, target: NetworkAttachmentDefinition) -> str:
+    """Return which other NIC of the machine has the spoke already; empty for none."""
+    for item in machine.spec.networks if spokes_named(target) else ():
+        if item.multus is None or item.name == facts.network:
+            continue
+        if nad_of(item.multus, machine.metadata.namespace) == facts.enters:
+            return f"{facts.title}: its NIC {item.name} is on {facts.enters}, a spoke of a LAN; name another spoke"
     return ""
-
-
-def _lan_of(spoke: str, networks: Networks) -> LAN | None:
-    return next((item for item in networks.lans if spoke in item.spec.spokes), None)
 
 
 def target_problem(target: NetworkAttachmentDefinition | None, called: Key) -> str:
@@ -217,23 +197,39 @@ def target_problem(target: NetworkAttachmentDefinition | None, called: Key) -> s
 def _migration_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterable[str]:
     if not is_true(machine.status.conditions, "LiveMigratable"):
         yield f"{facts.title} can't be migrated: its condition LiveMigratable is not True; move it in place"
-    source, target = facts.source, facts.target
-    if (
-        source is not None
-        and target is not None
-        and (before := _plugin(source)) != (after := plugin_of(target))
-    ):
-        yield (
-            f"NetworkAttachmentDefinition {facts.enters}: spec.config.type is {quote(after)}, and that of "
-            f"{facts.leaves} is {quote(before)}; a migration keeps the type, so name a NAD of the same type"
-        )
-    carrying = nodes_carrying(target, facts.networks) if target is not None else None
-    if carrying is None or facts.eligible is None or target is None:
+    if why := _other_type(facts, machine):
+        yield why
+    target, nodes = facts.target, facts.eligible
+    if target is None or nodes is None:
         return
-    if not carrying & facts.eligible:
-        yield f"{_absent(target, facts)} on no node that {facts.title} can run on; add one to the cluster network"
-    elif all(_lacks_id(target, node, facts.networks) for node in carrying & facts.eligible):
-        yield f"{_without_id(target, facts)} any node that {facts.title} can run on; {_ABOUT_IDS}"
+    if not nodes:
+        yield f"{facts.title} can't be migrated: no other node is Ready and accepts machines; add one"
+    if lacking := by_reason(nodes, target, facts.networks):
+        reasons = "; ".join(f"{why} on {listed(names)}" for why, names in lacking.items())
+        yield (
+            f"NetworkAttachmentDefinition {facts.enters} can't be had on any node that {facts.title} can migrate to: "
+            f"{reasons}; {_ABOUT_NODES}"
+        )
+
+
+def _other_type(facts: Facts, machine: VirtualMachineInstance) -> str:
+    """Return why the NIC can't have an interface of the target's CNI plugin; empty if it can.
+
+    A migration keeps the binding of the NIC. The bridge binding takes any link of the plugins `BRIDGED`; of others
+    nothing is known but that the binding fits the present one.
+    """
+    source, target = facts.source, facts.target
+    interface = interface_of(machine.spec, facts.network)
+    if source is None or target is None or interface is None:
+        return ""
+    before, after = _plugin(source), plugin_of(target)
+    if before == after or (interface.bridge is not None and {before, after} <= BRIDGED):
+        return ""
+    return (
+        f"NetworkAttachmentDefinition {facts.enters}: spec.config.type is {quote(after)}, and that of {facts.leaves} "
+        f"is {quote(before)}; a migration keeps the binding of the NIC, so name a NAD of the same type, or edit NIC "
+        "and NAD and restart the machine"
+    )
 
 
 def _in_place_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterable[str]:
@@ -255,13 +251,16 @@ def _in_place_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterabl
         yield f"{facts.title}: {listed(plugging)} is being plugged in or unplugged; wait until that is done"
     yield from _pod_problems(facts, machine)
     node, target = machine.status.node_name, facts.target
-    carrying = nodes_carrying(target, facts.networks) if target is not None else None
-    if carrying is not None and node not in carrying:
-        yield f"{_absent(target, facts)} on {node}, on which {facts.title} runs; add the node, or move it by migration"
-    elif target is not None and _lacks_id(target, node, facts.networks):
-        yield f"{_without_id(target, facts)} {node}, on which {facts.title} runs; {_ABOUT_IDS}"
-    if target is not None and (why := _lan_problem(target, facts.networks, machine.metadata.namespace)):
-        yield why
+    if target is not None and (why := why_not_on(target, node, facts.networks)):
+        yield (
+            f"NetworkAttachmentDefinition {facts.enters}: {why} on {node}, on which {facts.title} runs; "
+            f"{_ABOUT_NODES}, or move the machine by migration"
+        )
+
+
+_ABOUT_NODES = (
+    "add the node to the cluster network, wait for its agent, or see the reason with `lanloom vlan show`"
+)
 
 
 def _plugging(machine: VirtualMachineInstance) -> tuple[str, ...]:
@@ -292,85 +291,15 @@ def _pod_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterable[str
 
 
 def _smaller_mtu(facts: Facts) -> Iterable[str]:
-    before, after = (_mtu(nad, facts.networks) for nad in (facts.source, facts.target))
+    before, after = (mtu_of(nad, facts.networks) for nad in (facts.source, facts.target))
     if before and after and after < before:
         yield f"the MTU of {facts.enters} is {after}, and that of {facts.leaves} {before}: set {after} in the guest"
 
 
 def _other_addresses(facts: Facts) -> Iterable[str]:
-    target = facts.target
-    if target is None:
-        return
-    try:
-        plugin = ipam_of(main_config(target))
-    except (AnnotationError, UnmovableNad):
-        return
-    if plugin and plugin != IPAM_PLUGIN:
+    plugin = ipam_section(facts.target).get("type") if facts.target is not None else None
+    if isinstance(plugin, str) and plugin not in ("", IPAM_PLUGIN):
         yield f"the addresses of {facts.enters} are given by {plugin}, which does not follow a move in place"
-
-
-def nodes_carrying(nad: NetworkAttachmentDefinition, networks: Networks) -> frozenset[str] | None:
-    """Return the nodes that have the bridge of a NAD; None where no report tells, as for isolated networks."""
-    network = cluster_network_of(nad)
-    if not network:
-        return None
-    own = [item.status for item in networks.reports if item.status.cluster_network == network]
-    return frozenset(status.node for status in own if is_true(status.conditions, READY)) if own else None
-
-
-_ABOUT_IDS = "wait for the node's agent, or see the reason with `lanloom vlan show`"
-
-
-def _lacks_id(nad: NetworkAttachmentDefinition, node: str, networks: Networks) -> bool:
-    """Return whether a node reports VLAN ids, and not that of a NAD among them."""
-    try:
-        place = place_of(nad)
-    except UnmovableNad:
-        return False
-    network = cluster_network_of(nad)
-    own = (item.status for item in networks.reports if item.status.cluster_network == network)
-    ids = next((parse(status.vlan_ids) for status in own if status.node == node), ())
-    return isinstance(place, BridgePlace) and place.pvid > 0 and bool(ids) and not contains(ids, place.pvid)
-
-
-def _without_id(nad: NetworkAttachmentDefinition, facts: Facts) -> str:
-    place = place_of(nad)
-    vid = place.pvid if isinstance(place, BridgePlace) else 0
-    return (
-        f"NetworkAttachmentDefinition {facts.enters}: its VLAN id {vid} is not on the uplink of cluster network "
-        f"{cluster_network_of(nad)} on"
-    )
-
-
-def _lan_problem(nad: NetworkAttachmentDefinition, networks: Networks, namespace: str) -> str:
-    try:
-        place = place_of(nad)
-    except UnmovableNad:
-        return ""
-    if not isinstance(place, LanSpoke):
-        return ""
-    lan = _lan_of(place.spoke, networks)
-    if lan is None:
-        return f"NetworkAttachmentDefinition {nad.metadata.key}: no LAN has the spoke {place.spoke}; add it to one"
-    if lan.metadata.is_deleting:
-        title = title_for(namespace, LANS.kind, lan.metadata.namespace, lan.metadata.name)
-        return f"{title} with the spoke {place.spoke} is being deleted; name another network"
-    return ""
-
-
-def _mtu(nad: NetworkAttachmentDefinition | None, networks: Networks) -> int:
-    """Return the MTU that a NAD's ports get, as far as NAD and reports tell; else 0."""
-    if nad is None:
-        return 0
-    try:
-        place = place_of(nad)
-    except UnmovableNad:
-        return 0
-    if isinstance(place, BridgePlace):
-        network = cluster_network_of(nad)
-        reported = [item.status.mtu for item in networks.reports if item.status.cluster_network == network]
-        return place.mtu or min((mtu for mtu in reported if mtu), default=0)
-    return next((item.status.mtu for item in networks.lans if place.spoke in item.spec.spokes), 0)
 
 
 def _unmovable(nad: NetworkAttachmentDefinition) -> str:
@@ -386,8 +315,3 @@ def _plugin(nad: NetworkAttachmentDefinition) -> str:
         return plugin_of(nad)
     except AnnotationError:
         return ""
-
-
-def _absent(nad: NetworkAttachmentDefinition | None, facts: Facts) -> str:
-    network = cluster_network_of(nad) if nad is not None else ""
-    return f"NetworkAttachmentDefinition {facts.enters}: the bridge of its cluster network {network} is ready"

@@ -7,7 +7,7 @@ those before it left, and one that is refused changes nothing. Nothing here talk
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import yaml
@@ -28,6 +28,7 @@ from lanloom.features.vlan.views import VlanObjects
 from lanloom.kube.patches import merge, merge_diff
 
 Raw = dict[str, Any]
+T = TypeVar("T", bound=Object)
 
 KINDS: dict[tuple[str, str], Resource[Any]] = {
     (resource.api_version, resource.kind): resource for resource in (CLUSTER_NETWORKS, VLAN_CONFIGS, NADS)
@@ -107,7 +108,9 @@ def _objects(where: str, item: object, namespace: str) -> Iterator[Document]:
     if not isinstance(metadata, dict) or not (isinstance(name, str) and name):
         raise ManifestError(f"{where} has no metadata.name")
     resource = KINDS.get((item["apiVersion"], item["kind"]))
-    own = metadata.get("namespace", namespace) if resource is None or resource.namespaced else ""
+    own = metadata.get("namespace", namespace if resource is not None else "")
+    if resource is not None and not resource.namespaced:
+        own = ""
     key = Key(own if isinstance(own, str) else "", name)
     yield Document(f"{item['kind']} {key}", key, item, resource)
 
@@ -141,15 +144,16 @@ def apply(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Applie
     except msgspec.ValidationError as error:
         message = f"can't read {document.title} because {error}"
         return objects, Applied(object=document.title, outcome="refused", message=message)
+    recorded = _recorded(new, document)
     if new == old:
-        return objects, Applied(object=document.title, outcome="unchanged")
+        return _with(objects, resource, old, recorded), Applied(object=document.title, outcome="unchanged")
     request = _request("CREATE" if old is None else "UPDATE", resource, document, body, before)
     verdict = check_request(request, cluster_reader(objects))
     if not verdict.allowed:
         return objects, Applied(object=document.title, outcome="refused", message=verdict.message)
     outcome: Outcome = "created" if old is None else "changed"
     return (
-        _with(objects, resource, old, new),
+        _with(objects, resource, old, recorded),
         Applied(object=document.title, outcome=outcome, warnings=verdict.warnings),
     )
 
@@ -208,6 +212,12 @@ def _merged(live: Raw | None, document: Document, resource: Resource[Any]) -> Ra
     return merged
 
 
+def _recorded(new: T, document: Document) -> T:
+    """Return an object with what was applied, as kubectl records it: the same object may come again in the manifest."""
+    annotations = {**new.metadata.annotations, LAST_APPLIED: json.dumps(document.body, default=str)}
+    return replace(new, metadata=replace(new.metadata, annotations=annotations))
+
+
 def _labelled(body: Raw, old: Object | None) -> Raw:
     """With the labels that the mutating webhook fills in."""
     spec = body.get("spec")
@@ -239,7 +249,7 @@ def _request(
 
 
 def _ignored(document: Document) -> Applied:
-    message = "this kind is not used by VLAN networks"
+    message = "a plan shows nothing of this kind"
     return Applied(object=document.title, outcome="ignored", message=message)
 
 

@@ -1,0 +1,134 @@
+"""Whether the network of a NAD has addresses for a machine's NIC, where Lanloom gives them.
+
+The network's allocator decides, and a move in place asks it before the port moves. A migration can't: its new launcher
+pod asks as it starts, and waits for ever where nothing is free. So both ways look here first, at what the allocator has
+reported.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from lanloom.api.ipam import ADDRESSES, NAD, READY, VIRTUAL_MACHINE, Network, PoolStatus
+from lanloom.api.kubevirt import VirtualMachineInstance
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.liveupdate.rules.networks import Networks
+from lanloom.features.liveupdate.rules.places import IPAM_PLUGIN, ipam_section
+from lanloom.kube.conditions import find
+
+AUTOMATIC: Mapping[str, int] = {"pool": 0, "pool4": 4, "pool6": 6}
+"""Requests for an address of any pool, and the IP version that it must have; 0 for any."""
+
+EVERY = "*"
+
+
+def against_addresses(
+    nad: NetworkAttachmentDefinition, machine: VirtualMachineInstance, nic: str, networks: Networks
+) -> str:
+    """Return why a NIC of a machine gets no addresses of a NAD; empty where it does, or where that is not known.
+
+    What the machine has there already is its own. Requests in an annotation of the machine are left to the allocator.
+    """
+    section = ipam_section(nad)
+    if section.get("type") != IPAM_PLUGIN or ADDRESSES in machine.metadata.annotations:
+        return ""
+    ident = section.get("network")
+    title, found = f"NetworkAttachmentDefinition {nad.metadata.key}", _network(ident, networks)
+    if found is None:
+        return f"{title}: there is no Network {ident}; create it" if networks.pools else ""
+    if _holds(machine, nic, nad, found, networks):
+        return ""
+    why = _not_served(found, machine.metadata.namespace, networks, _requests(section)) or _full(
+        found, _requests(section)
+    )
+    return f"{title}: {why}" if why else ""
+
+
+def _network(ident: object, networks: Networks) -> Network | None:
+    named = (item for item in networks.pools if item.metadata.name == ident)
+    others = (item for item in networks.pools if ident in (item.spec.name, item.spec.uuid))
+    return next(iter((*named, *others)), None)
+
+
+def _requests(section: Mapping[str, object]) -> Counter[str]:
+    """Return how often each pool, or kind of pools, is asked for; addresses are not counted."""
+    wanted = section.get("ips") or section.get("pools") or ["pool"]
+    texts = [item for item in wanted if isinstance(item, str)] if isinstance(wanted, list) else []
+    return Counter(item for item in texts if not _is_address(item))
+
+
+def _is_address(text: str) -> bool:
+    return ":" in text or text.count(".") == 3
+
+
+def _holds(
+    machine: VirtualMachineInstance,
+    nic: str,
+    nad: NetworkAttachmentDefinition,
+    network: Network,
+    networks: Networks,
+) -> bool:
+    owners = {item.name for item in machine.metadata.owner_references if item.kind == VIRTUAL_MACHINE}
+    return any(
+        item.metadata.namespace == machine.metadata.namespace
+        and item.spec.owner.kind == VIRTUAL_MACHINE
+        and item.spec.owner.name in (owners or {machine.metadata.name})
+        and item.spec.interface == nic
+        and item.metadata.annotations.get(NAD) == str(nad.metadata.key)
+        and item.status.network == network.metadata.name
+        and item.status.ips
+        for item in networks.nics
+    )
+
+
+def _not_served(network: Network, namespace: str, networks: Networks, wanted: Counter[str]) -> str:
+    """Return why a network gives nothing at all, or nothing more to a namespace."""
+    name, spec = network.called, network.spec
+    if network.metadata.is_deleting:
+        return f"Network {network.metadata.name} is being deleted; name a NAD with another one"
+    if spec.namespaces and not {EVERY, namespace} & set(spec.namespaces):
+        return (
+            f"network {name} gives no addresses to namespace {namespace}; use another network, or ask an "
+            f"administrator to add {namespace} to spec.namespaces of Network {network.metadata.name}"
+        )
+    limit = spec.quota.get(namespace, spec.quota.get(EVERY))
+    used = sum(
+        len(item.status.ips)
+        for item in networks.nics
+        if (item.metadata.namespace, item.status.network) == (namespace, network.metadata.name)
+    )
+    if limit is not None and used + wanted.total() > limit:
+        return (
+            f"the quota of namespace {namespace} in network {name} is exceeded: requested {wanted.total()}, used "
+            f"{used}, limit {limit}; release addresses, or ask an administrator to raise spec.quota of Network "
+            f"{network.metadata.name}"
+        )
+    ready = find(network.status.conditions, READY)
+    if ready is not None and ready.status == "False":
+        return f"Network {network.metadata.name} can't be used: {ready.message}"
+    return ""
+
+
+def _full(network: Network, wanted: Counter[str]) -> str:
+    """Return which request nothing is left for; empty while the network has not reported about its present pools."""
+    status = network.status
+    if find(status.conditions, READY) is None or status.observed_generation != network.metadata.generation:
+        return ""
+    for request, count in sorted(wanted.items()):
+        what = f"network {network.called}"
+        what = what if request in AUTOMATIC else f"pool {request} of {what}"
+        pools = list(_pools(status.pools, request))
+        if sum(int(pool.free) for pool in pools if not pool.disabled) >= count:
+            continue
+        spare = any(int(pool.free) for pool in pools if pool.disabled)
+        remedy = (
+            "enable a pool, add one, or release addresses" if spare else "add a pool, or release addresses"
+        )
+        return f"{what} is full; {remedy}"
+    return ""
+
+
+def _pools(pools: Iterable[PoolStatus], request: str) -> Iterable[PoolStatus]:
+    if request not in AUTOMATIC:
+        return (pool for pool in pools if pool.name == request)
+    version = AUTOMATIC[request]
+    return (pool for pool in pools if version in (0, 6 if ":" in pool.range else 4))
