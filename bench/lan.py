@@ -173,7 +173,7 @@ def plain(
     vxlan = overlay.link(sock, name="vx0").index
     overlay.set_forwarding(sock, vxlan, FORWARD_ALL)
     for peer in PEERS:
-        forwarding.add_receiver(sock, vxlan, peer)
+        forwarding.add_receiver(sock, vxlan, peer, vtep.device)
     for number in range(SPOKES):
         inner = vxlan + 1 + 2 * number
         overlay.add_veth(sock, f"s{number}M0", f"s{number}M1", master=bridge, mtu=1450, peer_mac=_mac(number))

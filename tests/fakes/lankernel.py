@@ -7,6 +7,8 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Mapping
 
+from msgspec.structs import replace
+
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
 from lanloom.features.lan.rules.hostbridge import (
@@ -112,7 +114,12 @@ class FakeLanKernel(Holder):
             if port.netns not in world.pods:
                 absent.add(port.name)
             else:
-                ends[port.name] = next((each.link for each in found if each.place == port.netns), None)
+                there = (
+                    replace(each.link, cookie=world.cookie(port.netns))
+                    for each in found
+                    if each.place == port.netns
+                )
+                ends[port.name] = next(there, None)
         return SeenLan(
             exists=True,
             bound=named is space,
@@ -206,6 +213,12 @@ class FakeLanKernel(Holder):
         self.calls["is_namespace"] += 1
         await asyncio.sleep(0)
         return path in self.world.pods
+
+    async def cookie(self, path: str) -> int:
+        """As the port says."""
+        self.calls["is_namespace"] += 1
+        await asyncio.sleep(0)
+        return self.world.cookie(path)
 
     def tap_path(self, index: int) -> str:
         """As the port says."""

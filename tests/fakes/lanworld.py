@@ -70,6 +70,7 @@ class LanWorld:
         self.around: defaultdict[str, ForeignBridge] = defaultdict(ForeignBridge)
         self.closed: set[str] = set()
         self.pods: set[str] = set()
+        self.replaced: Counter[str] = Counter()
         self.names: dict[str, Space] = {}
         self.foreign: set[str] = set()
         self.ends: list[FarEnd] = []
@@ -131,6 +132,19 @@ class LanWorld:
                 if id(space) == end.space and end.link.kind == "veth":
                     space.links = {n: each for n, each in space.links.items() if each.index != end.lower}
                 self.changed(ns)
+
+    def cookie(self, path: str) -> int:
+        """The number of the namespace at a path, 0 without one."""
+        return self.replaced[path] + 1 if path in self.pods else 0
+
+    def replace_pod(self, path: str, *, lingers: bool = False) -> None:
+        """Another namespace has the path; a process that `lingers` in the old one keeps that and what is in it."""
+        if lingers:
+            self.ends = [replace(end, place=f"{path}#old") if end.place == path else end for end in self.ends]
+        else:
+            self.delete_pod(path)
+        self.pods.add(path)
+        self.replaced[path] += 1
 
     def delete_link(self, ns: str, name: str) -> None:
         """A link goes, with its other end and what stands on that."""

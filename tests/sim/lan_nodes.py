@@ -325,6 +325,10 @@ class FaultyLanKernel:
         """As the port says."""
         return await self._passed(self._inner.is_namespace(path))
 
+    async def cookie(self, path: str) -> int:
+        """As the port says."""
+        return await self._passed(self._inner.cookie(path))
+
     def tap_path(self, index: int) -> str:
         """As the port says."""
         return self._inner.tap_path(index)

@@ -110,7 +110,7 @@ async def test_what_may_change(on: Reviews) -> None:
 
 @reviewed
 async def test_what_nodes_have_stays(on: Reviews) -> None:
-    """A spoke that a node has attached is not removed, nor the underlay of a node that carries the LAN changed."""
+    """A spoke that a node has attached is not removed, nor the underlay of a node that has the LAN ready changed."""
     lan = await on.add_lan()
     old = raw(lan)
     await on.client.create(LAN_NODES, {"metadata": {"name": "node1"}})
@@ -120,7 +120,7 @@ async def test_what_nodes_have_stays(on: Reviews) -> None:
     refused = await on.ask(LANS, merge(old, {"spec": {"spokes": ["b"]}}), old)
     assert 'node node1 has something attached to the spoke "a"' in refused.message
     refused = await on.ask(LANS, merge(old, {"spec": {"vxlanDevMap": {"node1": "eth1"}}}), old)
-    assert 'the underlay of node node1 can\'t become "eth1" while the node carries the LAN' in refused.message
+    assert 'the underlay of node node1 is "eth0" and can\'t become "eth1" while node node1' in refused.message
     assert (await on.ask(LANS, merge(old, {"spec": {"vxlanDevMap": {"node2": "eth1"}}}), old)).allowed
 
 

@@ -44,7 +44,7 @@ from lanloom.features.lan.rules.ipamnads import check_ipam
 from lanloom.features.lan.rules.mtus import asked_mtu, asks_more, check_mtus, check_nad_mtu
 from lanloom.features.lan.rules.nads import owner_of
 from lanloom.features.lan.rules.permits import USUAL, Permits, check_permits
-from lanloom.features.lan.rules.spec import changed_underlays, check, check_changes, defaults, title_of
+from lanloom.features.lan.rules.spec import check, check_changes, defaults, is_rerouted, title_of
 from lanloom.features.lan.rules.users import attached, users_of, with_attached
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
@@ -180,7 +180,7 @@ class LanAdmission(TableAdmission):
             await recheck(
                 lambda found: check_mtus(old, new, found), cached_then_live(reports, self._list_reports)
             )
-        if spokes or changed_underlays(old.spec, new.spec):
+        if spokes or is_rerouted(old.spec, new.spec):
             reports = tuple(self._informers.lan_nodes.store.items())
             await recheck(
                 lambda found: check_reported(old, new, found), cached_then_live(reports, self._list_reports)

@@ -215,7 +215,7 @@ async def _trace(client: "Client", asked: "Asked", here: tuple[str, Path] | None
 
         node, state = here
         kernel = NetlinkLanKernel(NamespaceDirectory())
-        facts = await with_kernel(facts, node, kernel, RecordDirectory(state))
+        facts = await with_kernel(facts, node, kernel, RecordDirectory(state), state)
     return trace_view(facts)
 
 

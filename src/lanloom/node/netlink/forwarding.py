@@ -6,10 +6,12 @@ The numbers are those of linux/neighbour.h. Everything but dumps raises OSError 
 import errno
 import socket
 import struct
-from collections.abc import Callable
-from ipaddress import ip_address
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
+from lanloom.node.netlink import overlay
 from lanloom.node.netlink.messages import (
     AF_BRIDGE,
     attribute,
@@ -17,11 +19,12 @@ from lanloom.node.netlink.messages import (
     dump,
     request,
     tolerating,
+    word,
 )
 
 RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
 NLM_F_REPLACE, NLM_F_CREATE, NLM_F_APPEND = 0x100, 0x400, 0x800
-NDA_DST, NDA_LLADDR = 1, 2
+NDA_DST, NDA_LLADDR, NDA_IFINDEX = 1, 2, 8
 NTF_SELF, NTF_MASTER, NTF_STICKY = 2, 4, 0x40
 NUD_PERMANENT, NUD_NOARP = 0x80, 0x40
 
@@ -48,22 +51,24 @@ class Forwarding(NamedTuple):
     learned: int = 0
 
 
-def add_receiver(sock: socket.socket, index: int, peer: str) -> None:
-    """One more receiver of a VXLAN's frames for many."""
-    request(sock, RTM_NEWNEIGH, _receiver(index, peer), flags=NLM_F_CREATE | NLM_F_APPEND)
+def add_receiver(sock: socket.socket, index: int, peer: str, device: int) -> None:
+    """One more receiver of a VXLAN's frames for many. `device` is the index of its underlay link."""
+    with _known(sock, peer, device) as remote:
+        request(sock, RTM_NEWNEIGH, _receiver(index) + remote, flags=NLM_F_CREATE | NLM_F_APPEND)
 
 
-def remove_receiver(sock: socket.socket, index: int, peer: str) -> None:
+def remove_receiver(sock: socket.socket, index: int, peer: str, device: int) -> None:
     """One receiver less. The number of the error is ENOENT where there was none."""
-    request(sock, RTM_DELNEIGH, _receiver(index, peer))
+    with _known(sock, peer, device) as remote:
+        request(sock, RTM_DELNEIGH, _receiver(index) + remote)
 
 
-def pin(sock: socket.socket, index: int, mac: str, peer: str = "") -> None:
+def pin(sock: socket.socket, index: int, mac: str, peer: str = "", device: int = 0) -> None:
     """A MAC address behind a port of a bridge for good; with a `peer`, also behind that one for the VXLAN link."""
     flags = NLM_F_CREATE | NLM_F_REPLACE
     if peer:
-        remote = attribute(NDA_DST, ip_address(peer).packed)
-        request(sock, RTM_NEWNEIGH, _entry(index, NTF_SELF, mac) + remote, flags=flags)
+        with _known(sock, peer, device) as remote:
+            request(sock, RTM_NEWNEIGH, _entry(index, NTF_SELF, mac) + remote, flags=flags)
     request(sock, RTM_NEWNEIGH, _entry(index, NTF_MASTER | NTF_STICKY, mac), flags=flags)
 
 
@@ -91,11 +96,11 @@ def fixed(sock: socket.socket, vxlan: int) -> Forwarding:
             sticky[attributes(body, _NEIGHBOUR.size).get(NDA_LLADDR, b"").hex(":")] = index
         elif index == vxlan and state & (NUD_PERMANENT | NUD_NOARP):
             found = attributes(body, _NEIGHBOUR.size)
-            mac, destination = found.get(NDA_LLADDR, b""), found.get(NDA_DST)
+            mac, destination = found.get(NDA_LLADDR, b""), _destination(found)
             if destination and mac == ANYBODY:
-                receivers.add(str(ip_address(destination)))
+                receivers.add(destination)
             elif destination:
-                remote[mac.hex(":")] = str(ip_address(destination))
+                remote[mac.hex(":")] = destination
         elif index == vxlan and flags & NTF_SELF:
             learned += 1
     return Forwarding(frozenset(receivers), sticky, remote, learned)
@@ -130,6 +135,35 @@ def with_room(sock: socket.socket, vxlan: int, add: Callable[[], None]) -> None:
     return add()
 
 
-def _receiver(index: int, peer: str) -> bytes:
+def _receiver(index: int) -> bytes:
     head = _NEIGHBOUR.pack(AF_BRIDGE, index, NUD_PERMANENT | NUD_NOARP, NTF_SELF, 0)
-    return head + attribute(NDA_DST, ip_address(peer).packed) + attribute(NDA_LLADDR, ANYBODY)
+    return head + attribute(NDA_LLADDR, ANYBODY)
+
+
+def _destination(found: dict[int, bytes]) -> str:
+    """Where an entry sends frames; empty for a link-local address without its link, to which nothing comes."""
+    payload = found.get(NDA_DST)
+    address = ip_address(payload) if payload else None
+    if address is None or (_needs_link(address) and NDA_IFINDEX not in found):
+        return ""
+    return str(address)
+
+
+def _needs_link(address: IPv4Address | IPv6Address) -> bool:
+    return address.version == 6 and address.is_link_local
+
+
+@contextmanager
+def _known(sock: socket.socket, peer: str, device: int) -> Iterator[bytes]:
+    """The attributes by which a VXLAN link knows a peer. A link-local address is known with the underlay's link.
+
+    The kernel takes the index of that link if the VXLAN's own namespace has a link of that index, whichever it is, and
+    looks it up in the underlay's namespace later. So there is one for a moment.
+    """
+    address = ip_address(peer)
+    remote = attribute(NDA_DST, address.packed)
+    if not _needs_link(address):
+        yield remote
+        return
+    with overlay.placeholder(sock, device):
+        yield remote + word(NDA_IFINDEX, device)

@@ -81,6 +81,21 @@ def dump_socket() -> Iterator[socket.socket]:
         yield opened
 
 
+SO_NETNS_COOKIE = 71
+_COOKIE = struct.Struct("=Q")
+
+
+def cookie_of(sock: socket.socket) -> int:
+    """Return the kernel's number of the network namespace of a socket: no other gets it until the machine reboots.
+
+    An inode number is given again once its namespace is gone. 0 where the kernel gives no such numbers.
+    """
+    try:
+        return int(_COOKIE.unpack(sock.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, _COOKIE.size))[0])
+    except OSError:
+        return 0
+
+
 def open_socket() -> socket.socket:
     """Return the same, to be closed by the caller; it stays in the network namespace in which it is opened."""
     try:

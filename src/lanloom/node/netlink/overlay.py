@@ -8,6 +8,7 @@ import errno
 import socket
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from msgspec import Struct
@@ -149,6 +150,30 @@ def add_bridge(sock: socket.socket, name: str, *, learned_limit: int = 0) -> Non
     if learned_limit:
         data += word(IFLA_BR_FDB_MAX_LEARNED, learned_limit)
     request(sock, RTM_NEWLINK, _UP + _name(name) + _info("bridge", data), flags=NLM_F_CREATE_NEW)
+
+
+PLACEHOLDER = "lanloom-index-0"
+"""The name of a link that is there for its index. It is longer than those that a LAN can name."""
+
+
+@contextmanager
+def placeholder(sock: socket.socket, index: int) -> Iterator[None]:
+    """Keep a link with this index in the namespace meanwhile: the one that has it, or one for that purpose alone.
+
+    One that a dead process left is deleted first.
+    """
+    with tolerating(errno.ENODEV):
+        request(sock, RTM_DELLINK, _DOWN + _name(PLACEHOLDER))
+    if index in indices(sock):
+        yield
+        return
+    body = _LINK.pack(0, 0, index, 0, 0) + _name(PLACEHOLDER)
+    request(sock, RTM_NEWLINK, body + _info("bridge", b""), flags=NLM_F_CREATE_NEW)
+    try:
+        yield
+    finally:
+        with tolerating(errno.ENODEV):
+            request(sock, RTM_DELLINK, _LINK.pack(0, 0, index, 0, 0))
 
 
 def limit_learned(sock: socket.socket, index: int, limit: int) -> None:

@@ -18,8 +18,7 @@ EDITS: dict[str, dict[str, Any]] = {
     "vxlan": {"vxlan": "vx9"},
     "vni": {"vni": 777},
     "vxlanPort": {"vxlanPort": 4790},
-    "vxlanGrp": {"replication": "multicast", "vxlanGrp": default_group(777)},
-    "replication": {"replication": "multicast"},
+    "vxlanGrp": {"vxlanGrp": default_group(777)},
     "hostBridge.name": {"hostBridge": {"name": "iso-br", "alias": ALIAS}},
     "all of it": {"ns": "red", "bridge": "br9", "vxlan": "vx9", "vni": 777, "vxlanPort": 4790},
 }
@@ -142,6 +141,11 @@ def test_what_may_change_changes() -> None:
         await write(cluster, vxlanDevMap={"n1": "u9"})
         await cluster.until(lambda: "the underlay link u9 is not there" in message(node))
         assert "built here" not in message(node)
+        await write(cluster, vxlanDevMap=None, replication="multicast")
+        await cluster.until(lambda: "has no IPv6 address" in message(node))
+        assert "built here" not in message(node)
+        await write(cluster, replication="head-end")
+        await cluster.until(lambda: message(node) == "")
 
     play(story, LanCluster)
 

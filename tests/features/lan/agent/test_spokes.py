@@ -1,11 +1,13 @@
 """Spokes on nodes in memory: what kubelet and CNI programs get, and what they are refused."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Literal
 
 import pytest
 from msgspec.structs import replace
 
-from lanloom.features.lan.agent.ports import Attached, Device, SpokeError
+from lanloom.features.lan.agent.ports import Attached, Attachment, Device, SpokeError
 from tests.features.lan.agent.nodes import (
     LanCluster,
     advertised,
@@ -87,6 +89,73 @@ def test_allocated_again_after_a_lost_end() -> None:
         assert [(end.place, f"/dev/tap{end.link.index}") for end in node.world.ends] == [
             ("/run/netns/p2", path)
         ]
+
+    play(story, LanCluster)
+
+
+@pytest.mark.parametrize("lingers", [False, True], ids=["old one ended", "old one lingers"])
+@pytest.mark.parametrize("attach", [veth, macvtap])
+def test_replaced_namespace(attach: Callable[..., Attachment], lingers: bool) -> None:
+    """Nothing is made in a namespace that has the path of a pod's now; the spoke is free for the next pod there."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        path = node.pod("p1")
+        await node.spokes.attach(attach("blue-a", path))
+        await node.spokes.attach(attach("blue-b", node.pod("p2"), container="c2"))
+        await asyncio.sleep(1)
+        node.world.replace_pod(path, lingers=lingers)
+        node.world.changed("blue")
+        await cluster.until(lambda: [end.place for end in node.world.ends] == ["/run/netns/p2"])
+        await cluster.until(lambda: [spoke.name for spoke in node.report()[0].spokes] == ["blue-b"])
+        await node.spokes.attach(attach("blue-a", path, container="c3"))
+        assert {end.place for end in node.world.ends} == {path, "/run/netns/p2"}
+
+    play(story, LanCluster)
+
+
+@pytest.mark.parametrize("mode", ["veth", "macvtap"])
+def test_replaced_namespace_of_the_next_pod(mode: Literal["veth", "macvtap"]) -> None:
+    """A pod whose namespace has the path of the one that had the spoke gets it, before anybody looked; so does an agent
+    that starts meanwhile.
+    """
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        attach, path = {"veth": veth, "macvtap": macvtap}[mode], node.pod("p1")
+        await node.spokes.attach(attach("blue-a", path))
+        await asyncio.sleep(1)
+        await node.kill()
+        node.world.replace_pod(path)
+        node.start()
+        await cluster.until(lambda: not node.spokes.unready())
+        await advertised(cluster, node)
+        await node.spokes.allocate(Device("blue-a", mode))
+        await node.spokes.attach(attach("blue-a", path, container="c2"))
+        (spoke,) = [(end.place, end.link.kind) for end in node.world.ends]
+        assert spoke == (path, mode)
+        await node.spokes.detach("c1", "net1")
+        assert len(node.world.ends) == 1
+
+    play(story, LanCluster)
+
+
+def test_deleted_interface() -> None:
+    """An interface that somebody deletes in the pod's own namespace is made anew there."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        path = node.pod("p1")
+        await node.spokes.attach(veth("blue-a", path))
+        await asyncio.sleep(1)
+        node.world.delete_link("blue", "blue-aV0")
+        await cluster.until(lambda: [end.place for end in node.world.ends] == [path])
 
     play(story, LanCluster)
 

@@ -71,6 +71,40 @@ async def test_deleted(made: Lab) -> None:
     )
 
 
+@pytest.mark.parametrize("lingers", [False, True], ids=["old one ended", "old one lingers"])
+async def test_replaced_namespace(tmp_path: Path, lingers: bool) -> None:
+    """Nothing is made in another namespace that has the path of a pod's now, and the next pod there gets the spoke."""
+    async with lab(tmp_path, 1) as made:
+        await made.cluster.lan()
+        machine = made[0]
+        await machine.offers()
+        await machine.attach("blue-a", "p")
+        await machine.attach("blue-b", "q", mode="macvtap")
+        await machine.attach("blue-c", "r")
+        await until(lambda: record(machine).count(b"netns_cookie") == 3)
+        held = [machine.pods.open(name) for name in ("p", "q")]
+        try:
+            for namespace in () if lingers else held:
+                namespace.close()
+            for name in ("p", "q"):
+                machine.pods.remove(name)
+            paths = [await asyncio.to_thread(machine.pod, name) for name in ("p", "q")]
+            await until(lambda: machine.links() == {"br0", "vx0", "blue-cV0"})
+            for path in paths:
+                assert "net1" not in await asyncio.to_thread(run, path, "ip -o link")
+            machine.pods.remove("p")
+            await machine.attach("blue-a", "p")
+            assert machine.links() == {"br0", "vx0", "blue-aV0", "blue-cV0"}
+        finally:
+            for namespace in held:
+                namespace.close()
+
+
+def record(machine: Machine) -> bytes:
+    """What the agent remembers of its LAN."""
+    return b"".join(path.read_bytes() for path in (machine.directory / "state").glob("lan-*"))
+
+
 @played(1)
 async def test_dead_agent(made: Lab) -> None:
     """What happens while no agent runs is put right by the next one, and pods keep what they have meanwhile."""

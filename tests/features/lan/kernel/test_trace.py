@@ -18,8 +18,8 @@ async def traced(made: Lab, machine: Machine) -> tuple[Hop, ...]:
     """The hops, with those of one machine by its kernel."""
     facts = await read_facts(made.cluster.client, ASKED, now=made.cluster.now())
     kernel = NetlinkLanKernel(machine.names, TapDevices(machine.devices), host=machine.host)
-    records = RecordDirectory(machine.directory / "state")
-    return trace(await with_kernel(facts, machine.name, kernel, records))
+    state = machine.directory / "state"
+    return trace(await with_kernel(facts, machine.name, kernel, RecordDirectory(state), state))
 
 
 async def configured(machine: Machine) -> str:

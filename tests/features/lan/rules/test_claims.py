@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from lanloom.api.lan import VlanUplink
 from lanloom.features.lan.rules.claims import check_claims, claims_of, lost_claim
 from lanloom.refusals import Denied
 from tests.features.lan.samples import lan, other
@@ -56,3 +57,24 @@ def test_the_older_one_has_it() -> None:
 def test_an_invalid_one_claims_nothing() -> None:
     """A LAN that is built nowhere stands in nobody's way."""
     assert lost_claim(other(ns="blue", created="2026-12-01T10:00:00Z"), [lan(vni=0)]) == ""
+
+
+VLAN = VlanUplink(cluster_network="cluster-1", vlan=2012)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "admitted", "instead"),
+    [
+        ("default", (), "use spokes of LAN default/blue: add them to its spec.spokes"),
+        ("lab", ("lab",), "use spokes of a LAN of another namespace, which admits namespace lab"),
+        ("lab", (), "use spokes of that LAN, after its managers added lab to its spec.namespaces"),
+    ],
+)
+def test_a_second_lan_on_a_vlan(namespace: str, admitted: tuple[str, ...], instead: str) -> None:
+    """One LAN has a VLAN; the refusal of a second one says to use spokes of the first, and to choose no other name."""
+    new = other(namespace=namespace, uplink=VLAN)
+    with pytest.raises(Denied) as error:
+        check_claims(new, [lan(uplink=VLAN, namespaces=admitted)])
+    text = str(error.value)
+    assert "VLAN 2012 of cluster network cluster-1 is the uplink of" in text and instead in text
+    assert "unique" not in text and "choose another" not in text

@@ -68,6 +68,8 @@ def test_live() -> None:
         (("fd00::1", "fe80::1"), "head-end", "", "fd00::1", 1430),
         (("10.0.0.1", "fe80::1"), "multicast", "ff15::1", "fe80::1", 1430),
         (("10.0.0.1",), "multicast", "239.1.1.1", "10.0.0.1", 1450),
+        (("fe80::1",), "head-end", "", "fe80::1", 1430),
+        (("169.254.7.7", "fe80::1"), "head-end", "", "fe80::1", 1430),
     ],
 )
 def test_endpoint(addresses: tuple[str, ...], replication: str, group: str, address: str, mtu: int) -> None:
@@ -77,12 +79,48 @@ def test_endpoint(addresses: tuple[str, ...], replication: str, group: str, addr
     assert (found.address, found.mtu, found.problem) == (address, mtu, "")
 
 
-def test_no_endpoint() -> None:
+@pytest.mark.parametrize(
+    ("addresses", "replication", "group", "problem"),
+    [
+        ((), "head-end", "", "no IP address, not even a link-local one; give it one, or set it up with IPv6"),
+        (("169.254.7.7",), "head-end", "", "no IP address, not even a link-local one"),
+        (("10.0.0.1",), "multicast", "ff15::1", "no IPv6 address; give it one, or set it up with IPv6"),
+        (("fe80::1",), "multicast", "239.1.1.1", "no IPv4 address; give it one"),
+    ],
+)
+def test_no_endpoint(addresses: tuple[str, ...], replication: str, group: str, problem: str) -> None:
     """An underlay without a usable address is a problem that names link and remedy."""
-    found = endpoint(RECORD, Underlay(name="u0", index=2, mtu=1500, addresses=("fe80::1",)))
-    assert found.problem == (
-        "the underlay link u0 has no IP address; give it one, or set spec.replication to multicast"
-    )
+    record = replace(RECORD, replication=replication, group=group)
+    found = endpoint(record, Underlay(name="u0", index=2, mtu=1500, addresses=addresses))
+    assert f"the underlay link u0 has {problem}" in found.problem and found.vtep is None
+
+
+def test_link_local_endpoint() -> None:
+    """A VXLAN link is bound to a link-local address of its own, but not where frames go to a group."""
+    underlay = Underlay(name="u0", index=2, mtu=1500, addresses=("fe80::1",))
+    for replication, local in (("head-end", "fe80::1"), ("multicast", "")):
+        vtep = endpoint(replace(RECORD, replication=replication, group="ff15::1"), underlay).vtep
+        assert vtep is not None and vtep.local == local
+
+
+@pytest.mark.parametrize(
+    ("own", "peer", "head_end", "multicast"),
+    [
+        ("10.0.0.1", "10.0.0.2", True, True),
+        ("fd00::1", "fd00::2", True, True),
+        ("fe80::1", "fe80::2", True, True),
+        ("10.0.0.1", "fd00::2", False, False),
+        ("10.0.0.1", "fe80::2", False, False),
+        ("fd00::1", "fe80::2", False, True),
+        ("fe80::1", "fd00::2", False, True),
+    ],
+)
+def test_who_reaches_whom(own: str, peer: str, head_end: bool, multicast: bool) -> None:
+    """Nodes with addresses of one version and scope are peers; a group joins those of both scopes."""
+    for expected, by_group in ((head_end, False), (multicast, True)):
+        found = peers("u", 7, 4789, "n1", own, [report("n2", peer)], multicast=by_group)
+        assert found.flood == (frozenset([peer]) if expected else frozenset())
+        assert bool(found.strangers) is not expected
 
 
 def test_small_underlay() -> None:

@@ -1,5 +1,6 @@
 """What a LAN's spec may say."""
 
+import re
 from ipaddress import ip_address
 from typing import Any
 
@@ -8,19 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom.api.lan import LANSpec, SpokeOptions, StormControl
+from lanloom.features.lan.rules.admit import check_reported
 from lanloom.features.lan.rules.spec import (
-    changed_underlays,
     check,
     check_changes,
     default_group,
     defaults,
     faults,
+    is_rerouted,
     link_fault,
     ns_fault,
     spoke_fault,
 )
 from lanloom.refusals import Denied, Malformed
-from tests.features.lan.samples import lan, spec
+from tests.features.lan.samples import entry, lan, lan_node, spec
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"ns": ""}, "spec.ns is missing"),
@@ -146,8 +148,6 @@ FIXED: dict[str, Any] = {
     "vni": 9,
     "vxlan_grp": "ff05::1",
     "vxlan_port": 4790,
-    "default_vxlan_dev": "eth9",
-    "replication": "multicast",
 }
 
 
@@ -161,14 +161,38 @@ def test_a_field_that_stays(field: str) -> None:
 def test_fields_that_may_change() -> None:
     """Spokes come and go, and nodes get their own underlay; a LAN that is invalid is mended in any field."""
     check_changes(lan(), lan(spokes=("c",), vxlan_dev_map={"node1": "eth1"}))
+    check_changes(lan(), lan(default_vxlan_dev="eth9", replication="multicast"))
     check_changes(lan(), lan(port_security=True, max_learned_macs=9, mtu=1400))
     check_changes(lan(), lan(storm_control=StormControl(packets_per_second=0)))
     check_changes(lan(), lan(spoke_options={"a": SpokeOptions(isolated=True)}))
     check_changes(lan(ns=""), lan(vni=9))
 
 
-def test_nodes_whose_underlay_changes() -> None:
-    """An entry that says what the default says changes nothing."""
-    old = spec(vxlan_dev_map={"node1": "eth1", "node2": "eth2"})
-    new = spec(vxlan_dev_map={"node1": "eth1", "node3": "eth0", "node4": "eth4"})
-    assert changed_underlays(old, new) == {"node2", "node4"}
+REROUTED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({}, {"replication": "multicast"}, 'spec.replication is "head-end" and can\'t become "multicast"'),
+    ({}, {"default_vxlan_dev": "eth9"}, 'defaultVxlanDev: the underlay of node node1 is "eth0"'),
+    ({}, {"vxlan_dev_map": {"node1": "eth1"}}, 'vxlanDevMap: the underlay of node node1 is "eth0"'),
+    ({"vxlan_dev_map": {"node1": "eth1"}}, {}, 'vxlanDevMap: the underlay of node node1 is "eth1"'),
+    ({}, {"vxlan_dev_map": {"node1": "eth0"}}, ""),
+    ({}, {"vxlan_dev_map": {"node2": "eth1"}}, ""),
+    (
+        {"vxlan_dev_map": {"node1": "eth1"}},
+        {"default_vxlan_dev": "e", "vxlan_dev_map": {"node1": "eth1"}},
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "refusal"), REROUTED)
+def test_how_frames_come_to_nodes(before: dict[str, Any], after: dict[str, Any], refusal: str) -> None:
+    """Underlay and replication change where no node that they concern has the LAN ready, attached or not."""
+    old, new = lan(**before), lan(**after)
+    assert is_rerouted(old.spec, new.spec)
+    if refusal:
+        with pytest.raises(Denied, match=re.escape(refusal)) as error:
+            check_reported(old, new, [lan_node("node1", entry(old))])
+        assert str(error.value).endswith("while node node1 has the LAN ready; move its pods away first")
+    else:
+        check_reported(old, new, [lan_node("node1", entry(old))])
+    check_reported(old, new, [])
+    check_reported(old, new, [lan_node("node1", entry(old, ready=False)), lan_node("n", entry(lan("x")))])

@@ -1,6 +1,7 @@
 """Where a frame stops by the kernel of a node: agents built the LAN, and somebody damaged it."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +13,14 @@ from lanloom.features.lan.trace.facts import Facts
 from lanloom.features.lan.trace.hops import stopped_at, trace
 from lanloom.features.lan.trace.reading import Asked, read_facts, with_kernel
 from lanloom.refusals import Denied
+from tests.fakes import FakeHost, FakeSwitch
 from tests.fakes.lankernel import FakeLanKernel
 from tests.fakes.lanworld import LanWorld
 from tests.features.lan.agent.nodes import LanCluster, Node, macvtap, veth
 from tests.features.lan.agent.test_uplink import PLACE, UPLINK, VLAN, trunk
 from tests.harness.cluster import play
 
+STATE = Path("/state")
 ASKED = Asked(lan="blue", sender="blue-a", receiver="blue-b")
 
 
@@ -43,7 +46,7 @@ async def attached(cluster: LanCluster, *, mode: str = "veth", **spec: Any) -> t
 async def live(cluster: LanCluster, node: Node, asked: Asked = ASKED) -> Facts:
     """The facts with the kernel of a node."""
     facts = await read_facts(cluster.client, asked, now=cluster.now())
-    return await with_kernel(facts, node.name, FakeLanKernel(node.world), node.fake.host.state)
+    return await with_kernel(facts, node.name, FakeLanKernel(node.world), node.fake.host.state, STATE)
 
 
 def changed(world: LanWorld, name: str, **changes: object) -> None:
@@ -171,7 +174,7 @@ def test_nothing_changes() -> None:
         writes = here.world.writes
         kernel = FakeLanKernel(here.world)
         facts = await read_facts(cluster.client, ASKED, now=cluster.now())
-        await with_kernel(facts, "n1", kernel, here.fake.host.state)
+        await with_kernel(facts, "n1", kernel, here.fake.host.state, STATE)
         assert here.world.writes == writes
         assert kernel.held == {}
 
@@ -185,7 +188,26 @@ def test_another_node() -> None:
         here, _ = await attached(cluster)
         facts = await read_facts(cluster.client, ASKED, now=cluster.now())
         with pytest.raises(Denied, match='--node is "n3", but the frame passes n1, n2'):
-            await with_kernel(facts, "n3", FakeLanKernel(here.world), here.fake.host.state)
+            await with_kernel(facts, "n3", FakeLanKernel(here.world), here.fake.host.state, STATE)
+
+    play(story, LanCluster)
+
+
+def test_without_its_record() -> None:
+    """What should be there is in the agent's record: a directory without it is refused, and nothing said to be ok."""
+
+    async def story(cluster: LanCluster) -> None:
+        here, _ = await attached(cluster)
+        changed(here.world, "vx0", up=False)
+        empty = FakeHost("n9", switch=FakeSwitch(), now=cluster.now).host.state
+        facts = await read_facts(cluster.client, ASKED, now=cluster.now())
+        with pytest.raises(Denied, match=r"no record of LAN default/blue in /state, .* is --state right"):
+            await with_kernel(facts, "n1", FakeLanKernel(here.world), empty, STATE)
+        apart = replace(facts, reports={"n2": facts.reports["n2"]})
+        with pytest.raises(Denied, match=r"n1 reports that it does not carry the LAN.*leave out --live"):
+            await with_kernel(apart, "n1", FakeLanKernel(here.world), empty, STATE)
+        hop = stopped_at(trace(await live(cluster, here)))
+        assert hop is not None and "vx0 is down" in hop.reason
 
     play(story, LanCluster)
 

@@ -1,11 +1,8 @@
 """One LAN of this node at a time: from the record, the cluster and the kernel to what should be there.
 
-Everything that touches a LAN runs here, one task at a time for each LAN, and to its end even where nobody waits for it
-any more: a request that is cancelled must not let the next one in while the kernel is at work for the first.
+Everything that touches a LAN runs here, one task at a time for each LAN (`exclusive`).
 """
 
-import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
@@ -13,9 +10,11 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.api.lan import LAN, LANEntry, Spoke
+from lanloom.api.lan import LAN, LANEntry
+from lanloom.features.lan.agent.exclusive import Exclusive
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.records import LanRecords
+from lanloom.features.lan.agent.states import LanState, LanStates
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.features.lan.rules.carried import (
     Carried,
@@ -37,7 +36,7 @@ from lanloom.features.lan.rules.desired import (
     undisturbed,
 )
 from lanloom.features.lan.rules.fits import too_large, unenforced
-from lanloom.features.lan.rules.flood import Peers, Room, peers, room, unreachable
+from lanloom.features.lan.rules.flood import Peers, peers, room, unreachable
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge, uplink_bridge
 from lanloom.features.lan.rules.identity import built_elsewhere, divergence
 from lanloom.features.lan.rules.lansteps import ForgetLearned
@@ -46,21 +45,12 @@ from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.plan import plan
 from lanloom.features.lan.rules.portsteps import MakeTap
 from lanloom.features.lan.rules.spec import faults
-from lanloom.features.lan.rules.storms import Floods, looked
+from lanloom.features.lan.rules.storms import looked
 from lanloom.node.errors import LinkError, NodeError
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-
-
-class LanState(Struct, frozen=True):
-    """How a LAN is on this node after a look: its own endpoint, what fits on all nodes, and what is wrong."""
-
-    own: Endpoint
-    problem: str = ""
-    room: Room | None = None
-    floods: Floods | None = None
 
 
 class _Observation(Struct, frozen=True):
@@ -94,46 +84,18 @@ class Carrier:
         self._view = view
         self._node = node
         self._now = now
-        self._on_state = on_state
         self._holds_uplink = holds_uplink
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._waiting: Counter[str] = Counter()
-        self._tasks: set[asyncio.Task[object]] = set()
-        self._states: dict[str, LanState] = {}
-        self._reported: dict[str, LANEntry] = {}
+        self._exclusive = Exclusive()
+        self._states = LanStates(records, node=node, now=now, on_state=on_state, holds_uplink=holds_uplink)
         self._joined_at: dict[str, frozenset[str]] = {}
 
     async def exclusive(self, uid: str, work: Callable[[], Awaitable[T]]) -> T:
         """What `work` returns or raises, run when nothing else works at the LAN, and to its end."""
-        lock = self._locks.setdefault(uid, asyncio.Lock())
-        self._waiting[uid] += 1
-
-        async def run() -> T:
-            try:
-                async with lock:
-                    return await work()
-            finally:
-                self._leave(uid)
-
-        task = asyncio.create_task(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return await asyncio.shield(task)
-
-    def _leave(self, uid: str) -> None:
-        self._waiting[uid] -= 1
-        if not self._waiting[uid]:
-            del self._waiting[uid], self._locks[uid]
-
-    def _done(self, task: asyncio.Task[object]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waited has it; nobody may be there any more
+        return await self._exclusive.run(uid, work)
 
     async def close(self) -> None:
         """Waits for what is under way."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._exclusive.close()
 
     async def reconcile(self, uid: str, ports: Collection[str] | None = None) -> SeenLan:
         """Brings the LAN to what it should be; what is there then. Within `exclusive`.
@@ -142,73 +104,22 @@ class Carrier:
         whether their pods are there. Raises NodeError with what is wrong, after everything else was tried.
         """
         try:
-            own, seen = await self._reconcile(uid, ports)
+            state, seen = await self._reconcile(uid, ports)
         except NodeError as error:
-            known = self._states.get(uid)
-            self._note(uid, LanState(known.own if known else Endpoint(None), str(error)))
+            self._states.note_failure(uid, str(error))
             raise
-        self._note(uid, own)
+        if uid not in self._records.carried:
+            self._joined_at.pop(uid, None)
+        self._states.note(uid, state)
         return seen
 
     def entries(self) -> tuple[LANEntry, ...]:
         """What the node reports: each LAN of which it has something, by namespace and name."""
-        carried = self._records.carried.values()
-        found = [self._entry(record) for record in carried if self._is_reported(record)]
-        return tuple(sorted(found, key=lambda entry: (entry.namespace, entry.name)))
+        return self._states.entries()
 
     def state(self, uid: str) -> LanState | None:
         """How a LAN is, None before the first look."""
         return self._states.get(uid)
-
-    def _entry(self, record: Carried) -> LANEntry:
-        state = self._states.get(record.uid, LanState(Endpoint(None), "not looked at yet"))
-        return LANEntry(
-            namespace=record.namespace,
-            name=record.name,
-            uid=record.uid,
-            vni=record.vni,
-            port=record.port,
-            address=state.own.address,
-            device=record.device,
-            mtu=state.own.mtu,
-            ready=not state.problem,
-            message=state.problem,
-            warning=state.floods.warning if state.floods is not None else "",
-            uplink=bool(record.uplink) and self._holds_uplink(record),
-            spokes=tuple(self._spoke(record, place, state) for place in record.places if place.attached),
-        )
-
-    def _spoke(self, record: Carried, place: Place, state: LanState) -> Spoke:
-        secured = record.options.port(place.spoke).secured
-        mac = address_of(place, record, self._node) if secured else ""
-        storming = state.floods is not None and place.id in state.floods.storming
-        return Spoke(name=place.spoke, mode=place.mode, pod=place.pod, mac=mac, storming=storming)
-
-    def _note(self, uid: str, state: LanState) -> None:
-        before = self._states.get(uid)
-        if uid not in self._records.carried:
-            self._states.pop(uid, None)
-            self._joined_at.pop(uid, None)
-        else:
-            self._states[uid] = state
-        if state.problem and (before is None or before.problem != state.problem):
-            log.warning("lan-not-ready", uid=uid, reason=state.problem)
-        self._report_change(uid)
-
-    def _report_change(self, uid: str) -> None:
-        """Wake the report with what is new. What is gone always is: the report may have it from before the start."""
-        record = self._records.carried.get(uid)
-        entry = self._entry(record) if record is not None and self._is_reported(record) else None
-        if entry is None:
-            self._reported.pop(uid, None)
-        elif entry == self._reported.get(uid):
-            return
-        else:
-            self._reported[uid] = entry
-        self._on_state()
-
-    def _is_reported(self, record: Carried) -> bool:
-        return record.built or bool(record.used(self._now()))
 
     async def missing(self, uid: str, device: str) -> tuple[SeenLan, tuple[LanStep, ...]]:
         """What is there of a LAN with the far end of one port, and what it would take to be well. Changes nothing."""
@@ -226,6 +137,9 @@ class Carrier:
             return LanState(Endpoint(None)), SeenLan()
         record = await self._followed(record, lan, ports)
         observation = await self._observe(record, ports)
+        checked = await self._identified(record, observation.seen, ports)
+        if checked.places != record.places:
+            record, observation = checked, await self._observe(checked, ports)
         own, wanted, seen = observation.own, observation.wanted, observation.seen
         if not record.built and not wanted.present:
             # Nothing of it is in the kernel; what has its namespace's name is another LAN's.
@@ -340,12 +254,39 @@ class Carrier:
         await self._records.save(found)
         return found
 
+    async def is_there(self, place: Place) -> bool:
+        """Whether the namespace of a place's pod is there, and not another one that has its path now."""
+        if place.netns_cookie:
+            return await self._kernel.cookie(place.netns) == place.netns_cookie
+        return await self._kernel.is_namespace(place.netns)
+
+    async def _identified(self, record: Carried, seen: SeenLan, ports: Collection[str] | None) -> Carried:
+        """The record, saved, without pods whose namespace was replaced under its path: nothing is made in another's.
+
+        A namespace that has the far end of a port is that of its pod; it is known again by its cookie.
+        """
+        found = record
+        for place in record.places:
+            if not place.attached or place.in_transit or place.id not in seen.ends:
+                continue
+            end = seen.ends[place.id]
+            if end is None and not await self.is_there(place):
+                log.info("lan-pod-replaced", lan=found.title, spoke=place.spoke, pod=place.pod)
+                found = found.with_place(place.free())
+            elif end is not None and ports is None and place.netns_cookie != end.cookie:
+                found = found.with_place(replace(place, netns_cookie=end.cookie))
+        await self._records.save(found)
+        return found
+
     def _peers(self, record: Carried, own: Endpoint) -> Peers | None:
         """The other nodes, None while they are not known."""
         if not self._view.is_synced:
             return None
         reports = self._view.reports(record.uid)
-        return peers(record.uid, record.vni, record.port, self._node, own.address, reports)
+        multicast = record.replication == "multicast"
+        return peers(
+            record.uid, record.vni, record.port, self._node, own.address, reports, multicast=multicast
+        )
 
     async def _brought(
         self, record: Carried, wanted: DesiredLan, seen: SeenLan, ports: Collection[str] | None

@@ -53,6 +53,13 @@ class LanKernel(Protocol):
         """Whether a pod's network namespace is at the path. Raises NamespaceError for one that no pod may have."""
         ...
 
+    async def cookie(self, path: str) -> int:
+        """The kernel's number of the pod's network namespace at the path, which no other gets; 0 without one there.
+
+        Raises NamespaceError.
+        """
+        ...
+
     def tap_path(self, index: int) -> str:
         """Where the character device of the macvtap with this index is, once there is one."""
         ...

@@ -85,6 +85,10 @@ class NetlinkLanKernel:
         """As the port says."""
         return await asyncio.to_thread(self._reader.is_pods, path)
 
+    async def cookie(self, path: str) -> int:
+        """As the port says."""
+        return await asyncio.to_thread(self._reader.cookie, path)
+
     def tap_path(self, index: int) -> str:
         """As the port says."""
         return str(self._taps.path(index))

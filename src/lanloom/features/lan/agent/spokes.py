@@ -90,7 +90,7 @@ class Spokes:
 
         async def work() -> str:
             async with self._placed(uid, device) as (record, place):
-                if place.attached and not await self._kernel.is_namespace(place.netns):
+                if place.attached and not await self._carrier.is_there(place):
                     place = place.free()
                 place = replace(place, allocated=self._now())
                 await self._carrier.begin(self._view.lan(uid), record, device.id, place)
@@ -256,7 +256,7 @@ class Spokes:
     async def _check_free(self, place: Place, attachment: Attachment) -> None:
         if not place.attached or _is_of(place, attachment):
             return
-        if await self._kernel.is_namespace(place.netns):
+        if await self._carrier.is_there(place):
             raise SpokeError(
                 f"the spoke {place.spoke} is used by {pod_beside(place.pod, attachment.pod) or place.container} on "
                 "this node; a spoke takes one pod or one machine, so delete that one, or take another spoke",
@@ -329,6 +329,7 @@ def _taken(place: Place, attachment: Attachment) -> Place:
         allocated=0.0,
         container=attachment.container,
         netns=attachment.netns,
+        netns_cookie=0,
         interface=attachment.interface,
         pod=attachment.pod,
         network=attachment.network,

@@ -12,7 +12,7 @@ from lanloom.api.lannads import RESOURCE_NAME, spoke_of, spokes_named
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.claims import age_of
 from lanloom.features.lan.rules.nads import WantedNad, is_as_wanted, is_config_wanted, owner_of, wanted_nads
-from lanloom.features.lan.rules.spec import changed_underlays, title_beside, title_of
+from lanloom.features.lan.rules.spec import title_beside, title_of
 from lanloom.refusals import Denied
 from lanloom.text import listed, quote
 
@@ -59,17 +59,19 @@ def check_removed_spokes(lan: LAN, users: Mapping[str, Iterable[str]]) -> None:
 
 
 def check_reported(old: LAN, new: LAN, reports: Iterable[LANNode]) -> None:
-    """Raises Denied where a node has links that an update takes away, or puts elsewhere."""
-    removed, moved = frozenset(removed_spokes(old, new)), changed_underlays(old.spec, new.spec)
+    """Raises Denied where a node has links that an update takes away, or puts elsewhere.
+
+    A node that is not ready has no frames of others to lose: the update may be what makes it so.
+    """
+    removed = frozenset(removed_spokes(old, new))
     for report in reports:
         node = report.metadata.name
         for entry in report.status.lans:
             if entry.uid != old.metadata.uid:
                 continue
-            if node in moved:
+            if entry.ready and (why := _rerouted(old, new, node)):
                 raise Denied(
-                    f"{title_of(new)}: spec.vxlanDevMap: the underlay of node {node} can't become "
-                    f"{quote(new.spec.underlay(node))} while the node carries the LAN; move its pods away first"
+                    f"{title_of(new)}: {why} while node {node} has the LAN ready; move its pods away first"
                 )
             if attached := sorted((spoke.name, spoke.pod) for spoke in entry.spokes if spoke.name in removed):
                 name, pod = attached[0]
@@ -77,6 +79,18 @@ def check_reported(old: LAN, new: LAN, reports: Iterable[LANNode]) -> None:
                     f"{title_of(new)}: spec.spokes: node {node} has {f'Pod {pod}' if pod else 'something'} attached to "
                     f"the spoke {quote(name)}; delete the pod that uses it, and then remove the spoke"
                 )
+
+
+def _rerouted(old: LAN, new: LAN, node: str) -> str:
+    """What an update changes of how frames come to a node or leave it; empty if nothing."""
+    before, after = old.spec, new.spec
+    if before.replication != after.replication:
+        return f"spec.replication is {quote(before.replication)} and can't become {quote(after.replication)}"
+    if (was := before.underlay(node)) != (becomes := after.underlay(node)):
+        by_map = before.vxlan_dev_map.get(node) != after.vxlan_dev_map.get(node)
+        field = "vxlanDevMap" if by_map else "defaultVxlanDev"
+        return f"spec.{field}: the underlay of node {node} is {quote(was)} and can't become {quote(becomes)}"
+    return ""
 
 
 def concerns(new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefinition | None) -> bool:

@@ -38,10 +38,11 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `index` is that of the macvtap, kept for as long as the LAN is carried, because it names the device `/dev/tapN`; 0
     for veth. `allocated` is when kubelet allocated the device (seconds since the epoch), 0 if it did not or a pod came.
-    The other fields are those of the attachment; `container` is empty without one. `addresses` and `routes` are what
-    the interface gets whenever it is made; `mtu` in bytes is what it asks for, 0 for that of the LAN. `bridged`: a
-    machine behind KubeVirt's bridge uses it. `in_transit`: another feature brings the port of a running machine, or
-    takes it away; it is neither made nor deleted meanwhile.
+    The other fields are those of the attachment; `container` is empty without one. `netns_cookie` is the kernel's
+    number of the namespace at `netns`, unique until the node reboots; 0 while it is not known. `addresses` and `routes`
+    are what the interface gets whenever it is made; `mtu` in bytes is what it asks for, 0 for that of the LAN.
+    `bridged`: a machine behind KubeVirt's bridge uses it. `in_transit`: another feature brings the port of a running
+    machine, or takes it away; it is neither made nor deleted meanwhile.
     """
 
     spoke: str
@@ -50,6 +51,7 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
     allocated: float = 0.0
     container: str = ""
     netns: str = ""
+    netns_cookie: int = 0
     interface: str = ""
     pod: str = ""
     network: str = ""
@@ -188,6 +190,7 @@ def followed(record: Carried, lan: LAN, node: str) -> Carried:
     return replace(
         record,
         device=fresh.device,
+        replication=fresh.replication,
         options=fresh.options,
         host_bridge="" if lan.metadata.is_deleting else record.host_bridge,
         host_alias="" if lan.metadata.is_deleting else record.host_alias,

@@ -5,6 +5,7 @@ has what both claim. The younger one gets no NADs until the claim is its own, so
 """
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from lanloom.api.lan import LAN
 from lanloom.features.lan.rules.spec import faults, title_beside, title_of
@@ -23,20 +24,47 @@ def claims_of(lan: LAN) -> Iterator[str]:
         yield f"uplink {spec.uplink.cluster_network} {spec.uplink.vlan}"
 
 
-def clash(lan: LAN, other: LAN) -> str:
-    """What `lan` claims that is the other one's, with the field, for its users; empty if nothing is."""
+class Clash(NamedTuple):
+    """What a LAN claims that is another one's, with the field, for its users, and what to do instead."""
+
+    fault: str
+    remedy: str = "names must be unique in the cluster; choose another"
+
+    def __str__(self) -> str:
+        return f"{self.fault}; {self.remedy}"
+
+
+def clash(lan: LAN, other: LAN) -> Clash | None:
+    """What `lan` claims that is the other one's; None if nothing is."""
     mine, theirs, title = lan.spec, other.spec, title_beside(other, lan.metadata.namespace)
     if mine.ns == theirs.ns:
-        return f"spec.ns: {quote(mine.ns)} is the network namespace of {title} already"
+        return Clash(f"spec.ns: {quote(mine.ns)} is the network namespace of {title} already")
     if (mine.vni, mine.vxlan_port) == (theirs.vni, theirs.vxlan_port):
-        return f"spec.vni: {mine.vni} at port {mine.vxlan_port} is the VNI of {title} already"
+        return Clash(
+            f"spec.vni: {mine.vni} at port {mine.vxlan_port} is the VNI of {title} already",
+            "two LANs with one VNI would be one network; choose another VNI",
+        )
     if mine.uplink is not None and mine.uplink == theirs.uplink:
-        vlan = f"VLAN {mine.uplink.vlan} of cluster network {mine.uplink.cluster_network}"
-        return f"spec.uplink: {vlan} is the uplink of {title} already"
+        return _shared_vlan(lan, other, title)
     if common := frozenset(mine.spokes) & frozenset(theirs.spokes):
         names = listed(quote(name) for name in sorted(common))
-        return f"spec.spokes: {names} is the name of a spoke of {title} already"
-    return ""
+        return Clash(f"spec.spokes: {names} is the name of a spoke of {title} already")
+    return None
+
+
+def _shared_vlan(lan: LAN, other: LAN, title: str) -> Clash:
+    """Two LANs at one VLAN are one network that two nodes join to it: whoever is on one reaches the other."""
+    uplink, own = lan.spec.uplink, lan.metadata.namespace
+    assert uplink is not None
+    vlan = f"VLAN {uplink.vlan} of cluster network {uplink.cluster_network}"
+    fault = f"spec.uplink: {vlan} is the uplink of {title} already, and one LAN has a VLAN"
+    if other.metadata.namespace == own:
+        instead = f"to be on that VLAN, use spokes of {title}: add them to its spec.spokes"
+    elif other.admits(own):
+        instead = f"to be on that VLAN, use spokes of {title}, which admits namespace {own}"
+    else:
+        instead = f"to be on that VLAN, use spokes of that LAN, after its managers added {own} to its spec.namespaces"
+    return Clash(fault, f"{instead}; or leave spec.uplink out")
 
 
 def check_claims(new: LAN, others: Iterable[LAN]) -> None:
@@ -45,13 +73,8 @@ def check_claims(new: LAN, others: Iterable[LAN]) -> None:
         if other.metadata.key == new.metadata.key:
             continue
         if found := clash(new, other):
-            leaves = other.metadata.is_deleting
-            remedy = (
-                "wait until that one is gone"
-                if leaves
-                else "names must be unique in the cluster; choose another"
-            )
-            raise Denied(f"{title_of(new)}: {found}; {remedy}")
+            remedy = "wait until that one is gone" if other.metadata.is_deleting else found.remedy
+            raise Denied(f"{title_of(new)}: {found.fault}; {remedy}")
 
 
 def age_of(lan: LAN) -> tuple[str, str, str]:
@@ -69,4 +92,4 @@ def lost_claim(lan: LAN, others: Iterable[LAN]) -> str:
         other for other in others if other.metadata.uid != lan.metadata.uid and age_of(other) < age_of(lan)
     ]
     valid = (other for other in sorted(older, key=age_of) if not faults(other.spec))
-    return next((found for other in valid if (found := clash(lan, other))), "")
+    return next((str(found) for other in valid if (found := clash(lan, other))), "")

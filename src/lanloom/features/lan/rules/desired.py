@@ -10,7 +10,15 @@ from msgspec.structs import replace
 from lanloom.api.lan import SPOKES_MAX, Mode
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.carried import Carried, Place
-from lanloom.features.lan.rules.flood import DEFAULT_MTU, LEAST_MTU, Peers, family, largest_mtu, room
+from lanloom.features.lan.rules.flood import (
+    DEFAULT_MTU,
+    LEAST_MTU,
+    Peers,
+    family,
+    is_link_local,
+    largest_mtu,
+    room,
+)
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
 from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
 from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags, StormFilter, entry_limit
@@ -110,24 +118,37 @@ def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
         return Endpoint(
             None, problem=f"{NO_UNDERLAY[1]} {record.device} is not there; {other}, or add the link"
         )
-    multicast = record.replication == "multicast"
-    candidates = [
-        address for address in underlay.addresses if multicast or not ip_address(address).is_link_local
-    ]
-    if multicast:
-        candidates = [address for address in candidates if family(address) == family(record.group)]
-    if candidates:
-        address = candidates[0]
+    if address := _address(record, underlay):
+        multicast = record.replication == "multicast"
         # IPv6 chooses the source for a multicast group itself; a link-local one given to VXLAN would be bound to it.
-        local = "" if ip_address(address).is_link_local else address
+        local = "" if multicast and is_link_local(address) else address
         group = str(ip_address(record.group)) if multicast else ""
         vtep = Vtep(record.vni, record.port, underlay.index, local, group)
         mtu = largest_mtu(underlay.mtu, family(address))
         return Endpoint(vtep, address, mtu) if mtu >= LEAST_MTU else _too_small(underlay)
-    kind = f"IPv{family(record.group)} address" if multicast else "IP address"
-    fixed = multicast or record.host_bridge  # nobody sets a field of an isolated network's LAN
-    remedy = "give it one" if fixed else "give it one, or set spec.replication to multicast"
-    return Endpoint(None, problem=f"{NO_UNDERLAY[1]} {record.device} has no {kind}; {remedy}")
+    return Endpoint(None, problem=f"{NO_UNDERLAY[1]} {record.device} {_lack(record)}")
+
+
+def _address(record: Carried, underlay: Underlay) -> str:
+    """The node's endpoint: of the group's IP version with multicast; a link-local one of IPv6 where there is no other.
+
+    Those of IPv4 are for a link that waits for its address, and for services of the node.
+    """
+    if record.replication == "multicast":
+        found = (each for each in underlay.addresses if family(each) == family(record.group))
+    else:
+        found = (each for each in underlay.addresses if family(each) == 6 or not is_link_local(each))
+    return next(found, "")
+
+
+def _lack(record: Carried) -> str:
+    """What an underlay link has not, with the remedy. With IPv6, it has a link-local address as soon as it is up."""
+    remedy = "set it up with IPv6 enabled, which gives it a link-local one"
+    if record.replication != "multicast":
+        return f"has no IP address, not even a link-local one; give it one, or {remedy}"
+    if family(record.group) == 6:
+        return f"has no IPv6 address; give it one, or {remedy}"
+    return "has no IPv4 address; give it one"
 
 
 def _too_small(underlay: Underlay) -> Endpoint:

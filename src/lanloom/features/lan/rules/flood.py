@@ -7,6 +7,7 @@ peer: its kernel forwards frames without kubelet and agent, and pods on it may b
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -30,6 +31,19 @@ LEAST_MTU = 68
 def family(address: str) -> int:
     """The version of IP of an address that has been validated: 4 or 6."""
     return 6 if ":" in address else 4
+
+
+def is_link_local(address: str) -> bool:
+    """Whether an address is one of a link, and so known with that link only."""
+    return ip_address(address).is_link_local
+
+
+def reaches(own: str, peer: str, *, multicast: bool) -> bool:
+    """Whether frames pass between two endpoints: by IP addresses of one version, and of one scope.
+
+    With a group, a node learns the address of a peer as that chooses it, whatever its scope is.
+    """
+    return family(own) == family(peer) and (multicast or is_link_local(own) == is_link_local(peer))
 
 
 def largest_mtu(underlay: int, address_family: int) -> int:
@@ -89,7 +103,16 @@ def room(node: str, own: int, around: Peers) -> Room:
     return min((each for each in found if each.mtu), default=Room(DEFAULT_MTU))
 
 
-def peers(uid: str, vni: int, port: int, own: str, address: str, nodes: Iterable[LANNode]) -> Peers:
+def peers(
+    uid: str,
+    vni: int,
+    port: int,
+    own: str,
+    address: str,
+    nodes: Iterable[LANNode],
+    *,
+    multicast: bool = False,
+) -> Peers:
     """The peers of node `own`, with the endpoint `address`, among the reports of live nodes."""
     flood: set[str] = set()
     mtus: list[Room] = []
@@ -103,7 +126,7 @@ def peers(uid: str, vni: int, port: int, own: str, address: str, nodes: Iterable
             continue
         if (entry.vni, entry.port) != (vni, port):
             strangers.append(f"{name} (VNI {entry.vni}, port {entry.port})")
-        elif not address or family(entry.address) != family(address):
+        elif not address or not reaches(address, entry.address, multicast=multicast):
             strangers.append(f"{name} ({entry.address})")
         elif entry.address == address:
             strangers.append(f"{name} (the same address {address})")
@@ -131,7 +154,7 @@ def unreachable(around: Peers) -> str:
         return ""
     return (
         f"{UNREACHABLE} {', '.join(around.strangers)}: all nodes of a LAN need the same VNI and port, and addresses "
-        "of their own of one IP version on the underlay"
+        "of their own of one IP version on the underlay, either link-local ones or others"
     )
 
 

@@ -2,7 +2,8 @@
 
 No webhook lets these fields change. They stay although somebody changed them while no webhook answered: a LAN that is
 rebuilt under its pods would put them on the LAN of others. The record has them, so an agent that starts again keeps
-them, too. Where a LAN is built on no node, it is built as it says.
+them, too. Where a LAN is built on no node, it is built as it says. Underlay, uplink and replication are no part of it:
+they say how frames of this LAN come to its other nodes, and may change alive.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,6 @@ _FIELDS = {
     "vni": "vni",
     "vxlanPort": "port",
     "vxlanGrp": "group",
-    "replication": "replication",
     "hostBridge.name": "host_bridge",
     "hostBridge.alias": "host_alias",
 }

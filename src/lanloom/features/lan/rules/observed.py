@@ -61,7 +61,7 @@ class PodLink(Struct, frozen=True, kw_only=True):
     """The far end of a port: a pod's interface.
 
     `addresses` are CIDRs, and `destinations` the networks to which the pod has routes; both are read of a port that is
-    to have addresses only.
+    to have addresses only. `cookie` is the kernel's number of the pod's namespace.
     """
 
     name: str
@@ -73,6 +73,7 @@ class PodLink(Struct, frozen=True, kw_only=True):
     lower: int
     addresses: frozenset[str] = frozenset()
     destinations: frozenset[str] = frozenset()
+    cookie: int = 0
 
 
 class Pin(NamedTuple):

@@ -61,6 +61,8 @@ _FREE = frozenset(
         "uplink",
         "spokes",
         "namespaces",
+        "replication",
+        "default_vxlan_dev",
         "vxlan_dev_map",
         "port_security",
         "max_learned_macs",
@@ -69,7 +71,8 @@ _FREE = frozenset(
         "spoke_options",
     }
 )
-"""Fields of a spec that may change: the spokes and who may use them, the underlay of single nodes, and options."""
+"""Fields of a spec that may change: the spokes and who may use them, options, and how frames come to other nodes,
+which `rules.admit.check_reported` keeps where nodes have the LAN ready."""
 
 
 def default_group(vni: int) -> str:
@@ -125,10 +128,10 @@ def check_changes(old: LAN, new: LAN) -> None:
         raise Denied(f"{title_of(new)}: {', '.join(wrong)}; delete the LAN and create another one")
 
 
-def changed_underlays(old: LANSpec, new: LANSpec) -> frozenset[str]:
-    """The nodes in `vxlanDevMap` whose underlay link changes."""
-    nodes = old.vxlan_dev_map.keys() | new.vxlan_dev_map.keys()
-    return frozenset(node for node in nodes if old.underlay(node) != new.underlay(node))
+def is_rerouted(old: LANSpec, new: LANSpec) -> bool:
+    """Whether an update changes how frames come to other nodes: the underlay of some node, or the replication."""
+    before, after = ((each.replication, each.default_vxlan_dev, each.vxlan_dev_map) for each in (old, new))
+    return before != after
 
 
 def title_of(lan: LAN) -> str:

@@ -15,7 +15,15 @@ from msgspec import Struct
 from lanloom.api.core import Node
 from lanloom.api.lan import FORCE_DELETE, READY, LANEntry, LANNode
 from lanloom.features.lan.rules.desired import NO_UNDERLAY
-from lanloom.features.lan.rules.flood import UNREACHABLE, Peers, family, is_live, peers
+from lanloom.features.lan.rules.flood import (
+    UNREACHABLE,
+    Peers,
+    family,
+    is_link_local,
+    is_live,
+    peers,
+    reaches,
+)
 from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
 from lanloom.features.lan.rules.options import UNENFORCED, options_of
 from lanloom.features.lan.trace import kernels
@@ -268,7 +276,8 @@ def _live_reports(facts: Facts) -> Iterator[LANNode]:
 def _peers(facts: Facts, node: str, entry: LANEntry) -> Peers:
     """What the agent of the node makes of the reports of the others."""
     uid = facts.lan.metadata.uid
-    return peers(uid, entry.vni, entry.port, node, entry.address, _live_reports(facts))
+    multicast = facts.lan.spec.replication == "multicast"
+    return peers(uid, entry.vni, entry.port, node, entry.address, _live_reports(facts), multicast=multicast)
 
 
 def _mtu(facts: Facts, end: End) -> int:
@@ -317,6 +326,11 @@ def _peer_fault(facts: Facts, own: LANEntry, peer: LANEntry, there: str) -> str:
             f"{there} has the endpoint {peer.address} and this node {own.address}: all nodes of a LAN need addresses "
             "of one IP version; give both underlay links addresses of the same one"
         )
+    if not reaches(own.address, peer.address, multicast=facts.lan.spec.replication == "multicast"):
+        return (
+            f"{there} has the endpoint {peer.address} and this node {own.address}: one of them is known on its link "
+            "only; give both underlay links addresses, or none but link-local ones"
+        )
     if own.address == peer.address:
         return f"{there} has the same endpoint {own.address}; give each underlay link an address of its own"
     return ""
@@ -349,7 +363,8 @@ def _network(facts: Facts, own: LANEntry | None, peer: LANEntry | None) -> Findi
     if family(own.address) != family(peer.address):
         return unknown("not looked at: the endpoints have addresses of two IP versions")
     size = facts.size or min((mtu for mtu in (own.mtu, peer.mtu) if mtu), default=0)
-    ping = f"ping -M do{f' -s {size + _PING_EXTRA}' if size else ''} {peer.address}"
+    target = f"{peer.address}%{own.device}" if is_link_local(peer.address) else peer.address
+    ping = f"ping -M do{f' -s {size + _PING_EXTRA}' if size else ''} {target}"
     text = f"can't be seen from here; on {facts.sender.node}: {ping}; UDP port {own.port} must pass"
     if facts.lan.spec.replication == "multicast":
         text += f". The network must carry multicast to {facts.lan.spec.vxlan_grp}"

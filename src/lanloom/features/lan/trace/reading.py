@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,11 +13,10 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, is_name
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.records import LanRecords
-from lanloom.features.lan.rules.carried import carried
+from lanloom.features.lan.rules.carried import Carried
 from lanloom.features.lan.rules.desired import desired, endpoint
 from lanloom.features.lan.rules.flood import is_live, peers
 from lanloom.features.lan.rules.portsteps import check_mac
-from lanloom.features.lan.rules.spec import faults
 from lanloom.features.lan.trace.facts import (
     End,
     Facts,
@@ -131,14 +131,17 @@ async def read_end_names(client: Client, name: str) -> list[str]:
     return [*lan.spec.spokes, *uplinks, *sorted(str(pod.metadata.key) for pod in pods if is_at(pod, lan))]
 
 
-async def with_kernel(facts: Facts, node: str, kernel: LanKernel, records: Records) -> Facts:
-    """The facts with the kernel of `node`, which is this machine. Raises Denied if it is on no side, or unreadable."""
+async def with_kernel(facts: Facts, node: str, kernel: LanKernel, records: Records, state: Path) -> Facts:
+    """The facts with the kernel of `node`, which is this machine. `records` are those in the directory `state`.
+
+    Raises Denied if it is on no side, or unreadable, also without the record that says what should be there.
+    """
     sides = [end.node for end in (facts.sender, facts.receiver) if end.node]
     if node not in sides:
         there = f"the frame passes {listed(dict.fromkeys(sides))}" if sides else "the frame passes no node"
         raise Denied(f"--node is {quote(node)}, but {there}; run this command on such a node")
     try:
-        found = await _read_kernel(facts, node, kernel, records)
+        found = await _read_kernel(facts, node, kernel, await _record(facts, node, records, state))
     except NodeError as error:
         raise Denied(
             f"can't read the LAN in the kernel of {node}: {error}; run this as root, or in the pod of its agent"
@@ -148,14 +151,24 @@ async def with_kernel(facts: Facts, node: str, kernel: LanKernel, records: Recor
     return replace(facts, kernels={node: found})
 
 
-async def _read_kernel(facts: Facts, node: str, kernel: LanKernel, records: Records) -> NodeKernel:
+async def _record(facts: Facts, node: str, records: Records, state: Path) -> Carried:
     known = LanRecords(records)
     await known.load()
-    record = known.carried.get(facts.lan.metadata.uid)
-    if record is None:
-        if wrong := faults(facts.lan.spec):
-            raise NodeError(f"the LAN is invalid: {'. '.join(wrong)}")
-        record = carried(facts.lan, node)
+    if (record := known.carried.get(facts.lan.metadata.uid)) is not None:
+        return record
+    title = f"LAN {facts.lan.metadata.key}"
+    if facts.entry(node) is None:
+        raise Denied(
+            f"no record of {title} in {state}: {node} reports that it does not carry the LAN, so there is nothing to "
+            "read; leave out --live, or give the agent's own --state if that is another directory"
+        )
+    raise Denied(
+        f"no record of {title} in {state}, and {node} reports that it carries the LAN: is --state right? Give the "
+        "--state of the agent of LANs on this node"
+    )
+
+
+async def _read_kernel(facts: Facts, node: str, kernel: LanKernel, record: Carried) -> NodeKernel:
     underlays = await kernel.underlays((record.device,)) if record.device else {}
     own = endpoint(record, underlays.get(record.device))
     live = [
@@ -163,7 +176,8 @@ async def _read_kernel(facts: Facts, node: str, kernel: LanKernel, records: Reco
         for name, report in facts.reports.items()
         if (found := facts.nodes.get(name)) is not None and is_live(found, facts.now)
     ]
-    around = peers(record.uid, record.vni, record.port, node, own.address, live)
+    multicast = record.replication == "multicast"
+    around = peers(record.uid, record.vni, record.port, node, own.address, live, multicast=multicast)
     entry = entry_of(facts.reports.get(node), facts.lan)
     host = host_bridge(facts.lan, uplink=entry is not None and entry.uplink)
     wanted = desired(record, own, around, node, facts.now, host=host)

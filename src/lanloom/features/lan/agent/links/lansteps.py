@@ -4,7 +4,7 @@ import errno
 from socket import socket
 
 from lanloom.features.lan.agent.links.seal import seal
-from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, apply, learn_joined
+from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, apply, learn_joined, underlay_of
 from lanloom.features.lan.rules.lansteps import (
     AddFlood,
     DeleteLanLink,
@@ -120,7 +120,10 @@ def _add_flood(step: AddFlood, writer: LanWriter) -> None:
     lan = writer.lan(step)
     index = lan.links[step.vxlan].index
     with tolerating(errno.EEXIST):
-        forwarding.with_room(lan.sock, index, lambda: forwarding.add_receiver(lan.sock, index, step.peer))
+        device = underlay_of(lan, step.vxlan)
+        forwarding.with_room(
+            lan.sock, index, lambda: forwarding.add_receiver(lan.sock, index, step.peer, device)
+        )
 
 
 @apply.register
@@ -128,7 +131,8 @@ def _remove_flood(step: RemoveFlood, writer: LanWriter) -> None:
     lan = writer.lan(step)
     if step.vxlan in lan.links:
         with tolerating(errno.ENOENT):
-            forwarding.remove_receiver(lan.sock, lan.links[step.vxlan].index, step.peer)
+            device = underlay_of(lan, step.vxlan)
+            forwarding.remove_receiver(lan.sock, lan.links[step.vxlan].index, step.peer, device)
 
 
 @apply.register

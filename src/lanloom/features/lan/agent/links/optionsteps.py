@@ -4,7 +4,7 @@ import errno
 from collections.abc import Iterator
 
 from lanloom.api.lan import SPOKES_MAX
-from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, apply
+from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, apply, underlay_of
 from lanloom.features.lan.rules.options import (
     ISOLATED_GROUP,
     ISOLATED_MARK,
@@ -56,7 +56,10 @@ def _limit_learned(step: LimitLearned, writer: LanWriter) -> None:
 def _pin(step: PinMac, writer: LanWriter) -> None:
     lan = writer.lan(step)
     index = lan.links[step.pin.port].index
-    forwarding.with_room(lan.sock, index, lambda: forwarding.pin(lan.sock, index, step.mac, step.pin.peer))
+    device = underlay_of(lan, step.pin.port)
+    forwarding.with_room(
+        lan.sock, index, lambda: forwarding.pin(lan.sock, index, step.mac, step.pin.peer, device)
+    )
 
 
 @apply.register

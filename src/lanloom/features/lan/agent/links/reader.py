@@ -20,6 +20,7 @@ from lanloom.node.marks import owner_of
 from lanloom.node.namespaces import OWN, Namespace, open_namespace
 from lanloom.node.netlink import addressing, forwarding, overlay, packetfilter
 from lanloom.node.netlink.links import monitor_socket
+from lanloom.node.netlink.messages import cookie_of
 
 
 class Reader:
@@ -131,6 +132,14 @@ class Reader:
         except NamespaceMissing:
             return False
 
+    def cookie(self, path: str) -> int:
+        """As the port says."""
+        try:
+            with open_namespace(Path(path)) as found, socket_of(found) as sock:
+                return cookie_of(sock)
+        except NamespaceMissing:
+            return 0
+
     def _held(self, lan: DesiredLan) -> tuple[OpenLan | None, bool, str]:
         """The LAN's namespace, whether it has its name, and what else has the name."""
         held = self._writer.lans.get(lan.ns)
@@ -209,8 +218,8 @@ def _stormed(sock: socket) -> dict[str, int] | None:
 
 
 _FOREIGN = (
-    "a network namespace {0} is there that Lanloom did not make for this LAN; delete it with `ip netns delete {0}`, "
-    "or give the LAN another spec.ns"
+    "a network namespace {0} is there that Lanloom did not make for this LAN, and that a pod may have; it is left "
+    "alone: create the LAN with another spec.ns"
 )
 
 
@@ -235,7 +244,8 @@ def _far_end(held: OpenLan, port: DesiredPort) -> PodLink | None:
         if near is None or not index:
             return None
         with socket_of(pod) as sock:
-            return _with_addresses(sock, _pods_link(sock, index, near, port), port)
+            end = _with_addresses(sock, _pods_link(sock, index, near, port), port)
+            return replace(end, cookie=cookie_of(sock)) if end is not None else None
 
 
 def _pods_link(sock: socket, index: int, near: LanLink, port: DesiredPort) -> PodLink | None:

@@ -198,6 +198,12 @@ def learn_joined(lan: OpenLan, port: str, flags: PortFlags = UNFLAGGED) -> None:
     overlay.set_forwarding(lan.sock, found.index, FORWARD_ALL)
 
 
+def underlay_of(lan: OpenLan, vxlan: str) -> int:
+    """The index of the underlay link of a VXLAN link, in the host's namespace; 0 for a link that is none."""
+    found = lan.links.get(vxlan)
+    return found.vtep.device if found is not None and found.vtep is not None else 0
+
+
 def _link(raw: overlay.RawLink) -> LanLink:
     return LanLink(
         name=raw.name,
