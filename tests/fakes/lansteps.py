@@ -20,6 +20,7 @@ from lanloom.features.lan.rules.lansteps import (
     MakeBridge,
     MakeNamespace,
     MakeVtep,
+    MendBridge,
     RemoveFlood,
     RemoveNamespace,
     SealNamespace,
@@ -122,8 +123,15 @@ def _join(step: JoinBridge, holder: Holder) -> None:
         master=links[step.bridge].index,
         forwarding=FORWARD_ALL,
         up=True,
+        drift=frozenset(),
         **_flags(step.flags),
     )
+
+
+@apply.register
+def _mend_bridge(step: MendBridge, holder: Holder) -> None:
+    links = _space(step, holder).links
+    links[step.bridge] = replace(links[step.bridge], drift=links[step.bridge].drift - set(step.settings))
 
 
 def _flags(flags: PortFlags) -> dict[str, Any]:

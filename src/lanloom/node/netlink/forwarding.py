@@ -165,5 +165,28 @@ def _known(sock: socket.socket, peer: str, device: int) -> Iterator[bytes]:
     if not _needs_link(address):
         yield remote
         return
-    with overlay.placeholder(sock, device):
+    with _placeholder(sock, device):
         yield remote + word(NDA_IFINDEX, device)
+
+
+PLACEHOLDER = "lanloom-index-0"
+"""The name of a link that is there for its index. It is longer than those that a LAN can name."""
+
+
+@contextmanager
+def _placeholder(sock: socket.socket, index: int) -> Iterator[None]:
+    """Keep a link with this index in the namespace meanwhile: the one that has it, or one for that purpose alone.
+
+    One that a dead process left is deleted first.
+    """
+    with tolerating(errno.ENODEV):
+        overlay.delete(sock, overlay.link(sock, name=PLACEHOLDER).index)
+    if index in overlay.indices(sock):
+        yield
+        return
+    overlay.add_bridge(sock, PLACEHOLDER, index=index)
+    try:
+        yield
+    finally:
+        with tolerating(errno.ENODEV):
+            overlay.delete(sock, index)

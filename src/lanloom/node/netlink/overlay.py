@@ -8,11 +8,11 @@ import errno
 import socket
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from msgspec import Struct
 
+from lanloom.node.netlink.bridgedrift import link_drift, port_drift
 from lanloom.node.netlink.messages import (
     IFA_ADDRESS,
     IFA_LOCAL,
@@ -69,7 +69,10 @@ _STATISTICS = struct.Struct("=8Q")
 
 
 class RawLink(Struct, frozen=True, kw_only=True):
-    """A link as its message has it; other links by index. `vtep` is VNI, port, device, local and group of a VXLAN."""
+    """A link as its message has it; other links by index. `vtep` is VNI, port, device, local and group of a VXLAN.
+
+    `drift` are settings of bridges, ports and VXLAN links that somebody changed (`bridgedrift`).
+    """
 
     name: str
     index: int
@@ -91,6 +94,7 @@ class RawLink(Struct, frozen=True, kw_only=True):
     isolated: bool
     group: int
     policy: bool
+    drift: frozenset[str]
 
 
 def links(sock: socket.socket) -> list[RawLink]:
@@ -141,39 +145,16 @@ def statistics(sock: socket.socket) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def add_bridge(sock: socket.socket, name: str, *, learned_limit: int = 0) -> None:
-    """A bridge that is up, without spanning tree and snooping of multicast.
+def add_bridge(sock: socket.socket, name: str, *, learned_limit: int = 0, index: int = 0) -> None:
+    """A bridge that is up, without spanning tree and snooping of multicast, with this index, 0 for any.
 
     A kernel that knows no limit of learned addresses ignores it.
     """
     data = word(IFLA_BR_STP_STATE, 0) + attribute(IFLA_BR_MCAST_SNOOPING, b"\0")
     if learned_limit:
         data += word(IFLA_BR_FDB_MAX_LEARNED, learned_limit)
-    request(sock, RTM_NEWLINK, _UP + _name(name) + _info("bridge", data), flags=NLM_F_CREATE_NEW)
-
-
-PLACEHOLDER = "lanloom-index-0"
-"""The name of a link that is there for its index. It is longer than those that a LAN can name."""
-
-
-@contextmanager
-def placeholder(sock: socket.socket, index: int) -> Iterator[None]:
-    """Keep a link with this index in the namespace meanwhile: the one that has it, or one for that purpose alone.
-
-    One that a dead process left is deleted first.
-    """
-    with tolerating(errno.ENODEV):
-        request(sock, RTM_DELLINK, _DOWN + _name(PLACEHOLDER))
-    if index in indices(sock):
-        yield
-        return
-    body = _LINK.pack(0, 0, index, 0, 0) + _name(PLACEHOLDER)
-    request(sock, RTM_NEWLINK, body + _info("bridge", b""), flags=NLM_F_CREATE_NEW)
-    try:
-        yield
-    finally:
-        with tolerating(errno.ENODEV):
-            request(sock, RTM_DELLINK, _LINK.pack(0, 0, index, 0, 0))
+    head = _LINK.pack(0, 0, index, IFF_UP, IFF_UP)
+    request(sock, RTM_NEWLINK, head + _name(name) + _info("bridge", data), flags=NLM_F_CREATE_NEW)
 
 
 def limit_learned(sock: socket.socket, index: int, limit: int) -> None:
@@ -351,6 +332,7 @@ def _decoded(body: bytes) -> RawLink:
     kind = text(info.get(IFLA_INFO_KIND))
     data = attributes(info.get(IFLA_INFO_DATA, b"")) if kind in ("vxlan", "bridge") else {}
     slave = attributes(info[IFLA_INFO_SLAVE_DATA]) if IFLA_INFO_SLAVE_DATA in info else {}
+    is_port = text(info.get(IFLA_INFO_SLAVE_KIND)) == "bridge"
     return RawLink(
         name=text(found[IFLA_IFNAME]),
         index=index,
@@ -372,6 +354,7 @@ def _decoded(body: bytes) -> RawLink:
         isolated=bool(number(slave.get(IFLA_BRPORT_ISOLATED))),
         group=number(found.get(IFLA_GROUP)),
         policy=kind == "vxlan" and IFLA_VXLAN_GBP in data,
+        drift=frozenset((*link_drift(kind, data), *(port_drift(slave, found, flags) if is_port else ()))),
     )
 
 

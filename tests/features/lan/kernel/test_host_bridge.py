@@ -47,8 +47,16 @@ async def test_one_network(made: Lab) -> None:
     assert " 0% packet loss" in await asyncio.to_thread(run, first.pods.path("p"), large)
     await asyncio.to_thread(run, first.host, f"ip link set {far} nomaster")
     await until(lambda: "master iso-br" in run(first.host, f"ip link show dev {far}"))
+    flags = await asyncio.to_thread(run, first.host, f"bridge -d link show dev {far}")
+    for drift in ("flood off bcast_flood off", "isolated on", "locked on learning off", "state 0"):
+        await asyncio.to_thread(run, first.host, f"bridge link set dev {far} {drift}")
+        await until(lambda: run(first.host, f"bridge -d link show dev {far}") == flags)
+    others = await asyncio.to_thread(run, first.host, "bridge link set dev p0 bcast_flood off")
     await asyncio.to_thread(run, second.host, f"ip link delete {far}")
     await until(lambda: reaches(first.pods.path("p"), "172.16.0.2"))
+    assert not others and "bcast_flood off" in await asyncio.to_thread(
+        run, first.host, "bridge -d link show dev p0"
+    )
     await second.kill()
     second.start()
     assert await asyncio.to_thread(reaches, first.pods.path("p"), "172.16.0.2")

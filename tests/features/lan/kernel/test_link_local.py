@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.node.netlink.overlay import PLACEHOLDER
+from lanloom.node.netlink.forwarding import PLACEHOLDER
 from tests.features.lan.kernel.machines import Lab, Machine, batch, lab, reaches, run, until
 
 

@@ -120,12 +120,13 @@ async def _bring(kernel: FakeLanKernel, wanted: DesiredLan, stop: int | None = N
 
 
 def _damage(world: LanWorld, choose: Callable[[int], int]) -> None:
-    """Somebody deletes something."""
+    """Somebody deletes or changes something."""
     space = world.names.get("blue")
     if space is None:
         return
     names = sorted(space.links)
-    match choose(7):
+    settable = [name for name in names if space.links[name].kind == "bridge" or space.links[name].master]
+    match choose(8):
         case 0:
             world.delete_name("blue")
         case 1 if space.flood:
@@ -136,6 +137,9 @@ def _damage(world: LanWorld, choose: Callable[[int], int]) -> None:
             space.pins.popitem()
         case 4:
             space.packet_filter = space.port_filter = space.storm_filter = ""
+        case 5 if settable:
+            name = settable[choose(len(settable))]
+            space.links[name] = replace(space.links[name], drift=frozenset(["flood", "vlan_filtering"]))
         case _ if names:
             remove(world, space, names[choose(len(names))])
 
@@ -172,6 +176,7 @@ def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
             assert seen.links[port.name].has(port.flags)
             if port.fresh and port.mode == "veth":
                 assert end.addresses.issuperset(port.addresses)
+        assert not any(link.drift for link in seen.links.values())
         assert seen.flood == last.flood
         assert seen.pins == wanted_pins(last, seen)
         assert seen.packet_filter == (last.packet_filter.digest if last.packet_filter else "")

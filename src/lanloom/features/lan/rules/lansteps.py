@@ -139,7 +139,10 @@ class DeleteLanLink(LanStep, frozen=True, kw_only=True):
 
 
 class JoinBridge(LanStep, frozen=True, kw_only=True):
-    """A link becomes a port of the bridge with these flags that lets frames for reserved addresses pass, and up."""
+    """A link becomes a port of the bridge with these flags that lets frames for reserved addresses pass, and up.
+
+    Other settings of it that somebody changed are as they were.
+    """
 
     name: str
     bridge: str
@@ -153,6 +156,23 @@ class JoinBridge(LanStep, frozen=True, kw_only=True):
     def guard(self, links: Mapping[str, LanLink]) -> None:
         """Both are there."""
         check_link(self.title, links, self.name)
+        check_link(self.title, links, self.bridge)
+
+
+class MendBridge(LanStep, frozen=True, kw_only=True):
+    """These settings of the bridge as they were when it was made."""
+
+    bridge: str
+    settings: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """As the base says."""
+        names = ", ".join(self.settings)
+        return f"can't set {names} of the bridge {self.bridge} in the network namespace {self.ns} as it was"
+
+    def guard(self, links: Mapping[str, LanLink]) -> None:
+        """The bridge is there."""
         check_link(self.title, links, self.bridge)
 
 

@@ -27,7 +27,8 @@ class LanLink(Struct, frozen=True, kw_only=True):
     number, None where the kernel knows no such limit; `learned` is how many it has, None where that is not known.
     `entry_limit` is how many forwarding entries a VXLAN link has at most, 0 for any number. A `locked` port passes
     frames only from addresses that are known to be behind it, an `isolated` one none to other isolated ones; `group` is
-    the link's group. `policy`, of VXLAN links: the mark of a frame goes along.
+    the link's group. `policy`, of VXLAN links: the mark of a frame goes along. `drift` names other settings of a bridge
+    or port that somebody changed: it floods and learns, in no VLAN and without spanning tree.
     """
 
     name: str
@@ -50,6 +51,7 @@ class LanLink(Struct, frozen=True, kw_only=True):
     isolated: bool = False
     group: int = 0
     policy: bool = False
+    drift: frozenset[str] = frozenset()
 
     def has(self, flags: PortFlags) -> bool:
         """Whether a port has these flags; its group belongs to isolation."""
@@ -107,7 +109,8 @@ class Underlay(Struct, frozen=True, kw_only=True):
 class FarPort(Struct, frozen=True):
     """The host's end of what joins a LAN to a bridge of the host. `lower` is the index of the end in the LAN.
 
-    `vlan` is the VLAN in which it is untagged, alone of all, and 0 for one that is not like that.
+    `vlan` is the VLAN in which it is untagged, alone of all, and 0 for one that is not like that. `drift` names
+    settings of the port that somebody changed.
     """
 
     index: int
@@ -117,6 +120,7 @@ class FarPort(Struct, frozen=True):
     mac: str = ""
     up: bool = False
     vlan: int = 0
+    drift: frozenset[str] = frozenset()
 
 
 class SeenHost(Struct, frozen=True):

@@ -20,6 +20,7 @@ from lanloom.features.lan.rules.lansteps import (
     MakeBridge,
     MakeNamespace,
     MakeVtep,
+    MendBridge,
     RemoveFlood,
     RemoveNamespace,
     SealNamespace,
@@ -87,6 +88,8 @@ def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
         )
     elif not links[wanted.bridge].up:
         yield SetLanUp(ns=wanted.ns, name=wanted.bridge)
+    if keeps_bridge and (drift := links[wanted.bridge].drift):
+        yield MendBridge(ns=wanted.ns, bridge=wanted.bridge, settings=tuple(sorted(drift)))
     if keeps_bridge and links[wanted.bridge].learned_limit not in (None, wanted.learned_limit):
         yield LimitLearned(ns=wanted.ns, bridge=wanted.bridge, limit=wanted.learned_limit)
     yield from _orphans(wanted, links)
@@ -180,7 +183,7 @@ def _is_vtep(wanted: DesiredLan, found: LanLink) -> bool:
 def _kept(wanted: DesiredLan, found: LanLink, bridge: int, flags: PortFlags = UNFLAGGED) -> Iterator[LanStep]:
     """What a port that stays needs."""
     joined = bridge and found.master == bridge and found.forwarding == FORWARD_ALL and found.up
-    if not joined or not found.has(flags):
+    if not joined or not found.has(flags) or found.drift:
         yield JoinBridge(ns=wanted.ns, name=found.name, bridge=wanted.bridge, flags=flags)
     if found.mtu != wanted.mtu:
         yield SetLanMtu(ns=wanted.ns, name=found.name, mtu=wanted.mtu)
@@ -199,7 +202,7 @@ def _host(wanted: DesiredLan, seen: SeenHost, links: dict[str, LanLink], bridge:
     yield from _kept(wanted, near, bridge)
     mtu = host.port_mtu(seen.mtu, wanted.mtu)
     fitting = (seen.bridge, mtu, far_mac(wanted.uid), True, host.vlan)
-    if (far.master, far.mtu, far.mac, far.up, far.vlan) != fitting:
+    if (far.master, far.mtu, far.mac, far.up, far.vlan) != fitting or far.drift:
         yield JoinHostBridge(ns=wanted.ns, uid=wanted.uid, host=host, mtu=wanted.mtu)
 
 

@@ -112,6 +112,8 @@ def _faults(kernel: NodeKernel, host: DesiredHostBridge) -> Iterator[str]:
         yield f"the port at {host.name} is down"
     elif far.master != kernel.seen.host.bridge:
         yield f"the port is not in the bridge {host.name}"
+    elif drift := near.drift | far.drift:
+        yield f"somebody changed {', '.join(sorted(drift))} of the port at {host.name}"
     elif far.vlan != host.vlan:
         yield f"the port is not in VLAN {host.vlan} alone"
 

@@ -6,6 +6,7 @@ from lanloom.api.lan import LANEntry
 from lanloom.features.lan.rules.observed import LanLink
 from lanloom.features.lan.trace.facts import End, NodeKernel
 from lanloom.features.lan.trace.findings import Finding, ok, stops, unknown
+from lanloom.text import listed
 
 _HEAL = "the agent of LANs on this node makes it anew within seconds; if not, see its log"
 
@@ -29,6 +30,8 @@ def bridge(kernel: NodeKernel) -> Finding:
         return stops(f"there is no bridge {name} in the network namespace {kernel.wanted.ns}; {_HEAL}")
     if not found.up:
         return stops(f"the bridge {name} is down; {_HEAL}")
+    if found.drift:
+        return stops(_changed(found))
     return ok(f"up, in the network namespace {kernel.wanted.ns}")
 
 
@@ -101,8 +104,15 @@ def _link_faults(kernel: NodeKernel, name: str, size: int, *, joined: bool) -> I
         yield f"{name} is down; {_HEAL}"
     elif joined and not _is_joined(kernel, found):
         yield f"{name} is not a port of the bridge {kernel.wanted.bridge}; {_HEAL}"
+    elif found.drift:
+        yield _changed(found)
     elif size > found.mtu:
         yield _too_large(name, found.mtu, size)
+
+
+def _changed(link: LanLink) -> str:
+    """Settings of a bridge or port that somebody changed."""
+    return f"somebody changed {listed(sorted(link.drift))} of {link.name}; {_HEAL}"
 
 
 def _is_joined(kernel: NodeKernel, link: LanLink) -> bool:

@@ -21,6 +21,7 @@ from lanloom.node.errors import LinkMissing
 from lanloom.node.guestports import fitting_mtu
 from lanloom.node.namespaces import Namespace
 from lanloom.node.netlink import overlay
+from lanloom.node.netlink.bridgedrift import ISOLATED, LOCKED, STATE, mend_port
 from lanloom.node.netlink.bridgeports import only_vlan, vlans_of
 from lanloom.node.vlanids import contains
 
@@ -99,6 +100,8 @@ def _join(step: HostStep, host: Namespace, outside: socket, index: int, bridge: 
     if step.host.vlan:
         only_vlan(outside, index, step.host.vlan)
     overlay.set_up(outside, index)
+    if drift := _drift(outside, overlay.link(outside, index=index), bridge):
+        mend_port(outside, index, drift)
 
 
 def _fit(step: HostStep, outside: socket, index: int, bridge: int) -> None:
@@ -164,8 +167,20 @@ def observe_host(
     mtu = _fitting_mtu(outside, index) if index and fits else 0
     vlan = host.vlan if host.vlan and _is_only(outside, port.index, host.vlan) else 0
     near = lower if host.vlan else port.lower
-    far = FarPort(port.index, near, port.master, port.mtu, port.mac, port.up, vlan)
+    drift = _drift(outside, port, index)
+    far = FarPort(port.index, near, port.master, port.mtu, port.mac, port.up, vlan, drift)
     return SeenHost(index, far, problem, mtu)
+
+
+def _drift(outside: socket, port: overlay.RawLink, bridge: int) -> frozenset[str]:
+    """What somebody changed of the host's end, which no option of a LAN concerns.
+
+    The state is the spanning tree's where the host's bridge has one.
+    """
+    found = port.drift | {name for name, has in ((LOCKED, port.locked), (ISOLATED, port.isolated)) if has}
+    if STATE in found and (not bridge or "stp_state" in overlay.link(outside, index=bridge).drift):
+        return found - {STATE}
+    return found
 
 
 def _is_only(outside: socket, index: int, vlan: int) -> bool:

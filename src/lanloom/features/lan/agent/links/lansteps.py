@@ -13,6 +13,7 @@ from lanloom.features.lan.rules.lansteps import (
     MakeBridge,
     MakeNamespace,
     MakeVtep,
+    MendBridge,
     RemoveFlood,
     RemoveNamespace,
     SealNamespace,
@@ -21,7 +22,7 @@ from lanloom.features.lan.rules.lansteps import (
 )
 from lanloom.features.lan.rules.linksteps import alias_of
 from lanloom.node.namespaces import make_namespace
-from lanloom.node.netlink import forwarding, overlay
+from lanloom.node.netlink import bridgedrift, forwarding, overlay
 from lanloom.node.netlink.messages import tolerating
 
 
@@ -101,6 +102,12 @@ def _join(step: JoinBridge, writer: LanWriter) -> None:
     lan = writer.lan(step)
     overlay.set_master(lan.sock, lan.links[step.name].index, lan.links[step.bridge].index)
     learn_joined(lan, step.name, step.flags)
+
+
+@apply.register
+def _mend_bridge(step: MendBridge, writer: LanWriter) -> None:
+    lan = writer.lan(step)
+    bridgedrift.mend_bridge(lan.sock, lan.links[step.bridge].index, step.settings)
 
 
 @apply.register

@@ -17,6 +17,7 @@ from lanloom.features.lan.rules.options import ISOLATED_GROUP, UNFLAGGED, PortFl
 from lanloom.node.errors import KernelUnsupported, LinkError, LinkMissing, NamespaceError
 from lanloom.node.namespaces import OWN, Namespace, NamespaceDirectory
 from lanloom.node.netlink import overlay
+from lanloom.node.netlink.bridgedrift import mend_port
 from lanloom.node.netlink.messages import open_socket
 from lanloom.node.netlink.packetfilter import open_filter_socket
 
@@ -196,6 +197,8 @@ def learn_joined(lan: OpenLan, port: str, flags: PortFlags = UNFLAGGED) -> None:
                 f"the port {port} can't be locked or isolated: this needs Linux 6.1 or newer"
             )
     overlay.set_forwarding(lan.sock, found.index, FORWARD_ALL)
+    if drift := lan.links[port].drift:
+        mend_port(lan.sock, found.index, drift, locked=flags.locked)
 
 
 def underlay_of(lan: OpenLan, vxlan: str) -> int:
@@ -226,4 +229,5 @@ def _link(raw: overlay.RawLink) -> LanLink:
         isolated=raw.isolated,
         group=raw.group,
         policy=raw.policy,
+        drift=raw.drift,
     )
