@@ -17,6 +17,7 @@ from lanloom.features.dummy.admission import WEBHOOKS
 from lanloom.runtime.webhookconfig import webhook_configurations
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
+from tests.harness.conditions import stale
 from tests.harness.servers.filled import add_kinds, filled
 from tests.harness.virtual import run
 from tests.sim.dummy import DummyCluster
@@ -119,4 +120,4 @@ async def _complaints(cluster: DummyCluster, nothing_left: bool) -> list[str]:
             owner = each.metadata.labels.get(UID_LABEL)
             if owner is not None and owner not in alive and (nothing_left or owner not in used_orphans):
                 found.append(f"{resource.kind} {each.metadata.key} is left over")
-    return found
+    return found + await stale(cluster.admin, DUMMY_CLUSTER_NETWORKS)

@@ -17,6 +17,7 @@ from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.state import is_refused, is_satisfied, ledger_of
 from lanloom.refusals import Malformed
 from lanloom_embedded.engine.storage import Change
+from tests.harness.conditions import stale
 from tests.sim.ipam import IpamCluster
 
 _NETWORK, _NIC = msgspec.json.Decoder(Network), msgspec.json.Decoder(Nic)
@@ -82,7 +83,7 @@ async def complaints(cluster: IpamCluster) -> list[str]:
     found = [text for item in nics for text in _nic_complaints(item, networks.get(item.spec.network), nics)]
     for network in networks.values():
         found += _network_complaints(network, nics, cluster)
-    return found
+    return found + await stale(cluster.admin, NETWORKS, NICS)
 
 
 def _nic_complaints(nic: Nic, network: Network | None, nics: tuple[Nic, ...]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
 from tests.fakes import FakeHost, FakeSwitch
 from tests.features.vlan.cluster import Cluster
+from tests.harness.conditions import stale
 from tests.sim.cluster import SimCluster
 from tests.sim.vlan import DHCP, FOREIGN, NICS
 
@@ -57,7 +58,7 @@ async def complaints(sim: SimCluster) -> list[str]:
     texts += [
         text for item in found.networks for text in _network_complaints(item, item.metadata.name in covered)
     ]
-    return texts
+    return texts + await stale(sim.admin, CLUSTER_NETWORKS, CLUSTER_NETWORK_NODES)
 
 
 def _network_complaints(network: ClusterNetwork, covered: bool) -> Iterator[str]:

@@ -20,6 +20,7 @@ from lanloom.kube.conditions import find
 from lanloom.runtime.webhookconfig import webhook_configurations
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
+from tests.harness.conditions import stale
 from tests.harness.servers.filled import filled
 from tests.harness.virtual import run
 from tests.sim.lan import LanCluster
@@ -128,7 +129,7 @@ async def _rest(cluster: LanCluster, *, nothing_left: bool = False) -> None:
 
 async def _complaints(cluster: LanCluster, nothing_left: bool) -> list[str]:
     """Everything that is not as it should be when all is quiet."""
-    found = list(cluster.witness.wrongs())
+    found = list(cluster.witness.wrongs()) + await stale(cluster.admin, LANS, LAN_NODES)
     lans = (await cluster.admin.list(LANS)).items
     alive = {item.metadata.uid for item in lans}
     for item in lans:

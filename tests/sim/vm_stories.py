@@ -18,6 +18,7 @@ from lanloom.api.multus import NADS
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.liveupdate.definitions import KINDS, definition
+from tests.harness.conditions import stale
 from tests.harness.servers.filled import filled
 from tests.harness.virtual import run
 from tests.sim.vm import VmCluster
@@ -103,6 +104,7 @@ async def _rest(cluster: VmCluster) -> None:
         await asyncio.sleep(seconds)
         cluster.check()
         found = list(complaints(cluster.state, lambda key: _reasons(cluster, key)))
+        found += await stale(cluster.admin, NETWORK_SWAPS)
         if not found:
             return
     raise AssertionError("\n".join(found))

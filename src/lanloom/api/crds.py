@@ -95,6 +95,9 @@ def _root(resource: Resource[Any]) -> dict[str, Any]:
         raise TypeError(f"{resource.kind} is not an Object")
     own = [field for field in info.fields if field.encode_name not in _ROOT_FIELDS]
     properties = _ROOT_FIELDS | {field.encode_name: _schema(field.type) for field in own}
+    if not resource.status and "conditions" in properties.get("status", {}).get("properties", {}):
+        # The generation counts writes of the status, too: a condition that named it would always speak of an older one.
+        del properties["status"]["properties"]["conditions"]["items"]["properties"]["observedGeneration"]
     return _object(info, properties, list(resource.required))
 
 

@@ -10,7 +10,8 @@ from typing import Literal
 from msgspec import Struct
 
 from lanloom.api.meta import Condition, Key, Object
-from lanloom.api.resource import Column, Resource
+from lanloom.api.resource import AGE, READY_MESSAGE, Column, Resource
+from lanloom.api.resource import READY as READY_COLUMN
 
 GROUP = "network.harvester.io"
 VERSION = "v1alpha1"
@@ -150,13 +151,14 @@ DUMMY_CLUSTER_NETWORKS = Resource(
     short_names=("dcn",),
     status=True,
     columns=(
+        READY_COLUMN,
         Column("Phase", ".status.phase"),
         Column("Bridge", ".spec.bridgeName"),
         Column("NAD-Namespace", ".spec.nadNamespace"),
         Column("NAD", ".spec.nadName"),
-        Column("Age", ".metadata.creationTimestamp", "date"),
+        AGE,
         Column("Scope", ".spec.scope", priority=1),
         Column("Subnet", ".spec.subnet", priority=1),
-        Column("Message", ".status.message", priority=1),
+        READY_MESSAGE,
     ),
 )

@@ -9,7 +9,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from lanloom.api.meta import Condition, Object
-from lanloom.api.resource import Column, Resource
+from lanloom.api.resource import AGE, READY_MESSAGE, Column, Resource
+from lanloom.api.resource import READY as READY_COLUMN
 
 GROUP = "ipam.lanloom.io"
 VERSION = "v1alpha1"
@@ -223,8 +224,6 @@ class Nic(Object, frozen=True, kw_only=True):
     status: NicStatus = NicStatus()
 
 
-_AGE = Column("Age", ".metadata.creationTimestamp", "date")
-
 NETWORKS = Resource(
     group=GROUP,
     version=VERSION,
@@ -236,7 +235,7 @@ NETWORKS = Resource(
     status=True,
     columns=(
         Column("Called", ".spec.name"),
-        Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
+        READY_COLUMN,
         Column("Subnets", ".status.cidrs"),
         Column("Size", ".status.size"),
         Column("Used", ".status.used"),
@@ -244,8 +243,8 @@ NETWORKS = Resource(
         Column("Free", ".status.free"),
         Column("Usage", ".status.usage"),
         Column("NICs", ".status.nics", "integer"),
-        _AGE,
-        Column("Message", '.status.conditions[?(@.type=="Ready")].message', priority=1),
+        AGE,
+        READY_MESSAGE,
     ),
 )
 NICS = Resource(
@@ -263,10 +262,10 @@ NICS = Resource(
         Column("Interface", ".spec.interface"),
         Column("Network", ".spec.network"),
         Column("Addresses", ".status.address"),
-        Column("Allocated", '.status.conditions[?(@.type=="Allocated")].status'),
-        Column("Reason", '.status.conditions[?(@.type=="Allocated")].reason'),
-        _AGE,
-        Column("Message", '.status.conditions[?(@.type=="Allocated")].message', priority=1),
+        READY_COLUMN,
+        Column("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
+        AGE,
+        READY_MESSAGE,
         Column("MAC", ".spec.mac", priority=1),
     ),
 )

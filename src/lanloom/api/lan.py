@@ -13,7 +13,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from lanloom.api.meta import Condition, Object
-from lanloom.api.resource import AGE, Column, Resource
+from lanloom.api.resource import AGE, READY_MESSAGE, Column, Resource
+from lanloom.api.resource import READY as READY_COLUMN
 
 GROUP = "lan.k8slan.io"
 VERSION = "v1beta1"
@@ -254,12 +255,14 @@ class LANEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `namespace`, `name` and `uid` are the LAN's. `address` is the node's VXLAN endpoint, an IP address of the underlay
     link `device`; `mtu` in bytes is what that link leaves for the LAN. `message` says what is missing where `ready` is
     false, `warning` what is to be looked at although it may be true. `spokes` are those that are attached on this node.
-    `uplink`: the node joins the LAN to its VLAN.
+    `uplink`: the node joins the LAN to its VLAN. `generation` is that of the LAN of which all this is said; 0 of an
+    agent that does not report it.
     """
 
     namespace: str
     name: str
     uid: str
+    generation: int = 0
     vni: int = 0
     port: int = DEFAULT_PORT
     address: str = ""
@@ -313,13 +316,13 @@ LANS = Resource(
     status=True,
     required=("spec",),
     columns=(
-        Column("Ready", f'.status.conditions[?(@.type=="{READY}")].status'),
+        READY_COLUMN,
         Column("VNI", ".spec.vni", "integer"),
         Column("Nodes", ".status.summary"),
         Column("MTU", ".status.mtu", "integer"),
         AGE,
         Column("Namespace-On-Nodes", ".spec.ns", priority=1),
-        Column("Message", f'.status.conditions[?(@.type=="{READY}")].message', priority=1),
+        READY_MESSAGE,
     ),
 )
 LAN_NODES = Resource(

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 
 from lanloom.api.meta import Condition, Key, Object
-from lanloom.api.resource import AGE, Column, Resource
+from lanloom.api.resource import AGE, READY, READY_MESSAGE, Column, Resource
 
 GROUP = "liveupdate.lanloom.io"
 VERSION = "v1alpha1"
@@ -153,10 +153,11 @@ NETWORK_SWAPS = Resource(
         Column("Machine", ".spec.machine"),
         Column("Network", ".spec.network"),
         Column("To", ".spec.to"),
+        READY,
         Column("Phase", ".status.phase"),
         Column("Gap-ms", ".status.port.gapMilliseconds", "number"),
         AGE,
         Column("Node", ".status.node", priority=1),
-        Column("Message", ".status.message", priority=1),
+        READY_MESSAGE,
     ),
 )

@@ -77,11 +77,13 @@ class Condition(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     """One condition of a status.
 
     Holds the fields of both forms in use: `metav1.Condition` (lastTransitionTime) and Harvester's own, which adds
-    lastUpdateTime. `status` is "True", "False" or "Unknown".
+    lastUpdateTime. `status` is "True", "False" or "Unknown". `observed_generation` is the `metadata.generation` that
+    the condition speaks of. Kinds without a status subresource have none: each write of a status counts there.
     """
 
     type: str
     status: str
+    observed_generation: int = 0
     reason: str = ""
     message: str = ""
     last_transition_time: str = ""

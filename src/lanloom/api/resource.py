@@ -68,4 +68,8 @@ REASON_PATH = '.status.conditions[?(@.status!="True")].reason'
 MESSAGE_PATH = '.status.conditions[?(@.status!="True")].message'
 """Of the first condition that is not well: empty where all are."""
 
+READY = Column("Ready", '.status.conditions[?(@.type=="Ready")].status')
+READY_MESSAGE = Column("Message", '.status.conditions[?(@.type=="Ready")].message', priority=1)
+"""Columns of every kind with the condition `Ready`."""
+
 AGE = Column("Age", ".metadata.creationTimestamp", "date")

@@ -1,4 +1,10 @@
-"""Conditions of a status as values: an unchanged condition stays equal, so that nothing is written for it."""
+"""Conditions of a status as values: an unchanged condition stays equal, so that nothing is written for it.
+
+Each condition names the generation of the object that it speaks of (`kubectl wait` believes no older one). `set_ready`
+gives `Ready` its one meaning for all kinds of Lanloom's own, which clients of any kind understand, among them those
+that follow kstatus: what the spec asks for is there and can be used. `Stalled` is beside it where it does not become so
+by itself.
+"""
 
 from typing import Literal
 
@@ -7,6 +13,8 @@ from msgspec.structs import replace
 from lanloom.api.meta import Condition, rfc3339
 
 ConditionStatus = Literal["True", "False", "Unknown"]
+
+READY, STALLED = "Ready", "Stalled"
 
 
 def find(conditions: tuple[Condition, ...], type: str) -> Condition | None:
@@ -20,6 +28,11 @@ def is_true(conditions: tuple[Condition, ...], type: str) -> bool:
     return found is not None and found.status == "True"
 
 
+def without(conditions: tuple[Condition, ...], type: str) -> tuple[Condition, ...]:
+    """Return the conditions but for the one of that type."""
+    return tuple(condition for condition in conditions if condition.type != type)
+
+
 def set_condition(
     conditions: tuple[Condition, ...],
     *,
@@ -27,12 +40,13 @@ def set_condition(
     status: ConditionStatus,
     reason: str = "",
     message: str = "",
+    generation: int,
     now: float,
 ) -> tuple[Condition, ...]:
     """Return the conditions with that one in place; equal to `conditions` if it says the same already.
 
-    `lastTransitionTime` moves when the status does, `lastUpdateTime` when anything does. `now` is in seconds since the
-    epoch.
+    `lastTransitionTime` moves when the status does, `lastUpdateTime` when anything does. `generation` is that of the
+    object which the condition speaks of, 0 for a kind whose conditions name none. `now` is in seconds since the epoch.
     """
     stamp = rfc3339(now)
     old = find(conditions, type)
@@ -40,15 +54,49 @@ def set_condition(
         wanted = Condition(
             type=type,
             status=status,
+            observed_generation=generation,
             reason=reason,
             message=message,
             last_transition_time=stamp,
             last_update_time=stamp,
         )
         return (*conditions, wanted)
-    wanted = replace(old, status=status, reason=reason, message=message)
+    wanted = replace(old, status=status, observed_generation=generation, reason=reason, message=message)
     if wanted == old:
         return conditions
     moved = stamp if status != old.status else old.last_transition_time
     wanted = replace(wanted, last_transition_time=moved, last_update_time=stamp)
     return tuple(wanted if condition is old else condition for condition in conditions)
+
+
+def set_ready(
+    conditions: tuple[Condition, ...],
+    *,
+    ready: bool,
+    reason: str,
+    message: str,
+    stalled: bool = False,
+    generation: int,
+    now: float,
+) -> tuple[Condition, ...]:
+    """Return the conditions with `Ready`, and with `Stalled` if it is: somebody has to change something."""
+    conditions = set_condition(
+        conditions,
+        type=READY,
+        status="True" if ready else "False",
+        reason=reason,
+        message=message,
+        generation=generation,
+        now=now,
+    )
+    if ready or not stalled:
+        return without(conditions, STALLED)
+    return set_condition(
+        conditions,
+        type=STALLED,
+        status="True",
+        reason=reason,
+        message=message,
+        generation=generation,
+        now=now,
+    )

@@ -275,6 +275,7 @@ def conditions(vmi: Whole, *, ready: bool, now: float) -> list[Raw]:
         status="True" if ready else "False",
         reason="" if ready else "GuestNotRunning",
         message="" if ready else "Guest VM is not reported as running",
+        generation=0,
         now=now,
     )
     wanted = set_condition(
@@ -283,6 +284,7 @@ def conditions(vmi: Whole, *, ready: bool, now: float) -> list[Raw]:
         status="True" if can else "False",
         reason=reason,
         message=message,
+        generation=0,
         now=now,
     )
     return [] if wanted == found else _written(wanted)
@@ -296,13 +298,15 @@ def machine_conditions(vm: Whole, vmi: Whole | None, now: float) -> list[Raw]:
     """Return the conditions of a machine: those of its instance, and nobody else's but RestartRequired."""
     found = convert(vm.status.get("conditions") or [], tuple[Condition, ...], strict=False)
     if vmi is None:
-        return _written(set_condition(found, type="Ready", status="False", reason="VMINotExists", now=now))
+        return _written(
+            set_condition(found, type="Ready", status="False", reason="VMINotExists", generation=0, now=now)
+        )
     theirs = convert(vmi.status.get("conditions") or [], tuple[Condition, ...], strict=False)
     ready = find(theirs, "Ready")
     copied = tuple(item for item in theirs if item.type not in _NOT_COPIED)
     own = tuple(item for item in found if item.type in _NOT_COPIED)
     status: ConditionStatus = "True" if ready is not None and ready.status == "True" else "False"
-    return _written((*set_condition(own, type="Ready", status=status, now=now), *copied))
+    return _written((*set_condition(own, type="Ready", status=status, generation=0, now=now), *copied))
 
 
 def _written(conditions: Iterable[Condition]) -> list[Raw]:

@@ -254,7 +254,7 @@ async def test_damage_is_told_and_not_made_worse(cluster: IpamCluster) -> None:
     await cluster.rest()
     assert await cluster.ips("two") == ("192.0.2.12",)
     for item in ("one", "two"):
-        assert [one.type for one in (await cluster.status(item)).conditions] == ["Allocated"]
+        assert [one.type for one in (await cluster.status(item)).conditions] == ["Allocated", "Ready"]
     await cluster.nic("three", "192.0.2.10")
     await cluster.rest()
     assert (await cluster.refusal("three"))[0] == "AddressInUse"
@@ -273,7 +273,7 @@ async def test_the_older_nic_keeps_what_is_owned_twice(cluster: IpamCluster) -> 
     assert condition(await cluster.status("one"), "Unique").status == "False"
     await cluster.delete("two")
     await cluster.rest()
-    assert [one.type for one in (await cluster.status("one")).conditions] == ["Allocated"]
+    assert [one.type for one in (await cluster.status("one")).conditions] == ["Allocated", "Ready"]
     await cluster.nic("three", "192.0.2.11")
     await cluster.rest()
     assert (await cluster.refusal("three"))[0] == "AddressInUse"

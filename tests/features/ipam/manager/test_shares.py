@@ -86,7 +86,7 @@ async def test_a_list_that_is_narrowed_takes_nothing_away(cluster: IpamCluster) 
     assert (await get(cluster, "two/a")).status.ips == ("192.0.2.10",)
     await edit(cluster, "two/a", ips=[])
     await cluster.rest()
-    assert [item.type for item in (await get(cluster, "two/a")).status.conditions] == ["Allocated"]
+    assert [item.type for item in (await get(cluster, "two/a")).status.conditions] == ["Allocated", "Ready"]
 
 
 @in_a_cluster
@@ -94,7 +94,7 @@ async def test_a_condition_goes_when_the_namespace_is_served_again(cluster: Ipam
     """The condition is there only as long as it is true."""
     await network(cluster)
     await nic(cluster, "two/a", "pool")
-    for namespaces, types in ((["one"], ["Allocated", "Permitted"]), (None, ["Allocated"])):
+    for namespaces, types in ((["one"], ["Allocated", "Ready", "Permitted"]), (None, ["Allocated", "Ready"])):
         await cluster.rest()
         await cluster.client.patch(NETWORKS, "net", {"spec": {"namespaces": namespaces}})
         await cluster.rest()

@@ -13,7 +13,6 @@ from lanloom.api.dummy import (
     IN_USE,
     LAN_READY,
     NAD_READY,
-    READY,
     DummyClusterNetworkStatus,
     DummyResource,
     NodeCounts,
@@ -29,7 +28,7 @@ from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.rules.daemonset import Acknowledgement
 from lanloom.features.dummy.rules.model import User
 from lanloom.features.dummy.rules.observed import Made, Observed
-from lanloom.kube.conditions import ConditionStatus, find, set_condition
+from lanloom.kube.conditions import ConditionStatus, find, set_condition, set_ready, without
 from lanloom.text import LISTED
 
 USERS_MAX = 50
@@ -82,24 +81,31 @@ def status_of(
 
     The name of the bridge is recorded before it is built, and stays.
     """
-    conditions = observed.dcn.status.conditions
-    ready: ConditionStatus = "True" if found.phase == "Ready" else "False"
-    conditions = _with(conditions, READY, Finding(ready, found.reason, found.message), observed.now)
-    conditions = _with(conditions, NAD_READY, found.nad, observed.now)
-    conditions = _with(conditions, BRIDGES_READY, found.bridges, observed.now)
+    generation = observed.dcn.metadata.generation
+    conditions = set_ready(
+        observed.dcn.status.conditions,
+        ready=found.phase == "Ready",
+        reason=found.reason,
+        message=found.message,
+        stalled=found.phase == "InvalidSpec" or found.conflict is not None,
+        generation=generation,
+        now=observed.now,
+    )
     for type, finding in (
+        (NAD_READY, found.nad),
+        (BRIDGES_READY, found.bridges),
         (LAN_READY, found.lan),
         (DRIFTED, found.drifted),
         (CONFLICT, found.conflict),
         (IN_USE, found.in_use),
     ):
-        conditions = _with(conditions, type, finding, observed.now)
+        conditions = _with(conditions, type, finding, generation, observed.now)
     nodes = found.nodes
     return DummyClusterNetworkStatus(
         phase=found.phase,
         message=found.message,
         bridge_name=observed.dcn.status.bridge_name or found.bridge_name,
-        observed_generation=observed.dcn.metadata.generation,
+        observed_generation=generation,
         nodes=NodeCounts(live=len(nodes.live), acknowledged=len(nodes.acknowledged))
         if nodes
         else observed.dcn.status.nodes,
@@ -110,12 +116,18 @@ def status_of(
 
 
 def _with(
-    conditions: tuple[Condition, ...], type: str, finding: Finding | None, now: float
+    conditions: tuple[Condition, ...], type: str, finding: Finding | None, generation: int, now: float
 ) -> tuple[Condition, ...]:
     if finding is None:
-        return tuple(item for item in conditions if item.type != type)
+        return without(conditions, type)
     return set_condition(
-        conditions, type=type, status=finding.status, reason=finding.reason, message=finding.message, now=now
+        conditions,
+        type=type,
+        status=finding.status,
+        reason=finding.reason,
+        message=finding.message,
+        generation=generation,
+        now=now,
     )
 
 

@@ -17,12 +17,13 @@ from lanloom.features.ipam.rules.addresses import Address, find_addresses, forma
 from lanloom.features.ipam.rules.ledger import Exhausted, Ledger, Operation
 from lanloom.features.ipam.rules.requests import parse_requests, settle
 from lanloom.features.ipam.rules.shares import NamespaceNotAllowed, nic_title
-from lanloom.kube.conditions import set_condition
+from lanloom.kube.conditions import set_condition, set_ready, without
 from lanloom.refusals import Refusal
 
 NOT_READY = "NetworkNotReady"
 NETWORK_MISSING = "NetworkMissing"
 MALFORMED = "Malformed"
+OWNED_TWICE = "OwnedTwice"
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -86,24 +87,37 @@ def status_after(
     before, refused = decision.nic.status, decision.ips is None
     ips = before.ips if decision.ips is None else tuple(map(format_address, decision.ips))
     place = before.network if refused and before.ips else network if decision.nic.spec.network else ""
+    generation = decision.nic.metadata.generation
     conditions = set_condition(
         before.conditions,
         type=ALLOCATED,
         status="False" if refused else "True",
         reason=decision.reason if refused else ALLOCATED,
         message=decision.message if refused else _describe(ips, place),
+        generation=generation,
+        now=now,
+    )
+    doubled = _conflict_message(str(decision.nic.metadata.key), conflicts)
+    conditions = set_ready(
+        conditions,
+        ready=not refused and not doubled,
+        reason=decision.reason if refused else OWNED_TWICE if doubled else ALLOCATED,
+        message=decision.message if refused else doubled,
+        stalled=decision.reason == MALFORMED,
+        generation=generation,
         now=now,
     )
     return replace(
         before,
-        observed_generation=decision.nic.metadata.generation,
+        observed_generation=generation,
         network=place,
         ips=ips,
         address=", ".join(ips),
         epoch=max(epoch_of(place), before.epoch if place == before.network else 0),
         conditions=with_permission(
-            with_uniqueness(conditions, _conflict_message(str(decision.nic.metadata.key), conflicts), now),
+            with_uniqueness(conditions, doubled, generation, now),
             not_served if ips and place == network else "",
+            generation,
             now,
         ),
     )
@@ -131,24 +145,30 @@ def _describe(ips: tuple[str, ...], network: str) -> str:
     return f"has {', '.join(ips)} of network {network}"
 
 
-def with_uniqueness(conditions: tuple[Condition, ...], message: str, now: float) -> tuple[Condition, ...]:
+def with_uniqueness(
+    conditions: tuple[Condition, ...], message: str, generation: int, now: float
+) -> tuple[Condition, ...]:
     """The conditions with what is owned twice; without that condition if nothing is."""
-    return _only_if_false(conditions, UNIQUE, "OwnedTwice", message, now)
+    return _only_if_false(conditions, UNIQUE, OWNED_TWICE, message, generation, now)
 
 
-def with_permission(conditions: tuple[Condition, ...], not_served: str, now: float) -> tuple[Condition, ...]:
+def with_permission(
+    conditions: tuple[Condition, ...], not_served: str, generation: int, now: float
+) -> tuple[Condition, ...]:
     """The conditions of a NIC that keeps addresses of a network which no longer serves its namespace."""
     message = f"it keeps the addresses that it has: {not_served}" if not_served else ""
-    return _only_if_false(conditions, PERMITTED, NamespaceNotAllowed.__name__, message, now)
+    return _only_if_false(conditions, PERMITTED, NamespaceNotAllowed.__name__, message, generation, now)
 
 
 def _only_if_false(
-    conditions: tuple[Condition, ...], type: str, reason: str, message: str, now: float
+    conditions: tuple[Condition, ...], type: str, reason: str, message: str, generation: int, now: float
 ) -> tuple[Condition, ...]:
     """The conditions with one that is there only where something is wrong, which `message` says."""
     if not message:
-        return tuple(item for item in conditions if item.type != type)
-    return set_condition(conditions, type=type, status="False", reason=reason, message=message, now=now)
+        return without(conditions, type)
+    return set_condition(
+        conditions, type=type, status="False", reason=reason, message=message, generation=generation, now=now
+    )
 
 
 def _conflict_message(key: str, conflicts: Mapping[Address, str]) -> str:

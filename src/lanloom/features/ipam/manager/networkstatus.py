@@ -14,7 +14,6 @@ from lanloom.api.core import EventDraft
 from lanloom.api.ipam import (
     FULL,
     NEARLY_FULL,
-    READY,
     Grant,
     Network,
     NetworkStatus,
@@ -26,7 +25,7 @@ from lanloom.features.ipam.rules.addresses import Address, IPRange, format_addre
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import NEARLY_FULL as NEARLY_FULL_PERCENT
 from lanloom.features.ipam.rules.model import Pool, Usage, total
-from lanloom.kube.conditions import ConditionStatus, set_condition
+from lanloom.kube.conditions import ConditionStatus, set_condition, set_ready
 from lanloom.refusals import Malformed
 from lanloom.text import listed
 
@@ -136,7 +135,7 @@ def status_of(
         nics=nics,
         modified=_modified(network, now) if changed else before.modified,
         pools=tuple(map(_pool_status, views)),
-        conditions=_conditions(before.conditions, views, problem, tuple(conflicts), now),
+        conditions=_conditions(network, views, problem, tuple(conflicts), now),
         grants=tuple(grants),
     )
 
@@ -167,15 +166,22 @@ def _pool_status(view: PoolView) -> PoolStatus:
 
 
 def _conditions(
-    conditions: tuple[Condition, ...],
+    network: Network,
     views: Sequence[PoolView],
     problem: tuple[str, str] | None,
     conflicts: tuple[Address, ...],
     now: float,
 ) -> tuple[Condition, ...]:
     reason, message = problem or ("Ready", "its addresses can be given away")
-    conditions = set_condition(
-        conditions, type=READY, status="False" if problem else "True", reason=reason, message=message, now=now
+    generation = network.metadata.generation
+    conditions = set_ready(
+        network.status.conditions,
+        ready=problem is None,
+        reason=reason,
+        message=message,
+        stalled=problem is not None and not network.metadata.is_deleting,
+        generation=generation,
+        now=now,
     )
     active = [view for view in views if not view.pool.disabled]
     for kind, found, none in (
@@ -185,7 +191,14 @@ def _conditions(
         state: ConditionStatus = "True" if found else "False"
         text = listed((view.title for view in found), _NAMED) if found else none
         conditions = set_condition(
-            conditions, type=kind, status=state, reason=kind if found else "HasRoom", message=text, now=now
+            conditions,
+            type=kind,
+            status=state,
+            reason=kind if found else "HasRoom",
+            message=text,
+            generation=generation,
+            now=now,
         )
     doubles = listed(map(format_address, sorted(conflicts)), _NAMED)
-    return with_uniqueness(conditions, f"owned by two NICs: {doubles}" if conflicts else "", now)
+    text = f"owned by two NICs: {doubles}" if conflicts else ""
+    return with_uniqueness(conditions, text, generation, now)

@@ -103,14 +103,15 @@ class Carrier:
         Far ends are looked for behind `ports`, which are being attached, or, with None, behind all ports, after a look
         whether their pods are there. Raises NodeError with what is wrong, after everything else was tried.
         """
+        lan = self._view.lan(uid)
         try:
             state, seen = await self._reconcile(uid, ports)
         except NodeError as error:
-            self._states.note_failure(uid, str(error))
+            self._states.note_failure(uid, str(error), lan)
             raise
         if uid not in self._records.carried:
             self._joined_at.pop(uid, None)
-        self._states.note(uid, state)
+        self._states.note(uid, state, lan)
         return seen
 
     def entries(self) -> tuple[LANEntry, ...]:

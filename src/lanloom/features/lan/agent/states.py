@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 
-from lanloom.api.lan import LANEntry, Spoke
+from lanloom.api.lan import LAN, LANEntry, Spoke
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.rules.carried import Carried, Place
 from lanloom.features.lan.rules.desired import Endpoint, address_of
@@ -16,12 +17,16 @@ log = structlog.get_logger(__name__)
 
 
 class LanState(Struct, frozen=True):
-    """How a LAN is on this node after a look: its own endpoint, what fits on all nodes, and what is wrong."""
+    """How a LAN is on this node after a look: its own endpoint, what fits on all nodes, and what is wrong.
+
+    `generation` is that of the LAN at which was looked.
+    """
 
     own: Endpoint
     problem: str = ""
     room: Room | None = None
     floods: Floods | None = None
+    generation: int = 0
 
 
 class LanStates:
@@ -57,9 +62,11 @@ class LanStates:
         found = [self._entry(record) for record in carried if self._is_reported(record)]
         return tuple(sorted(found, key=lambda entry: (entry.namespace, entry.name)))
 
-    def note(self, uid: str, state: LanState) -> None:
-        """Take what a look found. Of a LAN that is not carried any more nothing is kept."""
+    def note(self, uid: str, state: LanState, lan: LAN | None) -> None:
+        """Take what a look at the LAN found. Of a LAN that is not carried any more nothing is kept."""
         before = self._states.get(uid)
+        known = before.generation if before is not None else 0
+        state = replace(state, generation=lan.metadata.generation if lan is not None else known)
         if uid not in self._records.carried:
             self._states.pop(uid, None)
         else:
@@ -68,10 +75,10 @@ class LanStates:
             log.warning("lan-not-ready", uid=uid, reason=state.problem)
         self._report_change(uid)
 
-    def note_failure(self, uid: str, problem: str) -> None:
+    def note_failure(self, uid: str, problem: str, lan: LAN | None) -> None:
         """Take what made a look fail; the endpoint is as it was."""
         known = self._states.get(uid)
-        self.note(uid, LanState(known.own if known else Endpoint(None), problem))
+        self.note(uid, LanState(known.own if known else Endpoint(None), problem), lan)
 
     def _report_change(self, uid: str) -> None:
         """Wake the report with what is new. What is gone always is: the report may have it from before the start."""
@@ -94,6 +101,7 @@ class LanStates:
             namespace=record.namespace,
             name=record.name,
             uid=record.uid,
+            generation=state.generation,
             vni=record.vni,
             port=record.port,
             address=state.own.address,

@@ -22,7 +22,7 @@ from lanloom.features.lan.rules.claims import lost_claim
 from lanloom.features.lan.rules.nads import WantedNad, body_of, is_as_wanted, owner_of, repair, wanted_nads
 from lanloom.features.lan.rules.removal import REREAD_SECONDS, Retirement, carrying_nodes
 from lanloom.features.lan.rules.spec import faults
-from lanloom.features.lan.rules.status import Verdict, lan_status, node_results
+from lanloom.features.lan.rules.status import APPLYING, Verdict, lan_status, node_results
 from lanloom.features.lan.rules.users import attached, with_attached
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import AlreadyExists, ApiError, Conflict, ServerError
@@ -226,7 +226,7 @@ class Lans:
             for report in reports
             if (node := store.get(Key("", report.metadata.name))) is not None
         }
-        status = lan_status(lan, node_results(uid, reports, nodes), verdict, now=self._now())
+        status = lan_status(lan, node_results(lan, reports, nodes), verdict, now=self._now())
         if status == lan.status:
             return
         meta = lan.metadata
@@ -275,9 +275,9 @@ def _conflict(names: Iterable[str]) -> str:
 def _event(old: LANStatus, new: LANStatus) -> EventDraft | None:
     """What is worth telling: another reason of the condition Ready."""
     before, after = find(old.conditions, "Ready"), find(new.conditions, "Ready")
-    if after is None or (
-        before is not None and (before.status, before.reason) == (after.status, after.reason)
-    ):
+    if after is None or after.reason == APPLYING:
+        return None
+    if before is not None and (before.status, before.reason) == (after.status, after.reason):
         return None
     return EventDraft("Normal" if after.status == "True" else "Warning", after.reason, after.message)
 

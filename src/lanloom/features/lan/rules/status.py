@@ -5,15 +5,18 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from lanloom.api.core import Node
-from lanloom.api.lan import IN_USE, LAN, READY, LANNode, LANStatus, NodeResult, VlanUplink
+from lanloom.api.lan import IN_USE, LAN, LANNode, LANStatus, NodeResult, VlanUplink
 from lanloom.api.meta import Condition
 from lanloom.features.lan.rules.flood import Room
 from lanloom.features.lan.rules.removal import given_up
-from lanloom.kube.conditions import ConditionStatus, set_condition
+from lanloom.kube.conditions import set_condition, set_ready, without
 from lanloom.text import LISTED, listed
 
 USERS_MAX = 50
 MESSAGE_MAX = 2000
+
+STALLED_REASONS = frozenset({"InvalidSpec", "Conflict", "NADConflict"})
+"""Reasons for which a LAN does not become ready by itself."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -27,20 +30,31 @@ class Verdict(Struct, frozen=True, kw_only=True):
     users: tuple[str, ...] = ()
 
 
-def node_results(uid: str, reports: Iterable[LANNode], nodes: Mapping[str, Node]) -> tuple[NodeResult, ...]:
-    """How a LAN is on each node that reports it, by name; on a node that is not Ready it is not ready."""
+APPLYING = "Applying"
+"""Reason of a LAN that was edited a moment ago: its nodes have yet to look at it, which is no news."""
+
+_LATE = "its agent has not applied the present spec yet"
+
+
+def node_results(lan: LAN, reports: Iterable[LANNode], nodes: Mapping[str, Node]) -> tuple[NodeResult, ...]:
+    """How a LAN is on each node that reports it, by name.
+
+    It is not ready on a node that is not Ready, nor on one that has not looked at the present spec.
+    """
     found = []
     for report in reports:
         name = report.metadata.name
         node = nodes.get(name)
         away = node is None or given_up(node) is not None
         for entry in report.status.lans:
-            if entry.uid == uid:
-                why = f"the node {'is gone' if node is None else 'is not Ready'}" if away else entry.message
+            if entry.uid == lan.metadata.uid:
+                late = 0 < entry.generation < lan.metadata.generation
+                why = _LATE if late else entry.message
+                why = f"the node {'is gone' if node is None else 'is not Ready'}" if away else why
                 found.append(
                     NodeResult(
                         name=name,
-                        ready=entry.ready and not away,
+                        ready=entry.ready and not away and not late,
                         address=entry.address,
                         mtu=entry.mtu,
                         message=why,
@@ -65,43 +79,46 @@ def narrowest(results: Iterable[NodeResult]) -> Room | None:
 def lan_status(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict, *, now: float) -> LANStatus:
     """The whole status; equal to the LAN's if there is nothing new."""
     ready = sum(item.ready for item in results)
-    status, reason, message = _ready(lan, results, verdict)
-    conditions = set_condition(
+    is_ready, reason, message = _ready(lan, results, verdict)
+    generation = lan.metadata.generation
+    conditions = set_ready(
         lan.status.conditions,
-        type=READY,
-        status=status,
+        ready=is_ready,
         reason=reason,
         message=message[:MESSAGE_MAX],
+        stalled=reason in STALLED_REASONS,
+        generation=generation,
         now=now,
     )
     return LANStatus(
-        observed_generation=lan.metadata.generation,
+        observed_generation=generation,
         mtu=usable_mtu(results),
         summary=f"{ready}/{len(results)}",
         nodes=results,
         users=verdict.users[:USERS_MAX],
-        conditions=_in_use(conditions, verdict, now),
+        conditions=_in_use(conditions, verdict, generation, now),
     )
 
 
-def _ready(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict) -> tuple[ConditionStatus, str, str]:
+def _ready(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict) -> tuple[bool, str, str]:
     if verdict.reason:
-        return "False", verdict.reason, verdict.message
+        return False, verdict.reason, verdict.message
     failing = [item for item in results if not item.ready]
     if failing:
         texts = (f"{item.name}: {item.message or 'it is not ready yet'}" for item in failing)
-        return "False", "NodesNotReady", listed(texts, LISTED)
+        late = all(item.message == _LATE for item in failing)
+        return False, APPLYING if late else "NodesNotReady", listed(texts, LISTED)
     uplink = lan.spec.uplink
     if uplink is not None and not any(item.uplink for item in results):
         return (
-            "False",
+            False,
             "UplinkDown",
             f"no node joins it to {title_of_uplink(uplink)}: a node needs the bridge of that cluster network, with the "
             "VLAN on its uplink; the log of each node's agent of LANs says what is missing there",
         )
     if not results:
-        return "True", "Ready", "no node carries it yet; it is built with the first pod or machine on a node"
-    return "True", "Ready", f"{len(results)} nodes carry it" if len(results) > 1 else "1 node carries it"
+        return True, "Ready", "no node carries it yet; it is built with the first pod or machine on a node"
+    return True, "Ready", f"{len(results)} nodes carry it" if len(results) > 1 else "1 node carries it"
 
 
 def title_of_uplink(uplink: VlanUplink) -> str:
@@ -109,7 +126,9 @@ def title_of_uplink(uplink: VlanUplink) -> str:
     return f"VLAN {uplink.vlan} of cluster network {uplink.cluster_network}"
 
 
-def _in_use(conditions: tuple[Condition, ...], verdict: Verdict, now: float) -> tuple[Condition, ...]:
+def _in_use(
+    conditions: tuple[Condition, ...], verdict: Verdict, generation: int, now: float
+) -> tuple[Condition, ...]:
     """The condition that names who keeps a LAN, as long as somebody does."""
     if verdict.users:
         return set_condition(
@@ -118,6 +137,7 @@ def _in_use(conditions: tuple[Condition, ...], verdict: Verdict, now: float) -> 
             status="True",
             reason="Used",
             message=f"used by {listed(verdict.users)}"[:MESSAGE_MAX],
+            generation=generation,
             now=now,
         )
-    return tuple(item for item in conditions if item.type != IN_USE)
+    return without(conditions, IN_USE)

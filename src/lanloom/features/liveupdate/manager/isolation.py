@@ -88,6 +88,7 @@ class IsolationReports:
             status=said.status,
             reason=said.reason,
             message=said.message,
+            generation=report.metadata.generation,
             now=self._now(),
         )
 

@@ -36,7 +36,7 @@ from lanloom.api.liveupdate import (
 )
 from lanloom.api.meta import Condition, parse_rfc3339, rfc3339
 from lanloom.features.liveupdate.rules.course import Course, Decision, Step
-from lanloom.kube.conditions import ConditionStatus, find, set_condition
+from lanloom.kube.conditions import ConditionStatus, find, set_condition, set_ready
 from lanloom.text import quote
 
 PENDING_SECONDS = 300.0
@@ -314,7 +314,7 @@ def _end(course: Course, phase: Phase, reason: str, message: str) -> Decision:
     status = _with(course, COMPLETE, "True" if succeeded else "False", reason, message)
     kind = PREFLIGHT if course.swap.status.phase in ("", "Pending") else MOVED
     if not succeeded:
-        status = replace(status, conditions=_conditions(status, kind, "False", reason, message, course.now))
+        status = replace(status, conditions=_conditions(course, status, kind, "False", reason, message))
     status = replace(status, completed_at=rfc3339(course.now))
     draft = EventDraft(
         "Normal" if succeeded else "Warning",
@@ -332,20 +332,41 @@ def _enter(
     *,
     events: tuple[EventDraft, ...] = (),
 ) -> Decision:
+    conditions = set_ready(
+        status.conditions,
+        ready=phase == "Succeeded",
+        reason=phase,
+        message="" if phase == "Succeeded" else message[:MESSAGE_MAX],
+        stalled=phase in FINAL,
+        generation=course.swap.metadata.generation,
+        now=course.now,
+    )
+    status = replace(status, conditions=conditions)
     entered = replace(status, phase=phase, message=message[:MESSAGE_MAX], phase_since=rfc3339(course.now))
     return Decision(status=entered, events=events, wait=None if phase in FINAL else POLL_SECONDS)
 
 
 def _with(course: Course, type: str, status: ConditionStatus, reason: str, message: str) -> NetworkSwapStatus:
     found = course.swap.status
-    return replace(found, conditions=_conditions(found, type, status, reason, message, course.now))
+    return replace(found, conditions=_conditions(course, found, type, status, reason, message))
 
 
 def _conditions(
-    found: NetworkSwapStatus, type: str, status: ConditionStatus, reason: str, message: str, now: float
+    course: Course,
+    found: NetworkSwapStatus,
+    type: str,
+    status: ConditionStatus,
+    reason: str,
+    message: str,
 ) -> tuple[Condition, ...]:
     return set_condition(
-        found.conditions, type=type, status=status, reason=reason, message=message[:MESSAGE_MAX], now=now
+        found.conditions,
+        type=type,
+        status=status,
+        reason=reason,
+        message=message[:MESSAGE_MAX],
+        generation=course.swap.metadata.generation,
+        now=course.now,
     )
 
 

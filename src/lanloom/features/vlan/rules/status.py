@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, DhcpLease, VlanInterface
+from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
 from lanloom.api.harvester import LocalArea, VlanStatusFields
-from lanloom.api.meta import Condition, rfc3339
+from lanloom.api.meta import Condition
 from lanloom.api.names import MGMT
-from lanloom.features.vlan.rules.activation import lack, other_addresses, own_address
 from lanloom.features.vlan.rules.foreign import uplink_port
+from lanloom.features.vlan.rules.interfaces import failed, interface_report, unbuilt
 from lanloom.features.vlan.rules.network import (
     AWAITING_ADDRESS,
     NOT_WRITTEN,
@@ -22,143 +22,11 @@ from lanloom.features.vlan.rules.network import (
     NodeNetwork,
     Problem,
     blocked,
-    is_down,
 )
 from lanloom.features.vlan.rules.reserved import management
 from lanloom.kube.conditions import ConditionStatus, set_condition
 from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.node.vlanids import merge, render, subtract, vlan_ids
-
-
-class Assessment(NamedTuple):
-    """A state (Ready, Pending or Failed), and why."""
-
-    state: str
-    reason: str
-    message: str = ""
-
-
-def failed(problem: Problem) -> VlanInterface:
-    """Return the report of a VLAN that can't be carried as asked, or not yet."""
-    return VlanInterface(
-        vlan_id=problem.vid,
-        name="",
-        network=problem.network,
-        mode=problem.mode,
-        state="Pending" if problem.reason == AWAITING_ADDRESS else "Failed",
-        reason=problem.reason,
-        message=problem.message,
-    )
-
-
-def unbuilt(item: Interface, problem: Problem) -> VlanInterface:
-    """Return the report of a sub-interface that something stands in the way of."""
-    return VlanInterface(
-        vlan_id=item.vid,
-        name=item.name,
-        network=item.network,
-        mode=item.mode,
-        state="Failed",
-        reason=problem.reason,
-        message=problem.message,
-    )
-
-
-def interface_report(
-    item: Interface, connections: Mapping[str, Connection] | None, observed: LinkState, now: float
-) -> VlanInterface:
-    """Return the report of a sub-interface. `connections` is None where NetworkManager can't be reached."""
-    if connections is None:
-        verdict = Assessment(
-            "Failed", "NetworkManagerMissing", "NetworkManager does not respond; check that it runs"
-        )
-        connection = Connection(uuid=item.uuid)
-    else:
-        connection = connections.get(item.uuid, Connection(uuid=item.uuid))
-        verdict = _assess(item, connection, observed, now)
-    lease = connection.lease
-    return VlanInterface(
-        vlan_id=item.vid,
-        name=item.name,
-        network=item.network,
-        mode=item.mode,
-        address=_address(item, connection),
-        other_addresses=other_addresses(item, connection, observed) if connection.phase == "active" else (),
-        table=item.table,
-        state=verdict.state,
-        reason=verdict.reason,
-        message=verdict.message,
-        lease=DhcpLease(server=lease.server, expiry=rfc3339(lease.expiry) if lease.expiry else "")
-        if lease
-        else None,
-    )
-
-
-def _address(item: Interface, connection: Connection) -> str:
-    """Return the address that it has by its profile or lease: others may have been put beside it."""
-    own = own_address(item, connection)
-    return own if own in connection.addresses else ""
-
-
-def _assess(item: Interface, connection: Connection, observed: LinkState, now: float) -> Assessment:
-    match connection.phase:
-        case "absent":
-            detail = f": {connection.reason}" if connection.reason else "; see its log on the node"
-            return Assessment(
-                "Failed",
-                "ProfileRejected",
-                f"NetworkManager does not accept the profile {item.file}{detail}",
-            )
-        case "failed":
-            return _failure(item, connection.reason)
-        case "active" if connection.applied:
-            return _assess_active(item, connection, observed, now)
-        case "inactive":
-            return Assessment("Pending", "Activating", f"NetworkManager has not brought {item.name} up yet")
-        case _:
-            return _waiting(item)
-
-
-def _assess_active(item: Interface, connection: Connection, observed: LinkState, now: float) -> Assessment:
-    link = observed.links.get(item.name)
-    if link is None:
-        return _waiting(item)
-    if not link.up:
-        why = "was set down" if is_down(item, observed) else "is down with its bridge"
-        return Assessment("Pending", "InterfaceDown", f"{item.name} {why}; it is being brought up again")
-    if missing := lack(item, connection, observed):
-        if missing.kind == "address":
-            return _waiting(item)
-        return Assessment("Pending", "RouteMissing", f"{missing.what} is gone; it is being restored")
-    lease = connection.lease
-    if lease is not None and 0 < lease.expiry < now:
-        ended = rfc3339(lease.expiry)
-        message = f"the lease of {lease.address} ended at {ended}; check the DHCP server {lease.server}"
-        return Assessment("Pending", "LeaseExpired", message)
-    return Assessment("Ready", "Assigned")
-
-
-def _waiting(item: Interface) -> Assessment:
-    awaited = "an answer of a DHCP server" if item.mode == "dhcp" else f"the address {item.address}"
-    return Assessment("Pending", "Activating", f"{item.name} is waiting for {awaited}")
-
-
-def _failure(item: Interface, reason: str) -> Assessment:
-    static = item.mode == "static"
-    if reason == "ip-address-duplicate" or (reason == "ip-config-unavailable" and static):
-        other = f"another host on VLAN {item.vid} already has"
-        remedy = (
-            f"{item.address}; choose another address"
-            if static
-            else "the address that the DHCP server gave; correct that host or the server's range"
-        )
-        return Assessment("Failed", "DuplicateAddress", f"{other} {remedy}")
-    if reason == "ip-config-unavailable":
-        message = f"no DHCP server answered on VLAN {item.vid}; check the switch port and the server"
-        return Assessment("Failed", "DHCPTimeout", message)
-    message = f"NetworkManager could not bring {item.name} up ({reason or 'no reason given'})"
-    return Assessment("Failed", "ActivationFailed", message)
-
 
 READY = "ready"
 L3_READY = "L3Ready"
@@ -181,11 +49,29 @@ class Finding(NamedTuple):
 
 
 def with_finding(
+    conditions: tuple[Condition, ...], type: str, finding: Finding, now: float, *, generation: int = 0
+) -> tuple[Condition, ...]:
+    """Return the conditions with that one saying `finding`. A ClusterNetwork's name no generation."""
+    status, reason, message = finding
+    return set_condition(
+        conditions,
+        type=type,
+        status=status,
+        reason=reason,
+        message=message,
+        generation=generation,
+        now=now,
+    )
+
+
+REPORT_GENERATION = 1
+"""The generation of every ClusterNetworkNode: it has no spec whose changes would count."""
+
+
+def _report(
     conditions: tuple[Condition, ...], type: str, finding: Finding, now: float
 ) -> tuple[Condition, ...]:
-    """Return the conditions with that one saying `finding`."""
-    status, reason, message = finding
-    return set_condition(conditions, type=type, status=status, reason=reason, message=message, now=now)
+    return with_finding(conditions, type, finding, now, generation=REPORT_GENERATION)
 
 
 def node_status(
@@ -216,8 +102,8 @@ def node_status(
     bridge, uplink = observed.links.get(network.bridge), _uplink(network, observed)
     ids = merge((*(bridge.self_vlans if bridge else ()), *(uplink.vlans if uplink else ())))
     finding = _uplink_finding(network, problems, observed)
-    conditions = with_finding(previous, READY, _rolled_back(finding, withheld), now)
-    conditions = with_finding(conditions, L3_READY, _held(_l3_finding(interfaces), withheld), now)
+    conditions = _report(previous, READY, _rolled_back(finding, withheld), now)
+    conditions = _report(conditions, L3_READY, _held(_l3_finding(interfaces), withheld), now)
     return ClusterNetworkNodeStatus(
         cluster_network=network.cluster_network,
         vlan_config=network.vlan_config,
@@ -301,7 +187,7 @@ def leftover_status(
     """
     problem = problems[0]
     uplink = tuple(item for item in previous if item.type == READY)  # nobody wants addresses any more
-    conditions = with_finding(uplink, READY, Finding("False", problem.reason, problem.message), now)
+    conditions = _report(uplink, READY, Finding("False", problem.reason, problem.message), now)
     return ClusterNetworkNodeStatus(
         cluster_network=cluster_network, node=node, bridge=problem.network, conditions=conditions
     )
@@ -386,7 +272,9 @@ def _vlan_status(report: ClusterNetworkNodeStatus) -> VlanStatusFields:
         link_monitor=report.cluster_network,
         node=report.node,
         local_areas=_local_areas(report.interfaces),
-        conditions=tuple(item for item in report.conditions if item.type == READY),
+        conditions=tuple(
+            replace(item, observed_generation=0) for item in report.conditions if item.type == READY
+        ),
     )
 
 

@@ -1,0 +1,140 @@
+"""What a node's agent reports of one VLAN sub-interface: its state, why it is not Ready, and what helps."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lanloom.api.clusternetworknode import DhcpLease, VlanInterface
+from lanloom.api.meta import rfc3339
+from lanloom.features.vlan.rules.activation import lack, other_addresses, own_address
+from lanloom.features.vlan.rules.network import AWAITING_ADDRESS, Interface, Problem, is_down
+from lanloom.node.ports import Connection, LinkState
+
+
+class Assessment(NamedTuple):
+    """A state (Ready, Pending or Failed), and why."""
+
+    state: str
+    reason: str
+    message: str = ""
+
+
+def failed(problem: Problem) -> VlanInterface:
+    """Return the report of a VLAN that can't be carried as asked, or not yet."""
+    return VlanInterface(
+        vlan_id=problem.vid,
+        name="",
+        network=problem.network,
+        mode=problem.mode,
+        state="Pending" if problem.reason == AWAITING_ADDRESS else "Failed",
+        reason=problem.reason,
+        message=problem.message,
+    )
+
+
+def unbuilt(item: Interface, problem: Problem) -> VlanInterface:
+    """Return the report of a sub-interface that something stands in the way of."""
+    return VlanInterface(
+        vlan_id=item.vid,
+        name=item.name,
+        network=item.network,
+        mode=item.mode,
+        state="Failed",
+        reason=problem.reason,
+        message=problem.message,
+    )
+
+
+def interface_report(
+    item: Interface, connections: Mapping[str, Connection] | None, observed: LinkState, now: float
+) -> VlanInterface:
+    """Return the report of a sub-interface. `connections` is None where NetworkManager can't be reached."""
+    if connections is None:
+        verdict = Assessment(
+            "Failed", "NetworkManagerMissing", "NetworkManager does not respond; check that it runs"
+        )
+        connection = Connection(uuid=item.uuid)
+    else:
+        connection = connections.get(item.uuid, Connection(uuid=item.uuid))
+        verdict = _assess(item, connection, observed, now)
+    lease = connection.lease
+    return VlanInterface(
+        vlan_id=item.vid,
+        name=item.name,
+        network=item.network,
+        mode=item.mode,
+        address=_address(item, connection),
+        other_addresses=other_addresses(item, connection, observed) if connection.phase == "active" else (),
+        table=item.table,
+        state=verdict.state,
+        reason=verdict.reason,
+        message=verdict.message,
+        lease=DhcpLease(server=lease.server, expiry=rfc3339(lease.expiry) if lease.expiry else "")
+        if lease
+        else None,
+    )
+
+
+def _address(item: Interface, connection: Connection) -> str:
+    """Return the address that it has by its profile or lease: others may have been put beside it."""
+    own = own_address(item, connection)
+    return own if own in connection.addresses else ""
+
+
+def _assess(item: Interface, connection: Connection, observed: LinkState, now: float) -> Assessment:
+    match connection.phase:
+        case "absent":
+            detail = f": {connection.reason}" if connection.reason else "; see its log on the node"
+            return Assessment(
+                "Failed",
+                "ProfileRejected",
+                f"NetworkManager does not accept the profile {item.file}{detail}",
+            )
+        case "failed":
+            return _failure(item, connection.reason)
+        case "active" if connection.applied:
+            return _assess_active(item, connection, observed, now)
+        case "inactive":
+            return Assessment("Pending", "Activating", f"NetworkManager has not brought {item.name} up yet")
+        case _:
+            return _waiting(item)
+
+
+def _assess_active(item: Interface, connection: Connection, observed: LinkState, now: float) -> Assessment:
+    link = observed.links.get(item.name)
+    if link is None:
+        return _waiting(item)
+    if not link.up:
+        why = "was set down" if is_down(item, observed) else "is down with its bridge"
+        return Assessment("Pending", "InterfaceDown", f"{item.name} {why}; it is being brought up again")
+    if missing := lack(item, connection, observed):
+        if missing.kind == "address":
+            return _waiting(item)
+        return Assessment("Pending", "RouteMissing", f"{missing.what} is gone; it is being restored")
+    lease = connection.lease
+    if lease is not None and 0 < lease.expiry < now:
+        ended = rfc3339(lease.expiry)
+        message = f"the lease of {lease.address} ended at {ended}; check the DHCP server {lease.server}"
+        return Assessment("Pending", "LeaseExpired", message)
+    return Assessment("Ready", "Assigned")
+
+
+def _waiting(item: Interface) -> Assessment:
+    awaited = "an answer of a DHCP server" if item.mode == "dhcp" else f"the address {item.address}"
+    return Assessment("Pending", "Activating", f"{item.name} is waiting for {awaited}")
+
+
+def _failure(item: Interface, reason: str) -> Assessment:
+    static = item.mode == "static"
+    if reason == "ip-address-duplicate" or (reason == "ip-config-unavailable" and static):
+        other = f"another host on VLAN {item.vid} already has"
+        remedy = (
+            f"{item.address}; choose another address"
+            if static
+            else "the address that the DHCP server gave; correct that host or the server's range"
+        )
+        return Assessment("Failed", "DuplicateAddress", f"{other} {remedy}")
+    if reason == "ip-config-unavailable":
+        message = f"no DHCP server answered on VLAN {item.vid}; check the switch port and the server"
+        return Assessment("Failed", "DHCPTimeout", message)
+    message = f"NetworkManager could not bring {item.name} up ({reason or 'no reason given'})"
+    return Assessment("Failed", "ActivationFailed", message)
