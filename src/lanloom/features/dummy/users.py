@@ -204,7 +204,17 @@ def _user(using: _Using) -> User:
     kind, item = using.top
     problems = () if using.sure else (references_of(part.item).problem for part in using.parts)
     via = _places(using) if kind in _MACHINES else _made(using)
-    return User(kind, item.metadata.namespace, item.metadata.name, via, next(filter(None, problems), ""))
+    problem = next(filter(None, problems), "")
+    return User(kind, item.metadata.namespace, item.metadata.name, via, problem, _nodes(using))
+
+
+def _nodes(using: _Using) -> tuple[str, ...]:
+    """Return the nodes of the user's pods, and of its instance: a machine without a pod may say where it runs."""
+    pods = {part.item.spec.node_name for part in using.parts if isinstance(part.item, Pod)}
+    instances = {
+        part.item.status.node_name for part in using.parts if isinstance(part.item, VirtualMachineInstance)
+    }
+    return tuple(sorted((pods | instances) - {""}))
 
 
 def _made(using: _Using) -> str:

@@ -122,6 +122,12 @@ class DummyView(Struct, frozen=True, kw_only=True, rename="camel"):
     events: tuple[EventView, ...] = ()
 
     @property
+    def divided(self) -> tuple[str, ...]:
+        """The nodes of users that do not reach each other: each node has a network of its own."""
+        nodes = {node for user in self.users for node in user.nodes}
+        return tuple(sorted(nodes)) if self.scope == "node" and len(nodes) > 1 else ()
+
+    @property
     def shown_phase(self) -> str:
         """Its phase; NotSeen as long as no manager has looked at it."""
         return self.phase or "NotSeen"

@@ -70,6 +70,11 @@ async def fill(client: Client) -> None:
         {"type": "Ready", "status": "False", "reason": "NodesPending", "message": waits["message"]}
     ]
     await add_daemons(client, await add_network(client, "f-podless", waits), "present", {})
+    for scope in ("node", "cluster"):
+        await add_network(client, f"g-{scope}", {"phase": "Ready"}, scope=scope, underlay="eth0")
+        for number in (1, 2):
+            uses = {"k8s.v1.cni.cncf.io/networks": f"default/g-{scope}"}
+            await add_pod(client, f"{scope}{number}", "shop", node=f"node{number}", annotations=uses)
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +168,19 @@ def test_texts_of_others_are_no_markup(cluster: Cluster) -> None:
     done = cluster.lanloom("dummy", "show", "c-invalid")
     assert "[bold]loud[/bold] second line" in done.output
     assert "addresses from [bold]10.0.0.0/99" in done.output
+
+
+@pytest.mark.parametrize("scope", ["node", "cluster"])
+def test_show_users_that_do_not_reach_each_other(cluster: Cluster, scope: str) -> None:
+    """Each pod is shown with its node; with a network for each node it is said that they do not reach each other."""
+    done = cluster.lanloom("dummy", "show", f"g-{scope}")
+    text = " ".join(done.output.split())
+    assert f"Pod shop/{scope}1 on node1 Pod shop/{scope}2 on node2" in text
+    apart = "Users on different nodes (node1, node2) do not reach each other" in text
+    assert (
+        apart == ("create another DummyClusterNetwork with spec.scope cluster" in text) == (scope == "node")
+    )
+    assert is_tidy(done)
 
 
 def test_show_nodes_without_pods(cluster: Cluster) -> None:

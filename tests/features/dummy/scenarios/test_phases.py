@@ -38,7 +38,10 @@ def test_ready() -> None:
     """A network that works says on how many nodes, lists what was made for it, and tells so once."""
     state = run(on.both(on.node("n1"), on.node("n2"), on.made()), State())
     status = state.dcn.status
-    assert (status.phase, status.message) == ("Ready", "2 of 2 nodes have the bridge")
+    assert (status.phase, status.message) == (
+        "Ready",
+        "2 of 2 nodes have the bridge; users on different nodes do not reach each other (scope node)",
+    )
     assert status.nodes == NodeCounts(live=2, acknowledged=2)
     assert status.observed_generation == 1
     assert [item.kind for item in status.resources] == [

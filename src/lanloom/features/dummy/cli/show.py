@@ -150,7 +150,8 @@ def _print_network(view: "DummyView") -> None:
     print_section(console, "Conditions", _conditions(view))
     print_section(console, "Created objects", _resources(view))
     _print_nodes(console, view)
-    print_section(console, "Used by", map(str, view.users))
+    print_section(console, "Used by", (user.placed for user in view.users))
+    _print_division(console, view)
     print_section(console, "Requests that may still be stored", _requests(view))
     print_section(console, "Events", event_lines(view.events))
     _print_next(console, view)
@@ -189,6 +190,20 @@ def _print_nodes(console: "Console", view: "DummyView") -> None:
     if view.nodes:
         console.print()
         print_rows(console, NODE_FIELDS, view.nodes, edge=False)
+
+
+def _print_division(console: "Console", view: "DummyView") -> None:
+    """Say which users do not reach each other, which is what people wonder about most."""
+    from lanloom.cli.console import paragraph
+    from lanloom.text import listed
+
+    if view.divided:
+        text = (
+            f"Users on different nodes ({listed(view.divided)}) do not reach each other, as each node has a network of "
+            "its own with spec.scope node. The scope is immutable: for one network over all nodes, create another "
+            "DummyClusterNetwork with spec.scope cluster."
+        )
+        console.print(paragraph(text, 2))
 
 
 def _print_next(console: "Console", view: "DummyView") -> None:

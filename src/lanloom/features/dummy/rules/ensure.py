@@ -201,6 +201,8 @@ def _composed(
     broken = min(unwell, key=lambda finding: finding.reason == _PENDING, default=None)
     acknowledged = bridges.acknowledgement
     phase, reason, message = _phase(broken, lan, bridges)
+    if phase == "Ready" and net.scope == "node" and len(acknowledged.live) > 1:
+        message += "; users on different nodes do not reach each other (scope node)"
     found = Findings(
         phase=phase,
         reason=reason,

@@ -19,6 +19,7 @@ from lanloom.api.dummy import (
 from lanloom.api.meta import Key, Object, ObjectMeta
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.workloads import DAEMON_SETS
+from lanloom.text import listed
 
 
 class Isolated(Struct, frozen=True, kw_only=True):
@@ -62,7 +63,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 class User(Struct, frozen=True, order=True):
     """A user of a network: the object that an operator must change or delete. `via` is what refers to it instead.
 
-    `problem` is set if its networks can't be read, with the reason: then it counts as a user of each.
+    `problem` is set if its networks can't be read, with the reason: then it counts as a user of each. `nodes` are those on
+    which it runs with the network.
     """
 
     kind: str
@@ -70,10 +72,17 @@ class User(Struct, frozen=True, order=True):
     name: str
     via: str = ""
     problem: str = ""
+    nodes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         more = self.via or self.problem
         return f"{self.kind} {self.namespace}/{self.name}" + (f" ({more})" if more else "")
+
+    @property
+    def placed(self) -> str:
+        """The user with its nodes, unless it says already where it runs."""
+        where = [node for node in self.nodes if node not in self.via.split()]
+        return f"{self} on {listed(where)}" if where else str(self)
 
 
 class UserView(Protocol):
