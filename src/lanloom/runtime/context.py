@@ -1,7 +1,7 @@
 """The contexts that processes give to features, the parts that features return, and the ports between features."""
 
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
@@ -172,6 +172,10 @@ class NadUse(Protocol):
 
     def users_of(self, nad: Key, of: Callable[[str], bool] = lambda _namespace: True) -> tuple[str, ...]:
         """Everything that uses a NAD or may use it, each once, for messages; `of` tells which namespaces count."""
+        ...
+
+    def users_on(self, nad: Key, nodes: Container[str]) -> tuple[str, ...]:
+        """Those of the users that run on one of these nodes, for messages."""
         ...
 
     def user_of(self, pod: Key) -> str:

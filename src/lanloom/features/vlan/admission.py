@@ -32,10 +32,12 @@ from lanloom.features.vlan.rules.admit_uplinks import (
 )
 from lanloom.features.vlan.rules.admit_vms import check_nad_deletion
 from lanloom.features.vlan.rules.lanuplinks import check_lan_uplink
+from lanloom.features.vlan.rules.losses import losses
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Refusal
+from lanloom.runtime.context import NadUse
 from lanloom.runtime.identity import NodeOfPod, agent_node
 from lanloom.runtime.webhooktable import (
     EVERY,
@@ -61,6 +63,7 @@ class VlanAdmission(TableAdmission):
         node_of_pod: NodeOfPod,
         beside: Callable[[], bool] = lambda: False,
         in_flight: InFlight | None = None,
+        users: NadUse | None = None,
     ) -> None:
         super().__init__(WEBHOOKS)
         self._client = client
@@ -68,6 +71,7 @@ class VlanAdmission(TableAdmission):
         self._in_flight = in_flight or InFlight(monotonic)
         self._node_of_pod = node_of_pod
         self._beside = beside
+        self._users = users
 
     def label(self, request: AdmissionRequest) -> Verdict:
         """Fill in the labels that a NAD's configuration implies."""
@@ -111,7 +115,7 @@ class VlanAdmission(TableAdmission):
 
     async def _check_live(self, request: AdmissionRequest) -> Verdict:
         live = LiveReader(self._client, self._reader, self._in_flight)
-        return await verdict_of(recheck(partial(_check, request), live.views()))
+        return await verdict_of(recheck(partial(_check, request, users=self._users), live.views()))
 
 
 def _is_harvesters_own(request: AdmissionRequest) -> bool:
@@ -133,10 +137,10 @@ def check_request(request: AdmissionRequest, reader: ClusterReader) -> Verdict:
         return Verdict() if is_granted(request) else refusal(refused)
 
 
-def _check(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
-    """Return the warnings of the rule for that kind; none for other kinds."""
+def _check(request: AdmissionRequest, reader: ClusterReader, users: NadUse | None = None) -> tuple[str, ...]:
+    """Return the warnings of the rule for that kind, and about what is lost; none for other kinds."""
     rule = _RULES.get(request.resource.resource)
-    return rule(request, reader) if rule is not None else ()
+    return (*rule(request, reader), *losses(request, reader, users)) if rule is not None else ()
 
 
 def _nad(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:

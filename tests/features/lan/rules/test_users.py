@@ -1,6 +1,6 @@
 """Who uses a LAN, each once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from lanloom.api.lan import Spoke
 from lanloom.api.meta import Key
@@ -18,6 +18,10 @@ class Use:
     def __init__(self, users: tuple[str, ...], owners: dict[str, str]) -> None:
         self._users = users
         self._owners = owners
+
+    def users_on(self, nad: Key, nodes: Container[str]) -> tuple[str, ...]:
+        """Nobody asks."""
+        raise NotImplementedError
 
     def users_of(self, nad: Key, of: Callable[[str], bool] = lambda _namespace: True) -> tuple[str, ...]:
         """As the port says."""

@@ -5,7 +5,7 @@ observes. `settings` follows the ConfigMap, and creates the network that exists 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
@@ -38,6 +38,11 @@ class UsersAt:
     def users_of(self, nad: Key, of: Callable[[str], bool] = lambda _namespace: True) -> tuple[str, ...]:
         """Everything that uses a NAD or may use it, each once, for messages; `of` tells which namespaces count."""
         return tuple(str(user) for user in self._view.users_of(nad) if of(user.namespace))
+
+    def users_on(self, nad: Key, nodes: Container[str]) -> tuple[str, ...]:
+        """Those of the users that run on one of these nodes, for messages."""
+        users = self._view.users_of(nad)
+        return tuple(str(user) for user in users if any(node in nodes for node in user.nodes))
 
     def user_of(self, pod: Key) -> str:
         """The user that a pod is, or is a part of, without what refers to the NAD in its stead."""

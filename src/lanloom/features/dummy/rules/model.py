@@ -63,8 +63,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 class User(Struct, frozen=True, order=True):
     """A user of a network: the object that an operator must change or delete. `via` is what refers to it instead.
 
-    `problem` is set if its networks can't be read, with the reason: then it counts as a user of each. `nodes` are those on
-    which it runs with the network.
+    `problem` is set if its networks can't be read, with the reason: then it counts as a user of each. `nodes` are those
+    on which it runs with the network.
     """
 
     kind: str

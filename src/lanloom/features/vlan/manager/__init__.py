@@ -14,7 +14,14 @@ from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.live import in_flight_of
 from lanloom.features.vlan.manager.controllers import VlanManager
 from lanloom.features.vlan.reader import store_reader, vm_informer
-from lanloom.runtime.context import HARVESTER_RUNS, LAN_UPLINKS, NODE_POOLS, ManagerContext, ManagerPart
+from lanloom.runtime.context import (
+    HARVESTER_RUNS,
+    LAN_UPLINKS,
+    NAD_USERS,
+    NODE_POOLS,
+    ManagerContext,
+    ManagerPart,
+)
 from lanloom.runtime.identity import pod_node
 
 
@@ -36,7 +43,9 @@ def build(context: ManagerContext) -> ManagerPart:
     node_of_pod = partial(pod_node, shared.get(PODS, transform=lean).store)
     beside = manager.neighbour.is_beside
     context.provide(HARVESTER_RUNS, beside)
-    admission = VlanAdmission(context.client, reader, node_of_pod, beside, in_flight_of(informers))
+    admission = VlanAdmission(
+        context.client, reader, node_of_pod, beside, in_flight_of(informers), context.find(NAD_USERS)
+    )
     context.provide(LAN_UPLINKS, admission.check_lan_uplink)
     context.metrics["vlan"].show(informers.cluster_networks, informers.statuses)
     return ManagerPart(
