@@ -169,7 +169,9 @@ class Fleet:
         last = reporter.last(network)
         conditions = last.conditions if last is not None else ()
         for type in ("ready", "L3Ready"):
-            conditions = set_condition(conditions, type=type, status="True", reason="Fine", now=self._now())
+            conditions = set_condition(
+                conditions, type=type, status="True", reason="Fine", generation=1, now=self._now()
+            )
         return ClusterNetworkNodeStatus(
             cluster_network=network, node=name, interfaces=interfaces, conditions=conditions
         )
