@@ -13,11 +13,11 @@ from lanloom.api.admission import AdmissionRequest
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.l3 import L3
+from lanloom.api.l3nads import l3_of
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.reading import convert
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.admission import check_request
-from lanloom.features.vlan.rules.l3values import l3_of
 from tests.features.vlan.admission.requests import (
     STATIC,
     Raw,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from lanloom.api import names
+from lanloom.api.l3nads import l3_of
 from lanloom.features.vlan.rules.cluster import annotation_patch, derive_annotations
 from lanloom.features.vlan.rules.l3values import (
     ANNOTATIONS_MAX,
     L3_MAX,
     LEAST_MAX,
-    l3_of,
     least,
     size,
 )

@@ -10,6 +10,7 @@ from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode, ClusterNetworkNodeStatus, VlanInterface
 from lanloom.api.l3 import AnnotationError, PoolSource, parse_ip_pool
 from lanloom.api.l3keys import decode
+from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Key
 from lanloom.features.vlan.manager.pools import (
     NoPools,
@@ -18,7 +19,6 @@ from lanloom.features.vlan.manager.pools import (
     usable,
 )
 from lanloom.features.vlan.rules.cluster import annotation_patch, derive_annotations
-from lanloom.features.vlan.rules.l3values import l3_of
 from lanloom.features.vlan.rules.reserved import Held, Reserved
 from lanloom.features.vlan.views.plan import annotated
 from lanloom.runtime.context import NodeLeases

@@ -12,10 +12,10 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import Node
 from lanloom.api.harvester import ClusterNetwork, HostNetworkConfig, VlanConfig
 from lanloom.api.l3 import L3, AnnotationError, PoolSource
+from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.cluster import Derived, Leases, derive_annotations, is_live, matching
-from lanloom.features.vlan.rules.l3values import l3_of
 from lanloom.features.vlan.rules.readiness import UNSEEN, NodeState, Wanted, node_state, wanted_of
 from lanloom.kube.informer import Informer
 

@@ -20,11 +20,12 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import L3, AnnotationError, Route, parse_connectivity
+from lanloom.api.l3nads import l3_of
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
 from lanloom.api.routing import COVERED_MAX, addresses_covered, subnet_of
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.l3values import LEAST_MAX, l3_of, least, no_room, room, size
+from lanloom.features.vlan.rules.l3values import LEAST_MAX, least, no_room, room, size
 from lanloom.refusals import Denied, title_for, titles_for
 from lanloom.text import listed, quote
 

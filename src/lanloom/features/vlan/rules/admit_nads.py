@@ -18,6 +18,7 @@ from lanloom.api.l3 import (
     parse_mode,
     parse_node_ip_map,
 )
+from lanloom.api.l3nads import l3_of
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config, read_config
 from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_routes
@@ -25,7 +26,6 @@ from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.admit_l3 import check_l3, nodes_that_left
 from lanloom.features.vlan.rules.admit_nadconfig import LABELS, check_config, check_labels, derived_labels
 from lanloom.features.vlan.rules.admit_vms import check_config_in_use, check_overlay
-from lanloom.features.vlan.rules.l3values import l3_of
 from lanloom.features.vlan.rules.uplink import uplink_mtu
 from lanloom.refusals import Denied, Malformed, Refusal
 from lanloom.text import quote

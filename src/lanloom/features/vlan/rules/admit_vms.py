@@ -11,11 +11,11 @@ from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import VlanConfig
 from lanloom.api.kubevirt import VirtualMachineInstance, nodes_of
 from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.l3values import l3_of
 from lanloom.node.vlanids import merge, subtract
 from lanloom.refusals import Denied, titles_for
 from lanloom.text import listed

@@ -11,10 +11,11 @@ from lanloom.api.core import Node
 from lanloom.api.harvester import DEFAULT_MTU, ClusterNetwork, HostNetworkConfig, VlanConfig, usable_mtu
 from lanloom.api.l3 import L3, AnnotationError
 from lanloom.api.l3keys import L3Entry, decode, is_l3_key, legacy_suffixes, network_suffix, suffix_of_key
+from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.conflicts import age
-from lanloom.features.vlan.rules.l3values import Holder, l3_of, lay_out, with_leases
+from lanloom.features.vlan.rules.l3values import Holder, lay_out, with_leases
 from lanloom.features.vlan.rules.names import node_label
 from lanloom.features.vlan.rules.status import READY
 from lanloom.kube.conditions import is_true

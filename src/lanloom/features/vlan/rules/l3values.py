@@ -16,19 +16,12 @@ from msgspec import Struct, structs
 
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork
-from lanloom.api.l3 import (
-    L3,
-    AnnotationError,
-    parse_connectivity,
-    parse_ip_pool,
-    parse_mode,
-    parse_node_ip_map,
-)
+from lanloom.api.l3 import L3, AnnotationError
 from lanloom.api.l3keys import L3Entry, decode, encode, encode_reference, is_l3_key, network_suffix
+from lanloom.api.l3nads import ROUTING, l3_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.api.nadconfig import l3_vid
-from lanloom.api.routing import RoutingFields, parse_routing
+from lanloom.api.routing import parse_routing
 
 ANNOTATIONS_MAX = 256 * 1024
 """Bytes of all keys and values of an object's annotations: the limit of Kubernetes."""
@@ -141,34 +134,12 @@ def no_room(cluster_network: str, needed: int, allowed: int) -> AnnotationError:
     return AnnotationError(names.L3_CONNECTIVITY, problem)
 
 
-_ROUTING = RoutingFields(names.GATEWAY, names.ROUTES, names.DNS)
-
-
-def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
-    """Return the L3 configuration that a NAD asks for, or None. Raises AnnotationError."""
-    annotations = nad.metadata.annotations
-    if nad.metadata.is_deleting or not parse_connectivity(annotations.get(names.L3_CONNECTIVITY)):
-        return None
-    vid = l3_vid(nad.spec.config)
-    mode = parse_mode(names.MODE, annotations.get(names.MODE))
-    addresses = (
-        parse_node_ip_map(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP)) if mode == "static" else {}
-    )
-    return L3(
-        vid=vid,
-        mode=mode,
-        addresses=addresses,
-        routing=parse_routing(annotations, _ROUTING, mode, addresses),
-        source=parse_ip_pool(names.IP_POOL, annotations.get(names.IP_POOL)) if mode == "pool" else None,
-    )
-
-
 def with_leases(nad: NetworkAttachmentDefinition, value: L3, leases: Mapping[str, str]) -> L3:
     """Return the configuration of a NAD with mode pool, with the addresses that its nodes have.
 
     Raises AnnotationError where its gateway or routes do not fit these.
     """
-    routing = parse_routing(nad.metadata.annotations, _ROUTING, value.mode, leases)
+    routing = parse_routing(nad.metadata.annotations, ROUTING, value.mode, leases)
     return structs.replace(value, addresses=dict(leases), routing=routing, source=None)
 
 

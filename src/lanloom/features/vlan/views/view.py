@@ -9,12 +9,12 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode, DhcpLease, VlanIn
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import AnnotationError, Routing
+from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Condition, Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
 from lanloom.cli.query import Field, Query
 from lanloom.features.vlan.rules.cluster import is_live
-from lanloom.features.vlan.rules.l3values import l3_of
 from lanloom.features.vlan.rules.readiness import WITHHELD
 from lanloom.features.vlan.rules.status import L3_READY, PASSING
 from lanloom.features.vlan.rules.status import READY as UPLINK_READY

@@ -1,0 +1,29 @@
+"""The L3 configuration that a NAD asks for: node addresses on its VLAN, with mode, map, pool and routing."""
+
+from lanloom.api import names
+from lanloom.api.l3 import L3, parse_connectivity, parse_ip_pool, parse_mode, parse_node_ip_map
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.nadconfig import l3_vid
+from lanloom.api.routing import RoutingFields, parse_routing
+
+ROUTING = RoutingFields(names.GATEWAY, names.ROUTES, names.DNS)
+"""The annotations of a NAD that hold its routing."""
+
+
+def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
+    """Return the L3 configuration that a NAD asks for, or None. Raises AnnotationError."""
+    annotations = nad.metadata.annotations
+    if nad.metadata.is_deleting or not parse_connectivity(annotations.get(names.L3_CONNECTIVITY)):
+        return None
+    vid = l3_vid(nad.spec.config)
+    mode = parse_mode(names.MODE, annotations.get(names.MODE))
+    addresses = (
+        parse_node_ip_map(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP)) if mode == "static" else {}
+    )
+    return L3(
+        vid=vid,
+        mode=mode,
+        addresses=addresses,
+        routing=parse_routing(annotations, ROUTING, mode, addresses),
+        source=parse_ip_pool(names.IP_POOL, annotations.get(names.IP_POOL)) if mode == "pool" else None,
+    )
