@@ -28,7 +28,9 @@ READY, NEARLY_FULL, FULL = "Ready", "NearlyFull", "Full"
 """The conditions of a network."""
 
 UNIQUE = "Unique"
-"""The condition of NICs and networks with an address that two NICs have; there is none where all is well."""
+"""The condition of NICs and networks with an address that somebody else has as well; there is none elsewhere.
+
+It is another NIC, or something else on a wire of the network."""
 
 PERMITTED = "Permitted"
 """The condition of NICs with addresses of a network that no longer serves their namespace; there is none elsewhere."""
@@ -133,13 +135,21 @@ class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: int = 0
 
 
+class OtherUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An address that something on the network's wires has, without being one of its NICs; `by` says what."""
+
+    ip: str
+    by: str = ""
+
+
 class NetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """How full a network is, over all of its pools, and who gives its addresses away.
 
     Conditions: `Ready` (the spec can be used), `NearlyFull` (a pool has given away 80 %), `Full` (a pool has nothing
     left) and, only where it is False, `Unique` (no two NICs have the same address). `usage` is the share of the
     addresses that can't be given any more, such as 42 %. `cidrs` lists the subnets in one text: a column shows but the
-    first item of a list.
+    first item of a list. `in_use` are addresses that others on the network's wires have, at most 1,000 of them, and
+    `shared_with` the networks there whose subnets overlap: nothing of both is given away by itself.
     """
 
     observed_generation: int = 0
@@ -155,6 +165,8 @@ class NetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     conditions: tuple[Condition, ...] = ()
     allocator: Allocator = Allocator()
     grants: tuple[Grant, ...] = ()
+    in_use: tuple[OtherUse, ...] = ()
+    shared_with: tuple[str, ...] = ()
 
 
 class Network(Object, frozen=True, kw_only=True):
@@ -182,7 +194,8 @@ class NicSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Each of `ips` is an address, or `pool`, `pool4`, `pool6` or the name of a pool, for the lowest free address there.
     An automatic entry keeps the address that it has, unless `release` lists it. `force` allows addresses that are
-    externally reserved. `index` orders the NICs of an owner; `interface` is the owner's own name for it.
+    externally reserved, or that others on the network's wires have. `index` orders the NICs of an owner; `interface` is
+    the owner's own name for it.
     """
 
     owner: OwnerSpec

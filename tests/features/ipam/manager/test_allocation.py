@@ -248,7 +248,7 @@ async def test_damage_is_told_and_not_made_worse(cluster: IpamCluster) -> None:
         unique = condition(await cluster.status(item), "Unique")
         assert (unique.status, unique.reason) == ("False", "OwnedTwice")
         assert f"192.0.2.10 is owned by NIC default/{other} as well" in unique.message
-    assert condition((await cluster.net()).status, "Unique").message == "owned by two NICs: 192.0.2.10"
+    assert condition((await cluster.net()).status, "Unique").message == "owned twice: 192.0.2.10"
     assert await cluster.ips("one") == await cluster.ips("two") == ("192.0.2.10",)
     await cluster.change("two", ips=["192.0.2.12"])
     await cluster.rest()

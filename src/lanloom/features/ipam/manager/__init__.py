@@ -17,6 +17,7 @@ from lanloom.features.ipam.manager.evidence import owner_informers
 from lanloom.features.ipam.manager.owners import OwnerController
 from lanloom.features.ipam.nodes import MachineNics, NodePools
 from lanloom.features.ipam.reader import AddressReader, ipam_informers
+from lanloom.features.ipam.wirereader import WireReader, wire_informers
 from lanloom.runtime.context import MACHINE_ADDRESSES, NODE_POOLS, ManagerContext, ManagerPart
 from lanloom.runtime.identity import agent_node, pod_node
 
@@ -25,6 +26,7 @@ def build(context: ManagerContext) -> ManagerPart:
     """Controllers and webhooks; provides addresses for nodes."""
     client, rng, observe = context.client, context.rng, context.observe
     informers, owners = ipam_informers(context.informers), owner_informers(context.informers)
+    wires = WireReader(wire_informers(context.informers))
     metrics = context.metrics["ipam"]
     node_pools = NodePools(client, informers.nics, informers.networks, rng=rng, observe=observe)
     context.provide(NODE_POOLS, node_pools)
@@ -37,6 +39,7 @@ def build(context: ManagerContext) -> ManagerPart:
         now=context.now,
         rng=rng,
         observe=observe,
+        wires=wires,
     )
     nic_owners = OwnerController(
         client,

@@ -7,6 +7,7 @@ and the watch keep it exact, whichever is newer. So a network with a million add
 from collections.abc import Iterable
 
 from lanloom.api.ipam import (
+    NODE,
     PERMITTED,
     UNIQUE,
     Grant,
@@ -19,8 +20,10 @@ from lanloom.features.ipam.reader import networks_of
 from lanloom.features.ipam.rules.addresses import Address, find_addresses
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network as Model
+from lanloom.features.ipam.rules.others import reserved_of
 from lanloom.features.ipam.rules.shares import not_served, serves
 from lanloom.features.ipam.rules.validate import check_network
+from lanloom.features.ipam.rules.wires import NOBODY, Sharing
 from lanloom.features.ipam.state import (
     age,
     is_open,
@@ -53,6 +56,8 @@ class AllocationState:
         self._refused: dict[str, tuple[str, int]] = {}
         self._conflicts: dict[str, tuple[Address, ...]] = {}
         self._grants = {grant.nic: grant for grant in network.status.grants if not self._is_settled(grant)}
+        self.sharing = NOBODY
+        self._reported_meetings: frozenset[Address] = frozenset()
         self._configure()
         self.levels = first_levels(network)
         for item in sorted(self._nics.values(), key=age):
@@ -115,8 +120,47 @@ class AllocationState:
         return "" if serves(network, namespace) else not_served(network, namespace)
 
     def conflicts(self) -> set[Address]:
-        """All addresses that two NICs have."""
-        return {address for lost in self._conflicts.values() for address in lost}
+        """All addresses that a NIC and somebody else have."""
+        found = {address for lost in self._conflicts.values() for address in lost}
+        for key in {self.ledger.owner_of(address) for address in self.ledger.meetings} & self._nics.keys():
+            found.update(self.meetings_of(self._nics[key]))
+        return found
+
+    def connect(self, sharing: Sharing, peers: "tuple[AllocationState, ...]") -> None:
+        """Take in who else has addresses here. `peers` are the states of the networks that it names."""
+        ledgers = tuple(peer.ledger for peer in peers)
+        changed = sharing is not self.sharing and sharing != self.sharing
+        if changed or ledgers != self.ledger.others.peers or self._is_stale():
+            self.ledger.connect(sharing.held, ledgers)
+            self.sharing = sharing
+            self._requeue_refused()
+        elif self.ledger.take_freed():
+            self._requeue_refused()
+        meetings = frozenset(self.ledger.meetings)
+        for address in meetings ^ self._reported_meetings:
+            self._update_due(self.ledger.owner_of(address))
+        self._reported_meetings = meetings
+
+    def _is_stale(self) -> bool:
+        """Whether another network reserves other addresses by now."""
+        others = self.ledger.others
+        return bool(others.peers) and reserved_of(others.peers) != others.ranges
+
+    def meetings_of(self, nic: Nic) -> dict[Address, str]:
+        """The addresses of a NIC that somebody who is no NIC of the network has as well, with who that is.
+
+        None with `force`, by which users say that they know it, and none of a node's own.
+        """
+        if not self.ledger.meetings or nic.spec.force:
+            return {}
+        key, owner = str(nic.metadata.key), nic.spec.owner
+        others, node = self.ledger.others, owner.name if owner.kind == NODE else None
+        return {
+            address: others.title(address, key)
+            for address in self.held(nic)
+            if address in self.ledger.meetings
+            and not ((holder := others.holder(address)) is not None and holder.node == node)
+        }
 
     def identities(self) -> set[tuple[str, str]]:
         """Key and uid of every NIC of the network."""
@@ -294,7 +338,9 @@ class AllocationState:
     def _is_reported(self, nic: Nic) -> bool:
         """Whether the NIC's conditions report what is wrong with its addresses exactly if something is."""
         conditions = nic.status.conditions
-        twice = bool(self._conflicts and self.conflicts_of(str(nic.metadata.key)))
+        twice = bool(self._conflicts and self.conflicts_of(str(nic.metadata.key))) or bool(
+            self.meetings_of(nic)
+        )
         kept = not serves(self.ledger.network, nic.metadata.namespace) and bool(self.owned(nic))
         return (find(conditions, UNIQUE) is not None, find(conditions, PERMITTED) is not None) == (
             twice,

@@ -37,6 +37,7 @@ from lanloom.features.ipam.manager.networkstatus import (
     status_of,
 )
 from lanloom.features.ipam.manager.term import AllocatorTerm, NetworkAllocation
+from lanloom.features.ipam.rules.wires import NOBODY, Sharing
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import (
     Conflict,
@@ -53,6 +54,9 @@ SPACING_SECONDS = 1.0
 
 Who changed it looks at once what came of it, and addresses come and go by the thousand.
 """
+
+PEER_SECONDS = 0.5
+"""How soon a network is looked at again whose wire has another one that is not taken over yet."""
 
 BATCH = 256
 """So many NICs at the most are settled by one grant: the network's object has to carry it."""
@@ -154,12 +158,18 @@ class NicWriter:
 
 
 class NetworkAllocator:
-    """Looks after the networks of a term. `now` gives seconds since the epoch."""
+    """Looks after the networks of a term. `now` gives seconds since the epoch, `sharing` who else has addresses."""
 
     def __init__(
-        self, term: AllocatorTerm, writer: NicWriter, recorder: Recorder, now: Callable[[], float]
+        self,
+        term: AllocatorTerm,
+        writer: NicWriter,
+        recorder: Recorder,
+        now: Callable[[], float],
+        sharing: Callable[[str], Sharing] = lambda _network: NOBODY,
     ) -> None:
         self._term = term
+        self._sharing = sharing
         self._writer = writer
         self._recorder = recorder
         self._now = now
@@ -195,7 +205,9 @@ class NetworkAllocator:
             state = await self._term.take_over(network)
         state.observe_network(await allocation.ensure_finalizer(state.network))
         waits = [await allocation.confirm(state)]
-        writes = self._decide(state)
+        if not self._connect(state):
+            waits.append(PEER_SECONDS)
+        writes = self._decide(state) if len(waits) == 1 else []
         await self._grant(allocation, state, writes)
         statuses = [(item.nic, item.status) for item in writes]
         failures = await self._writer.write_all(statuses, allocation, state)
@@ -205,6 +217,14 @@ class NetworkAllocator:
         if len(writes) == BATCH:
             return 0.0
         return min((wait for wait in waits if wait is not None), default=None)
+
+    def _connect(self, state: AllocationState) -> bool:
+        """Bring what others have into the ledger, as it is now. False while a network beside is not taken over."""
+        sharing = self._sharing(state.name)
+        peers = tuple(map(self._term.state_of, sharing.peers))
+        known = tuple(peer for peer in peers if peer is not None)
+        state.connect(sharing, known)
+        return len(known) == len(peers)
 
     def _decide(self, state: AllocationState) -> list[Write]:
         """Compute the writes of NICs that need something; their new addresses are held in the ledger."""
@@ -226,6 +246,7 @@ class NetworkAllocator:
             self._term.epoch_of,
             state.conflicts_of(key),
             now,
+            meetings=state.meetings_of(nic),
             not_served=state.not_served(nic),
         )
         if decision.ips is None:
@@ -288,6 +309,7 @@ class NetworkAllocator:
             nics=state.size,
             grants=grants,
             conflicts=state.conflicts(),
+            sharing=state.sharing,
             now=self._now(),
         )
         return views, status

@@ -13,6 +13,8 @@ from lanloom.features.ipam.manager.decisions import (
 )
 from lanloom.features.ipam.manager.term import AllocatorTerm
 from lanloom.features.ipam.reader import BY_NETWORK, IpamInformers, networks_of
+from lanloom.features.ipam.rules.wires import NOBODY
+from lanloom.features.ipam.wirereader import WireReader
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.ports import Client
@@ -57,6 +59,7 @@ class IpamManager:
     """The allocator of all networks. It runs on the leader only; the informers run on every replica.
 
     `identity` names this replica, `now` gives seconds since the epoch, `observe` is called after each reconcile.
+    `wires` tells who else has addresses; without it, nobody has.
     """
 
     def __init__(
@@ -69,17 +72,22 @@ class IpamManager:
         now: Callable[[], float],
         rng: random.Random,
         observe: Observer[str] | None = None,
+        wires: WireReader | None = None,
     ) -> None:
         self._informers = informers
+        self._wires = wires
         self._term = AllocatorTerm(client, informers, identity)
         writer = NicWriter(client, recorder)
-        self._allocator = NetworkAllocator(self._term, writer, recorder, now)
+        sharing = (lambda _network: NOBODY) if wires is None else wires.sharing
+        self._allocator = NetworkAllocator(self._term, writer, recorder, now, sharing)
         self._orphans = Orphans(informers, writer, self._term.epoch_of, now)
         self._networks: Controller[str] = Controller(
             "network", self._reconcile, rng=rng, workers=WORKERS, observe=observe
         )
         informers.networks.on_change(self._network_changed)
         informers.nics.on_change(self._nic_changed)
+        if wires is not None:
+            wires.on_change(self._wires_changed)
 
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
@@ -117,6 +125,13 @@ class IpamManager:
 
     def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
         for name in self._term.nic_changed(old, new):
+            self._networks.enqueue(name)
+            if self._wires is not None and name:
+                for peer in self._wires.sharing(name).peers:
+                    self._networks.enqueue(peer)
+
+    def _wires_changed(self, networks: frozenset[str]) -> None:
+        for name in sorted(networks):
             self._networks.enqueue(name)
 
 

@@ -75,13 +75,15 @@ def status_after(
     conflicts: Mapping[Address, str],
     now: float,
     *,
+    meetings: Mapping[Address, str] = {},
     not_served: str = "",
 ) -> NicStatus:
     """The status that a decision of the allocator of `network` leads to.
 
     `epoch_of` gives the epoch of a network, perhaps another one: a NIC that is refused keeps its addresses. An
     allocator that lags behind does not lower the epoch, or two would correct each other without an end. `conflicts` are
-    the NIC's addresses that another NIC has as well, with that one's key. `not_served` is why the network gives the NIC
+    the NIC's addresses that another NIC has as well, with that one's key; `meetings` those that somebody else on a wire
+    of the network has, with who that is. `not_served` is why the network gives the NIC
     nothing more, empty where it does.
     """
     before, refused = decision.nic.status, decision.ips is None
@@ -97,7 +99,7 @@ def status_after(
         generation=generation,
         now=now,
     )
-    doubled = _conflict_message(str(decision.nic.metadata.key), conflicts)
+    doubled = _conflict_message(str(decision.nic.metadata.key), conflicts, meetings)
     conditions = set_ready(
         conditions,
         ready=not refused and not doubled,
@@ -171,10 +173,15 @@ def _only_if_false(
     )
 
 
-def _conflict_message(key: str, conflicts: Mapping[Address, str]) -> str:
+def _conflict_message(key: str, conflicts: Mapping[Address, str], meetings: Mapping[Address, str]) -> str:
     parts = (
         f"{format_address(address)} is owned by {nic_title(key, other)} as well"
         for address, other in sorted(conflicts.items())
     )
     text = "; ".join(parts)
-    return f"{text}; give one of the two another address" if text else ""
+    if text:
+        return f"{text}; give one of the two another address"
+    text = "; ".join(
+        f"{format_address(address)} is {meetings[address]} as well" for address in sorted(meetings)
+    )
+    return f"{text}; give the NIC another address, or set spec.force if both are the same" if text else ""

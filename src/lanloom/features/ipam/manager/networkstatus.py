@@ -17,6 +17,7 @@ from lanloom.api.ipam import (
     Grant,
     Network,
     NetworkStatus,
+    OtherUse,
     PoolStatus,
 )
 from lanloom.api.meta import Condition, rfc3339
@@ -25,11 +26,15 @@ from lanloom.features.ipam.rules.addresses import Address, IPRange, format_addre
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import NEARLY_FULL as NEARLY_FULL_PERCENT
 from lanloom.features.ipam.rules.model import Pool, Usage, total
+from lanloom.features.ipam.rules.wires import Sharing
 from lanloom.kube.conditions import ConditionStatus, set_condition, set_ready
 from lanloom.refusals import Malformed
 from lanloom.text import listed
 
 Level = Literal["room", "nearly", "full"]
+
+IN_USE_MAX = 1000
+"""So many addresses of others are in a status: each write of the network carries them."""
 
 _ROOM_PERCENT, _NOT_FULL_PERCENT = 75, 95
 
@@ -117,6 +122,7 @@ def status_of(
     nics: int,
     grants: Iterable[Grant],
     conflicts: Iterable[Address],
+    sharing: Sharing,
     now: float,
 ) -> NetworkStatus:
     """The network's status. `problem` is why it gives nothing away, as reason and message."""
@@ -137,6 +143,11 @@ def status_of(
         pools=tuple(map(_pool_status, views)),
         conditions=_conditions(network, views, problem, tuple(conflicts), now),
         grants=tuple(grants),
+        in_use=tuple(
+            OtherUse(ip=format_address(address), by=sharing.held[address].full_title)
+            for address in sorted(sharing.held)[:IN_USE_MAX]
+        ),
+        shared_with=sharing.peers,
     )
 
 
@@ -200,5 +211,5 @@ def _conditions(
             now=now,
         )
     doubles = listed(map(format_address, sorted(conflicts)), _NAMED)
-    text = f"owned by two NICs: {doubles}" if conflicts else ""
+    text = f"owned twice: {doubles}" if conflicts else ""
     return with_uniqueness(conditions, text, generation, now)

@@ -221,3 +221,16 @@ def whole(version: Version) -> IPRange:
 
 def _touch(one: IPRange, other: IPRange) -> bool:
     return other.first <= one.last + 1 and one.version == other.version
+
+
+def runs(ordered: Iterable[Address]) -> Iterator[IPRange]:
+    """Return sequential addresses, in order, as ranges."""
+    first = last = -2
+    for address in ordered:
+        if address != last + 1:
+            if last >= 0:
+                yield IPRange(first, last)
+            first = address
+        last = address
+    if last >= 0:
+        yield IPRange(first, last)

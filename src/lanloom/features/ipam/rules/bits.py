@@ -28,6 +28,7 @@ from bitarray.util import zeros
 
 from lanloom.features.ipam.rules.addresses import Address, IPRange, merge, overlapping, subtract
 from lanloom.features.ipam.rules.model import Network, Subnet
+from lanloom.features.ipam.rules.others import Others
 
 _SHIFT = 12
 BLOCK = 1 << _SHIFT
@@ -228,22 +229,30 @@ class Ranges:
 
 
 class PoolBits:
-    """A pool's bits and counts. `used` are owned or about to be; `reserved` are externally reserved and not used."""
+    """A pool's bits and counts. `used` are owned or about to be; `reserved` are not used, but not to be given either.
 
-    __slots__ = ("_cuts", "_external", "bits", "reserved", "used")
+    These are the externally reserved ones (`cuts`), and single addresses that `others` have.
+    """
 
-    def __init__(self, range_: IPRange, cuts: tuple[IPRange, ...], taken: Taken, dense_limit: int) -> None:
-        used = tuple(taken(range_))
+    __slots__ = ("_cuts", "_external", "_others", "bits", "reserved", "used")
+
+    def __init__(
+        self, range_: IPRange, cuts: tuple[IPRange, ...], taken: Taken, dense_limit: int, others: Others
+    ) -> None:
+        used = frozenset(taken(range_))
         self._cuts = cuts
         self._external = Ranges(cuts)
+        self._others = others
         self.used = len(used)
         self.reserved = sum(cut.size for cut in cuts) - sum(self._external.find(item) >= 0 for item in used)
+        kept = [item for item in others.within(range_) if item not in used and self._external.find(item) < 0]
+        self.reserved += len(kept)
         self.bits: Bits | SparseBits
         if range_.size <= dense_limit:
             self.bits = Bits(range_.first, range_.size)
-            self.bits.load(_flat(range_, cuts, used))
+            self.bits.load(_flat(range_, cuts, (*used, *kept)))
         else:
-            self.bits = SparseBits(range_, cuts, taken)
+            self.bits = SparseBits(range_, cuts, lambda part: (*taken(part), *others.within(part)))
 
     def runs(self) -> list[tuple[Address, Address]] | None:
         """Return the taken runs as first and last address, in order; None where the bits do not record them."""
@@ -254,12 +263,12 @@ class PoolBits:
         return cuts == self._cuts
 
     def take(self, address: Address) -> None:
-        """A free or an externally reserved address gets used."""
+        """A free address gets used, or one that is kept back."""
         self.used += 1
-        if self._external.find(address) < 0:
-            self.bits.take(address)
-        else:
+        if self._is_kept(address):
             self.reserved -= 1
+        else:
+            self.bits.take(address)
 
     def take_lowest(self) -> Address:
         """The lowest free address gets used; -1 if there is none."""
@@ -269,12 +278,22 @@ class PoolBits:
         return address
 
     def free(self, address: Address) -> None:
-        """A used address is used no more; what is externally reserved stays so."""
+        """A used address is used no more; what is kept back stays so."""
         self.used -= 1
-        if self._external.find(address) < 0:
-            self.bits.free(address)
-        else:
+        if self._is_kept(address):
             self.reserved += 1
+        else:
+            self.bits.free(address)
+
+    def keep(self, address: Address, kept: bool) -> None:
+        """Somebody else has an address that is not used here, or has it no more."""
+        if self._external.find(address) >= 0:
+            return
+        self.reserved += 1 if kept else -1
+        (self.bits.take if kept else self.bits.free)(address)
+
+    def _is_kept(self, address: Address) -> bool:
+        return self._external.find(address) >= 0 or self._others.has(address)
 
 
 def _flat(range_: IPRange, runs: Iterable[IPRange], single: Iterable[Address]) -> bitarray:
@@ -288,26 +307,46 @@ def _flat(range_: IPRange, runs: Iterable[IPRange], single: Iterable[Address]) -
 
 
 class Layout:
-    """A network, and where in it what lies."""
+    """A network, and where in it what lies.
 
-    __slots__ = ("_apart", "_choices", "_ordered", "_pools", "_ranges", "_states", "_subnets", "reserved")
+    `reserved` is what it reserves itself, `cuts` that and what other networks on the wire reserve.
+    """
+
+    __slots__ = (
+        "_apart",
+        "_choices",
+        "_ordered",
+        "_pools",
+        "_ranges",
+        "_states",
+        "_subnets",
+        "cuts",
+        "reserved",
+    )
 
     def __init__(
-        self, network: Network, taken: Taken, dense_limit: int, before: "Layout | None" = None
+        self,
+        network: Network,
+        taken: Taken,
+        dense_limit: int,
+        others: Others,
+        before: "Layout | None" = None,
     ) -> None:
         self._subnets = sorted(network.subnets, key=lambda subnet: subnet.cidr.range)
         self._ranges = Ranges(subnet.cidr.range for subnet in self._subnets)
-        self.reserved = Ranges(merge(item for subnet in network.subnets for item in subnet.reserved))
+        reserved = merge(item for subnet in network.subnets for item in subnet.reserved)
+        self.reserved = Ranges(reserved)
+        self.cuts = Ranges(merge((*reserved, *others.ranges))) if others.ranges else self.reserved
         self._apart: bool = not any(overlapping(pool.range for pool in network.pools()))
         # Making bits takes time for each owned address, so those that would be the same are kept; but not where pools
         # overlapped, which is forbidden: an address that was given back was then marked as free in one of them only.
         known = before._states if before and before._apart else {}
         self._states: dict[IPRange, PoolBits] = {}
         for pool in sorted(network.pools(), key=lambda pool: pool.range):
-            cuts = tuple(self.reserved.within(pool.range))
+            cuts = tuple(self.cuts.within(pool.range))
             old = known.get(pool.range)
             kept = old if old and old.same(cuts) else None
-            self._states[pool.range] = kept or PoolBits(pool.range, cuts, taken, dense_limit)
+            self._states[pool.range] = kept or PoolBits(pool.range, cuts, taken, dense_limit, others)
         self._pools = Ranges(self._states)
         self._ordered = tuple(self._states.values())
         self._choices = _choices(network, self._states)

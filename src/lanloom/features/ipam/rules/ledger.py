@@ -5,13 +5,14 @@ before it commits; a commit applies releases before what was taken; an aborted o
 operations may be under way at once.
 
 Owners are the truth (`owners`), wherever their addresses lie. Bits of pools (`bits`) follow from them: one is set
-exactly if the address is owned, about to be owned, or externally reserved. They are there to find a free address fast.
+exactly if the address is owned, about to be owned, externally reserved, or in use by others on a wire of the network
+(`others`). They are there to find a free address fast.
 
 Refusals of a ledger:
 
 Denied
 ├── AddressInUse     another NIC owns it, or an operation is about to give it away
-├── AddressReserved  externally reserved, which `force` overrides
+├── AddressReserved  externally reserved, or in use by others on the wire, which `force` overrides
 ├── OutsideSubnets   no subnet of the network contains it
 ├── UnknownPool      the network has no pool of that name
 └── Exhausted        nothing is free where an address was wanted
@@ -21,9 +22,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import starmap
 
-from lanloom.features.ipam.rules.addresses import Address, IPRange, Version, format_address, merge
+from lanloom.features.ipam.rules.addresses import Address, IPRange, Version, format_address, merge, runs
 from lanloom.features.ipam.rules.bits import Layout
 from lanloom.features.ipam.rules.model import Network, Pool, Usage
+from lanloom.features.ipam.rules.others import Holder, Others, reserved_of
 from lanloom.features.ipam.rules.owners import Owners, within
 from lanloom.features.ipam.rules.shares import namespace_of, nic_title, used_by_namespace
 from lanloom.refusals import Denied
@@ -39,7 +41,7 @@ class AddressInUse(Denied):
 
 
 class AddressReserved(Denied):
-    """An externally reserved address is given only by force."""
+    """An address that is externally reserved, or in use by others on the wire, is given only by force."""
 
 
 class OutsideSubnets(Denied):
@@ -79,7 +81,12 @@ class Ledger:
         self._pending: dict[Address, str] = {}
         self._releasing: dict[Address, list[Operation]] = {}
         self._dense_limit = dense_limit
-        self._layout = Layout(network, self._taken, dense_limit)
+        self._listeners: list[Ledger] = []
+        self.others = Others()
+        self._freed = False
+        self.meetings: set[Address] = set()
+        """Addresses that NICs own or are about to, and somebody else on the wire has as well."""
+        self._layout = Layout(network, self._taken, dense_limit, self.others)
         self._used: Counter[str] | None = Counter() if network.quota else None
         for owner, addresses in (owned or {}).items():
             self.record(owner, addresses)
@@ -130,9 +137,33 @@ class Ledger:
                 self._add(address, owner)
         return tuple(sorted(conflicts))
 
+    def connect(self, held: Mapping[Address, Holder], peers: "tuple[Ledger, ...]" = ()) -> None:
+        """Give away by itself nothing of what others on the wires have: `held` addresses, and those of `peers`.
+
+        What the peers own and reserve counts from now on as it is at each moment. They need not be connected back.
+        """
+        if peers == self.others.peers and reserved_of(peers) == self.others.ranges:
+            for address, kept in self.others.change(held):
+                self._keep(address, kept)
+            return
+        for peer in self.others.peers:
+            if isinstance(peer, Ledger):
+                peer._listeners.remove(self)
+        for peer in peers:
+            peer._listeners.append(self)
+        self.others = Others(held, peers)
+        self._layout = Layout(self.network, self._taken, self._dense_limit, self.others)
+        every = (*self._owners.addresses(), *self._pending)
+        self.meetings = set(filter(self.others.has, every)) if self.others else set()
+
+    def take_freed(self) -> bool:
+        """Return whether others gave an address back since the last call."""
+        freed, self._freed = self._freed, False
+        return freed
+
     def reconfigure(self, network: Network) -> None:
         """Goes on with another form of the same network; who owns what stays, and so do operations under way."""
-        self._layout = Layout(network, self._taken, self._dense_limit, self._layout)
+        self._layout = Layout(network, self._taken, self._dense_limit, self.others, self._layout)
         self.network = network
         if not network.quota:
             self._used = None
@@ -144,21 +175,23 @@ class Ledger:
         bits = self._layout.bits(pool.range)
         if bits:
             return Usage(size=pool.range.size, used=bits.used, reserved=bits.reserved)
-        used = self._taken(pool.range)
-        reserved = sum(cut.size for cut in self._layout.reserved.within(pool.range))
-        reserved -= sum(map(self.is_reserved, used))
+        used, cuts = self._taken(pool.range), self._layout.cuts
+        reserved = sum(cut.size for cut in cuts.within(pool.range))
+        reserved -= sum(cuts.find(address) >= 0 for address in used)
+        kept = set(self.others.within(pool.range)).difference(used)
+        reserved += sum(cuts.find(address) < 0 for address in kept)
         return Usage(size=pool.range.size, used=len(used), reserved=reserved)
 
     def reserved_runs(self, pool: Pool) -> Iterator[IPRange]:
-        """Return the addresses of a pool that are owned, pending or externally reserved, as few ranges in order.
+        """Return the addresses of a pool that are owned, pending or kept back, as few ranges in order.
 
         As it is when this is called. Never walks over free addresses.
         """
         bits = self._layout.bits(pool.range)
-        if bits and (runs := bits.runs()) is not None:
-            return starmap(IPRange, runs)
-        owned = _runs(self._taken(pool.range))
-        return iter(merge((*owned, *self._layout.reserved.within(pool.range))))
+        if bits and (taken := bits.runs()) is not None:
+            return starmap(IPRange, taken)
+        owned = runs(sorted({*self._taken(pool.range), *self.others.within(pool.range)}))
+        return iter(merge((*owned, *self._layout.cuts.within(pool.range))))
 
     def begin(self) -> "Operation":
         """An operation, to be committed or aborted."""
@@ -218,10 +251,29 @@ class Ledger:
     def _occupy(self, address: Address) -> None:
         if pool := self._layout.pool_of(address):
             pool.take(address)
+        if self.others and self.others.has(address):
+            self.meetings.add(address)
+        self._notify(address, True)
 
     def _vacate(self, address: Address) -> None:
         if pool := self._layout.pool_of(address):
             pool.free(address)
+        self.meetings.discard(address)
+        self._notify(address, False)
+
+    def _notify(self, address: Address, taken: bool) -> None:
+        """Let the networks that share the wire know that an address is taken here, or no more."""
+        for listener in self._listeners:
+            if not listener.others.has(address, self):
+                listener._keep(address, taken)
+
+    def _keep(self, address: Address, kept: bool) -> None:
+        """Somebody else on the wire has an address, or nobody has it any more."""
+        self._freed |= not kept
+        if self.owner_of(address):
+            (self.meetings.add if kept else self.meetings.discard)(address)
+        elif pool := self._layout.pool_of(address):
+            pool.keep(address, kept)
 
 
 class Operation:
@@ -254,6 +306,11 @@ class Operation:
                 f"IP {format_address(address)} of network {ledger.network.name} is externally reserved; "
                 "choose another one, or use --force"
             )
+        if not force and ledger.others and (title := ledger.others.title(address, owner)):
+            raise AddressReserved(
+                f"IP {format_address(address)} of network {ledger.network.name} is {title}; "
+                "choose another one, or use --force"
+            )
         ledger._occupy(address)
         self._taken[address] = ledger._pending[address] = owner
         if ledger._used is not None:
@@ -275,6 +332,8 @@ class Operation:
                 self._taken[address] = ledger._pending[address] = owner
                 if ledger._used is not None:
                     ledger._recount("", owner)
+                if ledger._listeners:
+                    ledger._notify(address, True)
                 return address
         raise Exhausted(ledger._full(request))
 
@@ -328,16 +387,3 @@ class Operation:
     def _check_open(self) -> None:
         if self._ended:
             raise RuntimeError("this operation has ended; begin another one")
-
-
-def _runs(ordered: Iterable[Address]) -> Iterator[IPRange]:
-    """Sequential addresses as ranges."""
-    first = last = -2
-    for address in ordered:
-        if address != last + 1:
-            if last >= 0:
-                yield IPRange(first, last)
-            first = address
-        last = address
-    if last >= 0:
-        yield IPRange(first, last)

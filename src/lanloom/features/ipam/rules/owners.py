@@ -11,8 +11,11 @@ for an owner of a million. Keys of owners are the caller's strings, not copies.
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 from lanloom.features.ipam.rules.addresses import Address, IPRange
+
+T = TypeVar("T")
 
 _SHIFT = 12
 _BLOCK = 1 << _SHIFT
@@ -95,6 +98,14 @@ class Owners:
         """Return each owner with the number of its addresses."""
         return ((owner, 1 if isinstance(held, int) else len(held)) for owner, held in self._owned.items())
 
+    def addresses(self) -> Iterator[Address]:
+        """Return every owned address."""
+        return (
+            address
+            for held in self._owned.values()
+            for address in ((held,) if isinstance(held, int) else held)
+        )
+
     def within(self, range_: IPRange) -> list[tuple[Address, str]]:
         """The owned addresses of a range with their owners, in order. Never walks over what nobody owns."""
         found = within(self._lonely, range_)
@@ -155,7 +166,7 @@ class Owners:
             self._owned[owner] = left if len(left) > 1 else left[0]
 
 
-def within(owners: Mapping[Address, str], range_: IPRange) -> list[tuple[Address, str]]:
+def within(owners: Mapping[Address, T], range_: IPRange) -> list[tuple[Address, T]]:
     """Return the entries of a mapping that lie in a range. Walks over whichever of both is smaller."""
     if range_.size < len(owners):
         every = range(range_.first, range_.last + 1)

@@ -1,0 +1,118 @@
+"""Who else has addresses of a network: whatever is on one of its wires, without being one of its NICs.
+
+`wires` computes it; a ledger keeps it (`Ledger.connect`), so that no such address is given away by itself.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from lanloom.features.ipam.rules.addresses import Address, IPRange, merge
+from lanloom.features.ipam.rules.model import Network
+from lanloom.features.ipam.rules.owners import within
+from lanloom.features.ipam.rules.shares import nic_title
+from lanloom.refusals import title_for
+
+
+class Holder(Struct, frozen=True, kw_only=True):
+    """Who has an address: `what` it is, such as `a gateway`, and the object that says so, if there is one to name.
+
+    `node` is the node whose own address it is; empty for any other.
+    """
+
+    what: str
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    node: str = ""
+
+    def title(self, reader: str) -> str:
+        """Describe it in a message to users of the namespace `reader`."""
+        if not self.kind:
+            return self.what
+        return f"{self.what} ({title_for(reader, self.kind, self.namespace, self.name)})"
+
+    @property
+    def full_title(self) -> str:
+        """Describe it in a message to whoever may read all namespaces."""
+        return self.title(self.namespace)
+
+
+class Peer(Protocol):
+    """Another network on the wire, with an overlapping subnet: its ledger."""
+
+    network: Network
+
+    def owner_of(self, address: Address) -> str:
+        """Return the key of the NIC that owns an address, or is about to; empty for none."""
+        ...
+
+    def owned_in(self, range_: IPRange) -> Iterator[tuple[Address, str]]:
+        """Return the addresses of a range that NICs own or are about to, each with the NIC's key, in order."""
+        ...
+
+
+class Others:
+    """The addresses that others have: the `held` ones, and those of `peers`, as they are at each moment."""
+
+    __slots__ = ("_held", "peers", "ranges")
+
+    def __init__(self, held: Mapping[Address, Holder] = {}, peers: tuple[Peer, ...] = ()) -> None:
+        self._held = dict(held)
+        self.peers = peers
+        self.ranges = reserved_of(peers)
+
+    def __bool__(self) -> bool:
+        return bool(self._held or self.peers)
+
+    def has(self, address: Address, but: Peer | None = None) -> bool:
+        """Return whether anybody has a single address, apart from the peer `but`."""
+        if address in self._held or not self.peers:
+            return address in self._held
+        return any(peer is not but and peer.owner_of(address) for peer in self.peers)
+
+    def within(self, range_: IPRange) -> list[Address]:
+        """Return the single addresses of a range that somebody has, in order."""
+        found = {address for address, _ in within(self._held, range_)}
+        for peer in self.peers:
+            found.update(address for address, _ in peer.owned_in(range_))
+        return sorted(found)
+
+    def holder(self, address: Address) -> Holder | None:
+        """Return what is known of the holder of an address, if it is no NIC."""
+        return self._held.get(address)
+
+    def title(self, address: Address, reader: str) -> str:
+        """Describe who has an address, for the owner of the NIC `reader` (a key); empty for nobody."""
+        namespace = reader.rpartition("/")[0]
+        if (holder := self._held.get(address)) is not None:
+            return holder.title(namespace)
+        for peer in self.peers:
+            if owner := peer.owner_of(address):
+                return f"used in network {peer.network.name} by {nic_title(reader, owner)}"
+        for peer in self.peers:
+            if any(address in item for item in _reserved(peer)):
+                return f"externally reserved in network {peer.network.name}"
+        return ""
+
+    def change(self, held: Mapping[Address, Holder]) -> Iterator[tuple[Address, bool]]:
+        """Take over other `held` addresses; return each that somebody has now, or nobody any more, while it changes."""
+        for address in self._held.keys() - held.keys():
+            del self._held[address]
+            if not self.has(address):
+                yield address, False
+        for address, holder in held.items():
+            fresh = not self.has(address)
+            self._held[address] = holder
+            if fresh:
+                yield address, True
+
+
+def reserved_of(peers: Iterable[Peer]) -> tuple[IPRange, ...]:
+    """Return what is externally reserved in other networks, in order and apart."""
+    return merge(item for peer in peers for item in _reserved(peer))
+
+
+def _reserved(peer: Peer) -> Iterator[IPRange]:
+    return (item for subnet in peer.network.subnets for item in subnet.reserved)

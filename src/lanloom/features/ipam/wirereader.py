@@ -1,0 +1,272 @@
+"""Who else has addresses of each network, kept up as NADs, nodes, reports of agents, LANs and networks change.
+
+Computed for one network when it is asked for, from the stores' indexes, and remembered until something changes on its
+wires. So an allocation costs one look-up.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+from lanloom.api import names
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
+from lanloom.api.core import NODES, Node
+from lanloom.api.ipam import NETWORKS, Network
+from lanloom.api.lan import LAN, LANS
+from lanloom.api.lannads import RESOURCE_NAME, spokes_named
+from lanloom.api.meta import Key
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.features.ipam.rules.model import Network as Model
+from lanloom.features.ipam.rules.names import is_uuid
+from lanloom.features.ipam.rules.wires import Held, Sharing, View, Wire, sharing
+from lanloom.features.ipam.state import network_of
+from lanloom.features.ipam.wires import (
+    bridged,
+    networks_named,
+    read_held,
+    read_management,
+    read_node,
+    read_report,
+    wire_of_lan,
+)
+from lanloom.kube.informer import Informer, Informers, InformerView, changed, present
+from lanloom.refusals import Malformed
+
+BY_WIRE = "wire"
+"""The index of the stores of NADs, LANs and reports: the wires (`Wire.__str__`) that they are on."""
+
+BY_PLACE = "spoke-on-wire"
+"""The index of the stores of NADs and LANs: the spokes that they name."""
+
+BY_NAMED = "address-network"
+"""The index of the store of NADs: the networks that they name, as they do."""
+
+BY_IDENT = "ident"
+"""The index of the store of networks: UUID, object name and name."""
+
+_L3_ANNOTATIONS = (
+    names.L3_CONNECTIVITY,
+    names.MODE,
+    names.IP_POOL,
+    names.NODE_IP_MAP,
+    names.GATEWAY,
+    names.ROUTES,
+    names.DNS,
+    RESOURCE_NAME,
+)
+
+
+class WireInformers(InformerView, frozen=True):
+    """The informers of what is on wires, beside NICs."""
+
+    networks: Informer[Network]
+    nads: Informer[NetworkAttachmentDefinition]
+    nodes: Informer[Node]
+    reports: Informer[ClusterNetworkNode]
+    lans: Informer[LAN]
+
+
+def wire_informers(informers: Informers) -> WireInformers:
+    """The informers, with their indexes."""
+    return WireInformers(
+        networks=informers.get(NETWORKS, indexes={BY_IDENT: _idents}),
+        nads=informers.get(
+            NADS,
+            indexes={
+                BY_WIRE: lambda item: map(str, bridged(item)),
+                BY_PLACE: spokes_named,
+                BY_NAMED: lambda item: map(_ident, networks_named(item)),
+            },
+        ),
+        nodes=informers.get(NODES),
+        reports=informers.get(
+            CLUSTER_NETWORK_NODES, indexes={BY_WIRE: lambda item: map(str, read_report(item))}
+        ),
+        lans=informers.get(
+            LANS,
+            indexes={
+                BY_WIRE: lambda item: (str(wire_of_lan(item)),),
+                BY_PLACE: lambda item: item.spec.spokes,
+            },
+            optional=True,
+        ),
+    )
+
+
+class WireReader:
+    """Reads from the manager's informers. Construct it before they run."""
+
+    def __init__(self, informers: WireInformers) -> None:
+        self._networks = informers.networks.store
+        self._nads = informers.nads.store
+        self._reports = informers.reports.store
+        self._lans = informers.lans.store
+        self._models: dict[str, Model] = {}
+        self._nodes: dict[str, Held] = {}
+        self._managements: dict[str, Held] = {}
+        self._known: dict[str, Sharing] = {}
+        self._handlers: list[Callable[[frozenset[str]], None]] = []
+        informers.nads.on_change(self._nad_changed, changed(_key_of_nad))
+        informers.nodes.on_change(self._node_changed, changed(read_node))
+        informers.reports.on_change(self._report_changed, changed(_key_of_report))
+        informers.lans.on_change(self._lan_changed, changed(_key_of_lan))
+        informers.networks.on_change(self._network_changed, changed(_key_of_network))
+
+    def on_change(self, handler: Callable[[frozenset[str]], None]) -> None:
+        """Call `handler` with the networks (names of their objects) about which the answer may be another now."""
+        self._handlers.append(handler)
+
+    def sharing(self, name: str) -> Sharing:
+        """Return who else has addresses of a network."""
+        found = self._known.get(name)
+        if found is None:
+            network, model, found = self._networks.get(Key("", name)), self._models.get(name), Sharing()
+            if network is not None and model is not None:
+                wires = {wire for nad in self._naming(network) for wire in self.wires_of(nad)}
+                found = sharing(model, self.view(wires))
+            self._known[name] = found
+        return found
+
+    def view(self, wires: Iterable[Wire]) -> View:
+        """Return what is on some wires, and the nodes' own addresses."""
+        held: list[Held] = []
+        beside: dict[str, Model] = {}
+        for wire in sorted(wires):
+            for nad in self._on(wire):
+                held.append(read_held(nad))
+                for network in self._named(nad):
+                    if (model := self._models.get(network.metadata.name)) is not None:
+                        beside[model.id] = model
+            held += [read_report(report)[wire] for report in self._reports.by(BY_WIRE, str(wire))]
+        nodes = (*self._managements.values(), *self._nodes.values())
+        return View(held=tuple(held), nodes=nodes, beside=tuple(beside.values()))
+
+    def wires_of(self, nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
+        """Return the wires to which a NAD attaches."""
+        spokes = spokes_named(nad)
+        lans = (lan for spoke in spokes for lan in self._lans.by(BY_PLACE, spoke))
+        return bridged(nad).union(map(wire_of_lan, lans))
+
+    def _on(self, wire: Wire) -> Iterator[NetworkAttachmentDefinition]:
+        """The NADs on a wire, each once."""
+        found = {item.metadata.key: item for item in self._nads.by(BY_WIRE, str(wire))}
+        for lan in self._lans.by(BY_WIRE, str(wire)):
+            for spoke in lan.spec.spokes:
+                found |= {item.metadata.key: item for item in self._nads.by(BY_PLACE, spoke)}
+        return (found[key] for key in sorted(found))
+
+    def _naming(self, network: Network) -> Iterator[NetworkAttachmentDefinition]:
+        """The NADs that name a network."""
+        for ident in _idents(network):
+            if (found := self.find(ident)) is not None and found.metadata.name == network.metadata.name:
+                yield from self._nads.by(BY_NAMED, ident)
+
+    def _named(self, nad: NetworkAttachmentDefinition) -> Iterator[Network]:
+        for ident in sorted(networks_named(nad)):
+            if (network := self.find(ident)) is not None:
+                yield network
+
+    def find(self, ident: str) -> Network | None:
+        """Return the network that a NAD means: by UUID, by the object's name, or by its name, in this order."""
+        ident = _ident(ident)
+        found = self._networks.by(BY_IDENT, ident)
+        ranked = sorted(found, key=lambda item: (item.metadata.name != ident, item.metadata.name))
+        return next(iter(ranked), None)
+
+    def _notify(self, networks: Iterable[str]) -> None:
+        names_ = frozenset(networks)
+        for name in names_:
+            self._known.pop(name, None)
+        if names_:
+            for handler in self._handlers:
+                handler(names_)
+
+    def _on_wires(self, wires: Iterable[Wire]) -> Iterator[str]:
+        for wire in wires:
+            for nad in self._on(wire):
+                yield from (network.metadata.name for network in self._named(nad))
+
+    def _nad_changed(
+        self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
+    ) -> None:
+        found: set[str] = set()
+        for nad in present(old, new):
+            found.update(
+                self._on_wires(self.wires_of(nad)), (item.metadata.name for item in self._named(nad))
+            )
+        self._notify(found)
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        for node in present(old, new):
+            self._nodes.pop(node.metadata.name, None)
+        if new is not None and (held := read_node(new)):
+            self._nodes[new.metadata.name] = held
+        self._notify(self._containing(read_node(node) for node in present(old, new)))
+
+    def _report_changed(self, old: ClusterNetworkNode | None, new: ClusterNetworkNode | None) -> None:
+        every = present(old, new)
+        for report in every:
+            self._managements.pop(report.metadata.name, None)
+        if new is not None and (held := read_management(new)):
+            self._managements[new.metadata.name] = held
+        wires = {wire for report in every for wire in read_report(report)}
+        self._notify((*self._on_wires(wires), *self._containing(map(read_management, every))))
+
+    def _containing(self, held: Iterable[Held]) -> Iterator[str]:
+        """The networks that contain some of these addresses."""
+        addresses = {address for item in held for address in item}
+        for name, model in self._models.items():
+            if any(model.subnet_of(address) for address in addresses):
+                yield name
+
+    def _lan_changed(self, old: LAN | None, new: LAN | None) -> None:
+        found: set[str] = set()
+        for lan in present(old, new):
+            nads = (nad for spoke in lan.spec.spokes for nad in self._nads.by(BY_PLACE, spoke))
+            found.update(network.metadata.name for nad in nads for network in self._named(nad))
+            found.update(self._on_wires((wire_of_lan(lan),)))
+        self._notify(found)
+
+    def _network_changed(self, old: Network | None, new: Network | None) -> None:
+        found = {item.metadata.name for item in present(old, new)}
+        for name in found:
+            self._models.pop(name, None)
+        if new is not None and (model := _model(new)) is not None:
+            self._models[new.metadata.name] = model
+        for item in present(old, new):
+            for ident in _idents(item):
+                for nad in self._nads.by(BY_NAMED, ident):
+                    found.update(self._on_wires(self.wires_of(nad)))
+        self._notify(found)
+
+
+def _ident(text: str) -> str:
+    return text.lower() if is_uuid(text) else text
+
+
+def _idents(network: Network) -> set[str]:
+    uuids = (network.spec.uuid.lower(), network.metadata.uid.lower())
+    return {*uuids, network.metadata.name, network.called} - {""}
+
+
+def _model(network: Network) -> Model | None:
+    with suppress(Malformed):
+        return network_of(network)
+    return None
+
+
+def _key_of_nad(nad: NetworkAttachmentDefinition) -> object:
+    annotations = nad.metadata.annotations
+    stated = tuple(annotations.get(key) for key in _L3_ANNOTATIONS)
+    return nad.spec.config, stated, nad.metadata.is_deleting
+
+
+def _key_of_report(report: ClusterNetworkNode) -> object:
+    return read_management(report), read_report(report)
+
+
+def _key_of_lan(lan: LAN) -> object:
+    return lan.spec.spokes, lan.spec.uplink, lan.spec.host_bridge
+
+
+def _key_of_network(network: Network) -> object:
+    return network.spec, network.metadata.uid

@@ -1,0 +1,141 @@
+"""What objects of other kinds say about addresses on wires, as values of `rules.wires`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lanloom.api import names
+from lanloom.api.clusternetworknode import ClusterNetworkNode
+from lanloom.api.core import Node
+from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.l3nads import l3_of
+from lanloom.api.lan import LAN
+from lanloom.api.meta import Key
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.nadconfig import read_config
+from lanloom.features.ipam.agent import PROGRAM
+from lanloom.features.ipam.rules.addresses import Address, find_address
+from lanloom.features.ipam.rules.others import Holder
+from lanloom.features.ipam.rules.wires import Held, Wire
+
+
+def wire_of_lan(lan: LAN) -> Wire:
+    """Return the wire of a LAN: that of the VLAN or the bridge to which it is joined, else its own."""
+    uplink, bridge = lan.spec.uplink, lan.spec.host_bridge
+    if uplink is not None and uplink.cluster_network:
+        return Wire(_cluster_network(uplink.cluster_network), uplink.vlan)
+    if bridge is not None and bridge.name:
+        return wire_of_bridge(bridge.name)
+    return Wire(f"LAN {lan.metadata.key}")
+
+
+def wire_of_bridge(bridge: str, vlan: int = 0) -> Wire:
+    """Return the wire of a bridge of the nodes; most are those of cluster networks, isolated ones among them."""
+    name = bridge.removesuffix(names.BRIDGE_SUFFIX)
+    return Wire(_cluster_network(name) if name != bridge else f"bridge {bridge}", vlan)
+
+
+def _cluster_network(name: str) -> str:
+    return f"cluster network {name}"
+
+
+def bridged(nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
+    """Return the wires of a NAD's ports of bridges. What can't be read has none."""
+    return frozenset(wire for plugin in _plugins(nad) if (wire := _bridged(plugin)) is not None)
+
+
+def networks_named(nad: NetworkAttachmentDefinition) -> frozenset[str]:
+    """Return the networks of which a NAD gives addresses to pods and nodes, as it names them."""
+    named = {text for plugin in _plugins(nad) if (text := _network(plugin))}
+    if nad.metadata.annotations.get(names.MODE) == "pool":
+        value = _l3(nad)
+        named |= {value.source.network} if value is not None and value.source is not None else set()
+    return frozenset(named)
+
+
+def read_held(nad: NetworkAttachmentDefinition) -> Held:
+    """Return who has addresses by what a NAD says of its nodes and their routing."""
+    value = _l3(nad)
+    return dict(_stated(nad.metadata.key, value)) if value is not None else {}
+
+
+def read_node(node: Node) -> Held:
+    """Return the addresses by which Kubernetes knows a node."""
+    name = node.metadata.name
+    holder = Holder(what=f"the address of node {name} itself", node=name)
+    found = (find_address(item.address) for item in node.status.addresses if item.type == "InternalIP")
+    return {address: holder for address in found if address is not None}
+
+
+def read_management(report: ClusterNetworkNode) -> Held:
+    """Return the management address of a node as its agent reports it."""
+    status = report.status
+    cidr = status.management.cidr if status.management is not None else ""
+    address = find_address(cidr.partition("/")[0])
+    own = Holder(what=f"the management address of node {status.node}", node=status.node)
+    return {address: own} if address is not None else {}
+
+
+def read_report(report: ClusterNetworkNode) -> Mapping[Wire, Held]:
+    """Return by wire the addresses that an agent reports and that Lanloom did not give.
+
+    These are the leases of DHCP servers, and what other programs put on its sub-interfaces.
+    """
+    status, wires = report.status, dict[Wire, dict[Address, Holder]]()
+    leased = Holder(what=f"leased to node {status.node} by a DHCP server", node=status.node)
+    foreign = Holder(what=f"an address of another program on node {status.node}", node=status.node)
+    for item in status.interfaces:
+        texts = [(text, foreign) for text in item.other_addresses]
+        texts += [(item.address, leased)] if item.mode == "dhcp" else []
+        for text, holder in texts:
+            if (address := find_address(text.partition("/")[0])) is not None:
+                wire = Wire(_cluster_network(status.cluster_network), item.vlan_id)
+                wires.setdefault(wire, {})[address] = holder
+    return wires
+
+
+def _plugins(nad: NetworkAttachmentDefinition) -> Iterator[dict[str, Any]]:
+    try:
+        config = read_config(nad.spec.config)
+    except AnnotationError:
+        return
+    plugins = config.get("plugins")
+    yield config
+    yield from (item for item in (plugins if isinstance(plugins, list) else ()) if isinstance(item, dict))
+
+
+def _bridged(plugin: dict[str, Any]) -> Wire | None:
+    """Return the wire of a bridge's port; None for a port that has several VLANs, and for any other plugin."""
+    bridge, vlan = plugin.get("bridge"), plugin.get("vlan", 0)
+    if plugin.get("type") != "bridge" or not isinstance(bridge, str) or not bridge:
+        return None
+    if plugin.get("vlanTrunk") or type(vlan) is not int:
+        return None
+    return wire_of_bridge(bridge, vlan)
+
+
+def _network(plugin: dict[str, Any]) -> str:
+    section = plugin.get("ipam")
+    network = section.get("network") if isinstance(section, dict) and section.get("type") == PROGRAM else None
+    return network if isinstance(network, str) else ""
+
+
+def _l3(nad: NetworkAttachmentDefinition) -> L3 | None:
+    try:
+        return l3_of(nad)
+    except AnnotationError:
+        return None
+
+
+def _stated(nad: Key, value: L3) -> Iterator[tuple[Address, Holder]]:
+    """The addresses that a NAD names. The first of several for one address is not told; a node's own is."""
+    routing = value.routing
+    texts = [(server, "a DNS server", "") for server in routing.dns]
+    texts += [(route.via, "a next hop", "") for route in routing.routes]
+    texts += [(routing.gateway, "the gateway", "")] if routing.gateway else []
+    texts += [(cidr, f"the address of node {node}", node) for node, cidr in value.addresses.items()]
+    for text, what, node in texts:
+        if (address := find_address(text.partition("/")[0])) is not None:
+            yield (
+                address,
+                Holder(what=what, kind=NADS.kind, namespace=nad.namespace, name=nad.name, node=node),
+            )

@@ -1,0 +1,286 @@
+"""What others have on the wires of a network: no NIC gets it by itself, and who has both is told."""
+
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.core import NODES
+from lanloom.api.ipam import OtherUse
+from lanloom.api.lan import LANS
+from lanloom.api.multus import NADS
+from lanloom.kube.conditions import find
+from tests.features.ipam.cluster import PLACE, condition
+from tests.features.ipam.manager.wirecluster import SUBNET, WireCluster, nad_body, node_addresses
+from tests.harness.cluster import play
+
+Meeting = Callable[[WireCluster], Awaitable[None]]
+
+
+async def gateway(cluster: WireCluster) -> None:
+    """The NAD of the network names a router."""
+    await cluster.nad("lan", stated=node_addresses("pool", ip_pool="net", gateway="192.0.2.10/24"))
+
+
+async def dns_server(cluster: WireCluster) -> None:
+    """The NAD of the network names a DNS server."""
+    await cluster.nad("lan", stated=node_addresses("pool", ip_pool="net", dns="192.0.2.10"))
+
+
+async def next_hop(cluster: WireCluster) -> None:
+    """A route of the NAD leads over a router."""
+    routes = json.dumps([{"to": "10.20.0.0/16", "via": "192.0.2.10"}])
+    await cluster.nad("lan", stated=node_addresses("pool", ip_pool="net", routes=routes))
+
+
+async def static_map(cluster: WireCluster) -> None:
+    """The nodes' NAD is another one of the same VLAN."""
+    await cluster.nad("lan")
+    await cluster.nad("nodes", "", stated=node_addresses("static", node_ip_map='{"node1": "192.0.2.10/24"}'))
+
+
+async def internal_ip(cluster: WireCluster) -> None:
+    """No NAD says that the nodes are on a wire of the network."""
+    await cluster.node("node1", "192.0.2.10")
+
+
+async def report(cluster: WireCluster, status: dict[str, object]) -> None:
+    """Store the report of an agent."""
+    body = {"metadata": {"name": "mgmt.node1"}, "status": {"node": "node1", **status}}
+    await cluster.keep(CLUSTER_NETWORK_NODES, body)
+
+
+async def management(cluster: WireCluster) -> None:
+    """An agent reports its node's management address."""
+    await report(cluster, {"clusterNetwork": "mgmt", "management": {"cidr": "192.0.2.10/24"}})
+
+
+async def dhcp_lease(cluster: WireCluster) -> None:
+    """A DHCP server gave the address to a node."""
+    await cluster.nad("lan")
+    lease = {"vlanId": 150, "name": "c.150", "mode": "dhcp", "address": "192.0.2.10/24"}
+    await report(cluster, {"clusterNetwork": "cluster-1", "interfaces": [lease]})
+
+
+async def other_program(cluster: WireCluster) -> None:
+    """A program such as keepalived put the address on a node's sub-interface."""
+    await cluster.nad("lan")
+    link = {"vlanId": 150, "name": "c.150", "otherAddresses": ["192.0.2.10/32"]}
+    await report(cluster, {"clusterNetwork": "cluster-1", "interfaces": [link]})
+
+
+async def other_network(cluster: WireCluster) -> None:
+    """The older NIC of the other network has the address."""
+    await cluster.network("other", SUBNET)
+    await cluster.nic("theirs", "192.0.2.10", network="other")
+    await cluster.rest()
+    await cluster.nad("others", "other")
+    await cluster.nad("lan")
+
+
+async def other_external(cluster: WireCluster) -> None:
+    """The other network reserves the address."""
+    await cluster.network("other", {"cidr": "192.0.2.0/25", "external": ["192.0.2.10"]})
+    await cluster.nad("others", "other")
+    await cluster.nad("lan")
+
+
+async def lan_uplink(cluster: WireCluster) -> None:
+    """The pods are on a LAN that is joined to the VLAN of the nodes."""
+    spec = {"ns": "n", "bridge": "b", "vxlan": "v", "vni": 7, "spokes": ["blue1"]}
+    uplink = {"uplink": {"clusterNetwork": "cluster-1", "vlan": 150}}
+    await cluster.keep(LANS, {"metadata": {"name": "blue", "namespace": PLACE}, "spec": spec | uplink})
+    ipam = {"type": "lanloom-ipam", "network": "net"}
+    await cluster.keep(NADS, nad_body("lan", {"type": "k8slanveth", "veth": "blue1", "ipam": ipam}, {}))
+    await cluster.nad("nodes", "", stated=node_addresses("static", node_ip_map='{"node1": "192.0.2.10/24"}'))
+
+
+MEETINGS: dict[Meeting, str] = {
+    gateway: "the gateway (NetworkAttachmentDefinition default/lan)",
+    dns_server: "a DNS server (NetworkAttachmentDefinition default/lan)",
+    next_hop: "a next hop (NetworkAttachmentDefinition default/lan)",
+    static_map: "the address of node node1 (NetworkAttachmentDefinition default/nodes)",
+    internal_ip: "the address of node node1 itself",
+    management: "the management address of node node1",
+    dhcp_lease: "leased to node node1 by a DHCP server",
+    other_program: "an address of another program on node node1",
+    other_network: "used in network other by NIC default/theirs",
+    other_external: "externally reserved in network other",
+    lan_uplink: "the address of node node1 (NetworkAttachmentDefinition default/nodes)",
+}
+"""Who has 192.0.2.10, the first address of the pool, and how that is told."""
+
+LATER = {meeting: title for meeting, title in MEETINGS.items() if meeting is not other_external}
+"""What may come later as a conflict: a reservation takes nothing from its user, in one network or in two."""
+
+
+def each(meetings: dict[Meeting, str]) -> pytest.MarkDecorator:
+    """A test of each meeting."""
+    params = [pytest.param(*item, id=item[0].__name__) for item in meetings.items()]
+    return pytest.mark.parametrize(("meeting", "title"), params)
+
+
+def in_a_cluster(story: Callable[[WireCluster], Awaitable[None]]) -> None:
+    """Play a story with one manager and the network `net`."""
+
+    async def managed(cluster: WireCluster) -> None:
+        cluster.lead()
+        await cluster.network("net", SUBNET)
+        await story(cluster)
+
+    play(managed, WireCluster)
+
+
+@each(MEETINGS)
+def test_what_others_have_is_not_given_away(meeting: Meeting, title: str) -> None:
+    """The lowest free address is one that nobody on the wire has; a refusal of such an address names the holder."""
+
+    async def story(cluster: WireCluster) -> None:
+        await meeting(cluster)
+        await cluster.rest()
+        await cluster.nic("one", "pool")
+        await cluster.nic("named", "192.0.2.10")
+        await cluster.rest()
+        assert await cluster.ips("one") == ("192.0.2.11",)
+        assert await cluster.refusal("named") == (
+            "AddressReserved",
+            f"IP 192.0.2.10 of network net is {title}; choose another one, or use --force",
+        )
+        assert (await cluster.net()).status.reserved == "1"
+        await cluster.change("named", force=True)
+        await cluster.rest()
+        assert await cluster.ips("named") == ("192.0.2.10",)
+        assert find((await cluster.status("named")).conditions, "Unique") is None
+
+    in_a_cluster(story)
+
+
+@each(LATER)
+def test_a_conflict_that_arises_later_is_reported(meeting: Meeting, title: str) -> None:
+    """A NIC keeps an address that somebody else gets, and its status and the network's tell."""
+
+    async def story(cluster: WireCluster) -> None:
+        await cluster.nic("one", "192.0.2.10")
+        await cluster.rest()
+        await meeting(cluster)
+        await cluster.rest()
+        assert await cluster.ips("one") == ("192.0.2.10",)
+        told = condition(await cluster.status("one"), "Unique")
+        assert (told.status, told.reason) == ("False", "OwnedTwice")
+        assert told.message == (
+            f"192.0.2.10 is {title} as well; give the NIC another address, or set spec.force if both are the same"
+        )
+        assert condition((await cluster.net()).status, "Unique").status == "False"
+        await cluster.change("one", force=True)
+        await cluster.rest()
+        assert find((await cluster.status("one")).conditions, "Unique") is None
+        assert find((await cluster.net()).status.conditions, "Unique") is None
+
+    in_a_cluster(story)
+
+
+def test_both_networks_of_a_conflict_report_it() -> None:
+    """Of two networks that come to one wire with one address, each NIC names the other."""
+
+    async def story(cluster: WireCluster) -> None:
+        await cluster.nic("one", "192.0.2.10")
+        await other_network(cluster)
+        await cluster.rest()
+        for name, other in (("one", "other by NIC default/theirs"), ("theirs", "net by NIC default/one")):
+            assert f"used in network {other}" in condition(await cluster.status(name), "Unique").message
+        for network in ("net", "other"):
+            assert condition((await cluster.net(network)).status, "Unique").status == "False"
+        await cluster.delete("one")
+        await cluster.rest()
+        assert find((await cluster.status("theirs")).conditions, "Unique") is None
+
+    in_a_cluster(story)
+
+
+def test_two_networks_of_a_wire_share_what_is_free() -> None:
+    """NICs of two networks with one subnet on one VLAN get different addresses, at once and one after the other."""
+
+    async def story(cluster: WireCluster) -> None:
+        await cluster.network("other", SUBNET)
+        await cluster.nad("lan")
+        await cluster.nad("others", "other")
+        await cluster.rest()
+        for number in range(3):
+            await cluster.nic(f"mine{number}", "pool")
+            await cluster.nic(f"theirs{number}", "pool", network="other")
+        await cluster.rest()
+        given = [ip for nic in await cluster.nics() for ip in nic.status.ips]
+        assert sorted(given) == [f"192.0.2.{host}" for host in range(10, 14)]
+        assert (await cluster.net()).status.shared_with == ("other",)
+        for nic in await cluster.nics():
+            if nic.status.ips:
+                await cluster.delete(nic.metadata.name)
+        await cluster.rest()
+        assert all(nic.status.ips for nic in await cluster.nics())
+
+    in_a_cluster(story)
+
+
+def test_other_vlans_do_not_count() -> None:
+    """What others have on another VLAN is free here."""
+
+    async def story(cluster: WireCluster) -> None:
+        await cluster.nad("lan")
+        static = node_addresses("static", node_ip_map='{"node1": "192.0.2.10/24"}')
+        await cluster.nad("nodes", "", vlan=151, stated=static)
+        await cluster.network("other", SUBNET)
+        await cluster.nad("others", "other", vlan=152)
+        await cluster.nic("theirs", "192.0.2.11", network="other")
+        await cluster.nic("one", "pool", "pool")
+        await cluster.rest()
+        assert await cluster.ips("one") == ("192.0.2.10", "192.0.2.11")
+
+    in_a_cluster(story)
+
+
+def test_a_holder_that_goes_gives_its_address_back() -> None:
+    """A NIC that waits gets the address of a node that leaves the cluster."""
+
+    async def story(cluster: WireCluster) -> None:
+        await internal_ip(cluster)
+        await cluster.rest()
+        await cluster.nic("one", *["pool"] * 4)
+        await cluster.rest()
+        assert await cluster.ips("one") == ()
+        status = (await cluster.net()).status
+        assert status.in_use == (OtherUse(ip="192.0.2.10", by="the address of node node1 itself"),)
+        await cluster.client.delete(NODES, "node1")
+        await cluster.rest()
+        assert len(await cluster.ips("one")) == 4
+        assert (await cluster.net()).status.in_use == ()
+
+    in_a_cluster(story)
+
+
+def test_a_node_does_not_conflict_with_itself() -> None:
+    """A node's own NIC may have the address by which Kubernetes knows it."""
+
+    async def story(cluster: WireCluster) -> None:
+        await cluster.nic("one", "192.0.2.10", owner={"kind": "Node", "name": "node1"})
+        await cluster.rest()
+        await internal_ip(cluster)
+        await cluster.rest()
+        assert find((await cluster.status("one")).conditions, "Unique") is None
+
+    in_a_cluster(story)
+
+
+def test_a_new_leader_knows_it_too() -> None:
+    """A manager that takes over gives away nothing of what others have."""
+
+    async def story(cluster: WireCluster) -> None:
+        await static_map(cluster)
+        await cluster.rest()
+        await cluster.kill("manager-1")
+        await cluster.nic("one", "pool")
+        cluster.lead("manager-2")
+        await cluster.rest()
+        assert await cluster.ips("one") == ("192.0.2.11",)
+
+    in_a_cluster(story)
