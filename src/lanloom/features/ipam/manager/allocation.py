@@ -159,7 +159,7 @@ class AllocationState:
             address: others.title(address, key)
             for address in self.held(nic)
             if address in self.ledger.meetings
-            and not ((holder := others.holder(address)) is not None and holder.node == node)
+            and not ((holder := others.held.get(address)) is not None and holder.node == node)
         }
 
     def identities(self) -> set[tuple[str, str]]:

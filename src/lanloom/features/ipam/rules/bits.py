@@ -234,7 +234,7 @@ class PoolBits:
     These are the externally reserved ones (`cuts`), and single addresses that `others` have.
     """
 
-    __slots__ = ("_cuts", "_external", "_others", "bits", "reserved", "used")
+    __slots__ = ("_cuts", "_external", "_held", "_others", "bits", "reserved", "used")
 
     def __init__(
         self, range_: IPRange, cuts: tuple[IPRange, ...], taken: Taken, dense_limit: int, others: Others
@@ -243,6 +243,7 @@ class PoolBits:
         self._cuts = cuts
         self._external = Ranges(cuts)
         self._others = others
+        self._held = others.held
         self.used = len(used)
         self.reserved = sum(cut.size for cut in cuts) - sum(self._external.find(item) >= 0 for item in used)
         kept = [item for item in others.within(range_) if item not in used and self._external.find(item) < 0]
@@ -265,7 +266,8 @@ class PoolBits:
     def take(self, address: Address) -> None:
         """A free address gets used, or one that is kept back."""
         self.used += 1
-        if self._is_kept(address):
+        kept = address in self._held or (self._others.peers and self._others.has(address))
+        if kept or self._external.find(address) >= 0:
             self.reserved -= 1
         else:
             self.bits.take(address)
@@ -280,7 +282,8 @@ class PoolBits:
     def free(self, address: Address) -> None:
         """A used address is used no more; what is kept back stays so."""
         self.used -= 1
-        if self._is_kept(address):
+        kept = address in self._held or (self._others.peers and self._others.has(address))
+        if kept or self._external.find(address) >= 0:
             self.reserved += 1
         else:
             self.bits.free(address)
@@ -291,9 +294,6 @@ class PoolBits:
             return
         self.reserved += 1 if kept else -1
         (self.bits.take if kept else self.bits.free)(address)
-
-    def _is_kept(self, address: Address) -> bool:
-        return self._external.find(address) >= 0 or self._others.has(address)
 
 
 def _flat(range_: IPRange, runs: Iterable[IPRange], single: Iterable[Address]) -> bitarray:

@@ -154,7 +154,7 @@ class Ledger:
         self.others = Others(held, peers)
         self._layout = Layout(self.network, self._taken, self._dense_limit, self.others)
         every = (*self._owners.addresses(), *self._pending)
-        self.meetings = set(filter(self.others.has, every)) if self.others else set()
+        self.meetings = set(filter(self.others.has, every))
 
     def take_freed(self) -> bool:
         """Return whether others gave an address back since the last call."""
@@ -251,15 +251,18 @@ class Ledger:
     def _occupy(self, address: Address) -> None:
         if pool := self._layout.pool_of(address):
             pool.take(address)
-        if self.others and self.others.has(address):
+        if (address in self.others.held or self.others.peers) and self.others.has(address):
             self.meetings.add(address)
-        self._notify(address, True)
+        if self._listeners:
+            self._notify(address, True)
 
     def _vacate(self, address: Address) -> None:
         if pool := self._layout.pool_of(address):
             pool.free(address)
-        self.meetings.discard(address)
-        self._notify(address, False)
+        if self.meetings:
+            self.meetings.discard(address)
+        if self._listeners:
+            self._notify(address, False)
 
     def _notify(self, address: Address, taken: bool) -> None:
         """Let the networks that share the wire know that an address is taken here, or no more."""
@@ -306,7 +309,8 @@ class Operation:
                 f"IP {format_address(address)} of network {ledger.network.name} is externally reserved; "
                 "choose another one, or use --force"
             )
-        if not force and ledger.others and (title := ledger.others.title(address, owner)):
+        others = ledger.others
+        if not force and (others.held or others.peers) and (title := others.title(address, owner)):
             raise AddressReserved(
                 f"IP {format_address(address)} of network {ledger.network.name} is {title}; "
                 "choose another one, or use --force"

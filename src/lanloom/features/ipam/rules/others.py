@@ -54,39 +54,35 @@ class Peer(Protocol):
 
 
 class Others:
-    """The addresses that others have: the `held` ones, and those of `peers`, as they are at each moment."""
+    """The addresses that others have: the `held` ones, and those of `peers`, as they are at each moment.
 
-    __slots__ = ("_held", "peers", "ranges")
+    Most networks have none, and ask at each address: an empty `held` and no `peers` answer without a call.
+    """
+
+    __slots__ = ("held", "peers", "ranges")
 
     def __init__(self, held: Mapping[Address, Holder] = {}, peers: tuple[Peer, ...] = ()) -> None:
-        self._held = dict(held)
+        self.held = dict(held)
         self.peers = peers
         self.ranges = reserved_of(peers)
 
-    def __bool__(self) -> bool:
-        return bool(self._held or self.peers)
-
     def has(self, address: Address, but: Peer | None = None) -> bool:
         """Return whether anybody has a single address, apart from the peer `but`."""
-        if address in self._held or not self.peers:
-            return address in self._held
+        if address in self.held or not self.peers:
+            return address in self.held
         return any(peer is not but and peer.owner_of(address) for peer in self.peers)
 
     def within(self, range_: IPRange) -> list[Address]:
         """Return the single addresses of a range that somebody has, in order."""
-        found = {address for address, _ in within(self._held, range_)}
+        found = {address for address, _ in within(self.held, range_)}
         for peer in self.peers:
             found.update(address for address, _ in peer.owned_in(range_))
         return sorted(found)
 
-    def holder(self, address: Address) -> Holder | None:
-        """Return what is known of the holder of an address, if it is no NIC."""
-        return self._held.get(address)
-
     def title(self, address: Address, reader: str) -> str:
         """Describe who has an address, for the owner of the NIC `reader` (a key); empty for nobody."""
         namespace = reader.rpartition("/")[0]
-        if (holder := self._held.get(address)) is not None:
+        if (holder := self.held.get(address)) is not None:
             return holder.title(namespace)
         for peer in self.peers:
             if owner := peer.owner_of(address):
@@ -98,13 +94,13 @@ class Others:
 
     def change(self, held: Mapping[Address, Holder]) -> Iterator[tuple[Address, bool]]:
         """Take over other `held` addresses; return each that somebody has now, or nobody any more, while it changes."""
-        for address in self._held.keys() - held.keys():
-            del self._held[address]
+        for address in self.held.keys() - held.keys():
+            del self.held[address]
             if not self.has(address):
                 yield address, False
         for address, holder in held.items():
             fresh = not self.has(address)
-            self._held[address] = holder
+            self.held[address] = holder
             if fresh:
                 yield address, True
 
