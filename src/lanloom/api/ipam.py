@@ -136,10 +136,14 @@ class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OtherUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An address that something on the network's wires has, without being one of its NICs; `by` says what."""
+    """An address that something on the network's wires has, without being one of its NICs.
+
+    `by` says what that is, and `of` names the object that says so, such as `NetworkAttachmentDefinition default/lan`.
+    """
 
     ip: str
     by: str = ""
+    of: str = ""
 
 
 class NetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

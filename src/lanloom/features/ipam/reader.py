@@ -79,12 +79,14 @@ async def list_nics(client: Client) -> NicList:
 class NetworkContext(Struct, frozen=True):
     """A network, None where there is none, and the NICs that hold the addresses that were asked about.
 
-    `used` is how many addresses of it the NICs of one namespace have; it counts where the network has a quota.
+    `beside` are NICs of other networks on its wires that hold some of them, with the network. `used` is how many
+    addresses of it the NICs of one namespace have; it counts where the network has a quota.
     """
 
     network: Network | None = None
     holders: Mapping[Address, Key] = {}
     used: int = 0
+    beside: Mapping[Address, tuple[str, Key]] = {}
 
 
 CachedContext = Callable[[str, str, Collection[Address]], NetworkContext]
@@ -104,7 +106,15 @@ class AddressReader:
         """A network, the NICs that hold these addresses of it, and how many that namespace has."""
         found, known = self._networks.get(Key("", network)), self._holders.get(network, {})
         held = {address: known[address] for address in addresses if address in known}
-        return NetworkContext(found, _granted(found, addresses) | held, self._used[network, namespace])
+        beside = {
+            address: (peer, theirs[address])
+            for peer in (found.status.shared_with if found is not None else ())
+            if (theirs := self._holders.get(peer))
+            for address in addresses
+            if address in theirs
+        }
+        used = self._used[network, namespace]
+        return NetworkContext(found, _granted(found, addresses) | held, used, beside)
 
     def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
         if old is not None and new is not None and _held(old) == _held(new):
@@ -127,12 +137,14 @@ class AddressReader:
 
 
 async def read_context(
-    client: Client, network: str, namespace: str, known: Mapping[Address, Key]
+    client: Client, network: str, namespace: str, cached: NetworkContext
 ) -> NetworkContext:
     """The network as the API server has it, the NICs that hold the known addresses now, and the namespace's share.
 
-    The network is read first: a grant leaves it only after the NIC shows the addresses. Raises KubeError.
+    `cached` is what was known before. The network is read first: a grant leaves it only after the NIC shows the
+    addresses. Raises KubeError.
     """
+    known = cached.holders
     found = await get_or_none(client, NETWORKS, Key("", network))
     granted, held = _granted(found, known), dict[Address, Key]()
     grants = {Key(*grant.nic.split("/", 1)): grant for grant in _grants(found)}
@@ -143,7 +155,20 @@ async def read_context(
         if key in grants and not is_open(grants[key], nic, network):
             granted = {address: other for address, other in granted.items() if other != key}
     used = await _used(client, network, namespace) if found is not None and found.spec.quota else 0
-    return NetworkContext(found, granted | held, used)
+    return NetworkContext(found, granted | held, used, await _beside(client, found, cached))
+
+
+async def _beside(
+    client: Client, network: Network | None, cached: NetworkContext
+) -> dict[Address, tuple[str, Key]]:
+    """Which NICs of other networks still hold what was known, where the two still share a wire."""
+    found = {}
+    for address, (peer, key) in cached.beside.items():
+        nic = await get_or_none(client, NICS, key)
+        still = nic is not None and nic.status.network == peer and address in find_addresses(nic.status.ips)
+        if still and network is not None and peer in network.status.shared_with:
+            found[address] = (peer, key)
+    return found
 
 
 async def _used(client: Client, network: str, namespace: str) -> int:

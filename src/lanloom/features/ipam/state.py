@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from lanloom.api import ipam as api
-from lanloom.api.ipam import ALLOCATED, NETWORKS, NICS, Grant
+from lanloom.api.ipam import ALLOCATED, NETWORKS, NICS, Grant, OtherUse
 from lanloom.api.ipam import Network as NetworkObject
 from lanloom.api.ipam import Nic as NicObject
 from lanloom.features.ipam.rules.addresses import (
@@ -27,6 +27,7 @@ from lanloom.features.ipam.rules.addresses import (
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Connection, Network, Nic, Owner, Pool, Subnet
 from lanloom.features.ipam.rules.names import is_uuid
+from lanloom.features.ipam.rules.others import Holder
 from lanloom.kube.conditions import find
 from lanloom.kube.ports import Reader
 from lanloom.refusals import Denied, Malformed
@@ -233,8 +234,9 @@ class State(Struct, frozen=True):
         return {item.metadata.name: item for item in self.networks}
 
     def ledger(self, network: NetworkObject) -> Ledger:
-        """Who owns what in a network. Raises Malformed."""
-        return ledger_of(network, self.nics)
+        """Who owns what in a network, beside what others on its wires have. Raises Malformed."""
+        beside = (item for item in self.networks if item.metadata.name in network.status.shared_with)
+        return ledger_of(network, self.nics, [ledger_of(item, self.nics) for item in beside])
 
 
 async def read_state(client: Reader) -> State:
@@ -244,10 +246,24 @@ async def read_state(client: Reader) -> State:
     return State(networks.items, nics.items)
 
 
-def ledger_of(network: NetworkObject, nics: Iterable[NicObject]) -> Ledger:
+def holder_of(use: OtherUse) -> Holder:
+    """Return who has an address by a network's status."""
+    kind, _, key = use.of.partition(" ")
+    namespace, _, name = key.rpartition("/")
+    return Holder(what=use.by, kind=kind, namespace=namespace, name=name)
+
+
+def held_of(network: NetworkObject) -> dict[Address, Holder]:
+    """Return what others on a network's wires have, by its status; what can't be read there is left out."""
+    found = ((find_address(use.ip), holder_of(use)) for use in network.status.in_use)
+    return {address: holder for address, holder in found if address is not None}
+
+
+def ledger_of(network: NetworkObject, nics: Iterable[NicObject], peers: Iterable[Ledger] = ()) -> Ledger:
     """Who owns what in a network: the addresses in the NICs' statuses, and those of grants that are open.
 
-    NICs must have been read after the network. What two NICs have belongs to the older. Raises Malformed.
+    NICs must have been read after the network. What two NICs have belongs to the older. `peers` are the networks that
+    its status says it shares a wire with. Raises Malformed.
     """
     name = network.metadata.name
     grants = {grant.nic: grant for grant in network.status.grants}
@@ -259,6 +275,7 @@ def ledger_of(network: NetworkObject, nics: Iterable[NicObject]) -> Ledger:
         due = grant.ips if grant is not None and is_open(grant, item, name) else ()
         if has or due:
             ledger.record(key, {*has, *map(parse_address, due)})
+    ledger.connect(held_of(network), tuple(peers))
     return ledger
 
 

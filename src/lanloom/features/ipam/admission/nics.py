@@ -18,6 +18,7 @@ from lanloom.api.ipam import (
     Network,
     Nic,
 )
+from lanloom.api.meta import Key
 from lanloom.features.ipam.admission.owners import check_owner_stays
 from lanloom.features.ipam.reader import CachedContext, NetworkContext, read_context
 from lanloom.features.ipam.rules.addresses import Address, find_address, format_address, parse_address
@@ -27,7 +28,7 @@ from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.names import NAME_MAX, is_uuid
 from lanloom.features.ipam.rules.requests import MOST, parse_mac, parse_requests
 from lanloom.features.ipam.rules.shares import check_quota, check_served
-from lanloom.features.ipam.state import network_of
+from lanloom.features.ipam.state import held_of, network_of
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed, title_for
@@ -77,7 +78,7 @@ async def _views(
     known = cached(network, namespace, requested)
     if known.network is not None:
         yield known
-    yield await read_context(client, network, namespace, known.holders)
+    yield await read_context(client, network, namespace, known)
 
 
 def _asked_more(new: Nic, old: Nic | None) -> int | None:
@@ -210,6 +211,19 @@ def _check_address(nic: Nic, address: Address, network: NetworkModel, context: N
         raise AddressReserved(
             f"IP {text} of network {network.name} is externally reserved; choose another one, or set spec.force"
         )
+    if not nic.spec.force and (title := _other_holder(nic, address, context)):
+        raise AddressReserved(
+            f"IP {text} of network {network.name} is {title}; choose another one, or set spec.force"
+        )
+
+
+def _other_holder(nic: Nic, address: Address, context: NetworkContext) -> str:
+    """Describe who else on a wire of the network has an address; empty for nobody."""
+    reader = nic.metadata.namespace
+    if context.network is not None and (holder := held_of(context.network).get(address)) is not None:
+        return holder.title(reader)
+    peer, key = context.beside.get(address, ("", Key("", "")))
+    return f"used in network {peer} by {title_for(reader, 'NIC', *key)}" if peer else ""
 
 
 def _subnets(network: NetworkModel) -> str:

@@ -68,9 +68,21 @@ def _lines(of: "Described") -> Iterator[Line]:
     yield 2, f"Serves namespaces: {', '.join(network.namespaces) or 'all'}"
     for name, used, limit in of.shares:
         yield 2, f"Namespace {name}: {share_text(used, limit)}"
+    yield from _others(of)
     yield 2, f"NICs: {len(of.nics)}"
     for nic in of.nics:
         yield 4, _nic(nic)
+
+
+def _others(of: "Described") -> Iterator[Line]:
+    """What others on the network's wires have."""
+    others = of.ledger.others
+    for peer in others.peers:
+        yield 2, f"Shares a wire and addresses with network {peer.network.name}"
+    if others.held:
+        yield 2, f"Addresses of others: {len(others.held)}"
+    for address, holder in islice(others.held.items(), RUNS):
+        yield 4, f"{format_address(address)}: {holder.title(holder.namespace)}"
 
 
 def share_text(used: int, limit: int | None) -> str:

@@ -1,6 +1,6 @@
 """Networks as the commands show them: their fields, the NICs on them, and the usage of their pools."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -9,6 +9,7 @@ from lanloom.api.ipam import Nic as NicObject
 from lanloom.cli.query import Value
 from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS, Described, pool_map, usage_of, warning
 from lanloom.features.ipam.rules.addresses import format_address
+from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Nic, Pool, Subnet, Usage
 from lanloom.features.ipam.rules.shares import Share
 from lanloom.features.ipam.state import State, ledger_of, network_of, nic_of
@@ -21,14 +22,21 @@ def described(state: State, idents: Sequence[str] = ()) -> list[Described]:
     for nic in state.nics:
         for name in {nic.spec.network, nic.status.network}:
             on.setdefault(name, []).append(nic)
-    return [_describe(item, on.get(item.metadata.name, ())) for item in items]
+    by_id = state.by_id()
+
+    def beside(item: NetworkObject) -> Iterator[Ledger]:
+        for name in item.status.shared_with:
+            if name in by_id:
+                yield ledger_of(by_id[name], on.get(name, ()))
+
+    return [_describe(item, on.get(item.metadata.name, ()), beside(item)) for item in items]
 
 
-def _describe(item: NetworkObject, nics: Sequence[NicObject]) -> Described:
+def _describe(item: NetworkObject, nics: Sequence[NicObject], beside: Iterable[Ledger]) -> Described:
     ctime = item.metadata.creation_timestamp
     return Described(
         network=network_of(item),
-        ledger=ledger_of(item, nics),
+        ledger=ledger_of(item, nics, beside),
         nics=tuple(sorted(map(nic_of, nics), key=lambda nic: (nic.owner, nic.index, nic.key))),
         serial_no=item.metadata.generation,
         ctime=ctime,
@@ -42,6 +50,12 @@ def information(of: Described) -> dict[str, Value]:
     values["subnet_uuids"] = [subnet.uuid for subnet in of.network.subnets]
     values["served_namespaces"] = list(of.network.namespaces) or ["*"]
     values["namespaces"] = _shares(of.shares)
+    others = of.ledger.others
+    values["in_use"] = [
+        {"ip": format_address(address), "by": holder.what, "of": holder.reference or None}
+        for address, holder in others.held.items()
+    ]
+    values["shared_with"] = [peer.network.name for peer in others.peers]
     values["nics"] = [_nic(nic) for nic in of.nics]
     return values
 

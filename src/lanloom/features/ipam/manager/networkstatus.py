@@ -5,6 +5,7 @@ at its limit from which addresses come and go causes no Event each time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Literal
 
 from msgspec import Struct
@@ -144,8 +145,8 @@ def status_of(
         conditions=_conditions(network, views, problem, tuple(conflicts), now),
         grants=tuple(grants),
         in_use=tuple(
-            OtherUse(ip=format_address(address), by=sharing.held[address].full_title)
-            for address in sorted(sharing.held)[:IN_USE_MAX]
+            OtherUse(ip=format_address(address), by=holder.what, of=holder.reference)
+            for address, holder in sorted(sharing.held.items(), key=itemgetter(0))[:IN_USE_MAX]
         ),
         shared_with=sharing.peers,
     )

@@ -34,9 +34,9 @@ class Holder(Struct, frozen=True, kw_only=True):
         return f"{self.what} ({title_for(reader, self.kind, self.namespace, self.name)})"
 
     @property
-    def full_title(self) -> str:
-        """Describe it in a message to whoever may read all namespaces."""
-        return self.title(self.namespace)
+    def reference(self) -> str:
+        """Return the object as text; empty if there is none to name."""
+        return title_for(self.namespace, self.kind, self.namespace, self.name) if self.kind else ""
 
 
 class Peer(Protocol):
