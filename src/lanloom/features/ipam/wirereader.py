@@ -4,6 +4,7 @@ Computed for one network when it is asked for, from the stores' indexes, and rem
 wires. So an allocation costs one look-up.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
@@ -29,6 +30,9 @@ from lanloom.features.ipam.wires import (
     wire_of_lan,
 )
 from lanloom.kube.informer import Informer, Informers, InformerView, changed, present
+from lanloom.kube.lookup import list_or_empty
+from lanloom.kube.ports import Reader
+from lanloom.kube.store import Indexes, Store
 from lanloom.refusals import Malformed
 
 BY_WIRE = "wire"
@@ -68,38 +72,87 @@ class WireInformers(InformerView, frozen=True):
 def wire_informers(informers: Informers) -> WireInformers:
     """The informers, with their indexes."""
     return WireInformers(
-        networks=informers.get(NETWORKS, indexes={BY_IDENT: _idents}),
-        nads=informers.get(
-            NADS,
-            indexes={
-                BY_WIRE: lambda item: map(str, bridged(item)),
-                BY_PLACE: spokes_named,
-                BY_NAMED: lambda item: map(_ident, networks_named(item)),
-            },
-        ),
+        networks=informers.get(NETWORKS, indexes=_NETWORK_INDEXES),
+        nads=informers.get(NADS, indexes=_NAD_INDEXES),
         nodes=informers.get(NODES),
         reports=informers.get(
             CLUSTER_NETWORK_NODES, indexes={BY_WIRE: lambda item: map(str, read_report(item))}
         ),
-        lans=informers.get(
-            LANS,
-            indexes={
-                BY_WIRE: lambda item: (str(wire_of_lan(item)),),
-                BY_PLACE: lambda item: item.spec.spokes,
-            },
-            optional=True,
-        ),
+        lans=informers.get(LANS, indexes=_LAN_INDEXES, optional=True),
     )
 
 
-class WireReader:
-    """Reads from the manager's informers. Construct it before they run."""
+class Wires:
+    """Which networks are on which wires, by the NADs and LANs of stores with the indexes."""
+
+    def __init__(
+        self, networks: Store[Network], nads: Store[NetworkAttachmentDefinition], lans: Store[LAN]
+    ) -> None:
+        self._networks = networks
+        self._nads = nads
+        self._lans = lans
+
+    def wires_of(self, nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
+        """Return the wires to which a NAD attaches."""
+        lans = (lan for spoke in spokes_named(nad) for lan in self._lans.by(BY_PLACE, spoke))
+        return bridged(nad).union(map(wire_of_lan, lans))
+
+    def wires_of_network(self, network: Network) -> frozenset[Wire]:
+        """Return the wires of all NADs that name a network."""
+        return frozenset(wire for nad in self._naming(network) for wire in self.wires_of(nad))
+
+    def nads_on(self, wire: Wire) -> Iterator[NetworkAttachmentDefinition]:
+        """Return the NADs on a wire, each once."""
+        found = {item.metadata.key: item for item in self._nads.by(BY_WIRE, str(wire))}
+        for lan in self._lans.by(BY_WIRE, str(wire)):
+            for spoke in lan.spec.spokes:
+                found |= {item.metadata.key: item for item in self._nads.by(BY_PLACE, spoke)}
+        return (found[key] for key in sorted(found))
+
+    def networks_on(self, wire: Wire) -> dict[str, Network]:
+        """Return the networks on a wire by the names of their objects."""
+        named = (network for nad in self.nads_on(wire) for network in self.networks_of(nad))
+        return {network.metadata.name: network for network in named}
+
+    def networks_of(self, nad: NetworkAttachmentDefinition) -> Iterator[Network]:
+        """Return the networks that a NAD names and that there are."""
+        for ident in sorted(networks_named(nad)):
+            if (network := self.find(ident)) is not None:
+                yield network
+
+    def find(self, ident: str) -> Network | None:
+        """Return the network that a NAD means: by UUID, by the object's name, or by its name, in this order."""
+        ident = _ident(ident)
+        found = self._networks.by(BY_IDENT, ident)
+        ranked = sorted(found, key=lambda item: (item.metadata.name != ident, item.metadata.name))
+        return next(iter(ranked), None)
+
+    def _naming(self, network: Network) -> Iterator[NetworkAttachmentDefinition]:
+        for ident in _idents(network):
+            found = self.find(ident)
+            if (
+                found is None or found.metadata.name == network.metadata.name
+            ):  # None: it is about to be created
+                yield from self._nads.by(BY_NAMED, ident)
+
+
+async def read_wires(client: Reader) -> Wires:
+    """Return them as the API server has them now. Raises KubeError."""
+    networks: Store[Network] = Store(_NETWORK_INDEXES)
+    nads: Store[NetworkAttachmentDefinition] = Store(_NAD_INDEXES)
+    lans: Store[LAN] = Store(_LAN_INDEXES)
+    deque(networks.replace((await client.list(NETWORKS)).items), 0)
+    deque(nads.replace((await client.list(NADS)).items), 0)
+    deque(lans.replace(await list_or_empty(client, LANS)), 0)
+    return Wires(networks, nads, lans)
+
+
+class WireReader(Wires):
+    """The same from the manager's informers, with who else has addresses. Construct it before they run."""
 
     def __init__(self, informers: WireInformers) -> None:
-        self._networks = informers.networks.store
-        self._nads = informers.nads.store
+        super().__init__(informers.networks.store, informers.nads.store, informers.lans.store)
         self._reports = informers.reports.store
-        self._lans = informers.lans.store
         self._models: dict[str, Model] = {}
         self._nodes: dict[str, Held] = {}
         self._managements: dict[str, Held] = {}
@@ -121,56 +174,20 @@ class WireReader:
         if found is None:
             network, model, found = self._networks.get(Key("", name)), self._models.get(name), Sharing()
             if network is not None and model is not None:
-                wires = {wire for nad in self._naming(network) for wire in self.wires_of(nad)}
-                found = sharing(model, self.view(wires))
+                found = sharing(model, self._view(self.wires_of_network(network)))
             self._known[name] = found
         return found
 
-    def view(self, wires: Iterable[Wire]) -> View:
-        """Return what is on some wires, and the nodes' own addresses."""
+    def _view(self, wires: Iterable[Wire]) -> View:
         held: list[Held] = []
-        beside: dict[str, Model] = {}
+        beside: set[str] = set()
         for wire in sorted(wires):
-            for nad in self._on(wire):
-                held.append(read_held(nad))
-                for network in self._named(nad):
-                    if (model := self._models.get(network.metadata.name)) is not None:
-                        beside[model.id] = model
+            held += map(read_held, self.nads_on(wire))
             held += [read_report(report)[wire] for report in self._reports.by(BY_WIRE, str(wire))]
+            beside.update(self.networks_on(wire))
+        models = (self._models[name] for name in sorted(beside) if name in self._models)
         nodes = (*self._managements.values(), *self._nodes.values())
-        return View(held=tuple(held), nodes=nodes, beside=tuple(beside.values()))
-
-    def wires_of(self, nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
-        """Return the wires to which a NAD attaches."""
-        spokes = spokes_named(nad)
-        lans = (lan for spoke in spokes for lan in self._lans.by(BY_PLACE, spoke))
-        return bridged(nad).union(map(wire_of_lan, lans))
-
-    def _on(self, wire: Wire) -> Iterator[NetworkAttachmentDefinition]:
-        """The NADs on a wire, each once."""
-        found = {item.metadata.key: item for item in self._nads.by(BY_WIRE, str(wire))}
-        for lan in self._lans.by(BY_WIRE, str(wire)):
-            for spoke in lan.spec.spokes:
-                found |= {item.metadata.key: item for item in self._nads.by(BY_PLACE, spoke)}
-        return (found[key] for key in sorted(found))
-
-    def _naming(self, network: Network) -> Iterator[NetworkAttachmentDefinition]:
-        """The NADs that name a network."""
-        for ident in _idents(network):
-            if (found := self.find(ident)) is not None and found.metadata.name == network.metadata.name:
-                yield from self._nads.by(BY_NAMED, ident)
-
-    def _named(self, nad: NetworkAttachmentDefinition) -> Iterator[Network]:
-        for ident in sorted(networks_named(nad)):
-            if (network := self.find(ident)) is not None:
-                yield network
-
-    def find(self, ident: str) -> Network | None:
-        """Return the network that a NAD means: by UUID, by the object's name, or by its name, in this order."""
-        ident = _ident(ident)
-        found = self._networks.by(BY_IDENT, ident)
-        ranked = sorted(found, key=lambda item: (item.metadata.name != ident, item.metadata.name))
-        return next(iter(ranked), None)
+        return View(held=tuple(held), nodes=nodes, beside=tuple(models))
 
     def _notify(self, networks: Iterable[str]) -> None:
         names_ = frozenset(networks)
@@ -182,8 +199,7 @@ class WireReader:
 
     def _on_wires(self, wires: Iterable[Wire]) -> Iterator[str]:
         for wire in wires:
-            for nad in self._on(wire):
-                yield from (network.metadata.name for network in self._named(nad))
+            yield from self.networks_on(wire)
 
     def _nad_changed(
         self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
@@ -191,7 +207,7 @@ class WireReader:
         found: set[str] = set()
         for nad in present(old, new):
             found.update(
-                self._on_wires(self.wires_of(nad)), (item.metadata.name for item in self._named(nad))
+                self._on_wires(self.wires_of(nad)), (item.metadata.name for item in self.networks_of(nad))
             )
         self._notify(found)
 
@@ -222,7 +238,7 @@ class WireReader:
         found: set[str] = set()
         for lan in present(old, new):
             nads = (nad for spoke in lan.spec.spokes for nad in self._nads.by(BY_PLACE, spoke))
-            found.update(network.metadata.name for nad in nads for network in self._named(nad))
+            found.update(network.metadata.name for nad in nads for network in self.networks_of(nad))
             found.update(self._on_wires((wire_of_lan(lan),)))
         self._notify(found)
 
@@ -237,6 +253,18 @@ class WireReader:
                 for nad in self._nads.by(BY_NAMED, ident):
                     found.update(self._on_wires(self.wires_of(nad)))
         self._notify(found)
+
+
+_NETWORK_INDEXES: Indexes[Network] = {BY_IDENT: lambda item: _idents(item)}
+_NAD_INDEXES: Indexes[NetworkAttachmentDefinition] = {
+    BY_WIRE: lambda item: map(str, bridged(item)),
+    BY_PLACE: spokes_named,
+    BY_NAMED: lambda item: map(_ident, networks_named(item)),
+}
+_LAN_INDEXES: Indexes[LAN] = {
+    BY_WIRE: lambda item: (str(wire_of_lan(item)),),
+    BY_PLACE: lambda item: item.spec.spokes,
+}
 
 
 def _ident(text: str) -> str:

@@ -12,12 +12,16 @@ from lanloom.api.admission import (
     UserInfo,
     Verdict,
 )
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.lan import LANS
+from lanloom.api.multus import NADS
 from lanloom.api.names import NODE_USER_PREFIX
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.admission import IpamAdmission
 from lanloom.features.ipam.reader import AddressReader, ipam_informers
+from lanloom.features.ipam.wirereader import WireReader, wire_informers
 from lanloom.kube.informer import Informers
 from lanloom.runtime.identity import MANAGERS
 from lanloom_embedded.engine.storage import MemoryStorage
@@ -28,7 +32,15 @@ T = TypeVar("T")
 Raw = dict[str, Any]
 Present = tuple[Resource[Any], Raw]
 
-KINDS: tuple[Resource[Any], ...] = (NETWORKS, NICS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES)
+KINDS: tuple[Resource[Any], ...] = (
+    NETWORKS,
+    NICS,
+    VIRTUAL_MACHINES,
+    VIRTUAL_MACHINE_INSTANCES,
+    NADS,
+    CLUSTER_NETWORK_NODES,
+    LANS,
+)
 ADMIN, MANAGER = "kubernetes-admin", MANAGERS[0]
 AGENT = f"{NODE_USER_PREFIX}node1"
 SUBNET: Raw = {
@@ -110,11 +122,12 @@ def verdict_of(asked: AdmissionRequest, *present: Present, seen: Iterable[Presen
             watched = real if seen is None else other
             if seen is not None:
                 await _fill(watched, seen)
-            informers = ipam_informers(Informers(watched.client, Random(1)))
-            running = [asyncio.create_task(item.run()) for item in informers.all()]
-            for item in informers.all():
+            shared = Informers(watched.client, Random(1))
+            reader, wires = AddressReader(ipam_informers(shared)), WireReader(wire_informers(shared))
+            running = [asyncio.create_task(item.run()) for item in shared.all()]
+            for item in shared.all():
                 await item.synced()
-            admission = IpamAdmission(real.client, AddressReader(informers).context, agent_of, new_uuid)
+            admission = IpamAdmission(real.client, reader.context, agent_of, new_uuid, wires=wires)
             verdict = await admission.validate(_with(uids, asked, AdmissionRequest))
             for task in running:
                 task.cancel()

@@ -10,6 +10,7 @@ from tests.features.ipam.admission import (
     test_networks,
     test_nics,
     test_statuses,
+    test_wires,
 )
 from tests.features.ipam.admission.cases import Cases, answer
 from tests.harness.refusals import (
@@ -28,6 +29,7 @@ GROUPS: tuple[tuple[str, Any, Cases], ...] = (
     ("NICs as such", test_nics.test_nics_that_can_not_be, test_nics.SHAPE_CASES),
     ("Addresses of NICs", test_nics.test_addresses_that_can_not_be_had, test_nics.ADDRESS_CASES),
     ("Shares of namespaces", test_nics.test_namespaces_that_get_no_addresses, test_nics.SHARE_CASES),
+    ("Networks and others on one wire", test_wires.test_networks_and_others_on_a_wire, test_wires.WIRE_CASES),
     ("Owners of NICs", test_nics.test_an_owner_is_for_life, test_nics.OWNER_CASES),
     ("Owners that are there", test_agents.test_owners_that_can_not_be, test_agents.OWNER_CASES),
     ("Statuses", test_statuses.test_statuses_that_are_refused, test_statuses.STATUS_CASES),

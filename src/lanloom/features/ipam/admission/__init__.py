@@ -34,7 +34,9 @@ from lanloom.features.ipam.admission.nads import check_nad
 from lanloom.features.ipam.admission.networks import check_network_change, network_defaults
 from lanloom.features.ipam.admission.nics import check_nic_change, nic_defaults
 from lanloom.features.ipam.admission.owners import check_owner_is_there, check_owner_kind
+from lanloom.features.ipam.admission.wires import check_nad_wires, check_network_wires
 from lanloom.features.ipam.reader import CachedContext
+from lanloom.features.ipam.wirereader import Wires
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
@@ -52,7 +54,7 @@ class IpamAdmission(TableAdmission):
     """Answers admission requests about networks and NICs.
 
     `cached` is the manager's view of a network, `new_uuid` makes a UUID; `user` is the username that this manager
-    authenticates as, empty if that is not known.
+    authenticates as, empty if that is not known. `wires` tells which networks share a wire.
     """
 
     def __init__(
@@ -62,8 +64,10 @@ class IpamAdmission(TableAdmission):
         agent_of: AgentOf,
         new_uuid: Callable[[], str],
         user: str = "",
+        wires: Wires | None = None,
     ) -> None:
         super().__init__(WEBHOOKS)
+        self._wires = wires
         self._client = client
         self._cached = cached
         self._agent_of = agent_of
@@ -105,7 +109,10 @@ class IpamAdmission(TableAdmission):
             new, old = new_of(NADS, request), old_of(NADS, request)
         except Unreadable:
             return ()  # the webhook of VLANs says what is wrong
-        return check_nad(new, old)
+        warnings = check_nad(new, old)
+        if self._wires is not None:
+            warnings += await check_nad_wires(self._client, self._wires, new, old)
+        return warnings
 
     async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
         new, old = new_of(NETWORKS, request), old_of(NETWORKS, request)
@@ -113,7 +120,10 @@ class IpamAdmission(TableAdmission):
             await check_user(self._managers, request.user_info, f"Network {new.metadata.name}")
             check_network_status(new, old)
             return ()
-        return await check_network_change(self._client, new, old)
+        warnings = await check_network_change(self._client, new, old)
+        if self._wires is not None:
+            warnings += await check_network_wires(self._client, self._wires, new, old)
+        return warnings
 
     async def _nic(self, request: AdmissionRequest) -> tuple[str, ...]:
         new, old = new_of(NICS, request), old_of(NICS, request)

@@ -65,5 +65,7 @@ def build(context: ManagerContext) -> ManagerPart:
     return ManagerPart(
         run=run,
         controllers=(*manager.controllers, *node_pools.controllers, *nic_owners.controllers),
-        admission=IpamAdmission(client, AddressReader(informers).context, agent_of, new_uuid, context.user),
+        admission=IpamAdmission(
+            client, AddressReader(informers).context, agent_of, new_uuid, context.user, wires
+        ),
     )

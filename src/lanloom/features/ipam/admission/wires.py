@@ -1,0 +1,96 @@
+"""Validation of networks that come to one wire with overlapping subnets, by a NAD or by a change of a network.
+
+A NIC of one gets no address that a NIC of the other has. But two pools over the same addresses say that each has room
+where both have it once, and a router knows one subnet only, so they are refused. Subnets without that are a warning.
+What is there already stays.
+"""
+
+from collections.abc import AsyncGenerator, Iterator
+
+from lanloom.api.ipam import Network
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.ipam.rules.model import Network as Model
+from lanloom.features.ipam.rules.wires import Wire, overlap
+from lanloom.features.ipam.state import network_of
+from lanloom.features.ipam.wirereader import Wires, read_wires
+from lanloom.kube.lookup import recheck
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied, Malformed
+
+REMEDY = "use one Network for both, pools that don't overlap (or a disabled one), or another VLAN"
+
+
+async def check_nad_wires(
+    client: Client,
+    cached: Wires,
+    new: NetworkAttachmentDefinition | None,
+    old: NetworkAttachmentDefinition | None,
+) -> tuple[str, ...]:
+    """Warnings for a NAD that brings a network to a wire. Raises Denied, KubeError."""
+    if new is None:
+        return ()
+    title = f"NetworkAttachmentDefinition {new.metadata.key}: spec.config"
+
+    def check(wires: Wires) -> tuple[str, ...]:
+        before = set(_places(wires, old)) if old is not None else set[tuple[Wire, str]]()
+        warnings: list[str] = []
+        for wire, name in sorted(set(_places(wires, new)) - before):
+            network = wires.find(name)
+            if network is not None:
+                warnings += _check(title, _model(network), None, wire, wires)
+        return tuple(dict.fromkeys(warnings))
+
+    return await recheck(check, _views(client, cached))
+
+
+async def check_network_wires(
+    client: Client, cached: Wires, new: Network | None, old: Network | None
+) -> tuple[str, ...]:
+    """Warnings for a network whose subnets change. Raises Denied, KubeError."""
+    if new is None or (old is not None and old.spec.subnets == new.spec.subnets):
+        return ()
+    title, model = f"Network {new.metadata.name}: spec.subnets", _model(new)
+    before = _model(old) if old is not None else None
+
+    def check(wires: Wires) -> tuple[str, ...]:
+        found = (_check(title, model, before, wire, wires) for wire in sorted(wires.wires_of_network(new)))
+        return tuple(dict.fromkeys(warning for warnings in found for warning in warnings))
+
+    return await recheck(check, _views(client, cached))
+
+
+async def _views(client: Client, cached: Wires) -> AsyncGenerator[Wires, None]:
+    yield cached
+    yield await read_wires(client)
+
+
+def _places(wires: Wires, nad: NetworkAttachmentDefinition) -> Iterator[tuple[Wire, str]]:
+    """Where a NAD brings which network, by the name of its object."""
+    for wire in wires.wires_of(nad):
+        yield from ((wire, network.metadata.name) for network in wires.networks_of(nad))
+
+
+def _check(title: str, mine: Model | None, before: Model | None, wire: Wire, wires: Wires) -> Iterator[str]:
+    """Warnings for the other networks on a wire. Raises Denied where both have pools that did not overlap `before`."""
+    if mine is None:
+        return
+    for name, network in sorted(wires.networks_on(wire).items()):
+        other = _model(network)
+        if name == mine.id or other is None or (common := overlap(mine, other)) is None:
+            continue
+        both = overlap(mine, other, pools=True)
+        if both is not None and (before is None or overlap(before, other, pools=True) is None):
+            raise Denied(
+                f"{title}: pools of Networks {mine.id} and {name} overlap on {wire}, in {both}; {REMEDY}"
+            )
+        yield (
+            f"{title}: subnets of Networks {mine.id} and {name} overlap on {wire}, in {common}; NICs of one get no "
+            "address that the other's have"
+        )
+
+
+def _model(network: Network) -> Model | None:
+    try:
+        return network_of(network)
+    except Malformed:
+        return None  # the rules of networks say what is wrong

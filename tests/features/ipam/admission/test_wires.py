@@ -1,0 +1,147 @@
+"""Networks with overlapping subnets on one wire, and addresses that others have there."""
+
+import json
+from typing import Any
+
+import pytest
+
+from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.multus import NADS
+from tests.features.ipam.admission.cases import Case, Cases, answer, each
+from tests.features.ipam.admission.requests import (
+    Present,
+    Raw,
+    holding,
+    network,
+    nic,
+    verdict_of,
+    with_status,
+)
+from tests.harness.admission import request
+
+
+def lan(name: str, network: str, vlan: int = 150, *, bridge: str = "cluster-1-br") -> Raw:
+    """A NAD whose pods get addresses of a network."""
+    ipam = {"type": "lanloom-ipam", "network": network}
+    config = {
+        "cniVersion": "1.0.0",
+        "name": name,
+        "type": "bridge",
+        "bridge": bridge,
+        "vlan": vlan,
+        "ipam": ipam,
+    }
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"config": json.dumps(config)}}
+
+
+def pooled(name: str, cidr: str, *pools: str, **more: Any) -> Raw:
+    """A network with a subnet with these pools."""
+    return network(name, {"cidr": cidr, "pools": [{"range": item, **more} for item in pools]})
+
+
+WHOLE = pooled("whole", "10.50.0.0/24", "10.50.0.0/24")
+SECOND = pooled("second", "10.50.0.0/24", "10.50.0.0/24")
+UPPER = pooled("upper", "10.50.0.0/24", "10.50.0.128/25")
+LOWER = pooled("lower", "10.50.0.0/24", "10.50.0.0-10.50.0.127")
+DISABLED = pooled("disabled", "10.50.0.0/24", "10.50.0.0/24", disabled=True)
+APART = pooled("apart", "10.51.0.0/24", "10.51.0.0/24")
+REMEDY = "use one Network for both, pools that don't overlap (or a disabled one), or another VLAN"
+WARNING = "NICs of one get no address that the other's have"
+
+BOTH: tuple[Present, ...] = ((NETWORKS, WHOLE), (NETWORKS, SECOND), (NADS, lan("a", "whole")))
+IN_USE = {"ip": "192.0.2.50", "by": "the gateway", "of": "NetworkAttachmentDefinition default/lan"}
+FOREIGN = {"ip": "192.0.2.50", "by": "the gateway", "of": "NetworkAttachmentDefinition other/lan"}
+
+WIRE_CASES: Cases = {
+    "pools of two networks don't overlap on one wire": Case(
+        request(NADS, lan("b", "second")),
+        BOTH,
+        "NetworkAttachmentDefinition default/b: spec.config: pools of Networks second and whole overlap on "
+        f"VLAN 150 of cluster network cluster-1, in 10.50.0.0-10.50.0.255; {REMEDY}",
+    ),
+    "a network gets no pool over one of another network on its wire": Case(
+        request(NETWORKS, SECOND, old=pooled("second", "10.50.0.0/24")),
+        (
+            (NETWORKS, WHOLE),
+            (NETWORKS, pooled("second", "10.50.0.0/24")),
+            (NADS, lan("a", "whole")),
+            (NADS, lan("b", "second")),
+        ),
+        "Network second: spec.subnets: pools of Networks second and whole overlap on "
+        f"VLAN 150 of cluster network cluster-1, in 10.50.0.0-10.50.0.255; {REMEDY}",
+    ),
+    "an address that something on the wire has is taken by force only": Case(
+        request(NICS, nic("web-0", "192.0.2.50")),
+        ((NETWORKS, with_status(network(), inUse=[IN_USE])),),
+        "Nic default/web-0: spec.ips[0]: IP 192.0.2.50 of network net1 is the gateway (NetworkAttachmentDefinition "
+        "default/lan); choose another one, or set spec.force",
+    ),
+    "an object of another namespace that has an address is not named": Case(
+        request(NICS, nic("web-0", "192.0.2.50")),
+        ((NETWORKS, with_status(network(), inUse=[FOREIGN])),),
+        "Nic default/web-0: spec.ips[0]: IP 192.0.2.50 of network net1 is the gateway (a NetworkAttachmentDefinition "
+        "of another namespace); choose another one, or set spec.force",
+    ),
+    "an address that another network on the wire gave is taken by force only": Case(
+        request(NICS, nic("web-0", "192.0.2.50")),
+        (
+            (NETWORKS, with_status(network(), sharedWith=["net2"])),
+            (NETWORKS, network("net2")),
+            (NICS, holding("theirs", "192.0.2.50", network="net2")),
+        ),
+        "Nic default/web-0: spec.ips[0]: IP 192.0.2.50 of network net1 is used in network net2 by NIC default/theirs; "
+        "choose another one, or set spec.force",
+    ),
+}
+
+
+@each(WIRE_CASES)
+def test_networks_and_others_on_a_wire(case: Case) -> None:
+    """The message names the object, who has the address, and the remedy."""
+    assert answer(case) == case.message
+
+
+@pytest.mark.parametrize(
+    ("other", "nad", "warned"),
+    [
+        pytest.param(UPPER, lan("b", "upper"), "", id="alone"),
+        pytest.param(UPPER, lan("b", "lower"), "10.50.0.0-10.50.0.255", id="pools apart"),
+        pytest.param(DISABLED, lan("b", "lower"), "10.50.0.0-10.50.0.255", id="a disabled pool"),
+        pytest.param(WHOLE, lan("b", "lower", 151), "", id="another VLAN"),
+        pytest.param(WHOLE, lan("b", "lower", bridge="other-br"), "", id="another bridge"),
+        pytest.param(APART, lan("b", "lower"), "", id="subnets apart"),
+        pytest.param(WHOLE, lan("b", "missing"), "", id="a network that is not there"),
+    ],
+)
+def test_overlapping_subnets_are_a_warning(other: Raw, nad: Raw, warned: str) -> None:
+    """A NAD is allowed where pools don't overlap, with a warning where subnets do on its wire."""
+    name = other["metadata"]["name"]
+    present: tuple[Present, ...] = ((NETWORKS, LOWER), (NETWORKS, other), (NADS, lan("a", name)))
+    verdict = verdict_of(request(NADS, nad), *present)
+    assert verdict.allowed, verdict.message
+    expected = (
+        f"NetworkAttachmentDefinition default/b: spec.config: subnets of Networks lower and {name} overlap on VLAN 150 "
+        f"of cluster network cluster-1, in {warned}; {WARNING}"
+    )
+    assert verdict.warnings == ((expected,) if warned else ())
+
+
+def test_what_is_there_may_be_edited() -> None:
+    """An edit that brings nothing to a wire passes, however networks overlap there."""
+    new, old = lan("b", "second"), lan("b", "second")
+    new["metadata"]["annotations"] = {"note": "moved"}
+    assert verdict_of(request(NADS, new, old=old), *BOTH, (NADS, old)).allowed
+    renamed = {**SECOND, "spec": {**SECOND["spec"], "tags": ["x"]}}
+    assert verdict_of(request(NETWORKS, renamed, old=SECOND), *BOTH, (NADS, old)).allowed
+
+
+def test_a_refusal_rests_on_live_objects() -> None:
+    """A NAD that went, and that the watch still has, is no reason to refuse."""
+    asked = request(NADS, lan("b", "second"))
+    assert verdict_of(asked, (NETWORKS, WHOLE), (NETWORKS, SECOND), seen=BOTH).allowed
+
+
+def test_force_takes_what_somebody_has() -> None:
+    """With force, the address is allowed."""
+    present = (NETWORKS, with_status(network(), inUse=[IN_USE]))
+    assert verdict_of(request(NICS, nic("web-0", "192.0.2.50", force=True)), present).allowed
