@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from lanloom.api.liveupdate import NETWORK_SWAPS
+from lanloom.api.multus import NADS
 from tests.features.liveupdate.manager.scene import Scene, play
-from tests.features.liveupdate.objects import PLACE, on
+from tests.features.liveupdate.objects import PLACE, nad, on
 from tests.harness.examples import seeds
 
 STUCK: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -175,5 +176,26 @@ def test_two_edits_at_once() -> None:
         assert await scene.nads() == {"blue": "other"}
         assert await scene.reason() == ("True", "Current")
         assert await scene.migrations() == ()
+
+    play(story)
+
+
+def test_neither_way() -> None:
+    """A machine that can't migrate is told why it can't move in place, and not to try what its policy has tried."""
+
+    async def story(scene: Scene) -> None:
+        await scene.client.patch(NADS, "new", {"spec": nad("new", macspoofchk=True)["spec"]}, PLACE)
+        await scene.start({"blue": "old"}, **STUCK)
+        await scene.set_policy("prefer-in-place")
+        scene.lead()
+        await scene.edit(on({"blue": "new"}))
+        await scene.rest(30)
+        found = await scene.condition("NetworksCurrent")
+        assert found is not None and found.reason == "NotMigratable"
+        assert (
+            "it can't move in place: NetworkAttachmentDefinition vms/new: spec.config.macspoofchk"
+            in found.message
+        )
+        assert "annotations" not in found.message
 
     play(story)

@@ -154,8 +154,15 @@ def _in_place(now: Circumstances) -> Way | None:
 
 def _by_migration(now: Circumstances) -> Way:
     if not now.migratable:
-        remedy = f"restart the machine, or set metadata.annotations[{POLICY}] to in-place"
-        return Way("restart", "NotMigratable", f"{now.why_not_migratable}; {remedy}")
+        return Way("restart", "NotMigratable", f"{now.why_not_migratable}; {_without_migration(now)}")
     if now.against_migration:
         return Way("blocked", "PreflightFailed", "; ".join(now.against_migration))
     return Way("copy")
+
+
+def _without_migration(now: Circumstances) -> str:
+    """Return what else there is for a machine that can't migrate; a policy that was tried in vain is not advised."""
+    if now.policy == "migrate":
+        return f"restart the machine, or set metadata.annotations[{POLICY}] to in-place"
+    tried = (now.attempt.status.message,) if now.attempt is not None else now.against_in_place
+    return f"it can't move in place: {'; '.join(tried)}; or restart the machine"
