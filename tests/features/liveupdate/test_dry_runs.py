@@ -49,7 +49,7 @@ TARGETS = (
 OBSTACLES = ("", "", "taken", "going", "full", "free")
 
 
-class World(NamedTuple):
+class Attempt(NamedTuple):
     """A machine, where its NIC is to go, and what is in the way."""
 
     name: str
@@ -72,10 +72,10 @@ class World(NamedTuple):
         return "source" if self.bridged else f"k8slan-mac-{self.name}s"
 
 
-def worlds(rng: Random) -> tuple[World, ...]:
+def attempts(rng: Random) -> tuple[Attempt, ...]:
     """Some machines."""
     return tuple(
-        World(
+        Attempt(
             f"m{number}",
             rng.choice(TARGETS),
             rng.choice(OBSTACLES),
@@ -87,7 +87,7 @@ def worlds(rng: Random) -> tuple[World, ...]:
     )
 
 
-def _target(world: World) -> Raw | None:
+def _target(attempt: Attempt) -> Raw | None:
     """The NAD to which a machine is to move; None where a LAN has it, or nobody."""
     configs: dict[str, Raw] = {
         "vlan": {"bridge": "cluster-1-br", "vlan": 10},
@@ -97,18 +97,18 @@ def _target(world: World) -> Raw | None:
         "bridge": {"bridge": "extern0"},
         "ovs": {"plugin": "ovs"},
     }
-    config = configs.get(world.target)
+    config = configs.get(attempt.target)
     if config is None:
         return None
-    if world.obstacle in (FULL, FREE):
-        config |= {"ipam": {"type": "lanloom-ipam", "network": world.obstacle}}
-    place, _, title = world.enters.rpartition("/")
+    if attempt.obstacle in (FULL, FREE):
+        config |= {"ipam": {"type": "lanloom-ipam", "network": attempt.obstacle}}
+    place, _, title = attempt.enters.rpartition("/")
     body = nad(title, place=place or PLACE, **config)
-    held = {"finalizers": ["example.org/held"]} if world.obstacle == "going" else {}
+    held = {"finalizers": ["example.org/held"]} if attempt.obstacle == "going" else {}
     return body | {"metadata": body["metadata"] | held}
 
 
-async def furnish(scene: WholeScene, every: tuple[World, ...]) -> None:
+async def furnish(scene: WholeScene, every: tuple[Attempt, ...]) -> None:
     """All networks, with what is in the way but for deletions."""
     client = scene.client
     await carry(scene, "cluster-1", "1,10-20")
@@ -120,37 +120,37 @@ async def furnish(scene: WholeScene, every: tuple[World, ...]) -> None:
         await client.create(NETWORKS, {"metadata": {"name": name}, "spec": {"subnets": [subnet]}})
     spec: Raw = {"owner": {"kind": "Instance", "name": "x"}, "network": FULL, "ips": ["pool"]}
     await client.create(NICS, {"metadata": {"name": "x"}, "spec": spec}, PLACE)
-    names = [name for world in every for name in (world.name, f"{world.name}s")]
+    names = [name for attempt in every for name in (attempt.name, f"{attempt.name}s")]
     for number, (name, spokes) in enumerate((("stays", names), ("goes", [f"{name}g" for name in names]))):
         lan: Raw = {"ns": name, "bridge": "br0", "vxlan": "vx0", "vni": number + 1, "defaultVxlanDev": "eth0"}
         await client.create(LANS, {"metadata": {"name": name}, "spec": lan | {"spokes": spokes}}, PLACE)
-    for world in every:
-        if (body := _target(world)) is not None:
+    for attempt in every:
+        if (body := _target(attempt)) is not None:
             await client.create(NADS, body, body["metadata"]["namespace"])
     await _take_spokes(scene, every)
     await scene.rest(30)
 
 
-async def _take_spokes(scene: WholeScene, every: tuple[World, ...]) -> None:
+async def _take_spokes(scene: WholeScene, every: tuple[Attempt, ...]) -> None:
     """A pod of somebody else is at the spoke of each machine where one is to be."""
     lan = await scene.client.get(LANS, "stays", PLACE)
     spokes = [
-        {"name": world.name, "mode": "veth", "pod": f"{PLACE}/other"}
-        for world in every
-        if world.obstacle == "taken"
+        {"name": attempt.name, "mode": "veth", "pod": f"{PLACE}/other"}
+        for attempt in every
+        if attempt.obstacle == "taken"
     ]
     entry = {"namespace": PLACE, "name": "stays", "uid": lan.metadata.uid, "ready": True, "spokes": spokes}
     await agent(scene, "node2").create(LAN_NODES, {"metadata": {"name": "node2"}})
     await agent(scene, "node2").patch(LAN_NODES, "node2", {"status": {"lans": [entry]}}, subresource="status")
 
 
-async def start(scene: WholeScene, world: World) -> None:
+async def start(scene: WholeScene, attempt: Attempt) -> None:
     """Start a machine on its first network."""
-    nic = interface("blue") if world.bridged else {"name": "blue", "binding": {"name": "macvtap"}}
-    spec = devices([POD_INTERFACE, nic], [POD_NETWORK, network("blue", world.leaves)])
-    conditions = [{"type": "Ready", "status": "True"}, *([MIGRATABLE] if world.migratable else [])]
-    await scene.start({"blue": world.leaves}, world.name, spec=spec, conditions=conditions)
-    await scene.set_policy(world.policy, world.name)
+    nic = interface("blue") if attempt.bridged else {"name": "blue", "binding": {"name": "macvtap"}}
+    spec = devices([POD_INTERFACE, nic], [POD_NETWORK, network("blue", attempt.leaves)])
+    conditions = [{"type": "Ready", "status": "True"}, *([MIGRATABLE] if attempt.migratable else [])]
+    await scene.start({"blue": attempt.leaves}, attempt.name, spec=spec, conditions=conditions)
+    await scene.set_policy(attempt.policy, attempt.name)
 
 
 async def cordon(scene: WholeScene) -> None:
@@ -164,25 +164,25 @@ async def cordon(scene: WholeScene) -> None:
 def test_a_dry_run_is_the_run(seed: int) -> None:
     """What the dry run lets pass moves, and what it refuses stays where it is and says why."""
     rng = Random(seed)
-    every = worlds(rng)
+    every = attempts(rng)
     isolation = NamespaceIsolation(enabled=rng.random() < 0.5)
 
     async def story(scene: WholeScene) -> None:
         await furnish(scene, every)
-        for world in every:
-            await start(scene, world)
-        for world in every:
-            if world.obstacle == "going" and _target(world) is not None:
-                place, _, title = world.enters.rpartition("/")
+        for attempt in every:
+            await start(scene, attempt)
+        for attempt in every:
+            if attempt.obstacle == "going" and _target(attempt) is not None:
+                place, _, title = attempt.enters.rpartition("/")
                 await scene.client.delete(NADS, title, place or PLACE)
         if rng.random() < 0.2:
             await cordon(scene)
         await scene.rest(30)
-        plans = [await planned(scene, world.name, world.enters) for world in every]
-        ends = await asyncio.gather(*(edited(scene, world.name, world.enters) for world in every))
-        for world, plan, end in zip(every, plans, ends, strict=True):
-            assert isinstance(plan, str) == bool(end), (world, plan, end)
-            there = world.leaves if end else world.enters
-            assert await scene.nads(world.name) == {"blue": there}, (world, plan, end)
+        plans = [await planned(scene, attempt.name, attempt.enters) for attempt in every]
+        ends = await asyncio.gather(*(edited(scene, attempt.name, attempt.enters) for attempt in every))
+        for attempt, plan, end in zip(every, plans, ends, strict=True):
+            assert isinstance(plan, str) == bool(end), (attempt, plan, end)
+            there = attempt.leaves if end else attempt.enters
+            assert await scene.nads(attempt.name) == {"blue": there}, (attempt, plan, end)
 
     play(story, LiveUpdateSettings(isolation=isolation))

@@ -6,8 +6,9 @@ import pytest
 
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multus import NADS
+from tests.features.liveupdate import objects
 from tests.features.liveupdate.manager.scene import Scene, play
-from tests.features.liveupdate.objects import PLACE, nad, on
+from tests.features.liveupdate.objects import PLACE, on
 from tests.harness.examples import seeds
 
 STUCK: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -184,7 +185,7 @@ def test_neither_way() -> None:
     """A machine that can't migrate is told why it can't move in place, and not to try what its policy has tried."""
 
     async def story(scene: Scene) -> None:
-        await scene.client.patch(NADS, "new", {"spec": nad("new", macspoofchk=True)["spec"]}, PLACE)
+        await scene.client.patch(NADS, "new", {"spec": objects.nad("new", macspoofchk=True)["spec"]}, PLACE)
         await scene.start({"blue": "old"}, **STUCK)
         await scene.set_policy("prefer-in-place")
         scene.lead()
