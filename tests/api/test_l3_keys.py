@@ -217,3 +217,48 @@ def test_maps_are_written_in_one_way() -> None:
     other = L3(vid=2012, mode="static", addresses={"a": "10.0.0.1/24", "b": "10.0.0.2/24"})
     assert encode(NETWORK, one) == encode(NETWORK, other)
     assert json.loads(encode(NETWORK, one)[f"{names.PREFIX}ipmap-default-nad2012"]) == one.addresses
+
+
+HARVESTERS_OWN = {
+    "vlan-id-set-str": "1,31,32",
+    "vlan-id-set-str-hash": "8d6c",
+    "matched-nodes": "[]",
+    "uplink-mtu": "1500",
+    "mtu-source-vc": "vc-1",
+    "vlan-dhcp-server-ip": "",
+    "route": "{}",
+    "route-source-vid": "31",
+    "last-type": "L2VlanNetwork",
+}
+"""Keys that Harvester writes on ClusterNetworks and NADs (its pkg/utils/labels.go, at 2e5cbea)."""
+
+
+def test_keys_of_harvesters_are_none_of_ours() -> None:
+    """Whole keys of Harvester's are not taken for L3 keys, whatever they begin with."""
+    assert not [key for key in HARVESTERS_OWN if is_l3_key(names.PREFIX + key)]
+    assert decode({names.PREFIX + key: value for key, value in HARVESTERS_OWN.items()}) == {}
+
+
+@given(KEYS | st.sampled_from([Key("set", "str"), Key("set", "str-hash"), Key("set-str", "hash")]), VALUES)
+def test_no_network_takes_a_key_of_harvesters(nad: Key, value: L3) -> None:
+    """The keys of no NAD are Harvester's, also in a namespace `set`; each is known as an L3 key with its suffix."""
+    written = encode(nad, value) | encode_reference(nad, value)
+    assert not written.keys() & {names.PREFIX + key for key in HARVESTERS_OWN}
+    assert all(is_l3_key(key) and suffix_of_key(key) == network_suffix(nad) for key in written)
+    assert decode(encode(nad, value))[network_suffix(nad)].value == value
+
+
+@given(
+    st.from_regex(
+        r"(l3connectivity|vlan-id|mode|ipmap|gateway|routes|dns|l3values)?[-a-z_.]{0,12}", fullmatch=True
+    )
+)
+def test_only_a_kind_and_a_dash_make_a_key_ours(name: str) -> None:
+    """A key that looks like one of ours is none without the prefix, the whole kind, the dash and a suffix."""
+    kinds = ("l3connectivity", "vlan-id", "mode", "ipmap", "gateway", "routes", "dns", "l3values")
+    ours = name not in HARVESTERS_OWN and any(
+        name.startswith(f"{kind}-") and name != f"{kind}-" for kind in kinds
+    )
+    assert is_l3_key(names.PREFIX + name) == ours
+    assert not is_l3_key(name)
+    assert not is_l3_key(f"example.org/{name}")

@@ -31,7 +31,7 @@ from lanloom.node.ports import (
     Profiles,
     Records,
 )
-from tests.harness.interceptor import Interceptor, Request
+from tests.harness.interceptor import WRITES, Interceptor, Request
 from tests.sim.processes import Life
 
 T = TypeVar("T", bound=Object)
@@ -64,6 +64,7 @@ class Faults:
         self.partitioned: set[str] = set()
         self.away = False
         self.cut: dict[str, Callable[[], bool]] = {}
+        self.on_write: Callable[[Request], object] = lambda _request: None
         self._rng = rng
         self._share = share
 
@@ -143,6 +144,8 @@ class FaultyClient(Interceptor):
                 yield event
 
     async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        if request.verb in WRITES:
+            self._faults.on_write(request)
         await self._pass()
         self._faults.before(self._caller)
         if request.resource.group in _CUSTOM and self._faults.strikes(0.01):

@@ -22,7 +22,11 @@ from lanloom.api.routing import RoutingFields, parse_routing
 
 _KEY_NAME_MAX = 63
 _KINDS = ("l3connectivity", "vlan-id", "mode", "ipmap", "gateway", "routes", "dns", "l3values")
+_BEGINS = tuple(f"{names.PREFIX}{kind}-" for kind in _KINDS)
 _LONGEST_KIND = max(len(kind) for kind in _KINDS)
+
+HARVESTERS = frozenset({f"{names.PREFIX}vlan-id-set-str", f"{names.PREFIX}vlan-id-set-str-hash"})
+"""Annotations that Harvester's controller writes on a ClusterNetwork: no keys of Lanloom's, although they look it."""
 
 IN_NAD = "nad"
 """The value of `l3values-<suffix>`: the NAD itself has the network's map, gateway, routes and DNS servers."""
@@ -44,12 +48,13 @@ class L3Entry(NamedTuple):
 def network_suffix(nad: Key) -> str:
     """What tells one NAD's annotations on a ClusterNetwork from another's: `<namespace>-<name>`.
 
-    Where that would be ambiguous (a dash in the namespace) or too long for an annotation key, a hash follows after an
-    underscore, which no Kubernetes name contains; so two NADs never share a suffix.
+    Where that would be ambiguous (a dash in the namespace), too long for an annotation key, or make a key of
+    Harvester's, a hash follows after an underscore, which no Kubernetes name contains; so two NADs never share one.
     """
     plain = f"{nad.namespace}-{nad.name}"
     longest = _KEY_NAME_MAX - _LONGEST_KIND - 1
-    if "-" not in nad.namespace and len(plain) <= longest:
+    free = f"{names.PREFIX}vlan-id-{plain}" not in HARVESTERS
+    if "-" not in nad.namespace and len(plain) <= longest and free:
         return plain
     digest = hashlib.sha256(f"{nad.namespace}/{nad.name}".encode()).hexdigest()[:10]
     return f"{plain[: longest - 11]}_{digest}"
@@ -62,7 +67,7 @@ def legacy_suffixes(nad: Key) -> tuple[str, str]:
 
 def is_l3_key(key: str) -> bool:
     """Return whether an annotation key of a ClusterNetwork is one of the L3 keys that the manager owns."""
-    return any(key.startswith(f"{names.PREFIX}{kind}-") for kind in _KINDS)
+    return key.startswith(_BEGINS) and key not in _BEGINS and key not in HARVESTERS
 
 
 def suffix_of_key(key: str) -> str:

@@ -20,6 +20,7 @@ DNS = PREFIX + "dns"
 # Annotations of a ClusterNetwork.
 UPLINK_MTU = PREFIX + "uplink-mtu"
 MTU_SOURCE = PREFIX + "mtu-source-vc"
+NODE_VLANS = PREFIX + "node-vlans"
 ROLLOUT = PREFIX + "rollout"
 ROLLOUT_STATE = PREFIX + "rollout-state"
 NODE_ADDRESS_NAMESPACES = PREFIX + "node-address-namespaces"

@@ -9,7 +9,7 @@ KubeError
 └── ApiError               the server answered with a Status
     ├── BadRequest         400
     ├── Unauthorized       401
-    ├── Forbidden          403
+    ├── Forbidden          403, or an admission webhook that refused with 5xx
     ├── NotFound           404
     ├── Conflict           409, reason Conflict: the resourceVersion is not current
     ├── AlreadyExists      409, reason AlreadyExists
@@ -18,6 +18,7 @@ KubeError
     └── ServerError        429 and 5xx: worth another try later
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,6 +119,9 @@ class ServerError(ApiError):
     """429 or 5xx: the server can't answer now; retry with back-off."""
 
 
+_DENIED = re.compile(r'admission webhook "[^"]+" denied the request')
+"""How the API server reports a webhook that refused. Harvester's webhooks refuse with the code 500."""
+
 _BY_CODE: dict[int, type[ApiError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -134,6 +138,8 @@ def from_status(code: int, status: dict[str, Any]) -> ApiError:
     message = str(status.get("message", ""))
     if code == 409:
         kind: type[ApiError] = AlreadyExists if reason == "AlreadyExists" else Conflict
+    elif code >= 500 and _DENIED.match(message):
+        kind = Forbidden
     elif code == 429 or code >= 500:
         kind = ServerError
     else:

@@ -15,12 +15,19 @@ from typing import Any
 import structlog
 
 from lanloom.api.core import WebhookConfiguration
+from lanloom.api.names import HARVESTER_CONTROLLER
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
 from lanloom.runtime.webhooktable import REVIEW_SECONDS, Verb, Watched, Webhook, watched
 
 REFERENCES_PATH = "/references"
+
+CONDITIONS = "matchConditions"
+_NOT_HARVESTERS = {
+    "name": "not-harvesters-own",
+    "expression": f"request.userInfo.username != '{HARVESTER_CONTROLLER}'",
+}
 
 _VERBS: tuple[Verb, ...] = ("mutate", "validate")
 
@@ -30,21 +37,27 @@ def webhook_configurations(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the mutating and the validating configuration of a table of webhooks.
 
-    `client_config` says how a path (`/mutate`) is reached. Webhooks of Harvester's kinds fail open `beside`
-    Harvester's controller, which writes these. A webhook that nothing is to be asked of is left out.
+    `client_config` says how a path (`/mutate`) is reached. `beside` Harvester's controller, webhooks of its kinds fail
+    open, and those of kinds that it writes, too, are not asked about its writes: it never waits for a manager. A
+    webhook that nothing is to be asked of is left out.
     """
     policy = {"failurePolicy": "Ignore" if beside else "Fail"}
     found: dict[str, list[dict[str, Any]]] = {}
     for verb in _VERBS:
-        own, harvesters = (watched(table, verb, harvesters=which) for which in (False, True))
+        own = watched(table, verb, "others") if beside else watched(table, verb, "others", "both")
+        shared = watched(table, verb, "both") if beside else ()
+        harvesters = watched(table, verb, "harvester")
         config = client_config(f"/{verb}")
         webhooks = found[verb] = []
         if own:
             webhooks.append(_webhook(f"{verb}.lanloom.io", _rules(own, statuses=True), config))
+        if shared:
+            webhook = _webhook(f"{verb}.shared.lanloom.io", _rules(shared, statuses=True), config)
+            webhooks.append(webhook | {CONDITIONS: [_NOT_HARVESTERS]})
         if harvesters:
             rules = _rules(harvesters, statuses=False)
             webhooks.append(_webhook(f"{verb}.harvester.lanloom.io", rules, config) | policy)
-    if referring := watched(table, "refer"):
+    if referring := watched(table, "refer", "others"):
         found["validate"].append(_references_webhook(referring, client_config))
     return (
         _configuration("MutatingWebhookConfiguration", *found["mutate"]),
@@ -163,7 +176,6 @@ log = structlog.get_logger(__name__)
 Registered = dict[str, Any]
 """A webhook of a configuration, as the API server has it."""
 
-CONDITIONS = "matchConditions"
 _NO_CONDITIONS = "the API server has no matchConditions; Kubernetes 1.28 and later have"
 
 

@@ -22,6 +22,9 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from lanloom.api.admission import AdmissionRequest, Raw, Unreadable, Verdict, refusal
+from lanloom.api.harvester import GROUP as HARVESTER_GROUP
+from lanloom.api.multus import NADS
+from lanloom.api.names import HARVESTER_CONTROLLER
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import KubeError
 from lanloom.refusals import Refusal
@@ -43,16 +46,33 @@ Watched = tuple[tuple[Resource[Any], tuple[str, ...]], ...]
 class Webhook(NamedTuple):
     """A row of the table. `function` is called with the feature's admission and the request.
 
-    It returns a Verdict for `mutate`, an awaitable of one for the other verbs. `harvesters` marks a kind of Harvester:
-    its webhook fails open beside Harvester's controller, which writes these. `mutate` and `validate` see the status
-    subresource of other kinds, too.
+    It returns a Verdict for `mutate`, an awaitable of one for the other verbs. `mutate` and `validate` see the status
+    subresource of kinds that are not Harvester's, too.
     """
 
     verb: Verb
     resource: Resource[Any]
     operations: tuple[str, ...]
     function: Callable[[Any, AdmissionRequest], Any]
-    harvesters: bool = False
+
+
+Writer = Literal["others", "both", "harvester"]
+"""Who writes a kind beside Harvester's controller: others alone, that controller, too, or above all that controller."""
+
+
+def writer_of(resource: Resource[Any]) -> Writer:
+    """Return who writes a kind: its webhooks must not hold up Harvester's controller, whichever feature has them."""
+    if resource.group == HARVESTER_GROUP:
+        return "harvester"
+    return "both" if resource == NADS else "others"
+
+
+def is_harvesters_own(request: AdmissionRequest) -> bool:
+    """Return whether Harvester's controller writes what it manages, which it may beyond what users may."""
+    kinds = ((HARVESTER_GROUP, None), (NADS.group, NADS.plural))
+    resource = request.resource
+    managed = any(resource.group == group and plural in (None, resource.resource) for group, plural in kinds)
+    return managed and request.user_info.username == HARVESTER_CONTROLLER
 
 
 class TableAdmission:
@@ -85,7 +105,7 @@ class TableAdmission:
         return verdict if verdict.allowed or not is_granted(request) else Verdict()
 
     def _find(self, verb: Verb, request: AdmissionRequest) -> Callable[[Any, AdmissionRequest], Any] | None:
-        if only_releases(request):
+        if only_releases(request) or is_harvesters_own(request):
             return None
         resource = request.resource
         return self._functions.get((verb, resource.group, resource.resource, request.operation))
@@ -156,8 +176,10 @@ async def verdict_of(validation: Awaitable[tuple[str, ...]]) -> Verdict:
         return refusal(f"the request can't be validated now because {error}; try again")
 
 
-def watched(table: Iterable[Webhook], verb: Verb, *, harvesters: bool = False) -> Watched:
-    """Return the resources and operations of a verb: Harvester's kinds, or the others."""
+def watched(table: Iterable[Webhook], verb: Verb, *writers: Writer) -> Watched:
+    """Return the resources and operations of a verb, of kinds that these write."""
     return tuple(
-        (row.resource, row.operations) for row in table if row.verb == verb and row.harvesters == harvesters
+        (row.resource, row.operations)
+        for row in table
+        if row.verb == verb and writer_of(row.resource) in writers
     )

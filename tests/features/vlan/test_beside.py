@@ -14,6 +14,7 @@ from lanloom.api.harvester import (
     VLAN_STATUSES,
     ClusterNetwork,
 )
+from lanloom.api.l3keys import is_l3_key
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.rules.names import interface_name
 from lanloom.node.marks import MARK
@@ -266,6 +267,117 @@ async def test_the_profiles_outlive_the_change_of_mode(quiet: Quiet) -> None:
     await install(quiet.admin)
     await asyncio.sleep(60)
     await uninstall(quiet.admin)
-    await asyncio.sleep(60)
+    await asyncio.sleep(120)
     assert files[FILE] is before
     assert (await quiet.report()).mode == "alone"
+
+
+@pytest.mark.slow
+@on_harvester
+async def test_an_account_that_is_away_for_a_moment_changes_nothing(
+    quiet: Quiet, controller: Controller
+) -> None:
+    """A reinstallation takes the account away for less than a minute: nothing is written, and no link is touched."""
+    await network(quiet, controller, "static", addresses=STATIC)
+    await quiet.until(lambda: bool(quiet.addresses()))
+    await asyncio.sleep(60)
+    hosts = quiet.sim.hosts
+    before, versions = {name: host.writes for name, host in hosts.items()}, await shared_versions(quiet)
+    for _ in range(3):
+        await uninstall(quiet.admin)
+        await asyncio.sleep(50)
+        assert (await quiet.report()).mode == "beside"
+        await install_account(quiet.admin)
+        await asyncio.sleep(5)
+    assert {name: host.writes for name, host in hosts.items()} == before
+    assert await shared_versions(quiet) == versions
+    await uninstall(quiet.admin)
+    await asyncio.sleep(90)
+    assert (await quiet.report()).mode == "alone"
+
+
+async def shared_versions(quiet: Quiet) -> dict[str, str]:
+    """The versions of all objects that both controllers write."""
+    found = {}
+    for kind in (CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, NADS):
+        for item in (await quiet.admin.list(kind)).items:  # type: ignore[var-annotated]
+            found[f"{kind.plural} {item.metadata.key}"] = item.metadata.resource_version
+    return found
+
+
+@pytest.mark.slow
+@on_harvester
+async def test_what_was_said_alone_is_put_right(quiet: Quiet, controller: Controller) -> None:
+    """What Lanloom called not ready while Harvester was away, it calls ready once when that one is back."""
+    await network(quiet, controller)
+    await quiet.until(lambda: bool(quiet.addresses()))
+    await uninstall(quiet.admin)
+    await asyncio.sleep(120)
+    assert await readiness(quiet) == {"False"}
+    await install_account(quiet.admin)
+    await asyncio.sleep(60)
+    assert await readiness(quiet) == {"True"}
+    name = (await quiet.admin.list(VLAN_STATUSES)).items[0].metadata.name
+    own = {"type": "ready", "status": "False", "message": "failed to set up the bond"}
+    await controller.client.patch(VLAN_STATUSES, name, {"status": {"conditions": [own]}})
+    await asyncio.sleep(60)
+    assert await readiness(quiet) == {"True", "False"}  # Harvester's own word stands
+
+
+async def readiness(quiet: Quiet) -> set[str]:
+    """What the VlanStatuses say."""
+    found = (await quiet.admin.list(VLAN_STATUSES)).items
+    return {item.status for status in found for item in status.status.conditions if item.type == "ready"}
+
+
+@pytest.mark.slow
+@on_harvester
+async def test_harvester_computes_again_when_a_link_has_gone(quiet: Quiet, controller: Controller) -> None:
+    """The ClusterNetwork changes after the last sub-interface of a VLAN is gone, and nothing is written after that."""
+    await network(quiet, controller)
+    await quiet.until(lambda: bool(quiet.addresses()))
+    await asyncio.sleep(30)
+    assert await told_vlans(quiet) == "2012"
+    await controller.client.delete(NADS, "vlan2012", "default")
+    there = True
+    while await told_vlans(quiet) == "2012":
+        there = any(DEVICE in host.kernel.links for host in quiet.sim.hosts.values())
+        await asyncio.sleep(0.2)
+    assert not there
+    assert await told_vlans(quiet) is None
+    before = await shared_versions(quiet)
+    await asyncio.sleep(300)
+    assert await shared_versions(quiet) == before
+
+
+@pytest.mark.slow
+@on_harvester
+async def test_a_manager_that_was_away_has_harvester_compute_again(
+    quiet: Quiet, controller: Controller
+) -> None:
+    """Where links went while no manager ran, the next one changes the ClusterNetwork."""
+    await network(quiet, controller)
+    await quiet.until(lambda: bool(quiet.addresses()))
+    await asyncio.sleep(30)
+    await quiet.leave_alone()
+    await controller.client.delete(NADS, "vlan2012", "default")
+    patch = {"metadata": {"annotations": dict.fromkeys(await l3_keys(quiet))}}
+    await controller.client.patch(CLUSTER_NETWORKS, "cluster-1", patch)
+    await quiet.until(lambda: not quiet.addresses())
+    await asyncio.sleep(60)
+    assert await told_vlans(quiet) == "2012"
+    quiet.sim.processes["manager-1"].start()
+    await asyncio.sleep(60)
+    assert await told_vlans(quiet) is None
+
+
+async def l3_keys(quiet: Quiet) -> list[str]:
+    """The L3 annotations of cluster-1."""
+    found = await quiet.admin.get(CLUSTER_NETWORKS, "cluster-1")
+    return [key for key in found.metadata.annotations if is_l3_key(key)]
+
+
+async def told_vlans(quiet: Quiet) -> str | None:
+    """The annotation of cluster-1 that tells the VLANs of sub-interfaces."""
+    found = await quiet.admin.get(CLUSTER_NETWORKS, "cluster-1")
+    return found.metadata.annotations.get(names.NODE_VLANS)

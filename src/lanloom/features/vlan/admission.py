@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lanloom.api import names
 from lanloom.api.admission import AdmissionRequest, Raw, Unreadable, Verdict, new_of, old_of, refusal
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import (
@@ -100,8 +99,6 @@ class VlanAdmission(TableAdmission):
         A malformed object is no reason to read anything, however often somebody sends it. What is allowed counts for
         the next request, although no watch has brought it.
         """
-        if _is_harvesters_own(request):
-            return Verdict()
         verdict = await self._check_live(request)
         if verdict.allowed and not request.dry_run:
             reserve(request, self._in_flight)
@@ -115,16 +112,8 @@ class VlanAdmission(TableAdmission):
 
     async def _check_live(self, request: AdmissionRequest) -> Verdict:
         live = LiveReader(self._client, self._reader, self._in_flight)
-        return await verdict_of(recheck(partial(_check, request, users=self._users), live.views()))
-
-
-def _is_harvesters_own(request: AdmissionRequest) -> bool:
-    """Return whether Harvester's controller writes its own kind, which it may beyond what users may.
-
-    Networks are users' objects, whoever writes them, and its requests about them are judged.
-    """
-    own = (CLUSTER_NETWORKS.plural, VLAN_CONFIGS.plural)
-    return request.user_info.username == names.HARVESTER_CONTROLLER and request.resource.resource in own
+        check = partial(_check, request, users=self._users, beside=self._beside())
+        return await verdict_of(recheck(check, live.views()))
 
 
 def check_request(request: AdmissionRequest, reader: ClusterReader) -> Verdict:
@@ -137,9 +126,17 @@ def check_request(request: AdmissionRequest, reader: ClusterReader) -> Verdict:
         return Verdict() if is_granted(request) else refusal(refused)
 
 
-def _check(request: AdmissionRequest, reader: ClusterReader, users: NadUse | None = None) -> tuple[str, ...]:
+def _check(
+    request: AdmissionRequest,
+    reader: ClusterReader,
+    users: NadUse | None = None,
+    *,
+    beside: bool = False,
+) -> tuple[str, ...]:
     """Return the warnings of the rule for that kind, and about what is lost; none for other kinds."""
     rule = _RULES.get(request.resource.resource)
+    if request.resource.resource == VLAN_CONFIGS.plural:
+        rule = partial(_vlan_config, beside=beside)
     return (*rule(request, reader), *losses(request, reader, users)) if rule is not None else ()
 
 
@@ -161,10 +158,10 @@ def _cluster_network(request: AdmissionRequest, reader: ClusterReader) -> tuple[
     return ()
 
 
-def _vlan_config(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
+def _vlan_config(request: AdmissionRequest, reader: ClusterReader, *, beside: bool) -> tuple[str, ...]:
     new, old = new_of(VLAN_CONFIGS, request), old_of(VLAN_CONFIGS, request)
     if new is not None:
-        return check_vlan_config(new, old, reader)
+        return check_vlan_config(new, old, reader, movable=beside)
     if old is not None:
         check_vlan_config_deletion(old, reader)
     return ()
@@ -220,7 +217,6 @@ _REPORTS: dict[str, Resource[Any]] = {kind.plural: kind for kind in (CLUSTER_NET
 _RULES: dict[str, Rule] = {
     NADS.plural: _nad,
     CLUSTER_NETWORKS.plural: _cluster_network,
-    VLAN_CONFIGS.plural: _vlan_config,
     HOST_NETWORK_CONFIGS.plural: _host_network,
 }
 
@@ -234,12 +230,12 @@ def _label_operation(key: str, value: str | None) -> Raw:
 
 WEBHOOKS = (
     Webhook("mutate", NADS, WRITTEN, VlanAdmission.label),
-    Webhook("mutate", VLAN_CONFIGS, WRITTEN, VlanAdmission.write_mac, harvesters=True),
+    Webhook("mutate", VLAN_CONFIGS, WRITTEN, VlanAdmission.write_mac),
     Webhook("validate", NADS, EVERY, VlanAdmission.decide),
     Webhook("validate", CLUSTER_NETWORK_NODES, EVERY, VlanAdmission.report),
-    Webhook("validate", CLUSTER_NETWORKS, EVERY, VlanAdmission.decide, harvesters=True),
-    Webhook("validate", VLAN_CONFIGS, EVERY, VlanAdmission.decide, harvesters=True),
-    Webhook("validate", VLAN_STATUSES, EVERY, VlanAdmission.report, harvesters=True),
-    Webhook("validate", HOST_NETWORK_CONFIGS, WRITTEN, VlanAdmission.decide, harvesters=True),
+    Webhook("validate", CLUSTER_NETWORKS, EVERY, VlanAdmission.decide),
+    Webhook("validate", VLAN_CONFIGS, EVERY, VlanAdmission.decide),
+    Webhook("validate", VLAN_STATUSES, EVERY, VlanAdmission.report),
+    Webhook("validate", HOST_NETWORK_CONFIGS, WRITTEN, VlanAdmission.decide),
 )
 """The table of webhooks: the reviews that the API server requests."""

@@ -392,3 +392,27 @@ def test_who_is_let_back_in_when_the_nad_is_about_to_go_keeps_it() -> None:
         assert judge.wrong == []
 
     play(story, "n1")
+
+
+def test_a_webhook_that_refuses_is_quoted() -> None:
+    """Where another's webhook refuses the NAD, whatever its code, status and Event say so in its words."""
+    said = (
+        'admission webhook "validator.harvester-system.harvester-network-webhook" denied the request: '
+        "can't create nad because the suffix of the bridge name is not -br"
+    )
+
+    async def story(each: Scene) -> None:
+        client = troubled(each)
+        await each.whole.wait()
+        client.fail(from_status(500, {"message": said, "reason": "InternalError"}), "create", of=NADS)
+        await each.add()
+        await each.rest(90)
+        status = (await each.get()).status
+        assert said in status.message
+        ready = next(item for item in status.conditions if item.type == "Ready")
+        assert (ready.status, said in ready.message) == ("False", True)
+        client.calm()
+        await each.rest(130)
+        assert (await each.get()).status.phase == "Ready"
+
+    play(story, "n1")

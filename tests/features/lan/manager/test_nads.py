@@ -3,9 +3,11 @@
 import json
 
 from lanloom.api.dummy import GUARDED
-from lanloom.api.lan import FINALIZER, UID_LABEL
+from lanloom.api.lan import FINALIZER, LANS, UID_LABEL
 from lanloom.api.multus import NADS
-from tests.features.lan.manager.scene import NAMES, PLACE, Scene, in_a_scene
+from lanloom.kube.errors import from_status
+from tests.features.lan.manager.scene import NAMES, PLACE, Scene, in_a_scene, play
+from tests.harness.interceptor import Meddled
 
 
 @in_a_scene
@@ -152,3 +154,31 @@ async def test_a_spoke_that_comes_back(scene: Scene) -> None:
     found = await scene.client.get(NADS, "k8slan-veth-a", PLACE)
     assert "network.harvester.io/draining" not in found.metadata.annotations
     assert (await scene.nads(), await scene.reason()) == (NAMES, "True Ready")
+
+
+REFUSED = (
+    'admission webhook "validator.harvester-system.harvester-network-webhook" denied the request: can\'t create nad '
+    "nets/k8slan-mac-a because the length of bridge name  is less than 3"
+)
+"""What Harvester's webhook says of a NAD without a bridge `*-br`; its code is 500."""
+
+
+def test_a_webhook_that_refuses_is_quoted() -> None:
+    """Where another's webhook refuses the NADs, condition and Event say so in its words."""
+
+    async def story(scene: Scene) -> None:
+        client = Meddled(scene.counted)
+        client.fail(from_status(500, {"message": REFUSED, "reason": "InternalError"}), "create", of=NADS)
+        scene.lead(client)
+        await scene.add()
+        await scene.rest(130.0)
+        assert await scene.reason() == "False NADRefused"
+        assert await scene.message() == REFUSED
+        assert await scene.events() == [f"NADRefused: {REFUSED}"]
+        client.calm()
+        await scene.rest(70.0)
+        assert await scene.reason() == "True Ready"
+        await scene.client.delete(LANS, "blue", PLACE)
+        await scene.rest(70.0)
+
+    play(story)

@@ -22,7 +22,7 @@ from lanloom.api.resource import Resource
 from lanloom.features.vlan.agent.report import Networks, report_events
 from lanloom.features.vlan.mode import Neighbour
 from lanloom.features.vlan.rules.names import node_label, report_name, vlan_status_name
-from lanloom.features.vlan.rules.status import vlan_statuses
+from lanloom.features.vlan.rules.vlanstatus import vlan_statuses, written_alone
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import AlreadyExists, NotFound
 from lanloom.kube.events import Recorder
@@ -139,6 +139,15 @@ class ReportWriter(Generic[S]):
             return stored
         return answer.report
 
+    async def correct(self, statuses: Mapping[str, S], due: Callable[[S, S], S]) -> None:
+        """Make reports that are there what `due` says, of the present one and of what would be reported now."""
+        for cluster_network, status in statuses.items():
+            previous = self._previous(self._name(cluster_network))
+            if previous is None or (wanted := due(previous.status, status)) == previous.status:
+                continue
+            with ignore_not_found(previous.metadata.name):
+                await self._patch(previous, wanted)
+
     async def _write(self, name: str, labels: dict[str, str], previous: Any, status: S) -> bool:
         """Return whether it is written: a manager that thinks that the node has left deletes it each time."""
         if previous is None or not _has(previous, labels):
@@ -190,7 +199,11 @@ def _has(report: Any, labels: dict[str, str]) -> bool:
 
 
 class VlanStatuses:
-    """One node's VlanStatuses. Beside Harvester's controller they are neither written nor deleted."""
+    """One node's VlanStatuses. Beside Harvester's controller they are neither written nor deleted.
+
+    But Lanloom corrects what it wrote itself while that controller was away: that its uplinks are not ready. The
+    controller would write a VlanStatus only with the next change of a VlanConfig, and derives all else from it.
+    """
 
     def __init__(self, reporter: ReportWriter[VlanStatusFields], neighbour: Neighbour) -> None:
         self._reporter = reporter
@@ -202,8 +215,11 @@ class VlanStatuses:
 
     async def publish(self, reports: Mapping[str, ClusterNetworkNodeStatus]) -> None:
         """Make these, by cluster network, what the node's VlanStatuses tell."""
-        if not self._neighbour.is_beside():
-            await self._reporter.publish(vlan_statuses(reports))
+        statuses = vlan_statuses(reports)
+        if self._neighbour.is_beside():
+            await self._reporter.correct(statuses, written_alone)
+        else:
+            await self._reporter.publish(statuses)
 
 
 class StatusPublisher:

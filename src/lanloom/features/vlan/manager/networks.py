@@ -13,26 +13,26 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode
-from lanloom.api.core import EventDraft, ObjectReference
+from lanloom.api.core import ObjectReference
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
-    HOST_NETWORK_CONFIGS,
     VLAN_CONFIGS,
     ClusterNetwork,
     HostNetworkConfig,
     VlanConfig,
 )
-from lanloom.api.meta import Condition, Key
+from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, VlanInformers
+from lanloom.features.vlan.manager.complaints import host_network_complaints, readiness_events
+from lanloom.features.vlan.manager.nodevlans import NodeVlans
 from lanloom.features.vlan.manager.pools import claim_of, complaint, usable
 from lanloom.features.vlan.manager.views import Derivation, Derivations, NodeStates, NodeView
 from lanloom.features.vlan.mode import Neighbour
 from lanloom.features.vlan.rules.cluster import annotation_patch, matched_annotation, present_leases
 from lanloom.features.vlan.rules.conflicts import DUPLICATE_VLAN, config_conflicts, duplicate_vlan
 from lanloom.features.vlan.rules.readiness import (
-    ISOLATED,
     LastReported,
     NodeState,
     Wanted,
@@ -52,8 +52,7 @@ from lanloom.features.vlan.rules.stages import (
     next_step,
     rollout_events,
 )
-from lanloom.features.vlan.rules.status import READY, Finding, with_finding
-from lanloom.kube.conditions import find
+from lanloom.features.vlan.rules.status import Finding, with_finding
 from lanloom.kube.errors import Invalid
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found
@@ -105,6 +104,7 @@ class Networks:
         self._last_reported: dict[str, dict[Key, LastReported]] = {}
         self._refused: dict[str, str] = {}
         self._orphans: dict[str, float] = {}
+        self._node_vlans = NodeVlans(now)
         informers.nads.on_change(self._derivations.nad_changed)
         informers.statuses.on_change(self._states.status_changed)
 
@@ -125,8 +125,8 @@ class Networks:
         await self._report_rejections(network, nads, view)
         # The conditions first: nobody may see a new configuration under a condition that speaks of the old one.
         network = await self._write_conditions(network, view)
-        await self._write_annotations(network, view)
-        return await self._report_readiness(name, nads, view)
+        wait = await self._write_annotations(network, view)
+        return soonest((wait, await self._report_readiness(name, nads, view)))
 
     def _present(self, name: str) -> ClusterNetwork | None:
         """Return the ClusterNetwork, in the form of our own last write where the watch has not brought that yet."""
@@ -138,6 +138,7 @@ class Networks:
 
     def _forget(self, name: str) -> None:
         self._derivations.forget(name)
+        self._node_vlans.forget(name)
         for cache in (self._written, self._last_reported, self._refused):
             cache.pop(name, None)
 
@@ -220,20 +221,25 @@ class Networks:
         network = await self._statuses.patch(CLUSTER_NETWORKS, name, {"status": patch})
         self._written[name] = network
         await self._recorder.record(
-            reference(CLUSTER_NETWORKS, network), _readiness_events(previous, conditions)
+            reference(CLUSTER_NETWORKS, network), readiness_events(previous, conditions)
         )
         return network
 
-    async def _write_annotations(self, network: ClusterNetwork, view: _View) -> None:
-        """Write all annotations of ours in one patch, if the object is still the one that was read."""
+    async def _write_annotations(self, network: ClusterNetwork, view: _View) -> float | None:
+        """Write all annotations of ours in one patch, if the object is still the one that was read.
+
+        Returns in how many seconds there may be another one to write.
+        """
         meta = network.metadata
         patch = annotation_patch(network, view.derivation.derived.annotations) | _rollout_patch(
             network, view.rollout
         )
         if meta.name == names.MGMT:
             patch |= _changed(network, names.MATCHED_NODES, matched_annotation(view.matched))
+        vlans, wait = self._told_vlans(network, view)
+        patch |= vlans
         if not patch:
-            return
+            return wait
         before = rollout_state(network)
         try:
             await self._annotate(network, patch)
@@ -246,6 +252,13 @@ class Networks:
         if view.rollout is not None and view.finding is not None:
             events = rollout_events(before, view.rollout, view.finding.message)
             await self._recorder.record(reference(CLUSTER_NETWORKS, network), events)
+        return wait
+
+    def _told_vlans(self, network: ClusterNetwork, view: _View) -> tuple[dict[str, str | None], float | None]:
+        if not self._neighbour.is_beside():
+            return _changed(network, names.NODE_VLANS, None), None
+        reports = self._informers.statuses.store.by(BY_CLUSTER_NETWORK, network.metadata.name)
+        return self._node_vlans.patch(network, reports, view.states)
 
     async def _annotate(self, network: ClusterNetwork, patch: Mapping[str, str | None]) -> None:
         if not patch:
@@ -268,7 +281,7 @@ class Networks:
         for nad in nads:
             if text := complaint(nad, view.pooled.get(nad.metadata.key, NO_LEASES)):
                 complaints.setdefault(reference(NADS, nad), ("NoPoolAddress", text))
-        complaints |= _host_network_complaints(view)
+        complaints |= host_network_complaints(view.derivation.derived.holders, view.host_networks)
         for about, last_reported in self._rivalries(network.metadata.name, view):
             complaints.setdefault(about, last_reported)
         if view.finding is not None and view.finding.reason == INVALID:
@@ -343,20 +356,6 @@ class Networks:
         return soonest(waits)
 
 
-def _host_network_complaints(view: _View) -> dict[ObjectReference, tuple[str, str]]:
-    """HostNetworkConfigs of VLANs on which nodes have addresses of a NAD: those came later, past the webhooks."""
-    owners = {value.vid: key for key, value in view.derivation.derived.holders.items()}
-    return {
-        reference(HOST_NETWORK_CONFIGS, item): (
-            "VlanIdTaken",
-            f"VLAN {item.spec.vlanID} of {item.spec.cluster_network} already has node addresses of the "
-            f"NetworkAttachmentDefinition {owners[item.spec.vlanID]}; delete one of the two",
-        )
-        for item in view.host_networks
-        if item.spec.vlanID in owners
-    }
-
-
 def _policy(network: ClusterNetwork) -> dict[str, str]:
     text = network.metadata.annotations.get(names.ROLLOUT)
     return {} if text is None else {names.ROLLOUT: text}
@@ -384,13 +383,3 @@ def _isolated(network: ClusterNetwork) -> str:
     """Return the name of the isolated network to which a cluster network belongs; empty for any other."""
     meta = network.metadata
     return meta.annotations.get(NAME_ANNOTATION, meta.name) if UID_LABEL in meta.labels else ""
-
-
-def _readiness_events(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> tuple[EventDraft, ...]:
-    """That a ClusterNetwork became ready, or stopped to be. A new one is not ready yet, which is no news."""
-    old, new = find(before, READY), find(after, READY)
-    if old is None or new is None or old.status == new.status or new.reason == ISOLATED:
-        return ()
-    if new.status == "True":
-        return (EventDraft("Normal", "Ready", "the uplinks of all its live nodes work"),)
-    return (EventDraft("Warning", "NotReady", new.message),)

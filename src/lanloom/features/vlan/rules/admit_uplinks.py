@@ -171,13 +171,18 @@ MIIMON_MAX = 60_000
 """Milliseconds. A bond that looks at its links more seldom is of no use."""
 
 
-def check_vlan_config(new: VlanConfig, old: VlanConfig | None, reader: ClusterReader) -> tuple[str, ...]:
-    """Return whether a VlanConfig may be created or changed so; returns warnings."""
+def check_vlan_config(
+    new: VlanConfig, old: VlanConfig | None, reader: ClusterReader, *, movable: bool = False
+) -> tuple[str, ...]:
+    """Return whether a VlanConfig may be created or changed so; returns warnings.
+
+    It is `movable` to another cluster network beside Harvester's controller, which makes the uplinks anew.
+    """
     title = f"can't {'create' if old is None else 'update'} VlanConfig {new.metadata.name}"
     if old is not None and old.spec == replace(new.spec, description=old.spec.description):
         return ()  # the manager's own annotations must get through whatever became of the cluster since
     try:
-        _check_target(new, old, reader)
+        _check_target(new, old, reader, movable=movable)
         _check_uplink(new.spec.uplink)
         _check_links(new, old, reader)
         _check_selector(new, old)
@@ -186,7 +191,8 @@ def check_vlan_config(new: VlanConfig, old: VlanConfig | None, reader: ClusterRe
         _check_peers(new, nodes, reader)
         _check_nics_free(new, nodes, reader)
         if old is not None:
-            check_nodes_lost(new, set(reader.matching(old.spec.node_selector)) - set(nodes), reader)
+            stays = nodes if new.spec.cluster_network == old.spec.cluster_network else ()
+            check_nodes_lost(old, set(reader.matching(old.spec.node_selector)) - set(stays), reader)
     except AnnotationError as error:
         raise Malformed(f"{title} because {error}") from None
     except Refusal as refusal:
@@ -202,9 +208,9 @@ def check_vlan_config_deletion(old: VlanConfig, reader: ClusterReader) -> None:
         raise Denied(f"can't delete VlanConfig {old.metadata.name} because {refusal}") from None
 
 
-def _check_target(new: VlanConfig, old: VlanConfig | None, reader: ClusterReader) -> None:
+def _check_target(new: VlanConfig, old: VlanConfig | None, reader: ClusterReader, *, movable: bool) -> None:
     name = new.spec.cluster_network
-    if old is not None and old.spec.cluster_network != name:
+    if old is not None and old.spec.cluster_network != name and not movable:
         raise Denied(
             f"spec.clusterNetwork is immutable (it is {quote(old.spec.cluster_network)}); create another VlanConfig"
         )

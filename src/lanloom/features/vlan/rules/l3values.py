@@ -35,7 +35,7 @@ RESERVE = 48 * 1024
 LEAST_MAX = 350
 """Bytes that a network needs at the most where its values are in its NAD: four keys of the longest kind."""
 
-_RESERVED = (names.MTU_SOURCE, names.UPLINK_MTU, names.MATCHED_NODES, names.ROLLOUT_STATE)
+_RESERVED = (names.MTU_SOURCE, names.UPLINK_MTU, names.MATCHED_NODES, names.NODE_VLANS, names.ROLLOUT_STATE)
 """What RESERVE is for. It does not count, because a roll-out that changed the room would change what it rolls out."""
 
 

@@ -4,13 +4,11 @@ VlanStatus, Harvester's report, follows from it. It is written only where Harves
 """
 
 from collections.abc import Mapping
-from ipaddress import IPv4Interface
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
-from lanloom.api.harvester import LocalArea, VlanStatusFields
 from lanloom.api.meta import Condition
 from lanloom.api.names import MGMT
 from lanloom.features.vlan.rules.foreign import uplink_port
@@ -258,31 +256,3 @@ def _l3_finding(interfaces: tuple[VlanInterface, ...]) -> Finding:
     worst = next((item for item in unready if item.state == "Failed"), unready[0])
     message = "; ".join(f"VLAN {item.vlan_id or '?'}: {item.message}" for item in unready)
     return Finding("False", worst.reason, message)
-
-
-def vlan_statuses(reports: Mapping[str, ClusterNetworkNodeStatus]) -> dict[str, VlanStatusFields]:
-    """Return the statuses by cluster network, of those that come from a VlanConfig: `mgmt` and leftovers have none."""
-    return {name: _vlan_status(report) for name, report in reports.items() if report.vlan_config}
-
-
-def _vlan_status(report: ClusterNetworkNodeStatus) -> VlanStatusFields:
-    return VlanStatusFields(
-        cluster_network=report.cluster_network,
-        vlan_config=report.vlan_config,
-        link_monitor=report.cluster_network,
-        node=report.node,
-        local_areas=_local_areas(report.interfaces),
-        conditions=tuple(
-            replace(item, observed_generation=0) for item in report.conditions if item.type == READY
-        ),
-    )
-
-
-def _local_areas(interfaces: tuple[VlanInterface, ...]) -> tuple[LocalArea, ...]:
-    """Return the VLANs with node addresses, and the subnets of those that have one."""
-    areas = {
-        item.vlan_id: str(IPv4Interface(item.address).network) if item.address else ""
-        for item in interfaces
-        if item.name
-    }
-    return tuple(LocalArea(vlanID=vid, cidr=cidr) for vid, cidr in areas.items())

@@ -1,0 +1,38 @@
+"""What is told of a ClusterNetwork beside its conditions: Events about it, and about objects that conflict on it."""
+
+from collections.abc import Iterable, Mapping
+
+from lanloom.api.core import EventDraft, ObjectReference
+from lanloom.api.harvester import HOST_NETWORK_CONFIGS, HostNetworkConfig
+from lanloom.api.l3 import L3
+from lanloom.api.meta import Condition, Key
+from lanloom.features.vlan.rules.readiness import ISOLATED
+from lanloom.features.vlan.rules.status import READY
+from lanloom.kube.conditions import find
+from lanloom.kube.events import reference
+
+
+def host_network_complaints(
+    holders: Mapping[Key, L3], host_networks: Iterable[HostNetworkConfig]
+) -> dict[ObjectReference, tuple[str, str]]:
+    """Return what is told of HostNetworkConfigs on VLANs of a NAD: they came later, past the webhooks."""
+    owners = {value.vid: key for key, value in holders.items()}
+    return {
+        reference(HOST_NETWORK_CONFIGS, item): (
+            "VlanIdTaken",
+            f"VLAN {item.spec.vlanID} of {item.spec.cluster_network} already has node addresses of the "
+            f"NetworkAttachmentDefinition {owners[item.spec.vlanID]}; delete one of the two",
+        )
+        for item in host_networks
+        if item.spec.vlanID in owners
+    }
+
+
+def readiness_events(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> tuple[EventDraft, ...]:
+    """Return that a ClusterNetwork became ready, or stopped to be. A new one is not ready yet, which is no news."""
+    old, new = find(before, READY), find(after, READY)
+    if old is None or new is None or old.status == new.status or new.reason == ISOLATED:
+        return ()
+    if new.status == "True":
+        return (EventDraft("Normal", "Ready", "the uplinks of all its live nodes work"),)
+    return (EventDraft("Warning", "NotReady", new.message),)

@@ -1,0 +1,21 @@
+"""A VlanConfig that moves to another cluster network: a matter of Harvester's, where its controller runs."""
+
+import asyncio
+
+import pytest
+
+from lanloom.api.harvester import VLAN_CONFIGS
+from lanloom.features.vlan.admission import VlanAdmission
+from tests.features.vlan.admission.requests import world
+from tests.features.vlan.cluster import vlan_config
+from tests.harness.admission import request
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_vlan_config_moves_beside_harvester_only(beside: bool) -> None:
+    """Harvester's controller makes the uplink anew on the other cluster network; Lanloom alone does not."""
+    admission = VlanAdmission(None, world(), lambda _pod: "", lambda: beside)  # type: ignore[arg-type]
+    before, after = (vlan_config("mover", name, nics=["eth9"]) for name in ("cluster-1", "bare"))
+    verdict = asyncio.run(admission.validate(request(VLAN_CONFIGS, after, before)))
+    assert verdict.allowed == beside, verdict.message
+    assert beside or "spec.clusterNetwork is immutable" in verdict.message
