@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
-from lanloom.api.core import NODES, Node
+from lanloom.api.core import NODES, Node, ObjectReference
 from lanloom.api.ipam import NETWORKS, Network
 from lanloom.api.lan import LAN, LANS
 from lanloom.api.lannads import RESOURCE_NAME, spokes_named
@@ -18,6 +18,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.ipam.rules.model import Network as Model
 from lanloom.features.ipam.rules.names import is_uuid
+from lanloom.features.ipam.rules.others import Holder
 from lanloom.features.ipam.rules.wires import Held, Sharing, View, Wire, sharing
 from lanloom.features.ipam.state import network_of
 from lanloom.features.ipam.wires import (
@@ -29,6 +30,7 @@ from lanloom.features.ipam.wires import (
     read_report,
     wire_of_lan,
 )
+from lanloom.kube.events import reference
 from lanloom.kube.informer import Informer, Informers, InformerView, changed, present
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
@@ -152,6 +154,7 @@ class WireReader(Wires):
 
     def __init__(self, informers: WireInformers) -> None:
         super().__init__(informers.networks.store, informers.nads.store, informers.lans.store)
+        self._informers = informers
         self._reports = informers.reports.store
         self._models: dict[str, Model] = {}
         self._nodes: dict[str, Held] = {}
@@ -177,6 +180,16 @@ class WireReader(Wires):
                 found = sharing(model, self._view(self.wires_of_network(network)))
             self._known[name] = found
         return found
+
+    def about(self, holder: Holder) -> ObjectReference | None:
+        """Return the object by which somebody has an address, to record Events of; None if there is none."""
+        if holder.kind == NADS.kind:
+            nad = self._nads.get(Key(holder.namespace, holder.name))
+            return reference(NADS, nad) if nad is not None else None
+        if self._informers.nodes.store.get(Key("", holder.node)) is None:
+            return None
+        # `kubectl describe node` finds Events whose uid is the node's name, as a kubelet's are.
+        return ObjectReference(api_version="v1", kind=NODES.kind, name=holder.node, uid=holder.node)
 
     def _view(self, wires: Iterable[Wire]) -> View:
         held: list[Held] = []

@@ -1,7 +1,8 @@
 """What others have on the wires of a network: no NIC gets it by itself, and who has both is told."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,10 +12,13 @@ from lanloom.api.ipam import OtherUse
 from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
 from lanloom.kube.conditions import find
+from lanloom.kube.errors import ServerError
 from tests.features.ipam.cluster import PLACE, condition
 from tests.features.ipam.manager.wirecluster import SUBNET, WireCluster, nad_body, node_addresses
 from tests.harness.cluster import play
+from tests.harness.interceptor import Interceptor, Request
 
+R = TypeVar("R")
 Meeting = Callable[[WireCluster], Awaitable[None]]
 
 
@@ -121,6 +125,16 @@ def each(meetings: dict[Meeting, str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("meeting", "title"), params)
 
 
+def holders_of(title: str) -> set[tuple[str, str]]:
+    """The objects of the holder that get an Event, too."""
+    if title.startswith("used"):
+        return {("Nic", "theirs"), ("Network", "other")}
+    nad = title.partition("NetworkAttachmentDefinition default/")[2].rstrip(")")
+    if nad:
+        return {("NetworkAttachmentDefinition", nad)}
+    return {("Node", "node1")} if title.endswith("itself") else set()
+
+
 def in_a_cluster(story: Callable[[WireCluster], Awaitable[None]]) -> None:
     """Play a story with one manager and the network `net`."""
 
@@ -172,6 +186,11 @@ def test_a_conflict_that_arises_later_is_reported(meeting: Meeting, title: str) 
             f"192.0.2.10 is {title} as well; give the NIC another address, or set spec.force if both are the same"
         )
         assert condition((await cluster.net()).status, "Unique").status == "False"
+        about = {
+            (item.involved_object.kind, item.involved_object.name)
+            for item in await cluster.events("OwnedTwice")
+        }
+        assert about == {("Nic", "one"), ("Network", "net")} | holders_of(title)
         await cluster.change("one", force=True)
         await cluster.rest()
         assert find((await cluster.status("one")).conditions, "Unique") is None
@@ -281,6 +300,40 @@ def test_a_new_leader_knows_it_too() -> None:
         await cluster.nic("one", "pool")
         cluster.lead("manager-2")
         await cluster.rest()
+        assert await cluster.ips("one") == ("192.0.2.11",)
+
+    in_a_cluster(story)
+
+
+class _Barred(Interceptor):
+    """An API server that accepts no write of one network, until it does."""
+
+    name = "other"
+
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        if request.verb == "patch" and request.name == self.name:
+            raise ServerError(500, "InternalError", "etcd is not there")
+        return await send()
+
+
+def test_a_network_waits_for_the_networks_beside_it() -> None:
+    """A manager that has not taken over a network gives away nothing of another one on its wire: it does not know."""
+
+    async def story(cluster: WireCluster) -> None:
+        await cluster.network("other", SUBNET)
+        await cluster.nad("others", "other")
+        await cluster.nad("lan")
+        await cluster.nic("theirs", "pool", network="other")
+        await cluster.rest()
+        await cluster.kill("manager-1")
+        await cluster.nic("one", "pool")
+        client = _Barred(cluster.client)
+        cluster.lead("manager-2", client)
+        await cluster.rest()
+        assert await cluster.ips("one") == ()
+        client.name = ""
+        for _ in range(10):  # its retries have become rare
+            await cluster.rest()
         assert await cluster.ips("one") == ("192.0.2.11",)
 
     in_a_cluster(story)

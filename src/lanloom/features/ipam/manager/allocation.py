@@ -126,8 +126,11 @@ class AllocationState:
             found.update(self.meetings_of(self._nics[key]))
         return found
 
-    def connect(self, sharing: Sharing, peers: "tuple[AllocationState, ...]") -> None:
-        """Take in who else has addresses here. `peers` are the states of the networks that it names."""
+    def connect(self, sharing: Sharing, peers: "tuple[AllocationState, ...]") -> frozenset[Address]:
+        """Take in who else has addresses here; return what somebody else has as well since the last call.
+
+        `peers` are the states of the networks that it names.
+        """
         ledgers = tuple(peer.ledger for peer in peers)
         changed = sharing is not self.sharing and sharing != self.sharing
         if changed or ledgers != self.ledger.others.peers or self._is_stale():
@@ -139,7 +142,8 @@ class AllocationState:
         meetings = frozenset(self.ledger.meetings)
         for address in meetings ^ self._reported_meetings:
             self._update_due(self.ledger.owner_of(address))
-        self._reported_meetings = meetings
+        fresh, self._reported_meetings = meetings - self._reported_meetings, meetings
+        return fresh
 
     def _is_stale(self) -> bool:
         """Whether another network reserves other addresses by now."""
@@ -161,6 +165,10 @@ class AllocationState:
             if address in self.ledger.meetings
             and not ((holder := others.held.get(address)) is not None and holder.node == node)
         }
+
+    def owner_of(self, address: Address) -> Nic | None:
+        """Return the NIC that has an address."""
+        return self._nics.get(self.ledger.owner_of(address))
 
     def identities(self) -> set[tuple[str, str]]:
         """Key and uid of every NIC of the network."""

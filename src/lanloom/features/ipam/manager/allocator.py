@@ -25,6 +25,7 @@ from lanloom.api.ipam import (
 )
 from lanloom.features.ipam.manager.allocation import AllocationState
 from lanloom.features.ipam.manager.decisions import (
+    OWNED_TWICE,
     Decision,
     decide,
     status_after,
@@ -37,7 +38,9 @@ from lanloom.features.ipam.manager.networkstatus import (
     status_of,
 )
 from lanloom.features.ipam.manager.term import AllocatorTerm, NetworkAllocation
-from lanloom.features.ipam.rules.wires import NOBODY, Sharing
+from lanloom.features.ipam.rules.addresses import Address, format_address
+from lanloom.features.ipam.rules.wires import NOBODY
+from lanloom.features.ipam.wirereader import WireReader
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import (
     Conflict,
@@ -48,6 +51,7 @@ from lanloom.kube.errors import (
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
+from lanloom.refusals import title_for
 
 SPACING_SECONDS = 1.0
 """How far apart writes of a network's status are at the least, unless addresses are granted or its spec was changed.
@@ -158,7 +162,7 @@ class NicWriter:
 
 
 class NetworkAllocator:
-    """Looks after the networks of a term. `now` gives seconds since the epoch, `sharing` who else has addresses."""
+    """Looks after the networks of a term. `now` gives seconds since the epoch, `wires` who else has addresses."""
 
     def __init__(
         self,
@@ -166,10 +170,10 @@ class NetworkAllocator:
         writer: NicWriter,
         recorder: Recorder,
         now: Callable[[], float],
-        sharing: Callable[[str], Sharing] = lambda _network: NOBODY,
+        wires: WireReader | None = None,
     ) -> None:
         self._term = term
-        self._sharing = sharing
+        self._wires = wires
         self._writer = writer
         self._recorder = recorder
         self._now = now
@@ -205,12 +209,14 @@ class NetworkAllocator:
             state = await self._term.take_over(network)
         state.observe_network(await allocation.ensure_finalizer(state.network))
         waits = [await allocation.confirm(state)]
-        if not self._connect(state):
+        fresh, whole = self._connect(state)
+        writes = self._decide(state) if whole else []
+        if not whole:
             waits.append(PEER_SECONDS)
-        writes = self._decide(state) if len(waits) == 1 else []
         await self._grant(allocation, state, writes)
         statuses = [(item.nic, item.status) for item in writes]
         failures = await self._writer.write_all(statuses, allocation, state)
+        await self._record_meetings(state, fresh)
         waits.append(await self._report(allocation, state))
         if failures:
             raise failures[0]
@@ -218,13 +224,30 @@ class NetworkAllocator:
             return 0.0
         return min((wait for wait in waits if wait is not None), default=None)
 
-    def _connect(self, state: AllocationState) -> bool:
-        """Bring what others have into the ledger, as it is now. False while a network beside is not taken over."""
-        sharing = self._sharing(state.name)
+    def _connect(self, state: AllocationState) -> tuple[frozenset[Address], bool]:
+        """Bring what others have into the ledger, as it is now.
+
+        Return what a NIC and others have since the last time, and whether all networks beside are taken over.
+        """
+        sharing = self._wires.sharing(state.name) if self._wires is not None else NOBODY
         peers = tuple(map(self._term.state_of, sharing.peers))
         known = tuple(peer for peer in peers if peer is not None)
-        state.connect(sharing, known)
-        return len(known) == len(peers)
+        return state.connect(sharing, known), len(known) == len(peers)
+
+    async def _record_meetings(self, state: AllocationState, fresh: Iterable[Address]) -> None:
+        """Record an Event of the NAD or node that has an address which a NIC has as well."""
+        for address in sorted(fresh):
+            holder, nic = state.sharing.held.get(address), state.owner_of(address)
+            if holder is None or nic is None or self._wires is None or not state.meetings_of(nic):
+                continue
+            about = self._wires.about(holder)
+            if about is not None:
+                title = title_for(about.namespace, NICS.kind, *nic.metadata.key)
+                message = (
+                    f"{format_address(address)} is {holder.what}, and {title} has it of Network {state.name}; "
+                    "give one of the two another address"
+                )
+                await self._recorder.event(about, "Warning", OWNED_TWICE, message)
 
     def _decide(self, state: AllocationState) -> list[Write]:
         """Compute the writes of NICs that need something; their new addresses are held in the ledger."""

@@ -13,7 +13,6 @@ from lanloom.features.ipam.manager.decisions import (
 )
 from lanloom.features.ipam.manager.term import AllocatorTerm
 from lanloom.features.ipam.reader import BY_NETWORK, IpamInformers, networks_of
-from lanloom.features.ipam.rules.wires import NOBODY
 from lanloom.features.ipam.wirereader import WireReader
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
@@ -78,8 +77,7 @@ class IpamManager:
         self._wires = wires
         self._term = AllocatorTerm(client, informers, identity)
         writer = NicWriter(client, recorder)
-        sharing = (lambda _network: NOBODY) if wires is None else wires.sharing
-        self._allocator = NetworkAllocator(self._term, writer, recorder, now, sharing)
+        self._allocator = NetworkAllocator(self._term, writer, recorder, now, wires)
         self._orphans = Orphans(informers, writer, self._term.epoch_of, now)
         self._networks: Controller[str] = Controller(
             "network", self._reconcile, rng=rng, workers=WORKERS, observe=observe
