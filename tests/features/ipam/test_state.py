@@ -11,12 +11,14 @@ from lanloom.api.ipam import (
     Nic,
     NicSpec,
     NicStatus,
+    OtherUse,
     OwnerSpec,
+    PoolSpec,
     SubnetSpec,
 )
 from lanloom.api.meta import ObjectMeta
 from lanloom.features.ipam.rules.addresses import parse_address
-from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.ledger import AddressReserved, Ledger
 from lanloom.features.ipam.state import State, ledger_of
 
 
@@ -93,3 +95,25 @@ def test_a_uuid_is_one_in_capitals_too() -> None:
     for item in (named, brought):
         assert State((item,), ()).find(uuid.upper()) is item
         assert State((item,), ()).find(uuid) is item
+
+
+def test_others_on_the_wire_count_for_plans() -> None:
+    """A plan avoids what the network's status says that others have, and what networks beside it have given."""
+    pool = (PoolSpec(range="192.0.2.8-192.0.2.11"),)
+    spec = NetworkSpec(subnets=(SubnetSpec(cidr="192.0.2.0/24", pools=pool),))
+    gateway = OtherUse(ip="192.0.2.8", by="the gateway", of="NetworkAttachmentDefinition default/lan")
+    net = replace(
+        network(), spec=spec, status=NetworkStatus(in_use=(gateway,), shared_with=("beside", "gone"))
+    )
+    beside = replace(network(), metadata=ObjectMeta(name="beside"))
+    theirs = replace(nic("theirs"), status=NicStatus(network="beside", ips=("192.0.2.9",)))
+    ledger = State((net, beside), (theirs,)).ledger(net)
+    operation = ledger.begin()
+    assert operation.take_next("default/one", "pool") == parse_address("192.0.2.10")
+    for address, holder in (
+        ("192.0.2.8", r"the gateway \(NetworkAttachmentDefinition default/lan\)"),
+        ("192.0.2.9", "used in network beside by NIC default/theirs"),
+    ):
+        with pytest.raises(AddressReserved, match=holder):
+            operation.take(parse_address(address), "default/one")
+        operation.take(parse_address(address), "default/one", force=True)

@@ -23,6 +23,7 @@ from lanloom.features.ipam.rules.wires import Held, Sharing, View, Wire, sharing
 from lanloom.features.ipam.state import network_of
 from lanloom.features.ipam.wires import (
     bridged,
+    is_pooled,
     networks_named,
     read_held,
     read_management,
@@ -122,6 +123,14 @@ class Wires:
             if (network := self.find(ident)) is not None:
                 yield network
 
+    def reported(self, report: ClusterNetworkNode, wire: Wire) -> Held:
+        """Return the addresses that a node has on a wire, apart from those of pools, which NICs state."""
+        return {
+            address: holder
+            for address, holder in read_report(report).get(wire, {}).items()
+            if not is_pooled(self._nads.get(Key(holder.namespace, holder.name)))
+        }
+
     def find(self, ident: str) -> Network | None:
         """Return the network that a NAD means: by UUID, by the object's name, or by its name, in this order."""
         ident = _ident(ident)
@@ -196,7 +205,7 @@ class WireReader(Wires):
         beside: set[str] = set()
         for wire in sorted(wires):
             held += map(read_held, self.nads_on(wire))
-            held += [read_report(report)[wire] for report in self._reports.by(BY_WIRE, str(wire))]
+            held += [self.reported(report, wire) for report in self._reports.by(BY_WIRE, str(wire))]
             beside.update(self.networks_on(wire))
         models = (self._models[name] for name in sorted(beside) if name in self._models)
         nodes = (*self._managements.values(), *self._nodes.values())

@@ -46,7 +46,7 @@ def bridged(nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
 def networks_named(nad: NetworkAttachmentDefinition) -> frozenset[str]:
     """Return the networks of which a NAD gives addresses to pods and nodes, as it names them."""
     named = {text for plugin in _plugins(nad) if (text := _network(plugin))}
-    if nad.metadata.annotations.get(names.MODE) == "pool":
+    if is_pooled(nad):
         value = _l3(nad)
         named |= {value.source.network} if value is not None and value.source is not None else set()
     return frozenset(named)
@@ -76,21 +76,31 @@ def read_management(report: ClusterNetworkNode) -> Held:
 
 
 def read_report(report: ClusterNetworkNode) -> Mapping[Wire, Held]:
-    """Return by wire the addresses that an agent reports and that Lanloom did not give.
+    """Return by wire the addresses on a node's sub-interfaces, as its agent reports them.
 
-    These are the leases of DHCP servers, and what other programs put on its sub-interfaces.
+    A node keeps an address for a while after its NAD was changed or deleted. Those of DHCP servers and of other
+    programs are stated nowhere else.
     """
     status, wires = report.status, dict[Wire, dict[Address, Holder]]()
-    leased = Holder(what=f"leased to node {status.node} by a DHCP server", node=status.node)
-    foreign = Holder(what=f"an address of another program on node {status.node}", node=status.node)
+    node = status.node
+    leased = Holder(what=f"leased to node {node} by a DHCP server", node=node)
+    foreign = Holder(what=f"an address of another program on node {node}", node=node)
     for item in status.interfaces:
+        namespace, _, name = item.network.partition("/")
+        stated = Holder(
+            what=f"the address of node {node}", kind=NADS.kind, namespace=namespace, name=name, node=node
+        )
+        wire = Wire(_cluster_network(status.cluster_network), item.vlan_id)
         texts = [(text, foreign) for text in item.other_addresses]
-        texts += [(item.address, leased)] if item.mode == "dhcp" else []
-        for text, holder in texts:
+        for text, holder in (*texts, (item.address, leased if item.mode == "dhcp" else stated)):
             if (address := find_address(text.partition("/")[0])) is not None:
-                wire = Wire(_cluster_network(status.cluster_network), item.vlan_id)
                 wires.setdefault(wire, {})[address] = holder
     return wires
+
+
+def is_pooled(nad: NetworkAttachmentDefinition | None) -> bool:
+    """Return whether NICs say which addresses a NAD gives to nodes."""
+    return nad is not None and nad.metadata.annotations.get(names.MODE) == "pool"
 
 
 def _plugins(nad: NetworkAttachmentDefinition) -> Iterator[dict[str, Any]]:

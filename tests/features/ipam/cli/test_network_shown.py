@@ -42,6 +42,21 @@ def test_list_as_ganetis_users_expect(cluster: Cluster) -> None:
     assert data == [{"name": name, "mac_prefix": None, "tags": []} for name in ("net1", "net2")]
 
 
+def test_info_shows_who_else_has_addresses(cluster: Cluster) -> None:
+    """Addresses that others on the network's wires have are shown with their holders, and the networks beside."""
+    done(cluster, *NET1)
+    done(cluster, "add", "net2")
+    gateway = {"ip": "192.0.2.10", "by": "the gateway", "of": "NetworkAttachmentDefinition default/lan"}
+    status = {"status": {"inUse": [gateway], "sharedWith": ["net2"]}}
+    cluster.do(lambda client: client.patch(NETWORKS, "net1", status, subresource="status"))
+    text = done(cluster, "info", "net1")
+    assert "Shares a wire and addresses with network net2" in text
+    assert "192.0.2.10: the gateway (NetworkAttachmentDefinition default/lan)" in text
+    (found,) = json.loads(done(cluster, "info", "--output", "json", "net1"))
+    assert (found["in_use"], found["shared_with"]) == ([gateway], ["net2"])
+    assert "1 reserved" in text
+
+
 def test_list_fields(cluster: Cluster) -> None:
     """Every field is listed with what it says; some if they are named."""
     assert "reserved_count" in done(cluster, "list-fields")

@@ -17,7 +17,7 @@ from lanloom.features.ipam.rules.ledger import Exhausted
 from lanloom.features.ipam.rules.wires import Held, Wire, overlap
 from lanloom.features.ipam.state import is_refused, ledger_of, network_of
 from lanloom.features.ipam.wirereader import Wires, read_wires
-from lanloom.features.ipam.wires import read_held, read_management, read_node, read_report
+from lanloom.features.ipam.wires import read_held, read_management, read_node
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import KubeError
 from tests.features.ipam.cluster import PLACE
@@ -79,9 +79,11 @@ class Wanderers:
         await self._put(NODES, {"metadata": {"name": name}, "status": status})
 
     async def report(self) -> None:
-        lease = {"vlanId": 150, "name": "c.150", "mode": "dhcp", "address": f"{self.address()}/28"}
-        lease |= {"otherAddresses": [f"{self.address()}/32"]}
-        status = {"node": "node1", "clusterNetwork": "c", "interfaces": [lease]}
+        rng = self._rng
+        link = {"vlanId": 150, "name": "c.150", "mode": rng.choice(("dhcp", "static"))}
+        link |= {"network": f"{PLACE}/nad{rng.randrange(4)}", "address": f"{self.address()}/28"}
+        link |= {"otherAddresses": [f"{self.address()}/32"]}
+        status = {"node": "node1", "clusterNetwork": "c", "interfaces": [link]}
         await self._put(CLUSTER_NETWORK_NODES, {"metadata": {"name": "c.node1"}, "status": status})
 
     async def lan(self) -> None:
@@ -145,7 +147,7 @@ class Judge:
         found: list[Held] = list(self._nodes)
         for wire in self.wires(network):
             found += map(read_held, self._wires.nads_on(wire))
-            found += [read_report(report).get(wire, {}) for report in self._reports]
+            found += [self._wires.reported(report, wire) for report in self._reports]
         model = network_of(network)
         every = {address: holder for item in found for address, holder in item.items()}
         return {address: holder for address, holder in every.items() if model.subnet_of(address)}

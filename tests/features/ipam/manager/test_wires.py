@@ -67,6 +67,13 @@ async def dhcp_lease(cluster: WireCluster) -> None:
     await report(cluster, {"clusterNetwork": "cluster-1", "interfaces": [lease]})
 
 
+async def left_behind(cluster: WireCluster) -> None:
+    """The NAD of the nodes was deleted, and the node has not taken its address off yet."""
+    await cluster.nad("lan")
+    link = {"vlanId": 150, "name": "c.150", "network": "default/gone", "address": "192.0.2.10/24"}
+    await report(cluster, {"clusterNetwork": "cluster-1", "interfaces": [{**link, "mode": "static"}]})
+
+
 async def other_program(cluster: WireCluster) -> None:
     """A program such as keepalived put the address on a node's sub-interface."""
     await cluster.nad("lan")
@@ -108,6 +115,7 @@ MEETINGS: dict[Meeting, str] = {
     internal_ip: "the address of node node1 itself",
     management: "the management address of node node1",
     dhcp_lease: "leased to node node1 by a DHCP server",
+    left_behind: "the address of node node1 (NetworkAttachmentDefinition default/gone)",
     other_program: "an address of another program on node node1",
     other_network: "used in network other by NIC default/theirs",
     other_external: "externally reserved in network other",
@@ -130,7 +138,7 @@ def holders_of(title: str) -> set[tuple[str, str]]:
     if title.startswith("used"):
         return {("Nic", "theirs"), ("Network", "other")}
     nad = title.partition("NetworkAttachmentDefinition default/")[2].rstrip(")")
-    if nad:
+    if nad and nad != "gone":
         return {("NetworkAttachmentDefinition", nad)}
     return {("Node", "node1")} if title.endswith("itself") else set()
 
@@ -272,6 +280,19 @@ def test_a_holder_that_goes_gives_its_address_back() -> None:
         await cluster.client.delete(NODES, "node1")
         await cluster.rest()
         assert len(await cluster.ips("one")) == 4
+        assert (await cluster.net()).status.in_use == ()
+
+    in_a_cluster(story)
+
+
+def test_the_lease_of_a_node_is_its_own() -> None:
+    """What an agent reports of a pool's lease is no address of others, even while its NIC has not been seen."""
+
+    async def story(cluster: WireCluster) -> None:
+        await cluster.nad("lan", stated=node_addresses("pool", ip_pool="net"))
+        link = {"vlanId": 150, "name": "c.150", "network": "default/lan", "address": "192.0.2.10/24"}
+        await report(cluster, {"clusterNetwork": "cluster-1", "interfaces": [{**link, "mode": "static"}]})
+        await cluster.rest()
         assert (await cluster.net()).status.in_use == ()
 
     in_a_cluster(story)
