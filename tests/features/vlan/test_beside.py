@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from lanloom.api.harvester import (
 )
 from lanloom.api.l3keys import is_l3_key
 from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
 from lanloom.features.vlan.rules.names import interface_name
 from lanloom.node.marks import MARK
 from lanloom.node.ports import Link
@@ -299,8 +301,9 @@ async def test_an_account_that_is_away_for_a_moment_changes_nothing(
 async def shared_versions(quiet: Quiet) -> dict[str, str]:
     """The versions of all objects that both controllers write."""
     found = {}
-    for kind in (CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, NADS):
-        for item in (await quiet.admin.list(kind)).items:  # type: ignore[var-annotated]
+    kinds: tuple[Resource[Any], ...] = (CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES, NADS)
+    for kind in kinds:
+        for item in (await quiet.admin.list(kind)).items:
             found[f"{kind.plural} {item.metadata.key}"] = item.metadata.resource_version
     return found
 

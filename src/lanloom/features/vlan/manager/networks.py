@@ -236,7 +236,7 @@ class Networks:
         )
         if meta.name == names.MGMT:
             patch |= _changed(network, names.MATCHED_NODES, matched_annotation(view.matched))
-        vlans, wait = self._told_vlans(network, view)
+        vlans, wait = self._vlan_patch(network, view)
         patch |= vlans
         if not patch:
             return wait
@@ -254,7 +254,7 @@ class Networks:
             await self._recorder.record(reference(CLUSTER_NETWORKS, network), events)
         return wait
 
-    def _told_vlans(self, network: ClusterNetwork, view: _View) -> tuple[dict[str, str | None], float | None]:
+    def _vlan_patch(self, network: ClusterNetwork, view: _View) -> tuple[dict[str, str | None], float | None]:
         if not self._neighbour.is_beside():
             return _changed(network, names.NODE_VLANS, None), None
         reports = self._informers.statuses.store.by(BY_CLUSTER_NETWORK, network.metadata.name)
