@@ -29,6 +29,13 @@ ip link set hci-bo up
 ip link set hci-br up
 bridge vlan add vid 2012 dev hci-bo
 """
+BY_HAND = """
+ip link add link hci-br name hci-br.36 type vlan id 36
+ip address add 10.36.0.1/24 dev hci-br.36
+ip link set hci-br.36 up
+bridge vlan add vid 36 dev hci-br self
+bridge vlan add vid 36 dev hci-bo
+"""
 ADOPT = "ip link set hci-br alias lanloom && ip link set hci-bo alias lanloom"
 
 ACCOUNT = {
@@ -52,6 +59,7 @@ def harvester(clean: Lab) -> Iterator[Lab]:
         yield clean
     finally:
         clean.kubectl("delete", "namespace", names.HARVESTER_NAMESPACE)
+        eventually(lambda: mode(clean) != "beside", timeout=120)
         clean.on("node1", f"ip link show hci-br && {ADOPT}", status=None)
 
 
@@ -66,11 +74,16 @@ def ready(lab: Lab) -> bool:
     return len(conditions) == 2 and all(item["status"] == "True" for item in conditions)
 
 
-def test_addresses_beside_harvester(harvester: Lab) -> None:
-    """The node gets its address on Harvester's bridge, reaches the VLAN, and loses it; uplinks stay as they are."""
+def test_beside_harvester_and_then_alone(harvester: Lab) -> None:
+    """Addresses come and go on Harvester's bridge, which stays; so it does alone until an operator marks it, and then.
+
+    What an administrator put on the bridge outlives all of it, with its VLAN id on bridge and uplink.
+    """
+    harvester.on("node1", BY_HAND)
     before = look(harvester, "node1")
     eventually(lambda: ready(harvester))
-    harvester.apply(vm_network("vlan2012", "hci", 2012, "static", {"node1": ADDRESS}))
+    network = vm_network("vlan2012", "hci", 2012, "static", {"node1": ADDRESS})
+    harvester.apply(network)
     eventually(lambda: ready(harvester) and look(harvester, "node1").address(LINK) == ADDRESS)
     eventually(lambda: harvester.reaches("node1", "192.168.1.1"))
     seen = look(harvester, "node1")
@@ -83,21 +96,22 @@ def test_addresses_beside_harvester(harvester: Lab) -> None:
     seen = look(harvester, "node1")
     assert (2012 in seen.ids["hci-br"], 2012 in seen.ids["hci-bo"]) == (False, True)
     assert profile_file("hci", 2012) not in seen.profiles
-
-
-def test_the_move_to_lanloom_alone(harvester: Lab) -> None:
-    """Harvester's links stay as they are until an operator marks them; then Lanloom keeps them."""
-    eventually(lambda: ready(harvester))
-    harvester.apply(vm_network("vlan2012", "hci", 2012, "static", {"node1": ADDRESS}))
+    harvester.apply(network)
     eventually(lambda: look(harvester, "node1").address(LINK) == ADDRESS)
-    index = look(harvester, "node1").links["hci-br"]["ifindex"]
     harvester.kubectl("delete", "serviceaccount", names.HARVESTER_ACCOUNT, "-n", names.HARVESTER_NAMESPACE)
-    eventually(lambda: mode(harvester) == "alone" and not ready(harvester))
+    eventually(lambda: mode(harvester) == "alone" and not ready(harvester), timeout=120)
     assert look(harvester, "node1").address(LINK) == ADDRESS
     harvester.on("node1", ADOPT)
     eventually(lambda: ready(harvester))
     seen = look(harvester, "node1")
-    assert (seen.address(LINK), seen.links["hci-br"]["ifindex"]) == (ADDRESS, index)
+    assert (seen.address(LINK), seen.links["hci-br"]["ifindex"]) == (
+        ADDRESS,
+        before.links["hci-br"]["ifindex"],
+    )
     harvester.on("node1", "ip link set hci-bo nomaster")
     eventually(lambda: look(harvester, "node1").links["hci-bo"].get("master") == "hci-br")
     eventually(lambda: harvester.reaches("node1", "192.168.1.1"))
+    seen = look(harvester, "node1")
+    assert seen.links["hci-br.36"]["ifindex"] == before.links["hci-br.36"]["ifindex"]
+    assert (seen.address("hci-br.36"), 36 in seen.ids["hci-br"]) == ("10.36.0.1/24", True)
+    harvester.on("node1", "ip link delete hci-br.36")

@@ -308,6 +308,17 @@ async def shared_versions(quiet: Quiet) -> dict[str, str]:
     return found
 
 
+@on_harvester
+async def test_an_account_that_stays_away_is_noticed(quiet: Quiet, controller: Controller) -> None:
+    """The mode changes a minute after the account went, although nothing else happens then."""
+    del controller
+    await uninstall(quiet.admin)
+    await asyncio.sleep(55)
+    assert not await quiet.conditions("ForeignLink")
+    await asyncio.sleep(10)
+    assert await quiet.conditions("ForeignLink")
+
+
 @pytest.mark.slow
 @on_harvester
 async def test_what_was_said_alone_is_put_right(quiet: Quiet, controller: Controller) -> None:

@@ -61,7 +61,7 @@ class DesiredState:
         informers.cluster_networks.on_change(self._forget)
         informers.configs.on_change(self._forget)
         informers.nads.on_change(self._forget)
-        informers.harvester.on_change(self._forget)
+        neighbour.on_change(lambda: self._forget(None, None))
 
     def get(self, observed: LinkState, files: Mapping[str, bytes], added: Mapping[str, Added]) -> Desired:
         """Return the present desired state of a node with this observed state."""

@@ -275,10 +275,13 @@ class VlanManager:
         if self.neighbour.is_beside() or config is None or config.spec.cluster_network in ("", names.MGMT):
             return  # Harvester's own, one for each node; its uplink is the installer's
         meta, value = config.metadata, matched_annotation(self._nodes.matching(config.spec.node_selector))
-        if meta.annotations.get(names.MATCHED_NODES) == value:
-            return
         annotations = {names.MATCHED_NODES: value}
-        patch = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}}
+        # Harvester's webhook refuses each update of a VlanConfig without it, should its controller come later.
+        labels = {names.CLUSTER_NETWORK_LABEL: config.spec.cluster_network}
+        if annotations.items() <= meta.annotations.items() and labels.items() <= meta.labels.items():
+            return
+        changes = {"annotations": annotations, "labels": labels}
+        patch = {"metadata": {"resourceVersion": meta.resource_version, **changes}}
         with ignore_not_found(name):
             await self._client.patch(VLAN_CONFIGS, name, patch)
 
