@@ -10,6 +10,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from lanloom.api.core import PODS
@@ -27,6 +28,7 @@ from lanloom.runtime.context import ManagerContext
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
+from lanloom_lab.kubevirt.releases import RELEASES, Release
 from tests.fakes.profiles import FakeRecords
 from tests.sim.dummy_clients import LateClient
 from tests.sim.faults import FaultyClient
@@ -44,22 +46,39 @@ HISTORY = 60
 LIMITS = Limits(first_wait=2.0, longest_wait=10.0, attempts=3)
 
 
+class Beside(Struct, frozen=True):
+    """Which KubeVirt runs, with which methods of updating workloads, and which machines can't migrate."""
+
+    release: str
+    methods: tuple[str, ...] = ()
+    immovable: tuple[str, ...] = ()
+
+    @property
+    def played(self) -> Release | None:
+        """How it behaves; None where no KubeVirt runs."""
+        return RELEASES[self.release]
+
+
 class VmCluster(TwoManagers):
     """One cluster for one seed. Make it inside of the loop."""
 
     _calm, _down, _apart, _steps = 4.0, 3.0, 10.0, 60
 
     def __init__(
-        self, seed: int, storage: MemoryStorage, *, companion: bool, protections: Protections = ALL_OF_THEM
+        self, seed: int, storage: MemoryStorage, beside: Beside, protections: Protections = ALL_OF_THEM
     ) -> None:
         now = asyncio.get_running_loop().time
         engine = Engine(storage, now=now, rng=Random(f"engine {seed}"), history=HISTORY)
         super().__init__(seed, engine, PLACE)
         self.state = State()
-        self.witness = Witness(self.state, self.note, now)
+        release = beside.played
+        self.witness = Witness(self.state, self.note, now, companion=release is not None)
         self.kubevirt = KubeVirt(
-            self.admin, self.state, Random(f"kubevirt {seed}"), self.witness, syncs=companion
+            self.admin, self.state, Random(f"kubevirt {seed}"), self.witness, release, beside.methods
         )
+        self.kubevirt.immovable.update(beside.immovable)
+        if not protections.hold:
+            self.kubevirt.forget_holds()
         self.settings = LiveUpdateSettings(limits=LIMITS, revert=seed % 3 == 0)
         self._protections = protections
         self._tasks: list[asyncio.Task[None]] = []

@@ -17,6 +17,7 @@ from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
 from lanloom.kube.informer import Informers
 from lanloom.kube.ports import Client, Listing
+from lanloom_lab.kubevirt.releases import refuse_spec
 from tests.harness.interceptor import Interceptor
 from tests.sim.vm_judge import Witness
 from tests.sim.vm_state import PLACE
@@ -28,19 +29,23 @@ class Protections(Struct, frozen=True, kw_only=True):
     """What keeps machines on their networks; tests take one away and see what comes of it.
 
     `version`: statuses of swaps are written on what was read. `fresh`: what decides is read anew. `tests`: edits are
-    tested against what was read.
+    tested against what was read. `hold`: KubeVirt heeds the annotation of a machine that moves.
     """
 
     version: bool = True
     fresh: bool = True
     tests: bool = True
+    hold: bool = True
 
 
 ALL_OF_THEM = Protections()
 
 
 class SeenClient(Interceptor):
-    """Notes when each task of a manager last looked at an instance, and judges what it begins by that."""
+    """Notes when each task of a manager last looked at an instance, and judges what it begins by that.
+
+    Beside KubeVirt, its webhook refuses specs of instances that managers write.
+    """
 
     def __init__(self, inner: Client, witness: Witness) -> None:
         super().__init__(inner)
@@ -56,6 +61,21 @@ class SeenClient(Interceptor):
         if resource is MIGRATIONS and isinstance(body, Mapping):
             self._witness.begins_migration(body["spec"]["vmiName"], self._looked())
         return await super().create(resource, body, namespace)
+
+    async def json_patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+    ) -> T:
+        changes = any(item["op"] != "test" and item["path"].startswith("/spec") for item in operations)
+        if changes and self._witness.companion and resource.plural == VIRTUAL_MACHINE_INSTANCES.plural:
+            why = refuse_spec({}, {"changed": True}, by_kubevirt=False)
+            self._witness.complain(f"a manager writes the spec of {name}: {why}")
+        return await super().json_patch(resource, name, operations, namespace, subresource=subresource)
 
     async def patch(
         self,

@@ -12,6 +12,7 @@ from lanloom.api.kubevirt import (
     VirtualMachine,
     VirtualMachineInstance,
     VirtualMachineInstanceMigration,
+    VirtualMachineInstanceSpec,
     instance_of,
     nad_of,
     pod_interface_name,
@@ -20,9 +21,10 @@ from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NETWORK_STATUS, interfaces_of
 from lanloom.kube.conditions import find
+from lanloom_lab.kubevirt.updater import NO_MIGRATION
 from tests.sim.vm_state import PLACE, State
 
-ACTIVE = frozenset({"Moving", "Recording", "Reverting"})
+ACTIVE = frozenset({"Syncing", "Moving", "Recording", "Reverting"})
 """The phases of a swap in which a port may be moved."""
 
 AWAY_SECONDS = 20.0
@@ -32,13 +34,16 @@ AWAY_SECONDS = 20.0
 class Witness:
     """Looks at every write, in the order in which they are committed."""
 
-    def __init__(self, state: State, note: Callable[[str], None], now: Callable[[], float]) -> None:
+    def __init__(
+        self, state: State, note: Callable[[str], None], now: Callable[[], float], *, companion: bool
+    ) -> None:
         self._state = state
+        self.companion = companion
         self._note = note
         self._now = now
         self._since: dict[str, float] = {}
         self.harm: list[str] = []
-        self.succeeded = self.reverted = self.migrated = 0
+        self.succeeded = self.reverted = self.migrated = self.evicted = 0
         state.listeners.append(self._see)
 
     def complain(self, text: str) -> None:
@@ -67,6 +72,7 @@ class Witness:
         if phase == "Succeeded":
             self.succeeded += 1
             self._judge_end(new, new.spec.target)
+            self._judge_success(new)
         elif phase == "Reverted":
             self.reverted += 1
             if new.status.started_at:
@@ -87,6 +93,48 @@ class Witness:
         told = interfaces_of(pod.metadata.annotations.get(NETWORK_STATUS, "")).get(interface)
         if told is not None and told != str(nad):
             self.complain(f"swap {_title(swap)} is {swap.status.phase}, and network-status says {told}")
+
+    def _judge_success(self, swap: NetworkSwap) -> None:
+        """Beside KubeVirt, no swap succeeds of which the instance knows nothing, though its machine does."""
+        key = Key(swap.metadata.namespace, swap.spec.machine)
+        vm, vmi = self._state.machines.get(key), self._state.instances.get(key)
+        if not self.companion or vm is None or vmi is None or vmi.metadata.uid != swap.spec.uid:
+            return
+        template = vm.spec.template
+        assert template is not None
+        wanted = named(template.spec, swap.spec.network, key.namespace)
+        if wanted == swap.spec.target and named(vmi.spec, swap.spec.network, key.namespace) != wanted:
+            self.complain(f"swap {_title(swap)} is Succeeded, and the instance is not to be there")
+
+    def updates(self, key: Key, what: str) -> None:
+        """KubeVirt's workload updater migrates or evicts a machine: needlessly, if a swap alone is the reason."""
+        vmi = self._state.instances[key]
+        self._note(f"  {what} of {key.name} by the workload updater")
+        self.evicted += what == "eviction"
+        pods = (item for item in self._state.pods_of(vmi.metadata.uid))
+        pod = next((item for item in pods if item.spec.node_name == vmi.status.node_name), None)
+        if pod is None:
+            return
+        told = interfaces_of(pod.metadata.annotations.get(NETWORK_STATUS, ""))
+        other = [
+            item.name
+            for item in vmi.spec.networks
+            if item.multus is not None
+            and told.get(pod_interface_name(item.name), "") != str(nad_of(item.multus, key.namespace))
+        ]
+        if other and all(self._is_by_swap(vmi, pod.metadata.uid, name) for name in other):
+            self.complain(f"needless {what} of {key.name}: {', '.join(other)} moved in place")
+
+    def _is_by_swap(self, vmi: VirtualMachineInstance, pod: str, network: str) -> bool:
+        wanted = named(vmi.spec, network, PLACE)
+        if any(
+            wanted in (swap.spec.source, swap.spec.target)
+            for swap in self.active(vmi.metadata.uid)
+            if swap.spec.network == network
+        ):
+            return True
+        port = self._state.ports.get((pod, pod_interface_name(network)))
+        return port is not None and wanted in self._state.nads and self._state.is_on(port, wanted)
 
     def _take_migration(self, old: Object | None, new: VirtualMachineInstanceMigration) -> None:
         before = old.status.phase if isinstance(old, VirtualMachineInstanceMigration) else None
@@ -123,6 +171,12 @@ class Witness:
         return sorted(
             item.metadata.name for item in found if item.spec.vmi_name == machine and not item.is_final
         )
+
+
+def named(spec: VirtualMachineInstanceSpec, network: str, namespace: str) -> Key | None:
+    """Return the NAD that a machine or an instance names for a network."""
+    multus = next((item.multus for item in spec.networks if item.name == network), None)
+    return nad_of(multus, namespace) if multus is not None else None
 
 
 def _title(swap: NetworkSwap) -> str:
@@ -173,6 +227,8 @@ def _machine_complaints(
     if len(pods) != 1 or (len(state.pods_of(vmi.metadata.uid)) != 1 and not _is_stuck(state, key)):
         yield f"{key} runs in {len(pods)} pods of {len(state.pods_of(vmi.metadata.uid))}"
         return
+    if NO_MIGRATION in vmi.metadata.annotations:
+        yield f"{key} is kept from KubeVirt's workload updater, and nothing moves any more"
     told = interfaces_of(pods[0].metadata.annotations.get(NETWORK_STATUS, ""))
     asked = {item.name: item.multus for item in vmi.spec.networks}
     absent = {item.name for item in template.spec.interfaces if item.state == "absent"}

@@ -1,12 +1,11 @@
 """KubeVirt, as far as networks of machines go: played, reliable and slow.
 
 Whoever runs machines here reads an object, takes its time, and writes its status whole, on the version that it read.
-Migrations have KubeVirt's phases, and fail now and then. With `syncs`, KubeVirt takes edits to its instances and
-requests migrations by itself, as 1.9 does.
+Migrations have KubeVirt's phases, and fail now and then. With a `release`, KubeVirt has live update of its own
+(`vm_virtcontroller`), as far as that release has it.
 """
 
 import asyncio
-import json
 from collections.abc import Iterable
 from contextlib import suppress
 from random import Random
@@ -23,27 +22,22 @@ from lanloom.api.kubevirt import (
     VirtualMachineInstanceMigration,
     VirtualMachineInstanceStatus,
     machine_uid_of,
-    nad_of,
     pod_interface_name,
 )
 from lanloom.api.meta import Key, Object, rfc3339
 from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, interfaces_of
-from lanloom.features.liveupdate.rules.updates import MACHINE_LABEL
 from lanloom.kube.errors import KubeError
 from lanloom_embedded.local import LocalClient
+from lanloom_lab.kubevirt.releases import Release
 from tests.sim.vm_judge import Witness
 from tests.sim.vm_multus import Multus, asked
 from tests.sim.vm_state import PLACE, State
+from tests.sim.vm_virtcontroller import VirtController
 
 Raw = dict[str, Any]
 
 NODES = ("node1", "node2", "node3")
 FINALIZER = "kubevirt.io/migrationJobFinalize"
-UPDATE = "kubevirt.io/workloadUpdateMigration"
-THROTTLE_SECONDS = 5.0
-"""For how long KubeVirt's workload updater gathers changes before it looks at them."""
-
-RETRY_SECONDS = 10.0
 SCHEDULING_SECONDS = 12.0
 """How long a target pod may take to have its networks; KubeVirt waits for minutes."""
 
@@ -62,22 +56,36 @@ class KubeVirt:
     """Its controllers, with the nodes' CNI. `down` are nodes without power."""
 
     def __init__(
-        self, admin: LocalClient, state: State, rng: Random, witness: Witness, *, syncs: bool
+        self,
+        admin: LocalClient,
+        state: State,
+        rng: Random,
+        witness: Witness,
+        release: Release | None,
+        methods: tuple[str, ...],
     ) -> None:
         self._admin = admin
         self._state = state
         self._rng = rng
-        self._syncs = syncs
         self._moves: dict[str, Move] = {}
         self._woken = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._serial = 0
-        self._differs: dict[str, float] = {}
         self.fails = True
         self.down: set[str] = set()
         self._multus = Multus(admin, state, witness, self.down)
         self.immovable: set[str] = set()
+        self._live = (
+            VirtController(admin, state, release, methods, witness, self._multus)
+            if release is not None
+            else None
+        )
         state.listeners.append(lambda _plural, _before, _after: self._woken.set())
+
+    def forget_holds(self) -> None:
+        """Let the workload updater act on machines that Lanloom keeps from it."""
+        if self._live is not None:
+            self._live.heeds_holds = False
 
     def targets(self) -> set[str]:
         """The nodes to which something migrates now."""
@@ -91,9 +99,15 @@ class KubeVirt:
                     await self._woken.wait()
             self._woken.clear()
             await asyncio.sleep(0.05 + self._rng.random() * 0.4)
-            for work in (self._machines, self._migrations, self._multus.work):
+            for work in (self._machines, self._migrations, self._multus.work, self._update):
                 with suppress(KubeError):
                     await work()
+
+    async def _update(self) -> None:
+        if self._live is not None:
+            again = await self._live.update()
+            if again is not None:
+                self._loop.call_at(again, self._woken.set)
 
     async def _machines(self) -> None:
         for key, vm in list(self._state.machines.items()):
@@ -108,8 +122,8 @@ class KubeVirt:
             ):
                 await self._admin.delete(VIRTUAL_MACHINE_INSTANCES, key.name, PLACE)
             else:
-                if self._syncs:
-                    await self._sync(owner, vmi)
+                if self._live is not None:
+                    await self._live.sync(owner, vmi, self._launcher(vmi))
                 await self._look_after(key)
 
     async def _start(self, key: Key, vm: VirtualMachine) -> None:
@@ -117,7 +131,9 @@ class KubeVirt:
         assert template is not None
         meta = {"name": key.name, "ownerReferences": [owner("VirtualMachine", vm)]}
         body = {"metadata": meta, "spec": to_builtins(template.spec), "status": {"phase": "Pending"}}
-        await self._admin.create(VIRTUAL_MACHINE_INSTANCES, body, PLACE)
+        vmi = await self._admin.create(VIRTUAL_MACHINE_INSTANCES, body, PLACE)
+        if self._live is not None:
+            self._live.started[vmi.metadata.uid] = to_builtins(template.spec)
 
     async def _look_after(self, key: Key) -> None:
         """Give an instance a pod, and say how it is: the whole status, on the version that was read."""
@@ -153,9 +169,8 @@ class KubeVirt:
                 source = "multus-status" if item.state == "absent" else "domain, multus-status"
                 interfaces.append({"name": item.name, "podInterfaceName": name, "infoSource": source})
         movable = str(vmi.metadata.name not in self.immovable)
-        conditions = [
-            item for item in status.get("conditions", []) if item["type"] not in ("Ready", "LiveMigratable")
-        ]
+        kept = self._live.conditions(vmi, attached) if self._live is not None else vmi.status.conditions
+        conditions = [to_builtins(item) for item in kept if item.type not in ("Ready", "LiveMigratable")]
         status |= {
             "phase": "Running",
             "nodeName": pod.spec.node_name,
@@ -190,79 +205,6 @@ class KubeVirt:
         }
         spec = {"nodeName": node, "containers": [{"name": "compute", "image": "x"}]}
         return await self._admin.create(PODS, {"metadata": meta, "spec": spec}, PLACE)
-
-    async def _sync(self, vm: VirtualMachine, vmi: VirtualMachineInstance) -> None:
-        """KubeVirt's own way: the NADs of the template to the instance, and a migration where the pod has others."""
-        template = vm.spec.template
-        assert template is not None
-        if vmi.metadata.name in self.immovable:
-            return
-        wanted = {item.name: item.multus for item in template.spec.networks if item.multus is not None}
-        steps: list[Raw] = [
-            {"op": "replace", "path": f"/spec/networks/{place}/multus/networkName", "value": new.network_name}
-            for place, item in enumerate(vmi.spec.networks)
-            if item.multus is not None and (new := wanted.get(item.name)) is not None and new != item.multus
-        ]
-        names = {item.name for item in vmi.spec.networks}
-        for item in template.spec.networks:
-            if item.name not in names:
-                steps.append({"op": "add", "path": "/spec/networks/-", "value": to_builtins(item)})
-                value = {"name": item.name, "bridge": {}}
-                steps.append({"op": "add", "path": "/spec/domain/devices/interfaces/-", "value": value})
-        absent = {item.name for item in template.spec.interfaces if item.state == "absent"}
-        for place, nic in enumerate(vmi.spec.interfaces):
-            if nic.name in absent and nic.state != "absent":
-                path = f"/spec/domain/devices/interfaces/{place}/state"
-                steps.append({"op": "add", "path": path, "value": "absent"})
-        if steps:
-            meta = vmi.metadata
-            version = {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
-            await self._admin.json_patch(VIRTUAL_MACHINE_INSTANCES, meta.name, [version, *steps], PLACE)
-        else:
-            await self._plug_live(vmi)
-            await self._update(vmi)
-
-    async def _plug_live(self, vmi: VirtualMachineInstance) -> None:
-        """What is plugged or unplugged is asked of Multus for the running pod; its other networks stay."""
-        pod = self._launcher(vmi)
-        if pod is None or vmi.status.phase != "Running":
-            return
-        present = {item["interface"]: item for item in json.loads(pod.metadata.annotations[MULTUS_NETWORKS])}
-        wanted = {item["interface"]: item for item in json.loads(asked(vmi.spec))}
-        if present.keys() != wanted.keys():
-            text = json.dumps([present.get(name, item) for name, item in wanted.items()])
-            change = {"metadata": {"annotations": {MULTUS_NETWORKS: text}}}
-            await self._admin.patch(PODS, pod.metadata.name, change, PLACE)
-
-    async def _update(self, vmi: VirtualMachineInstance) -> None:
-        """The workload updater: a migration where the pod has other networks, and none any more where it has not."""
-        name, uid, now = vmi.metadata.name, vmi.metadata.uid, self._loop.time()
-        own = [
-            item
-            for item in self._state.migrations.values()
-            if item.spec.vmi_name == name and not item.is_final
-        ]
-        if not self._differs_from_pod(vmi):
-            self._differs.pop(uid, None)
-            for item in own:
-                if UPDATE in item.metadata.annotations and item.status.phase != "Running":
-                    await self._admin.delete(MIGRATIONS, item.metadata.name, PLACE)
-        elif not own and now - self._differs.setdefault(uid, now) > THROTTLE_SECONDS:
-            self._differs[uid] = now + RETRY_SECONDS
-            meta = {"generateName": "kubevirt-workload-update-", "annotations": {UPDATE: ""}}
-            meta |= {"labels": {MACHINE_LABEL: name}}
-            await self._admin.create(MIGRATIONS, {"metadata": meta, "spec": {"vmiName": name}}, PLACE)
-
-    def _differs_from_pod(self, vmi: VirtualMachineInstance) -> bool:
-        pod = self._launcher(vmi)
-        if pod is None or vmi.status.phase != "Running":
-            return False
-        attached = interfaces_of(pod.metadata.annotations.get(NETWORK_STATUS, ""))
-        return any(
-            attached.get(pod_interface_name(item.name), "") not in ("", str(nad_of(item.multus, PLACE)))
-            for item in vmi.spec.networks
-            if item.multus is not None
-        )
 
     async def _migrations(self) -> None:
         found = {item.metadata.uid: item for item in self._state.migrations.values()}

@@ -17,16 +17,17 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
+from lanloom_lab.kubevirt.releases import RELEASES, installation
 from tests.features.liveupdate.definitions import KINDS, definition
 from tests.harness.conditions import stale
 from tests.harness.servers.filled import filled
 from tests.harness.virtual import run
-from tests.sim.vm import VmCluster
+from tests.sim.vm import Beside, VmCluster
 from tests.sim.vm_clients import ALL_OF_THEM, Protections
 from tests.sim.vm_judge import Witness, complaints, reason_of
 from tests.sim.vm_kubevirt import NODES as NODE_NAMES
 from tests.sim.vm_state import PLACE
-from tests.sim.vm_users import Users
+from tests.sim.vm_users import MACHINES, Users
 
 ACTS = 12
 
@@ -35,15 +36,30 @@ class Harm(AssertionError):
     """A machine lost a network, or a port had two owners."""
 
 
-def play(seed: int, protections: Protections = ALL_OF_THEM) -> Witness:
+BESIDE = ("1.9", "main", "1.8+gate", "main", "1.9", "1.8", "main", "1.9", "1.8+gate", "1.7")
+"""The releases of KubeVirt that odd seeds run beside, one after the other."""
+
+METHODS = (("LiveMigrate",), ("LiveMigrate", "Evict"), ("Evict",), ())
+
+
+def beside_of(seed: int) -> Beside:
+    """Return what a seed runs beside: nothing, or a release with one of the sets of methods."""
+    if seed % 2 == 0:
+        return Beside("none")
+    number = seed // 2
+    immovable = MACHINES[:1] if number % 3 else ()
+    return Beside(BESIDE[number % len(BESIDE)], METHODS[number // len(BESIDE) % len(METHODS)], immovable)
+
+
+def play(seed: int, protections: Protections = ALL_OF_THEM, beside: Beside | None = None) -> Witness:
     """Play a seed. Raises Harm, and AssertionError for whatever else is wrong."""
-    companion = seed % 2 == 1
-    storage = copy.deepcopy(_first_storage(companion))
-    return run(_play(seed, storage, companion, protections), rng=Random(f"order {seed}"))
+    chosen = beside or beside_of(seed)
+    storage = copy.deepcopy(_first_storage(chosen.release, chosen.methods))
+    return run(_play(seed, storage, chosen, protections), rng=Random(f"order {seed}"))
 
 
 @cache
-def _first_storage(companion: bool) -> MemoryStorage:
+def _first_storage(release: str, methods: tuple[str, ...]) -> MemoryStorage:
     """A server that knows the kinds, with nodes; made once, because CRDs take their time."""
 
     async def fill(admin: LocalClient) -> None:
@@ -56,24 +72,20 @@ def _first_storage(companion: bool) -> MemoryStorage:
             await admin.create(NODES, {"metadata": {"name": name}})
             status = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
             await admin.patch(NODES, name, status, subresource="status")
-        if companion:
+        played = RELEASES[release]
+        if played is not None:
             await admin.create(NAMESPACES, {"metadata": {"name": "kubevirt"}})
-            updates = {"workloadUpdateStrategy": {"workloadUpdateMethods": ["LiveMigrate"]}}
-            body = {
-                "metadata": {"name": "kubevirt"},
-                "spec": updates,
-                "status": {"observedKubeVirtVersion": "v1.9.0"},
-            }
+            body = installation(played, methods)
             await admin.create(KUBEVIRTS, body, "kubevirt")
-            await admin.patch(
-                KUBEVIRTS, "kubevirt", {"status": body["status"]}, "kubevirt", subresource="status"
-            )
+            status = {"status": body["status"]}
+            await admin.patch(KUBEVIRTS, "kubevirt", status, "kubevirt", subresource="status")
 
     return filled(fill)
 
 
-async def _play(seed: int, storage: MemoryStorage, companion: bool, protections: Protections) -> Witness:
-    cluster = VmCluster(seed, storage, companion=companion, protections=protections)
+async def _play(seed: int, storage: MemoryStorage, beside: Beside, protections: Protections) -> Witness:
+    cluster = VmCluster(seed, storage, beside, protections)
+    cluster.note(f"beside KubeVirt {beside.release}, {beside.methods}, immovable {beside.immovable}")
     try:
         await cluster.start()
         users = Users(cluster, Random(f"users {seed}"))

@@ -132,7 +132,13 @@ class Users:
         machine = await read_machine(self._admin, Key(PLACE, self._rng.choice(MACHINES)))
         policy: Policy | None = self._rng.choice((None, "in-place", "in-place", "prefer-in-place"))
         nic = self._rng.choice([item.name for item in machine.wanted])
-        wish = Wish(machine=machine.key, nic=nic, to=Key(PLACE, self._net()), policy=policy)
+        wish = Wish(
+            machine=machine.key,
+            nic=nic,
+            to=Key(PLACE, self._net()),
+            policy=policy,
+            force=self._rng.random() < 0.7,
+        )
         plan = plan_move(wish, machine, await read_findings(self._admin, machine, wish))
         self._cluster.note(f"users: lanloom vm move {machine.key.name} {nic} --to {wish.to.name}: {plan.way}")
         await asyncio.sleep(self._rng.random() * 0.3)

@@ -16,6 +16,9 @@ _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(\D|\Z)", re.ASCII)
 LIVE_MIGRATE = "LiveMigrate"
 """The method of `workload_update_methods` by which KubeVirt migrates machines that changed."""
 
+EVICT = "Evict"
+"""The method of `workload_update_methods` by which KubeVirt shuts machines down that it does not migrate."""
+
 
 class DeveloperConfiguration(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Feature gates that are switched on, and off; a gate in both lists is on."""

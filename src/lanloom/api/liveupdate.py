@@ -25,10 +25,13 @@ Policy = Literal["migrate", "in-place", "prefer-in-place"]
 """`migrate`: by live migration, as KubeVirt does. `in-place`: by moving the port on the node. `prefer-in-place`: so
 where it can be done, else by live migration."""
 
-Phase = Literal["Pending", "Moving", "Recording", "Reverting", "Succeeded", "Reverted", "Failed", ""]
+Phase = Literal[
+    "Pending", "Syncing", "Moving", "Recording", "Reverting", "Succeeded", "Reverted", "Failed", ""
+]
 """How far a swap is.
 
-Pending: the preflight has not passed. Moving: the port is to be on `to`. Recording: it is, and the pod's network-status
+Pending: the preflight has not passed. Syncing: beside KubeVirt, the machine's spec names `to`, and its instance is to
+follow before the port is touched. Moving: the port is to be on `to`. Recording: it is, and the pod's network-status
 and the machine's spec are being written. Reverting: the port is to be on `from`. Succeeded, Reverted and Failed are
 final; a swap that failed could not be brought back either, and its conditions say where the port is.
 """
@@ -40,7 +43,7 @@ FORWARD: frozenset[Phase] = frozenset({"Moving", "Recording", "Succeeded"})
 BACK: frozenset[Phase] = frozenset({"Reverting", "Reverted", "Failed"})
 """The phases in which the port belongs on `to`, and on `from`; in others it is left where it is."""
 
-ACTIVE: frozenset[Phase] = frozenset({"Moving", "Recording", "Reverting"})
+ACTIVE: frozenset[Phase] = frozenset({"Syncing", "Moving", "Recording", "Reverting"})
 """The phases in which a swap owns the port of its NIC: no migration may be requested then."""
 
 PREFLIGHT, MOVED, COMPLETE = "Preflight", "Moved", "Complete"
@@ -64,6 +67,7 @@ class NetworkSwapSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     to: str = ""
     flap: bool = False
     record: bool = False
+    force: bool = False
 
     @property
     def source(self) -> Key:

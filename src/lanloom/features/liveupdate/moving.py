@@ -20,7 +20,7 @@ from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.liveupdate.machines import Machine
-from lanloom.features.liveupdate.rules.move import Plan, Way, Wish, plan_move
+from lanloom.features.liveupdate.rules.move import Plan, Way, Wish, observed_of, plan_move
 from lanloom.features.liveupdate.rules.networks import Networks, eligible_nodes, with_uplinks
 from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check, target_problem
 from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT
@@ -131,7 +131,7 @@ async def read_findings(client: Client, machine: Machine, wish: Wish) -> Finding
     if vmi is None or asked is None:
         problem = target_problem(await get_or_none(client, NADS, wish.to), wish.to)
         return Findings(both=(problem,)) if problem else Findings()
-    leaves = nad_of(asked, machine.key.namespace)
+    leaves = observed_of(machine, wish.nic) or nad_of(asked, machine.key.namespace)
     source, target, nodes, networks, mode = await asyncio.gather(
         get_or_none(client, NADS, leaves),
         get_or_none(client, NADS, wish.to),
@@ -153,6 +153,7 @@ async def read_findings(client: Client, machine: Machine, wish: Wish) -> Finding
             eligible=eligible_nodes(vmi, nodes),
             networks=networks,
             mode=mode,
+            force=wish.force,
         )
     )
 
@@ -273,6 +274,7 @@ def _swap(machine: Machine, plan: Plan) -> dict[str, Any]:
         "to": str(plan.to),
         "flap": plan.flap,
         "record": plan.record,
+        "force": plan.force,
     }
     # A machine may have a name of 253 characters, and the server appends five.
     name = vmi.metadata.name[:240]

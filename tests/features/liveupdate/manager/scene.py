@@ -5,7 +5,7 @@ The test plays KubeVirt's part: it changes statuses as virt-handler does, and po
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cache
 from random import Random
 from typing import Any
@@ -19,10 +19,11 @@ from lanloom.api.kubevirt import (
     VirtualMachine,
     VirtualMachineInstance,
     VirtualMachineInstanceMigration,
+    pod_interface_name,
 )
 from lanloom.api.liveupdate import BACK, FORWARD, NETWORK_SWAPS, POLICY, NetworkSwap
 from lanloom.api.meta import Condition, rfc3339
-from lanloom.api.multus import NADS
+from lanloom.api.multus import NADS, NETWORK_STATUS, interfaces_of
 from lanloom.features.liveupdate.manager.controllers import LiveUpdateManager
 from lanloom.features.liveupdate.manager.informers import machine_informers
 from lanloom.features.liveupdate.manager.swapreader import SwapReader, swap_informers
@@ -142,6 +143,10 @@ class Scene:
         await self.client.create(PODS, launcher(uid, titles, name=name, node=node), PLACE)
         return uid
 
+    def run(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Let somebody else work until the end."""
+        self._tasks[name] = asyncio.create_task(work)
+
     def serve(self, fails: frozenset[str] = frozenset()) -> None:
         """Start the agents of all nodes, which can't move a port to the NADs of `fails`."""
         self._tasks["agents"] = asyncio.create_task(self._agents(fails))
@@ -202,6 +207,11 @@ class Scene:
         """The NADs of the instance."""
         spec = (await self.instance(name)).spec
         return {item.name: item.multus.network_name for item in spec.networks if item.multus is not None}
+
+    async def attached(self, network: str, name: str = "vm") -> str:
+        """The NAD of a network in the only launcher pod."""
+        [pod] = (await self.client.list(PODS, PLACE)).items
+        return interfaces_of(pod.metadata.annotations[NETWORK_STATUS])[pod_interface_name(network)]
 
     async def condition(self, type: str, name: str = "vm") -> Condition | None:
         """A condition of the instance."""

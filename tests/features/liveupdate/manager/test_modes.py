@@ -79,12 +79,11 @@ def test_kubevirt_s_fields_are_kubevirt_s(version: str) -> None:
     play(story)
 
 
-@pytest.mark.parametrize(("version", "phase"), [("v1.7.0", "Reverted"), ("v1.9.0", "Succeeded")])
-def test_moves_in_place_beside_kubevirt(version: str, phase: str) -> None:
+def test_moves_in_place_beside_an_older_kubevirt() -> None:
     """Beside a KubeVirt that does not follow, nothing moves in place: its next migration would move the NIC back."""
 
     async def story(scene: Scene) -> None:
-        await install(scene, version, LIVE)
+        await install(scene, "v1.7.0", LIVE)
         uid = await scene.start({"blue": "old"})
         scene.serve()
         scene.lead()
@@ -92,10 +91,9 @@ def test_moves_in_place_beside_kubevirt(version: str, phase: str) -> None:
         await scene.client.create(NETWORK_SWAPS, {"metadata": {"name": "a"}, "spec": spec}, PLACE)
         await scene.rest(30)
         [swap] = await scene.swaps()
-        assert swap.status.phase == phase
-        assert (version in swap.status.message and "mode restart" in swap.status.message) == (
-            phase == "Reverted"
-        )
+        assert swap.status.phase == "Reverted"
+        assert "v1.7.0" in swap.status.message
+        assert "mode restart" in swap.status.message
 
     play(story)
 

@@ -51,6 +51,11 @@ _WAYS = {
     is_flag=True,
     help="In place: take the guest's link down and up, so that it asks for a new lease.",
 )
+@click.option(
+    "--force",
+    is_flag=True,
+    help="In place: move a machine that KubeVirt may evict for it (workloadUpdateMethods with Evict).",
+)
 @click.option("--wait", is_flag=True, help="Wait until the NIC has moved.")
 @click.option(
     "--timeout",
@@ -70,6 +75,7 @@ def move(
     to: str,
     policy: str | None,
     flap: bool,
+    force: bool,
     wait: bool,
     timeout: float,
     dry_run: bool,
@@ -99,7 +105,9 @@ def move(
 
     machine = key_of(vm, namespace)
     chosen = next((item for item in POLICIES if item == policy), None)
-    wish = Wish(machine=machine, nic=nic, to=key_of(to, machine.namespace), policy=chosen, flap=flap)
+    wish = Wish(
+        machine=machine, nic=nic, to=key_of(to, machine.namespace), policy=chosen, flap=flap, force=force
+    )
     result = run(kubeconfig, lambda client: _move(client, wish, timeout if wait else 0, dry_run=dry_run))
     _report(result, output)
     sys.exit(_STATUSES.get(result.outcome, 0))

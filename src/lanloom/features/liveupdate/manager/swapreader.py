@@ -30,6 +30,7 @@ from lanloom.api.resource import Resource
 from lanloom.api.workloads import lean
 from lanloom.features.liveupdate.manager.networks import NetworkInformers, network_informers
 from lanloom.features.liveupdate.rules.course import Claim, Course
+from lanloom.features.liveupdate.rules.holds import is_held
 from lanloom.features.liveupdate.rules.launcher import (
     UnreadableStatus,
     attached_of,
@@ -184,6 +185,7 @@ class SwapReader:
             networks=self._informers.networks.seen_from(swap.metadata.namespace),
             mode=objects.mode,
             isolation=self._isolation,
+            force=swap.spec.force,
         )
         return Course(
             swap=swap,
@@ -194,6 +196,9 @@ class SwapReader:
             named=named_in(objects.machine, swap.spec.network),
             link=link_in(objects.machine, swap.spec.network),
             guest_link=_guest_link(objects.instance, swap.spec.network),
+            beside=objects.mode is not None and objects.mode.name == "companion",
+            asked=_asked(objects.instance, swap.spec.network),
+            held=objects.instance is not None and is_held(objects.instance, swap.metadata.uid),
             findings=check(facts),
             claim=claim,
             migrating=migrating,
@@ -236,6 +241,14 @@ def named_in(machine: VirtualMachine | None, network: str) -> Key | None:
     if machine is None or nic is None or nic.multus is None:
         return None
     return nad_of(nic.multus, machine.metadata.namespace)
+
+
+def _asked(instance: VirtualMachineInstance | None, network: str) -> Key | None:
+    """Return the NAD that an instance names for a network."""
+    nic = nic_of(instance.spec, network) if instance is not None else None
+    if instance is None or nic is None or nic.multus is None:
+        return None
+    return nad_of(nic.multus, instance.metadata.namespace)
 
 
 def link_in(machine: VirtualMachine | None, network: str) -> str | None:

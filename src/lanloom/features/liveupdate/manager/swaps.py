@@ -15,13 +15,14 @@ from msgspec.structs import replace
 
 from lanloom.api.core import PODS, Pod
 from lanloom.api.kubevirt import (
+    VIRTUAL_MACHINE_INSTANCES,
     VIRTUAL_MACHINES,
     VirtualMachine,
     VirtualMachineInstance,
     VirtualMachineInstanceMigration,
     instance_of,
 )
-from lanloom.api.liveupdate import FINAL, FINALIZER, NETWORK_SWAPS, NetworkSwap
+from lanloom.api.liveupdate import ACTIVE, FINAL, FINALIZER, NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Key, parse_rfc3339
 from lanloom.features.liveupdate.manager.swapreader import (
     Objects,
@@ -32,13 +33,14 @@ from lanloom.features.liveupdate.manager.swapreader import (
 )
 from lanloom.features.liveupdate.rules.course import Claim, Decision, Step
 from lanloom.features.liveupdate.rules.edits import TEMPLATE, move_network
+from lanloom.features.liveupdate.rules.holds import hold, release, release_wait
 from lanloom.features.liveupdate.rules.launcher import UnreadableStatus, pod_interface, renamed
 from lanloom.features.liveupdate.rules.swap import decide
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound, ServerError
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import all_synced, present
-from lanloom.kube.lookup import ignore_not_found
+from lanloom.kube.lookup import get_or_none, ignore_not_found
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied
@@ -87,7 +89,8 @@ class Swaps:
             return None
         with ignore_not_found(key.name):
             if swap.status.phase in FINAL:
-                return await self._retire(await self._let_go(swap))
+                wait = await self._release_machine(swap)
+                return wait if wait else await self._retire(await self._let_go(swap))
             return await self._advance(swap)
         return None
 
@@ -98,32 +101,46 @@ class Swaps:
             objects = await self._reader.live(swap)
             swap = await self._client.get(NETWORK_SWAPS, swap.metadata.name, swap.metadata.namespace)
             decision = self._decide(swap, objects, await self._claim(swap, objects))
-        if decision.status.phase == "Moving":
-            swap = await self._hold(swap, held=True)
+        if decision.status.phase in ACTIVE or "hold" in decision.steps:
+            swap = await self._keep(swap, kept=True)
         written = await self._write(swap, decision)
         await self._report(swap, written, objects, decision)
         done = [await self._take(step, written, objects) for step in decision.steps]
         went_on = any(done) or written.status.phase != swap.status.phase
         return 0.0 if went_on else decision.wait
 
-    async def _hold(self, swap: NetworkSwap, *, held: bool) -> NetworkSwap:
+    async def _keep(self, swap: NetworkSwap, *, kept: bool) -> NetworkSwap:
         """Keep a swap whose port is about to be touched, or let it go: without it nobody would bring the port back."""
         meta = swap.metadata
-        if (FINALIZER in meta.finalizers) == held:
+        if (FINALIZER in meta.finalizers) == kept:
             return swap
         rest = [item for item in meta.finalizers if item != FINALIZER]
-        finalizers = [*rest, FINALIZER] if held else rest
+        finalizers = [*rest, FINALIZER] if kept else rest
         patch = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": finalizers}}
         answer = await self._client.patch(NETWORK_SWAPS, meta.name, patch, meta.namespace)
         self._written[meta.key] = answer
         return answer
+
+    async def _release_machine(self, swap: NetworkSwap) -> float:
+        """Leave a machine to KubeVirt's workload updater again; in how many seconds to look again, 0 when it is."""
+        if FINALIZER not in swap.metadata.finalizers:
+            return 0.0
+        key = Key(swap.metadata.namespace, swap.spec.machine)
+        instance = await get_or_none(self._client, VIRTUAL_MACHINE_INSTANCES, key)
+        if instance is None or not (steps := release(instance, swap.metadata.uid)):
+            return 0.0
+        wait = release_wait(swap, instance, self._reader.stored(swap).launcher, self._now())
+        if wait > 0:
+            return wait
+        await self._client.json_patch(VIRTUAL_MACHINE_INSTANCES, key.name, steps, key.namespace)
+        return 0.0
 
     async def _let_go(self, swap: NetworkSwap) -> NetworkSwap:
         """Let a swap go that has ended, as the server has it: the agent may just have written its port."""
         if FINALIZER not in swap.metadata.finalizers:
             return swap
         meta = swap.metadata
-        return await self._hold(await self._client.get(NETWORK_SWAPS, meta.name, meta.namespace), held=False)
+        return await self._keep(await self._client.get(NETWORK_SWAPS, meta.name, meta.namespace), kept=False)
 
     def _decide(self, swap: NetworkSwap, objects: Objects, claim: Claim) -> Decision:
         uid = swap.metadata.uid
@@ -216,7 +233,12 @@ class Swaps:
     async def _change(self, step: Step, swap: NetworkSwap, objects: Objects) -> None:
         spec = swap.spec
         nad = spec.target if step in ("pod", "machine") else spec.source
-        if step in ("pod", "pod-back"):
+        if step in ("hold", "release"):
+            if objects.instance is not None:
+                meta, change = objects.instance.metadata, hold if step == "hold" else release
+                if steps := change(objects.instance, swap.metadata.uid):
+                    await self._client.json_patch(VIRTUAL_MACHINE_INSTANCES, meta.name, steps, meta.namespace)
+        elif step in ("pod", "pod-back"):
             pod, instance = objects.launcher, objects.instance
             if pod is not None and instance is not None:
                 await self._rename(pod, pod_interface(instance, spec.network), nad)
@@ -269,7 +291,7 @@ class Swaps:
         return None
 
     def _forget(self, uid: str) -> None:
-        for phase in ("Recording", "Reverting"):
+        for phase in ("Pending", "Syncing", "Recording", "Reverting"):
             self._refused.pop(f"{uid} {phase}", None)
             del self._changed[f"{uid} {phase}"]
 

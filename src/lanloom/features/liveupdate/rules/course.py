@@ -10,8 +10,12 @@ from lanloom.api.liveupdate import NetworkSwap, NetworkSwapStatus
 from lanloom.api.meta import Key
 from lanloom.features.liveupdate.rules.preflight import Findings
 
-Step = Literal["pod", "machine", "pod-back", "machine-back", "link-down", "link-up", "link-unset"]
-"""`pod` writes the new NAD into the launcher pod's annotations, `machine` into the VirtualMachine; `-back` undoes it.
+Step = Literal[
+    "hold", "release", "pod", "machine", "pod-back", "machine-back", "link-down", "link-up", "link-unset"
+]
+"""`hold` keeps KubeVirt's workload updater from the machine as long as the swap lasts; `release` ends that.
+
+`pod` writes the new NAD into the launcher pod's annotations, `machine` into the VirtualMachine; `-back` undoes it.
 
 The others set the state of the NIC in the VirtualMachine, by which KubeVirt sets the guest's link down and up.
 """
@@ -35,9 +39,11 @@ class Course(Struct, frozen=True, kw_only=True):
     swap, empty where it is gone. `attached` is the NAD that the pod's network-status has for the NIC; None where
     it can't be read. `named` is the NAD in the VirtualMachine's template; None without a VirtualMachine or network.
     `link` is the state of the NIC in that template, None where there is none; `guest_link` the one that KubeVirt
-    reports. `migrating` names a migration that has not ended, `rival` an older swap of the NIC. `refused` is the last
-    refusal of a step of the manager. `forbidden` says why namespace isolation keeps the machine from the new NAD; empty
-    if it does not. `now` is in seconds since the epoch.
+    reports. `beside` says that KubeVirt's live update runs: it takes networks from the VirtualMachine to the instance,
+    which names `asked`; `held` that its workload updater leaves the machine alone. `migrating` names a migration that
+    has not ended, `rival` an older swap of the NIC. `refused` is the last refusal of a step of the manager. `forbidden`
+    says why namespace isolation keeps the machine from the new NAD; empty if it does not. `now` is in seconds since the
+    epoch.
     """
 
     swap: NetworkSwap
@@ -48,6 +54,9 @@ class Course(Struct, frozen=True, kw_only=True):
     named: Key | None = None
     link: str | None = None
     guest_link: str = ""
+    beside: bool = False
+    asked: Key | None = None
+    held: bool = False
     findings: Findings = Findings()
     claim: Claim = Claim()
     migrating: str = ""

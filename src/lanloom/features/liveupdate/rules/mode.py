@@ -19,7 +19,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from lanloom.api.kubevirtconfig import LIVE_MIGRATE, KubeVirt, KubeVirtVersion, parse_version
+from lanloom.api.kubevirtconfig import EVICT, LIVE_MIGRATE, KubeVirt, KubeVirtVersion, parse_version
 
 GATE = "LiveUpdateNADRef"
 """The feature gate of KubeVirt, and of Lanloom, for live update of networks."""
@@ -34,13 +34,15 @@ _BETA, _GA = KubeVirtVersion(1, 8), KubeVirtVersion(1, 9)
 class Mode(Struct, frozen=True):
     """The mode, and why; `kubevirt` is KubeVirt's object as `namespace/name`, empty in mode full.
 
-    `migrates` is false where nobody migrates machines by itself, and `hint` says then what to do about that.
+    `migrates` is false where nobody migrates machines by itself, and `hint` says then what to do about that. `evicts`
+    is true where KubeVirt shuts machines down that it can't migrate.
     """
 
     name: ModeName
     reason: str
     kubevirt: str = ""
     migrates: bool = True
+    evicts: bool = False
     hint: str = ""
 
 
@@ -53,6 +55,17 @@ def against_moves(mode: Mode | None) -> str:
     if mode is None or mode.name != "restart":
         return ""
     return f"mode restart: {mode.reason}; edit the VirtualMachine and restart it, or {mode.hint}"
+
+
+def against_eviction(mode: Mode | None, *, migratable: bool) -> str:
+    """Return why KubeVirt could shut a machine down for a move in place; empty if it does not, or nobody knows."""
+    if mode is None or not mode.evicts or (mode.migrates and migratable):
+        return ""
+    return (
+        f"could be shut down: KubeVirt {mode.kubevirt} evicts machines whose networks change and that it does not "
+        "migrate (Evict in spec.workloadUpdateStrategy.workloadUpdateMethods); remove Evict there, or move the NIC all "
+        "the same with --force (spec.force of the NetworkSwap)"
+    )
 
 
 def mode_of(installed: Sequence[KubeVirt]) -> Mode:
@@ -82,11 +95,12 @@ def mode_of(installed: Sequence[KubeVirt]) -> Mode:
 
 
 def _companion(found: KubeVirt, reason: str) -> Mode:
-    name = str(found.metadata.key)
-    if LIVE_MIGRATE in found.spec.workload_update_strategy.workload_update_methods:
-        return Mode("companion", reason, name)
+    name, methods = str(found.metadata.key), found.spec.workload_update_strategy.workload_update_methods
+    evicts = EVICT in methods
+    if LIVE_MIGRATE in methods:
+        return Mode("companion", reason, name, evicts=evicts)
     hint = (
         f"add {LIVE_MIGRATE} to spec.workloadUpdateStrategy.workloadUpdateMethods of KubeVirt {name}, "
         "or migrate the machine by hand"
     )
-    return Mode("companion", reason, name, migrates=False, hint=hint)
+    return Mode("companion", reason, name, migrates=False, evicts=evicts, hint=hint)

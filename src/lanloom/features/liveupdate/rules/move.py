@@ -28,13 +28,17 @@ POLICIES: tuple[Policy, ...] = ("migrate", "in-place", "prefer-in-place")
 
 
 class Wish(Struct, frozen=True, kw_only=True):
-    """What somebody asks for. `policy` is None for that of the machine; with `flap` the guest sees its link go down."""
+    """What somebody asks for. `policy` is None for that of the machine; with `flap` the guest sees its link go down.
+
+    With `force`, a machine moves in place that KubeVirt may evict for it.
+    """
 
     machine: Key
     nic: str
     to: Key
     policy: Policy | None = None
     flap: bool = False
+    force: bool = False
 
 
 class Plan(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -50,6 +54,7 @@ class Plan(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     operations: Operations = []
     record: bool = False
     flap: bool = False
+    force: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -59,19 +64,29 @@ def plan_move(wish: Wish, machine: Machine, findings: Findings) -> Plan:
     `findings` are those of the preflight; of a machine that does not run, only those about the network.
     """
     operations, source = _edit(wish, machine)
-    plan = Plan(way="none", nic=wish.nic, from_=source, to=wish.to, operations=operations, flap=wish.flap)
+    plan = Plan(
+        way="none",
+        nic=wish.nic,
+        from_=source,
+        to=wish.to,
+        operations=operations,
+        flap=wish.flap,
+        force=wish.force,
+    )
     policy, vmi = _policy(wish, machine), machine.vmi
     if vmi is None or vmi.metadata.is_deleting or vmi.has_ended:
         return _at_next_start(plan, policy, machine, findings)
-    if not operations and _asked(wish, vmi) == wish.to:
-        return plan
-    if _asked(wish, vmi) == wish.to and machine.migration is None and machine.swap is None:
-        return replace(plan, way="edit")
+    observed = observed_of(machine, wish.nic)
+    if observed == wish.to and _asked(wish.nic, vmi) == wish.to:
+        if not operations:
+            return plan
+        if machine.migration is None and machine.swap is None:
+            return replace(plan, way="edit")
     _check_idle(wish, machine)
     against = findings.against_in_place
     if policy == "in-place" or (policy == "prefer-in-place" and not against):
         _check_running(vmi)
-        source, record = _present(wish, vmi), machine.vm is not None and bool(operations)
+        source, record = observed or _present(wish, vmi), machine.vm is not None and bool(operations)
         _refuse(f"NIC {quote(wish.nic)} of {machine.key} can't move in place", against)
         notes = (*findings.in_place_warnings, *findings.warnings)
         return replace(plan, way="in-place", from_=source, operations=[], record=record, notes=notes)
@@ -140,15 +155,23 @@ def _at_next_start(plan: Plan, policy: Policy, machine: Machine, findings: Findi
     return replace(plan, way="next-start" if plan.operations else "none")
 
 
-def _asked(wish: Wish, vmi: VirtualMachineInstance) -> Key | None:
+def _asked(nic: str, vmi: VirtualMachineInstance) -> Key | None:
     """Return the NAD of the NIC in the instance; None for a NIC that is not in it."""
-    asked = next((item.multus for item in vmi.spec.networks if item.name == wish.nic), None)
+    asked = next((item.multus for item in vmi.spec.networks if item.name == nic), None)
     return nad_of(asked, vmi.metadata.namespace) if asked is not None else None
+
+
+def observed_of(machine: Machine, nic: str) -> Key | None:
+    """Return the NAD on which the port is: as the pod tells, or as the instance is to have it where no pod tells."""
+    assert machine.vmi is not None
+    title = evaluate(machine.vmi, machine.pod).observed.get(nic, "")
+    namespace, slash, name = title.partition("/")
+    return Key(namespace, name) if slash else _asked(nic, machine.vmi)
 
 
 def _present(wish: Wish, vmi: VirtualMachineInstance) -> Key:
     """Return the NAD that a port leaves. Raises Denied for a NIC that is not plugged in yet."""
-    nad = _asked(wish, vmi)
+    nad = _asked(wish.nic, vmi)
     if nad is None:
         raise Denied(
             f"VirtualMachineInstance {vmi.metadata.key} has no network {quote(wish.nic)} in spec.networks yet; wait "

@@ -24,7 +24,7 @@ from lanloom.features.liveupdate.rules.launcher import (
     nic_of,
     pod_interface,
 )
-from lanloom.features.liveupdate.rules.mode import Mode, against_moves
+from lanloom.features.liveupdate.rules.mode import Mode, against_eviction, against_moves
 from lanloom.features.liveupdate.rules.networks import Networks, against_spokes, by_reason, mtu_of, why_not_on
 from lanloom.features.liveupdate.rules.places import (
     BRIDGED,
@@ -72,8 +72,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     `machine` is None where there is none of the name. `pod` is its launcher pod, `pods` are all of its pods. `source`
     and `target` are NADs as they are now, None for those that are not there; `leaves` and `enters` are how they are
     called. `migrating` names a migration that has not ended. `eligible` are nodes that the machine can run on; None
-    where that is not known. `mode` is who changes networks of running machines; None where that is not known.
-    `isolation` says which NADs machines of a namespace may use.
+    where that is not known. `mode` is who changes networks of running machines; None where that is not known. With
+    `force`, a machine moves in place that KubeVirt may evict for it. `isolation` says which NADs machines of a namespace may use.
     """
 
     title: str
@@ -89,6 +89,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     eligible: frozenset[str] | None = None
     networks: Networks = Networks()
     mode: Mode | None = None
+    force: bool = False
     isolation: NamespaceIsolation = NO_ISOLATION
 
 
@@ -238,6 +239,8 @@ def _in_place_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterabl
         yield f"{facts.title}: the network {facts.network} takes the place of the pod network; move it by migration"
     if interface is not None and interface.bridge is None:
         yield f"{facts.title}: the NIC {facts.network} has no bridge binding; move it by migration"
+    if not facts.force and (why := against_eviction(facts.mode, migratable=machine.is_migratable)):
+        yield f"{facts.title} {why}"
     if facts.source is None:
         yield (
             f"NetworkAttachmentDefinition {facts.leaves} does not exist, so a failed move could not be taken back; "

@@ -1,0 +1,133 @@
+"""Decisions of all phases of a swap: enter one, end, take a step, turn back."""
+
+from msgspec.structs import replace
+
+from lanloom.api.core import EventDraft
+from lanloom.api.liveupdate import (
+    COMPLETE,
+    FINAL,
+    MOVED,
+    PREFLIGHT,
+    NetworkSwap,
+    NetworkSwapStatus,
+    Phase,
+    SwapPort,
+)
+from lanloom.api.meta import Condition, parse_rfc3339, rfc3339
+from lanloom.features.liveupdate.rules.course import Course, Decision, Step
+from lanloom.kube.conditions import ConditionStatus, set_condition, set_ready
+
+RECORDING_SECONDS = 60.0
+
+POLL_SECONDS = 5.0
+"""How often a swap is looked at that nothing wakes."""
+
+MESSAGE_MAX = 1000
+
+
+def take(course: Course, step: Step) -> Decision:
+    """Return the decision to take a step, unless it has been tried for too long."""
+    if age_of(course) >= RECORDING_SECONDS:
+        what = "launcher pod" if step == "pod" else "VirtualMachine"
+        return turn_back(
+            course, "RecordingFailed", f"the {what} could not be written within {RECORDING_SECONDS:.0f} s"
+        )
+    return Decision(status=course.swap.status, steps=(step,), wait=POLL_SECONDS)
+
+
+def turn_back(course: Course, reason: str, why: str) -> Decision:
+    """Return the decision to undo the swap."""
+    status = with_condition(course, MOVED, "False", reason, why)
+    events = (EventDraft("Warning", "NetworkSwapReverting", f"{title_of(course.swap)}: {why}"[:MESSAGE_MAX]),)
+    return enter(course, status, "Reverting", why, events=events)
+
+
+def port_of(course: Course) -> SwapPort | None:
+    """Return the agent's report, if it is that of the node of this swap."""
+    port = course.swap.status.port
+    return port if port is not None and port.node == course.swap.status.node else None
+
+
+def end(course: Course, phase: Phase, reason: str, message: str) -> Decision:
+    """Return the decision to end the swap."""
+    succeeded = phase == "Succeeded"
+    status = with_condition(course, COMPLETE, "True" if succeeded else "False", reason, message)
+    kind = PREFLIGHT if course.swap.status.phase in ("", "Pending") else MOVED
+    if not succeeded:
+        status = replace(status, conditions=conditions_with(course, status, kind, "False", reason, message))
+    status = replace(status, completed_at=rfc3339(course.now))
+    draft = EventDraft(
+        "Normal" if succeeded else "Warning",
+        f"NetworkSwap{phase}",
+        f"{title_of(course.swap)}: {message}"[:MESSAGE_MAX],
+    )
+    return enter(course, status, phase, message, events=(draft,))
+
+
+def enter(
+    course: Course,
+    status: NetworkSwapStatus,
+    phase: Phase,
+    message: str,
+    *,
+    events: tuple[EventDraft, ...] = (),
+) -> Decision:
+    """Return the decision to enter a phase."""
+    conditions = set_ready(
+        status.conditions,
+        ready=phase == "Succeeded",
+        reason=phase,
+        message="" if phase == "Succeeded" else message[:MESSAGE_MAX],
+        stalled=phase in FINAL,
+        generation=course.swap.metadata.generation,
+        now=course.now,
+    )
+    status = replace(status, conditions=conditions)
+    entered = replace(status, phase=phase, message=message[:MESSAGE_MAX], phase_since=rfc3339(course.now))
+    return Decision(status=entered, events=events, wait=None if phase in FINAL else POLL_SECONDS)
+
+
+def with_condition(
+    course: Course, type: str, status: ConditionStatus, reason: str, message: str
+) -> NetworkSwapStatus:
+    """Return the swap's status with a condition in place."""
+    found = course.swap.status
+    return replace(found, conditions=conditions_with(course, found, type, status, reason, message))
+
+
+def conditions_with(
+    course: Course,
+    found: NetworkSwapStatus,
+    type: str,
+    status: ConditionStatus,
+    reason: str,
+    message: str,
+) -> tuple[Condition, ...]:
+    """Return the swap's conditions with one in place."""
+    return set_condition(
+        found.conditions,
+        type=type,
+        status=status,
+        reason=reason,
+        message=message[:MESSAGE_MAX],
+        generation=course.swap.metadata.generation,
+        now=course.now,
+    )
+
+
+def age_of(course: Course) -> float:
+    """Return the seconds since the phase began."""
+    return since(course.swap.status.phase_since, course.now)
+
+
+def since(stamp: str, now: float) -> float:
+    """Return the seconds since a time; 0 for one that is none."""
+    try:
+        return max(now - parse_rfc3339(stamp), 0.0)
+    except ValueError:
+        return 0.0
+
+
+def title_of(swap: NetworkSwap) -> str:
+    """Return the instance of a swap for a message."""
+    return f"VirtualMachineInstance {swap.metadata.namespace}/{swap.spec.machine}"
