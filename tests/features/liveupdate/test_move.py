@@ -118,6 +118,28 @@ def test_an_earlier_move_says_nothing_of_an_edit() -> None:
     assert edit_step(edited, plan, frozenset({"old"})).outcome == ""
 
 
+def stuck() -> Machine:
+    """The machine and its instance are on `vlan20` by their specs, and its port is on `vlan10` still."""
+    nics = {"blue": "vlan20", "red": "other/vlan30"}
+    vm = _typed(VirtualMachine, bodies.machine("web", nics), uid="vm")
+    vmi = _typed(VirtualMachineInstance, bodies.instance("web", "vm", nics, migratable=False), uid="vmi")
+    [found] = machines_of(msgspec.structs.replace(objects(), machines=(vm,), instances=(vmi,)))
+    return found
+
+
+def test_a_port_that_an_edit_has_left_behind() -> None:
+    """That it is there already is said of the port alone; what KubeVirt wrote without moving it is moved from there."""
+    plan = plan_move(wish("in-place"), stuck(), Findings())
+    assert plan == Plan(way="in-place", nic="blue", from_=Key("default", "vlan10"), to=TO)
+    with pytest.raises(Denied, match="use --policy in-place"):
+        plan_move(wish("migrate"), stuck(), Findings())
+
+
+def test_force() -> None:
+    """Force is the swap's, and of no move by migration."""
+    assert plan_move(wish("in-place", force=True), machine(), Findings()).force
+
+
 def test_a_machine_that_does_not_run() -> None:
     """It is edited, and starts with the new network."""
     plan = plan_move(wish("prefer-in-place"), machine(running=False), Findings())

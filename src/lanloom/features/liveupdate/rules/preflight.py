@@ -73,7 +73,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     and `target` are NADs as they are now, None for those that are not there; `leaves` and `enters` are how they are
     called. `migrating` names a migration that has not ended. `eligible` are nodes that the machine can run on; None
     where that is not known. `mode` is who changes networks of running machines; None where that is not known. With
-    `force`, a machine moves in place that KubeVirt may evict for it. `isolation` says which NADs machines of a namespace may use.
+    `force`, a machine moves in place that KubeVirt may evict for it. `isolation` says which NADs machines of a
+    namespace may use.
     """
 
     title: str
