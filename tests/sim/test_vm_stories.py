@@ -36,9 +36,9 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
 @pytest.mark.parametrize(
     ("protections", "first"),
     [
-        (Protections(version=False), 503),
-        (Protections(fresh=False), 586),
-        (Protections(tests=False), 140),
+        (Protections(version=False), 528),
+        (Protections(fresh=False), 1006),
+        (Protections(tests=False), 252),
         (Protections(hold=False), 103),
     ],
     ids=["version", "fresh", "tests", "hold"],
