@@ -110,10 +110,10 @@ class VirtController:
         return (*others, wanted) if wanted is not None else others
 
     async def update(self) -> float | None:
-        """Look at the cluster if that is due; when to look again."""
+        """Round at the cluster if that is due; when to look again."""
         now = self._now()
         if self._updater.due is not None and self._updater.due <= now:
-            found, self._updater = updater.look(
+            found, self._updater = updater.sync_workloads(
                 self._updater,
                 self._methods,
                 tuple(map(self._looked_at, self._state.instances.values())),

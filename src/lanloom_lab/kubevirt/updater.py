@@ -55,7 +55,7 @@ class Updater(Struct, frozen=True):
         return self.heard(now) if _is_changing(vmi) and not vmi.has_ended and not vmi.is_migrating else self
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class Round(Struct, frozen=True, kw_only=True):
     """What a look at the cluster leads to: instances to migrate, to evict, and whose migrations are aborted."""
 
     migrate: tuple[Key, ...] = ()
@@ -63,13 +63,13 @@ class Look(Struct, frozen=True, kw_only=True):
     abort: tuple[Key, ...] = ()
 
 
-def look(
+def sync_workloads(
     updater: Updater,
     methods: Collection[str],
     instances: Iterable[VirtualMachineInstance],
     migrations: Collection[VirtualMachineInstanceMigration],
     now: float,
-) -> tuple[Look, Updater]:
+) -> tuple[Round, Updater]:
     """Return what is done at a look that is due, and the updater after it: `getUpdateData` and `sync`."""
     unfinished = [item for item in migrations if not item.is_final]
     migratable, evictable, aborted = [], [], []
@@ -89,7 +89,7 @@ def look(
             evictable.append(key)
     free = PARALLEL - sum(item.status.phase not in ("", "Pending") for item in unfinished)
     batch = BATCH if now > updater.last_batch + BATCH_SECONDS else 0
-    found = Look(
+    found = Round(
         migrate=tuple(migratable[: max(free, 0)]), evict=tuple(evictable[:batch]), abort=tuple(aborted)
     )
     after = replace(updater, due=None, last_batch=now if found.evict else updater.last_batch)

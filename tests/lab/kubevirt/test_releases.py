@@ -9,7 +9,7 @@ from lanloom.api.kubevirt import VirtualMachineInstance, VirtualMachineInstanceM
 from lanloom.api.meta import Key
 from lanloom_lab.kubevirt import releases
 from lanloom_lab.kubevirt.releases import RELEASES, Release
-from lanloom_lab.kubevirt.updater import MARK, NO_MIGRATION, OUTDATED, Look, Updater, look
+from lanloom_lab.kubevirt.updater import MARK, NO_MIGRATION, OUTDATED, Round, Updater, sync_workloads
 from tests.features.liveupdate.objects import MIGRATABLE, as_instance, instance, on
 
 NOW = 1_800_000_000.0
@@ -135,39 +135,43 @@ def test_specs_of_instances() -> None:
 @pytest.mark.parametrize(
     ("methods", "migratable", "found"),
     [
-        (("LiveMigrate",), True, Look(migrate=(Key("vms", "vm"),))),
-        (("LiveMigrate",), False, Look()),
-        (("LiveMigrate", "Evict"), True, Look(migrate=(Key("vms", "vm"),))),
-        (("LiveMigrate", "Evict"), False, Look(evict=(Key("vms", "vm"),))),
-        (("Evict",), True, Look(evict=(Key("vms", "vm"),))),
-        ((), True, Look()),
+        (("LiveMigrate",), True, Round(migrate=(Key("vms", "vm"),))),
+        (("LiveMigrate",), False, Round()),
+        (("LiveMigrate", "Evict"), True, Round(migrate=(Key("vms", "vm"),))),
+        (("LiveMigrate", "Evict"), False, Round(evict=(Key("vms", "vm"),))),
+        (("Evict",), True, Round(evict=(Key("vms", "vm"),))),
+        ((), True, Round()),
     ],
 )
-def test_methods(methods: tuple[str, ...], migratable: bool, found: Look) -> None:
+def test_methods(methods: tuple[str, ...], migratable: bool, found: Round) -> None:
     """A machine that has to migrate is migrated if it can be, and shut down if that is allowed."""
     vmi = machine("vm", DUE, migratable=migratable)
-    assert look(Updater(due=NOW), methods, [vmi], [], NOW)[0] == found
-    assert look(Updater(due=NOW), methods, [machine(migratable=migratable)], [], NOW)[0] == Look()
+    assert sync_workloads(Updater(due=NOW), methods, [vmi], [], NOW)[0] == found
+    assert sync_workloads(Updater(due=NOW), methods, [machine(migratable=migratable)], [], NOW)[0] == Round()
     flying = [migration("vm", "Running")]
-    assert look(Updater(due=NOW), methods, [vmi], flying, NOW)[0] == Look()
+    assert sync_workloads(Updater(due=NOW), methods, [vmi], flying, NOW)[0] == Round()
 
 
 def test_annotation_of_an_instance() -> None:
     """With KubeVirt's annotation nothing is done for a change, but an outdated machine is updated all the same."""
     held = machine("vm", DUE, annotations={NO_MIGRATION: ""})
-    assert look(Updater(), ("LiveMigrate", "Evict"), [held], [], NOW)[0] == Look()
+    assert sync_workloads(Updater(), ("LiveMigrate", "Evict"), [held], [], NOW)[0] == Round()
     own = migration("vm", "Scheduling", **{MARK: ""})
-    assert look(Updater(), ("LiveMigrate",), [held], [own], NOW)[0] == Look(abort=(Key("vms", "vm"),))
+    assert sync_workloads(Updater(), ("LiveMigrate",), [held], [own], NOW)[0] == Round(
+        abort=(Key("vms", "vm"),)
+    )
     old = machine("vm", annotations={NO_MIGRATION: "", OUTDATED: ""})
-    assert look(Updater(), ("LiveMigrate",), [old], [], NOW)[0] == Look(migrate=(Key("vms", "vm"),))
+    assert sync_workloads(Updater(), ("LiveMigrate",), [old], [], NOW)[0] == Round(
+        migrate=(Key("vms", "vm"),)
+    )
 
 
 def test_a_change_that_was_taken_back() -> None:
     """The updater's own migration is aborted when nothing asks for it any more; that of somebody else is not."""
     vmi = machine()
     own, other = migration("vm", "Running", **{MARK: ""}), migration("vm", "Running")
-    assert look(Updater(), (), [vmi], [own], NOW)[0] == Look(abort=(Key("vms", "vm"),))
-    assert look(Updater(), (), [vmi], [other], NOW)[0] == Look()
+    assert sync_workloads(Updater(), (), [vmi], [own], NOW)[0] == Round(abort=(Key("vms", "vm"),))
+    assert sync_workloads(Updater(), (), [vmi], [other], NOW)[0] == Round()
 
 
 def test_rhythm() -> None:
@@ -177,18 +181,18 @@ def test_rhythm() -> None:
     updater = updater.heard_of(machine("vm", DUE), NOW)
     assert updater.due == NOW + 5
     assert updater.heard(NOW + 3).due == NOW + 5
-    _, after = look(updater, ("LiveMigrate",), [machine("vm", DUE)], [], NOW + 5)
+    _, after = sync_workloads(updater, ("LiveMigrate",), [machine("vm", DUE)], [], NOW + 5)
     assert after.due is not None
     assert after.due - NOW - 5 < 1e-6
-    assert look(after, ("LiveMigrate",), [machine()], [], NOW + 6)[1].due is None
+    assert sync_workloads(after, ("LiveMigrate",), [machine()], [], NOW + 6)[1].due is None
 
 
 def test_limits() -> None:
     """At most five migrations at once, and ten evictions in a minute."""
     many = [machine(f"vm{number}", DUE) for number in range(20)]
     running = [migration("other", "Running"), migration("other", "Pending")]
-    assert len(look(Updater(), ("LiveMigrate",), many, running, NOW)[0].migrate) == 4
-    found, after = look(Updater(), ("Evict",), many, [], NOW)
+    assert len(sync_workloads(Updater(), ("LiveMigrate",), many, running, NOW)[0].migrate) == 4
+    found, after = sync_workloads(Updater(), ("Evict",), many, [], NOW)
     assert len(found.evict) == 10
-    assert look(after, ("Evict",), many, [], NOW + 59)[0].evict == ()
-    assert len(look(after, ("Evict",), many, [], NOW + 61)[0].evict) == 10
+    assert sync_workloads(after, ("Evict",), many, [], NOW + 59)[0].evict == ()
+    assert len(sync_workloads(after, ("Evict",), many, [], NOW + 61)[0].evict) == 10
