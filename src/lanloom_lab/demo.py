@@ -33,7 +33,7 @@ NETWORKS = frozenset({"cluster-1", "cluster-2"})
 STATIC_ADDRESSES = {"node1": "192.168.1.10/24", "node2": "192.168.1.11/24", "node3": "192.168.1.12/24"}
 
 UPLINKS = ("cluster-1.yaml", "cluster-2.yaml")
-DHCP, STATIC, SECOND = "vlan2012-dhcp.yaml", "vlan2012-static.yaml", "vlan2013-static.yaml"
+DHCP, STATIC, SECOND = "vlan2012-dhcp.yaml", "changes/vlan2012-static.yaml", "vlan2013-static.yaml"
 
 STEP_TIMEOUT = 60.0
 SOON = 15.0

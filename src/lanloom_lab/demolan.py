@@ -13,14 +13,10 @@ from lanloom.kube.lookup import get_or_none
 from lanloom_lab import examples
 from lanloom_lab.demo import Story
 from lanloom_lab.errors import DemoFailed
-from lanloom_lab.plan import MANAGEMENT_VLAN
 
 EXAMPLE = "lan.yaml"
 LAN = Key("default", "blue")
 NAMESPACE = "blue"
-UNDERLAY = f"mgmt-br.{MANAGEMENT_VLAN}"
-"""The link of the lab's nodes that carries VXLAN: their management VLAN."""
-
 NODES = {"web": "node1", "db": "node2"}
 ADDRESSES = {"web": "10.20.0.1", "db": "10.20.0.2"}
 FOREIGN_MAC, FOREIGN_ADDRESS = "02:00:00:00:be:ef", "10.20.0.77"
@@ -61,7 +57,6 @@ class LanStory(Story):
     async def _make(self) -> None:
         self.progress("a LAN across the nodes: on each a bridge in a namespace of its own, joined by VXLAN")
         body = dict(examples.objects(EXAMPLE))[LANS]
-        body["spec"]["defaultVxlanDev"] = UNDERLAY
         await self.client.create(LANS, body, LAN.namespace)
 
     async def _start(self, name: str, node: str) -> None:

@@ -30,7 +30,7 @@ MANAGEMENT_MAC = "02:4c:61:6e:ff:00"
 API_PORT = 6443
 INNER_PORT = 7443
 
-UPLINK_NICS = ("eth1", "eth2")
+UPLINK_NICS = ("eth1", "eth2", "eth3", "eth4", "eth5")
 """The NICs of a node that are plugged into the switch; `eth0` is plugged into the management switch."""
 
 DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"

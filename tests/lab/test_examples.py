@@ -1,104 +1,166 @@
-"""The project's examples: every file can be applied as it is, and does what its comment says."""
+"""The project's examples: the directory can be applied as a whole, as it is, and does what its comments say."""
 
 import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import yaml
 
 from lanloom.features.vlan.rules.names import interface_name
+from tests.lab.conftest import remove_networks
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import (
-    NODES,
-    all_have,
-    look,
-    looks,
-    vlan_ids,
-)
+from tests.lab.looks import NODES, all_have, leased, look, looks, vlan_ids
 from tests.lab.objects import EXAMPLES, STATIC, example
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+CHANGE = "changes/vlan2012-static.yaml"
+TENANTS = ("tenant-a", "tenant-b")
 
-ON_CLUSTER_1 = (
-    "vlan2012-dhcp.yaml",
-    "vlan2012-static.yaml",
-    "vlan2012-gateway.yaml",
-    "vlan2013-routes.yaml",
-    "trunk.yaml",
-)
-OTHERS = (
-    "cluster-1.yaml",
-    "cluster-2.yaml",
-    "vlan2013-static.yaml",
-    "mgmt-dhcp.yaml",
-    "rollout.yaml",
-    "jumbo-frames.yaml",
-    "vlan2012-pool.yaml",
-)
-ELSEWHERE = (
-    "ipam-nad.yaml",
-    "ipam-network.yaml",
-    "ipam-nic.yaml",
-    "lan.yaml",
-    "tenants.yaml",
-    "dummy-cluster.yaml",
-    "vm.yaml",
-)
-"""Tried by test_cni_ipam here, by test_ipam_page of the command line, by test_admission of LANs, by test_walk of
-security, and by test_dummy_cluster and test_demo here."""
+PODS = {
+    "default/addressed": "iso0",
+    "default/anywhere": "net1",
+    "default/lonely": "net1",
+    "default/server": "net1",
+    "default/web": "net1",
+    "tenant-b/web": "net1",
+}
+"""The interface that each pod of the examples gets."""
 
-ISOLATED = {"dummy.yaml": ("isolated", "lonely"), "dummy-subnet.yaml": ("isolated-subnet", "addressed")}
-"""With the name of the network and that of the pod on it."""
+Raw = dict[str, Any]
 
 
-def ready(lab: Lab, network: str) -> None:
-    """Waits until a cluster network is ready."""
-    lab.kubectl("wait", "--for=condition=ready", f"clusternetwork/{network}", "--timeout=120s")
+def bodies(*patterns: str) -> Iterator[Raw]:
+    """The objects of the examples whose file names match."""
+    for pattern in patterns or ("*.yaml",):
+        for file in sorted(EXAMPLES.glob(pattern)):
+            yield from yaml.safe_load_all(file.read_text())
 
 
-def test_every_example_is_tried() -> None:
-    """The tests below and those that they name know every file of the examples."""
-    assert {file.name for file in EXAMPLES.glob("*.yaml")} == {
-        *ON_CLUSTER_1,
-        *OTHERS,
-        *ELSEWHERE,
-        *ISOLATED,
-    }
+def identity(body: Raw) -> tuple[str, str, str]:
+    """What makes an object one and the same."""
+    return body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]
 
 
-def test_networks_of_cluster_1(cluster: Lab) -> None:
-    """The examples on cluster-1 give the nodes their addresses, with gateway, routes and DNS, and a trunk its VLANs."""
-    for name in ON_CLUSTER_1:
-        cluster.kubectl("apply", "-f", example(name))
-    eventually(
-        lambda: all_have(cluster, "cluster-1", 2012) == STATIC and all_have(cluster, "cluster-1", 2013)
-    )
-    eventually(lambda: "from 192.168.1.0/24" in cluster.on("node1", "ip rule"))
-    routes = f"ip route show dev {interface_name('cluster-1', 2013)}"
-    eventually(lambda: "10.50.8.0/24 via 192.168.2.2" in cluster.on("node1", routes))
-    eventually(lambda: {*range(100, 200), 300} <= vlan_ids(cluster, "node1", "cluster-1-bo"))
-    assert 100 not in look(cluster, "node1").ids["cluster-1-br"]
+def test_each_object_is_there_once() -> None:
+    """No two files hold the same object, so that each tool that applies a directory can apply this one."""
+    found = Counter(identity(body) for body in bodies())
+    assert max(found.values()) == 1
 
 
-def test_nodes_from_a_pool(cluster: Lab) -> None:
-    """The example with mode pool gives each node an address of the pool, which is free again when the NAD is gone."""
-    cluster.kubectl("apply", "-f", example("vlan2012-pool.yaml"))
-    given = eventually(lambda: all_have(cluster, "cluster-1", 2012))
-    assert set(given.values()) == {f"192.168.1.{last}/24" for last in (20, 21, 22)}
-    cluster.kubectl("delete", "network-attachment-definitions", "vlan2012", "--namespace=default")
-    eventually(lambda: not json.loads(cluster.kubectl("get", "nics", "-A", "-o", "json"))["items"])
-    cluster.kubectl("delete", "networks.ipam.lanloom.io", "vlan2012", "--timeout=120s")
+def test_changes_are_of_examples() -> None:
+    """Each file of the changes is another form of an object in the directory."""
+    assert {identity(body) for body in bodies("changes/*.yaml")} <= {identity(body) for body in bodies()}
 
 
-def test_mgmt_and_a_pair(clean: Lab) -> None:
-    """The example on mgmt reaches all nodes, the one on cluster-2 its two."""
-    clean.kubectl("apply", "-f", example("cluster-2.yaml"))
-    ready(clean, "mgmt")
-    ready(clean, "cluster-2")
-    clean.kubectl("apply", "-f", example("mgmt-dhcp.yaml"), "-f", example("vlan2013-static.yaml"))
-    eventually(lambda: all_have(clean, "mgmt", 2014))
-    pair = {"node1": "192.168.13.10/24", "node2": "192.168.13.11/24"}
-    eventually(lambda: all_have(clean, "cluster-2", 2013, NODES[:2]) == pair)
+def test_a_vlan_is_of_one_network() -> None:
+    """No two NADs of the examples share a VLAN of a cluster network, and no two VlanConfigs a NIC of a node."""
+    configs = [
+        json.loads(body["spec"]["config"]) for body in bodies() if body["kind"].startswith("NetworkAtt")
+    ]
+    vlans = Counter((item["bridge"], item["vlan"]) for item in configs if "vlan" in item)
+    assert max(vlans.values()) == 1
+    uplinks = [body["spec"] for body in bodies() if body["kind"] == "VlanConfig"]
+    places = [{(item["clusterNetwork"], nic) for nic in item["uplink"]["nics"]} for item in uplinks]
+    nics = Counter(nic for _, nic in set().union(*places))
+    assert max(nics.values()) == 1
 
 
+@pytest.fixture(scope="class")
+def applied(lab: Lab) -> Iterator[Lab]:
+    """The lab after one `kubectl apply` of the directory; afterwards without anything of it."""
+    wait(lab, "ready", "clusternetwork/mgmt")  # every agent runs by then
+    try:
+        lab.kubectl("apply", "-f", str(EXAMPLES))
+        yield lab
+    finally:
+        lab.kubectl("delete", "virtualmachines", "--all", "--namespace=default", "--timeout=120s")
+        for tenant in TENANTS:
+            lab.kubectl("delete", "pods", "--all", f"--namespace={tenant}", "--timeout=120s")
+        lab.kubectl("delete", "namespaces", *TENANTS, "--ignore-not-found", "--timeout=120s")
+        lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=120s")
+        lab.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=120s")
+        remove_networks(lab)
+        lab.kubectl("delete", "nics", "--all", "--namespace=default", "--timeout=120s")
+        lab.kubectl(
+            "patch", "networks.ipam.lanloom.io", "shop", "--type=merge", "-p", '{"spec":{"connections":[]}}'
+        )
+        lab.kubectl("delete", "networks.ipam.lanloom.io", "--all", "--timeout=120s")
+
+
+def wait(lab: Lab, condition: str, *objects: str) -> None:
+    """Waits until objects have a condition."""
+    lab.kubectl("wait", f"--for=condition={condition}", *objects, "--timeout=180s")
+
+
+@pytest.mark.lab
+@pytest.mark.slow
+class TestTheDirectory:
+    """What one `kubectl apply -f examples/` makes, story by story, on the same lab."""
+
+    def test_everything_is_ready(self, applied: Lab) -> None:
+        """Every pod runs with its interface, and every object of the directory that can be ready is."""
+        for name in PODS:
+            namespace, _, pod = name.partition("/")
+            wait(applied, "Ready", f"pod/{pod}", f"--namespace={namespace}")
+        wait(applied, "Ready", "vm/vm1", "--namespace=default")
+        wait(applied, "ready", "clusternetworks", "--all")
+        wait(applied, "L3Ready", "clusternetworks", "--all")
+        wait(applied, "Ready", "dcn", "--all")
+        wait(applied, "Ready", "networks.ipam.lanloom.io", "--all")
+        wait(applied, "Allocated", "nics", "--all", "--namespace=default")
+        wait(applied, "Ready", "lans.lan.k8slan.io", "--all", "--all-namespaces")
+        for name, interface in PODS.items():
+            namespace, _, pod = name.partition("/")
+            node = applied.kubectl(
+                "get", "pod", pod, f"--namespace={namespace}", "-o", "jsonpath={.spec.nodeName}"
+            )
+            assert interface in applied.on(node, f"ip -n {namespace}.{pod} -br link")
+
+    def test_node_addresses(self, applied: Lab) -> None:
+        """Each network with node addresses gives them as its comment says, with gateway, routes and a trunk's VLANs."""
+        assert leased(eventually(lambda: all_have(applied, "cluster-1", 2012)), "192.168.1.")
+        assert leased(eventually(lambda: all_have(applied, "cluster-1", 2013)), "192.168.2.")
+        assert leased(eventually(lambda: all_have(applied, "mgmt", 2014)), "192.168.14.")
+        pair = {"node1": "192.168.13.10/24", "node2": "192.168.13.11/24"}
+        eventually(lambda: all_have(applied, "cluster-2", 2013, NODES[:2]) == pair)
+        pool = eventually(lambda: all_have(applied, "cluster-1", 2018))
+        assert set(pool.values()) == {f"192.168.18.{last}/24" for last in (20, 21, 22)}
+        static = {node: f"192.168.17.{last}/24" for node, last in zip(NODES, (10, 11, 12), strict=True)}
+        eventually(lambda: all_have(applied, "cluster-1", 2017) == static)
+        eventually(lambda: "from 192.168.17.0/24" in applied.on("node1", "ip rule"))
+        routes = f"ip route show dev {interface_name('cluster-1', 2013)}"
+        eventually(lambda: "10.50.8.0/24 via 192.168.2.2" in applied.on("node1", routes))
+        eventually(lambda: {*range(100, 200), 300} <= vlan_ids(applied, "node1", "cluster-1-bo"))
+        assert 100 not in look(applied, "node1").ids["cluster-1-br"]
+
+    def test_uplinks(self, applied: Lab) -> None:
+        """NICs, bond and bridge have jumbo frames; the roll-out and the isolated networks have reached all nodes."""
+        links = look(applied, "node1").links
+        assert {links[name]["mtu"] for name in ("eth4", "eth5", "storage-bo", "storage-br")} == {9000}
+        seen = looks(applied, NODES)
+        assert all(
+            {"careful-br", "iso-br", "isosub-br", "span-br"} <= each.links.keys() for each in seen.values()
+        )
+
+    def test_again(self, applied: Lab) -> None:
+        """A second apply is accepted as a whole, and a plan of the directory finds nothing to do on any node."""
+        applied.kubectl("apply", "-f", str(EXAMPLES))
+        assert "No node would change." in applied.lanloom("vlan", "plan", "-f", str(EXAMPLES))
+
+    def test_a_change(self, applied: Lab) -> None:
+        """The change of an example gives the nodes static addresses in place of those of DHCP."""
+        applied.kubectl("apply", "-f", example(CHANGE))
+        eventually(lambda: all_have(applied, "cluster-1", 2012) == STATIC)
+
+    def test_a_pool_gets_its_addresses_back(self, applied: Lab) -> None:
+        """Node addresses of a pool are free again when the NAD is gone."""
+        applied.kubectl("delete", "network-attachment-definitions", "vlan2018", "--namespace=default")
+        eventually(lambda: "vlan2018" not in applied.kubectl("get", "nics", "-A", "-o", "name"))
+
+
+@pytest.mark.lab
+@pytest.mark.slow
 def test_a_roll_out(clean: Lab) -> None:
     """A cluster network with a roll-out policy reaches all nodes, the canary first."""
     clean.kubectl("apply", "-f", example("rollout.yaml"))
@@ -110,30 +172,4 @@ def test_a_roll_out(clean: Lab) -> None:
         return len(found) == len(NODES)
 
     eventually(reached, timeout=180)
-    ready(clean, "careful")
-
-
-def test_jumbo_frames(clean: Lab) -> None:
-    """The cluster network with an MTU of 9000 has it on both NICs, bond and bridge."""
-    clean.kubectl("apply", "-f", example("jumbo-frames.yaml"))
-    ready(clean, "storage")
-
-    def mtus() -> set[int]:
-        links = look(clean, "node1").links
-        return {links[name]["mtu"] for name in ("eth1", "eth2", "storage-bo", "storage-br")}
-
-    eventually(lambda: mtus() == {9000})
-
-
-def test_isolated_networks(clean: Lab) -> None:
-    """The isolated networks come up with the pods on them, and go, with every bridge, once the pods are gone."""
-    for name, (network, pod) in ISOLATED.items():
-        clean.kubectl("apply", "-f", example(name))
-        clean.kubectl("wait", "--for=condition=Ready", f"dcn/{network}", "--timeout=120s")
-        clean.kubectl("wait", "--for=condition=Ready", f"pod/{pod}", "--namespace=default", "--timeout=120s")
-    assert all({"iso-br", "isosub-br"} <= seen.links.keys() for seen in looks(clean, NODES).values())
-    for name in ISOLATED:
-        clean.kubectl(
-            "delete", "-f", example(name), "--timeout=150s"
-        )  # waits for the network, and that for the pod
-    assert not any({"iso-br", "isosub-br"} & seen.links.keys() for seen in looks(clean, NODES).values())
+    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/careful", "--timeout=120s")

@@ -55,7 +55,7 @@ def reaches(lab: Lab, node: str, address: str) -> bool:
 
 def test_pods_reach_the_vlan(cluster: Lab) -> None:
     """A pod reaches stations on the VLAN by the one node that joins it; another one does so when its agent dies."""
-    cluster.kubectl("apply", "-f", example("vlan2012-static.yaml"))
+    cluster.kubectl("apply", "-f", example("changes/vlan2012-static.yaml"))
     body = lan("yellow", 4730, *PODS.values())
     body["spec"]["uplink"] = {"clusterNetwork": "cluster-1", "vlan": 2012}
     cluster.apply(body)

@@ -81,14 +81,14 @@ def test_story_3_static(cluster: Lab) -> None:
     """Changing the network from DHCP to static gives every node its own address in place of the lease."""
     apply(cluster, "vlan2012-dhcp.yaml")
     eventually(lambda: all_have(cluster, "cluster-1", 2012))
-    apply(cluster, "vlan2012-static.yaml")
+    apply(cluster, "changes/vlan2012-static.yaml")
     eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     eventually(lambda: cluster.reaches("node1", "192.168.1.12"))
 
 
 def test_story_4_l3_off(cluster: Lab) -> None:
     """Switching L3 connectivity off removes the sub-interface, its profile, and the VLAN id of the bridge."""
-    apply(cluster, "vlan2012-static.yaml")
+    apply(cluster, "changes/vlan2012-static.yaml")
     eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     cluster.kubectl(
         "annotate", "--overwrite", "net-attach-def/vlan2012", "network.harvesterhci.io/l3-connectivity=false"

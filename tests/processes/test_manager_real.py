@@ -121,7 +121,7 @@ async def test_networks_are_derived_on_a_real_kube_apiserver(server: RealServer)
 
         mode = "network.harvesterhci.io/mode-default-vlan2012"
         await eventually(applied, lambda item: item.metadata.annotations.get(mode) == "dhcp")
-        await example(client, "vlan2012-static")
+        await example(client, "changes/vlan2012-static")
         await eventually(
             lambda: client.get(CLUSTER_NETWORKS, "cluster-1"),
             lambda item: item.metadata.annotations.get(mode) == "static",

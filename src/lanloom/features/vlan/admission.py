@@ -1,5 +1,6 @@
 """The webhooks' side of VLAN networks: turns admission requests into typed values and asks the rules."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.live import LiveReader, monotonic, reserve
 from lanloom.features.vlan.reader import ClusterReader
+from lanloom.features.vlan.rules.admit_l3 import TooEarly
 from lanloom.features.vlan.rules.admit_nadconfig import label_changes
 from lanloom.features.vlan.rules.admit_nads import check_nad
 from lanloom.features.vlan.rules.admit_uplinks import (
@@ -48,6 +50,11 @@ from lanloom.runtime.webhooktable import (
     only_releases,
     verdict_of,
 )
+
+UPLINK_SECONDS = 8.0
+"""How long addresses wait for a first working uplink; an API server waits two seconds longer for the webhook."""
+
+_RETRY_SECONDS = 0.5
 
 Rule = Callable[[AdmissionRequest, ClusterReader], tuple[str, ...]]
 
@@ -111,9 +118,17 @@ class VlanAdmission(TableAdmission):
         await recheck(rule, live.views())
 
     async def _check_live(self, request: AdmissionRequest) -> Verdict:
-        live = LiveReader(self._client, self._reader, self._in_flight)
-        check = partial(_check, request, users=self._users, beside=self._beside())
-        return await verdict_of(recheck(check, live.views()))
+        rule = partial(_check, request, users=self._users, beside=self._beside())
+        return await verdict_of(self._check_in_time(rule))
+
+    async def _check_in_time(self, rule: Callable[[ClusterReader], tuple[str, ...]]) -> tuple[str, ...]:
+        """Wait for uplinks that are being built: a manifest may hold them and the addresses on them."""
+        for _ in range(round(UPLINK_SECONDS / _RETRY_SECONDS)):
+            try:
+                return await recheck(rule, LiveReader(self._client, self._reader, self._in_flight).views())
+            except TooEarly:
+                await asyncio.sleep(_RETRY_SECONDS)
+        return await recheck(rule, LiveReader(self._client, self._reader, self._in_flight).views())
 
 
 def check_request(request: AdmissionRequest, reader: ClusterReader) -> Verdict:

@@ -184,16 +184,24 @@ def test_a_refused_deletion() -> None:
 
 
 def test_objects_see_those_before_them() -> None:
-    """A VlanConfig may follow its ClusterNetwork in one manifest; a NAD with addresses comes too early, as it would."""
-    fresh = objects([node(name) for name in NODES])
+    """One manifest may hold uplinks and addresses on them, which wait for what agents build; nothing else does."""
+    fresh = objects([*map(node, NODES)], [report("node1", cluster_network="mgmt")])
     found = planned(
         fresh,
         cluster_network("cluster-1"),
         vlan_config("one", "cluster-1"),
         nad("vlan7", "cluster-1", 7, mode="dhcp"),
     )
-    assert outcomes(found) == ["created", "created", "refused"]
-    assert "not ready" in found.objects[2].message
+    assert outcomes(found) == ["created", "created", "created"]
+    assert "unless an uplink of cluster-1 works within 8 seconds" in found.objects[2].warnings[0]
+    assert "add interface cluster-1-br.7 address by DHCP of default/vlan7" in words(found, "node1")
+    for missing, *bodies in (
+        (fresh, cluster_network("cluster-1")),
+        (objects([*map(node, NODES)]), cluster_network("cluster-1"), vlan_config("one", "cluster-1")),
+    ):
+        without = planned(missing, *bodies, nad("vlan7", "cluster-1", 7, mode="dhcp"))
+        assert outcomes(without)[-1] == "refused"
+        assert "not ready" in without.objects[-1].message
 
 
 def test_a_field_of_the_wrong_type_is_refused() -> None:
@@ -232,6 +240,13 @@ def test_other_kinds_are_ignored() -> None:
     """A ConfigMap in the manifest is named and ignored."""
     found = planned(BARE, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
     assert outcomes(found) == ["ignored"]
+
+
+def test_the_examples() -> None:
+    """The directory of the examples is accepted as a whole by nodes that have nothing yet."""
+    fresh = objects([*map(node, NODES), cluster_network("mgmt")], [report("node1", cluster_network="mgmt")])
+    found = plan(fresh, read_files([str(EXAMPLES)], iter([]), "default"))
+    assert not [item for item in found.objects if item.outcome == "refused"]
 
 
 def test_a_removed_annotation_switches_addresses_off() -> None:

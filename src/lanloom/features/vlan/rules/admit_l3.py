@@ -13,6 +13,7 @@ restricts nobody. An empty list leaves the permission to no namespace.
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network
 
 from msgspec.structs import replace
@@ -21,11 +22,13 @@ from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import L3, AnnotationError, Route, parse_connectivity
 from lanloom.api.l3nads import l3_of
+from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
 from lanloom.api.routing import COVERED_MAX, addresses_covered, subnet_of
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.l3values import LEAST_MAX, least, no_room, room, size
+from lanloom.features.vlan.rules.status import PASSING, READY
 from lanloom.refusals import Denied, title_for, titles_for
 from lanloom.text import listed, quote
 
@@ -44,7 +47,8 @@ def check_l3(
     if value == before:
         return nodes_that_left(value, reader)
     if not reader.is_usable(cluster_network):
-        raise Denied(
+        refusal = TooEarly if uplinks_come(cluster_network, reader) else Denied
+        raise refusal(
             f"its cluster network {quote(cluster_network)} is not ready: no node has a working uplink for it; "
             f"{_remedy(cluster_network)}"
         )
@@ -62,6 +66,33 @@ def check_l3(
         _check_map_nodes(value, cluster_network, reader)
         return ()
     return nodes_that_left(value, reader)
+
+
+class TooEarly(Denied):
+    """Node addresses on a cluster network whose uplinks are being built at this moment."""
+
+
+def uplinks_come(cluster_network: str, reader: ClusterReader) -> frozenset[str]:
+    """Return the nodes that shall carry the cluster network, and have still to say how they fare with the uplink."""
+    reported = {item.status.node: item.status.conditions for item in reader.statuses_of(cluster_network)}
+    return frozenset(
+        node
+        for selector in _selectors(cluster_network, reader)
+        for node in reader.matching(selector)
+        if node not in reported or _is_passing(reported[node])
+    )
+
+
+def _selectors(cluster_network: str, reader: ClusterReader) -> Iterable[Mapping[str, str]]:
+    """Return what selects the nodes of a cluster network: all are on `mgmt`, whose uplinks the installer makes."""
+    if cluster_network == names.MGMT:
+        return ({},)
+    configs = reader.configs_of(cluster_network)
+    return tuple(item.spec.node_selector for item in configs if not item.metadata.is_deleting)
+
+
+def _is_passing(conditions: Iterable[Condition]) -> bool:
+    return any(item.type == READY and item.reason in PASSING for item in conditions)
 
 
 def _remedy(cluster_network: str) -> str:

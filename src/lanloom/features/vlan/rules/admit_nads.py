@@ -23,7 +23,7 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config, read_config
 from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_routes
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.admit_l3 import check_l3, nodes_that_left
+from lanloom.features.vlan.rules.admit_l3 import TooEarly, check_l3, nodes_that_left
 from lanloom.features.vlan.rules.admit_nadconfig import LABELS, check_config, check_labels, derived_labels
 from lanloom.features.vlan.rules.admit_vms import check_config_in_use, check_overlay
 from lanloom.features.vlan.rules.uplink import uplink_mtu
@@ -50,7 +50,8 @@ def check_nad(
     except AnnotationError as error:
         raise Malformed(f"{title} because {error}") from None
     except Refusal as refusal:
-        raise Denied(f"{title} because {refusal}") from None
+        kind = TooEarly if isinstance(refusal, TooEarly) else Denied
+        raise kind(f"{title} because {refusal}") from None
 
 
 def _checked_fields(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:

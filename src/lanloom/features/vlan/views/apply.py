@@ -20,8 +20,9 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.admission import check_request
+from lanloom.features.vlan.admission import UPLINK_SECONDS, check_request
 from lanloom.features.vlan.reader import ClusterReader, reader_of
+from lanloom.features.vlan.rules.admit_l3 import uplinks_come
 from lanloom.features.vlan.rules.admit_nadconfig import label_changes
 from lanloom.features.vlan.rules.reserved import Reserved, reserved
 from lanloom.features.vlan.views import VlanObjects
@@ -148,14 +149,42 @@ def apply(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Applie
     if new == old:
         return _with(objects, resource, old, recorded), Applied(object=document.title, outcome="unchanged")
     request = _request("CREATE" if old is None else "UPDATE", resource, document, body, before)
-    verdict = check_request(request, cluster_reader(objects))
+    reader = _Expecting(cluster_reader(objects), objects)
+    verdict = check_request(request, reader)
     if not verdict.allowed:
         return objects, Applied(object=document.title, outcome="refused", message=verdict.message)
     outcome: Outcome = "created" if old is None else "changed"
     return (
         _with(objects, resource, old, recorded),
-        Applied(object=document.title, outcome=outcome, warnings=verdict.warnings),
+        Applied(object=document.title, outcome=outcome, warnings=(*verdict.warnings, *reader.warnings())),
     )
+
+
+class _Expecting(ClusterReader):
+    """The cluster when an apply would meet it: requests wait for uplinks that agents are building.
+
+    A node has an agent if it has reported anything.
+    """
+
+    def __init__(self, stored: ClusterReader, objects: VlanObjects) -> None:
+        super().__init__(stored._stores, stored._facts)
+        self._agents = {item.status.node for item in objects.statuses}
+        self._expected: set[str] = set()
+
+    def is_usable(self, cluster_network: str) -> bool:
+        """Return whether a node has a working uplink, or an agent has still to say."""
+        usable = super().is_usable(cluster_network)
+        if usable or not self._agents & uplinks_come(cluster_network, self):
+            return usable
+        self._expected.add(cluster_network)
+        return True
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what must come true."""
+        return tuple(
+            f"it is refused unless an uplink of {name} works within {UPLINK_SECONDS:g} seconds"
+            for name in sorted(self._expected)
+        )
 
 
 def delete(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Applied]:
