@@ -2,7 +2,8 @@
 
 What is shown is each block of a page that is fenced as `console`: lines after `$ ` are typed, as one command where a
 line ends with a backslash; the others are printed. A line that is only `…` stands for any number of lines, and within a
-line for anything. A block fenced as `console lab` needs nodes, and one as `sh` prints nothing; neither is tried here.
+line for anything. A block fenced as `console lab` needs nodes: `tests/lab/test_pages.py` tries it. One fenced as `sh`
+prints nothing, and nobody tries it.
 """
 
 import os
@@ -21,7 +22,7 @@ from lanloom_lab.assets import default_cache
 from tests.cli.cluster import Cluster
 from tests.harness.servers.build import binaries
 
-_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = r"^```{fence}\n(.*?)^```$"
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*?)(?=\$ |\Z)", re.MULTILINE)
 _SHELL = re.compile(r"[|<>;&$`*\n]")
 _READS = re.compile(
@@ -55,9 +56,9 @@ class Shown(Struct, frozen=True):
         return re.fullmatch(_pattern(self.printed), _plain(output)) is not None
 
 
-def shown(page: str) -> Iterator[Shown]:
-    """The commands of a page, in order."""
-    for block in _BLOCK.finditer(page):
+def shown(page: str, fence: str = "console") -> Iterator[Shown]:
+    """The commands of a page, in order, in the blocks with this fence, which is a regular expression."""
+    for block in re.finditer(_BLOCK.format(fence=fence), page, re.MULTILINE | re.DOTALL):
         for item in _COMMAND.finditer(page, block.start(1), block.end(1)):
             yield Shown(item[1], item[2], item.start(2))
 

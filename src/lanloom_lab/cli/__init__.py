@@ -243,7 +243,7 @@ def guest(layout: "Layout", machine: str, words: tuple[str, ...], namespace: str
 
     \b
     Examples:
-      lanloom lab guest vm1 -- ip -br address
+      lanloom lab guest vm1 -- ip -o address
       lanloom lab guest vm1 -- 'cat /proc/uptime; boot_id; carrier_changes eth0'
     """
     from lanloom_lab.client import run_in_guest
