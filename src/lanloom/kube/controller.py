@@ -6,19 +6,29 @@ was asked for. A worker that gets the key makes the timer void, because the work
 happens now. `backoff` is the one rule for how long to wait before another try.
 
 Nothing that a reconcile raises ends the loop. What an API server or the network may answer on a bad day is retried with
-a line in the log, anything else with a traceback.
+a line in the log, anything else with a traceback. `refusals` is told of writes that an API server goes on to refuse.
 """
 
 import asyncio
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
 from random import Random
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import structlog
 
-from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, ServerError, TransportError
+from lanloom.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    KubeError,
+    NotFound,
+    ServerError,
+    TransportError,
+)
+from lanloom.kube.refusals import Failing, Refusals
 
 K = TypeVar("K", bound=Hashable)
 
@@ -174,6 +184,7 @@ class Controller(Generic[K]):
         workers: int = 1,
         spacing: float = 0.0,
         observe: Observer[K] | None = None,
+        refusals: Refusals[K] | None = None,
     ) -> None:
         self.name = name
         self._reconcile = reconcile
@@ -182,6 +193,8 @@ class Controller(Generic[K]):
         self._spacing = spacing
         self._started: dict[K, _Start] = {}
         self._observe = observe
+        self._refusals = refusals
+        self._failing: Failing[K] = Failing()
 
     @property
     def depth(self) -> int:
@@ -245,16 +258,44 @@ class Controller(Generic[K]):
             report = log.debug if error.reported else log.info
             report("reconcile will be retried", controller=self.name, key=str(key), error=str(error))
             self._queue.add_rate_limited(key)
+            await self._report_failure(key, error)
             return "retry"
         except MemoryError:
             raise
         except Exception as error:
-            report = log.debug if isinstance(error, KubeError) and error.reported else log.exception
-            report("reconcile failed and will be retried", controller=self.name, key=str(key))
+            self._log_failure(key, error)
             self._queue.add_rate_limited(key)
+            await self._report_failure(key, error)
             return "error"
         self._queue.forget(key)
+        await self._report_success(key)
         if again is None:
             return "done"
         self._queue.add_after(key, again)
         return "later"
+
+    def _log_failure(self, key: K, error: Exception) -> None:
+        if isinstance(error, ApiError) and self._refusals is not None:
+            log.warning(
+                "reconcile refused and will be retried", controller=self.name, key=str(key), error=str(error)
+            )
+            return
+        report = log.debug if isinstance(error, KubeError) and error.reported else log.exception
+        report("reconcile failed and will be retried", controller=self.name, key=str(key))
+
+    async def _report_failure(self, key: K, error: Exception) -> None:
+        """Tell of a refusal; one that can't be told is told with the next failure."""
+        if self._refusals is None or not isinstance(error, KubeError):
+            return
+        if self._failing.is_refused(key, error) and isinstance(error, ApiError):
+            try:
+                await self._refusals.refused(key, error)
+            except KubeError:
+                self._failing.forget_report(key)
+
+    async def _report_success(self, key: K) -> None:
+        if self._refusals is None:
+            return
+        self._failing.end(key)
+        with suppress(KubeError):
+            await self._refusals.accepted(key)

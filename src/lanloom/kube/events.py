@@ -57,6 +57,11 @@ def reference(resource: Resource[T], item: T) -> ObjectReference:
     )
 
 
+def node_reference(node: str) -> ObjectReference:
+    """Return the Node as kubelet refers to it: an agent can't read Nodes, and its Events are found by this uid too."""
+    return ObjectReference(api_version="v1", kind="Node", name=node, uid=node)
+
+
 class Recorder:
     """Writes events of one component on one host. `now` gives seconds since the epoch."""
 

@@ -47,6 +47,7 @@ from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.informer import Informer
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
+from lanloom.kube.refusals import Refusals
 from lanloom.refusals import Denied, Malformed
 from lanloom.runtime.callsocket import CniError
 from lanloom.runtime.context import NO_LEASES, ClaimedAddresses, NodeClaim, NodeLeases
@@ -73,13 +74,16 @@ class NodePools:
         *,
         rng: Random,
         observe: Observer[str] | None = None,
+        refusals: Refusals[str] | None = None,
     ) -> None:
         self._client = client
         self._networks = networks
         self._claims: dict[Key, NodeClaim | None] = {}
         self._nics: dict[Key, dict[str, Nic]] = {}
         self._handlers: list[Callable[[Key], None]] = []
-        self._controller: Controller[str] = Controller("nodepools", self._reconcile, rng=rng, observe=observe)
+        self._controller: Controller[str] = Controller(
+            "nodepools", self._reconcile, rng=rng, observe=observe, refusals=refusals
+        )
         nics.on_change(self._nic_changed)
         networks.on_change(self._network_changed)
 

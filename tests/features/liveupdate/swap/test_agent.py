@@ -66,6 +66,7 @@ class AgentCluster(SwapCluster):
             now=self.now,
             rng=rng,
             gap=self.gaps.append,
+            recorder=self.recorder("lanloom-agent", NODE, client, rng),
         )
         async with asyncio.TaskGroup() as group:
             for informer in informers.all():

@@ -172,3 +172,18 @@ def test_a_report_that_is_refused_for_a_while() -> None:
         assert each.gaps == [1.5]
 
     cluster.play(told, MortalCluster)
+
+
+def test_a_report_that_is_refused_for_long() -> None:
+    """A report that the API server goes on to refuse is an Event of the swap."""
+
+    async def told(each: MortalCluster) -> None:
+        await each.furnish()
+        await each.connect()
+        each.lead()
+        each.mortal("agent", Steps(), refuses=1000)
+        await each.move()
+        await asyncio.sleep(30.0)
+        assert "WriteRefused" in await each.events()
+
+    cluster.play(told, MortalCluster)

@@ -122,6 +122,7 @@ class DummyManager:
             workers=4,
             spacing=SPACING_SECONDS,
             observe=observe,
+            refusals=networks,
         )
         self._left: Controller[str] = Controller(
             "dummyorphan", self._orphans.reconcile, rng=rng, observe=observe

@@ -51,6 +51,8 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
+from lanloom.kube.refusalreports import REFUSED, text_of
+from lanloom.kube.refusals import Failing
 
 
 class ActionDenied(Exception):
@@ -58,6 +60,14 @@ class ActionDenied(Exception):
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
+        self.failure = failure
+
+
+class ActionDelayed(ServerError):
+    """An action that the API server could not carry out; another try may help."""
+
+    def __init__(self, failure: Failure, error: ServerError) -> None:
+        super().__init__(error.code, error.reason, error.message, error.status)
         self.failure = failure
 
 
@@ -76,8 +86,10 @@ class ActionExecutor:
         for action in actions:
             try:
                 await self._do(action, uid)
-            except (Conflict, ServerError):
+            except Conflict:
                 raise
+            except ServerError as error:
+                raise ActionDelayed(_failure(action, error), error) from error
             except ApiError as error:
                 raise ActionDenied(_failure(action, error)) from error
             log.info(
@@ -229,6 +241,22 @@ class Networks:
         self._retries.forget(uid)
         return decision.wait
 
+    async def refused(self, name: str, error: ApiError) -> None:
+        """As Refusals says: an action that was put off again and again counts as rejected. Raises KubeError."""
+        dcn = self._present(name)
+        if dcn is None:
+            return
+        about = reference(DUMMY_CLUSTER_NETWORKS, dcn)
+        await self._executor.recorder.event(about, "Warning", REFUSED, text_of(error))
+        if isinstance(error, ActionDelayed):
+            self._failures[dcn.metadata.uid] = error.failure
+            decision = decide(self._reader.of(dcn, error.failure))
+            if not decision.live_read:
+                await self._report(dcn, decision)
+
+    async def accepted(self, name: str) -> None:
+        """As Refusals says; the reconcile that went well has forgotten the failure."""
+
     async def _report(self, dcn: DummyClusterNetwork, decision: Decision) -> DummyClusterNetwork:
         """Writes the status if it differs, and tells of it; the network as it is then. Raises KubeError."""
         if decision.status != dcn.status:
@@ -278,6 +306,7 @@ class Orphans:
         self._informers = informers
         self._reader = reader
         self._executor = executor
+        self._failing: Failing[str] = Failing()
         self._said: dict[str, str] = {}
         self._retries = Retries(rng)
 
@@ -300,6 +329,10 @@ class Orphans:
             await self._executor.act(reference(DUMMY_CLUSTER_NETWORKS, observed.dcn), uid, step.actions)
         except (KubeError, ActionDenied) as error:
             log.warning("dummy-orphan-kept", uid=uid, error=str(error))
+            if isinstance(error, ApiError) and self._failing.is_refused(uid, error):
+                for nad in made.nads:
+                    about = reference(NADS, nad)
+                    await self._executor.recorder.event(about, "Warning", REFUSED, text_of(error))
             return self._retries.next(uid)
         self._retries.forget(uid)
         return step.wait
@@ -328,6 +361,7 @@ class Orphans:
 
     def _forget(self, uid: str) -> None:
         self._said.pop(uid, None)
+        self._failing.end(uid)
         self._retries.forget(uid)
 
 

@@ -11,6 +11,8 @@ import asyncio
 import uuid
 from functools import partial
 
+from lanloom.api.core import ObjectReference
+from lanloom.api.multus import NADS
 from lanloom.features.ipam.admission import IpamAdmission
 from lanloom.features.ipam.manager.controllers import IpamManager
 from lanloom.features.ipam.manager.evidence import owner_informers
@@ -18,8 +20,15 @@ from lanloom.features.ipam.manager.owners import OwnerController
 from lanloom.features.ipam.nodes import MachineNics, NodePools
 from lanloom.features.ipam.reader import AddressReader, ipam_informers
 from lanloom.features.ipam.wirereader import WireReader, wire_informers
+from lanloom.kube.refusalreports import RefusalEvents
 from lanloom.runtime.context import MACHINE_ADDRESSES, NODE_POOLS, ManagerContext, ManagerPart
 from lanloom.runtime.identity import agent_node, pod_node
+
+
+def _nad(key: str) -> ObjectReference:
+    """Return the reference to the NAD of nodes that need addresses, which IPAM itself does not follow."""
+    namespace, _, name = key.rpartition("/")
+    return ObjectReference(api_version=NADS.api_version, kind=NADS.kind, namespace=namespace, name=name)
 
 
 def build(context: ManagerContext) -> ManagerPart:
@@ -28,7 +37,14 @@ def build(context: ManagerContext) -> ManagerPart:
     informers, owners = ipam_informers(context.informers), owner_informers(context.informers)
     wires = WireReader(wire_informers(context.informers))
     metrics = context.metrics["ipam"]
-    node_pools = NodePools(client, informers.nics, informers.networks, rng=rng, observe=observe)
+    node_pools = NodePools(
+        client,
+        informers.nics,
+        informers.networks,
+        rng=rng,
+        observe=observe,
+        refusals=RefusalEvents(context.recorder, _nad),
+    )
     context.provide(NODE_POOLS, node_pools)
     context.provide(MACHINE_ADDRESSES, MachineNics(client))
     manager = IpamManager(

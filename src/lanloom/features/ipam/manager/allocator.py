@@ -23,6 +23,7 @@ from lanloom.api.ipam import (
     Nic,
     NicStatus,
 )
+from lanloom.api.meta import Key
 from lanloom.features.ipam.manager.allocation import AllocationState
 from lanloom.features.ipam.manager.decisions import (
     OWNED_TWICE,
@@ -43,6 +44,7 @@ from lanloom.features.ipam.rules.wires import NOBODY
 from lanloom.features.ipam.wirereader import WireReader
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import (
+    ApiError,
     Conflict,
     KubeError,
     NotFound,
@@ -51,6 +53,8 @@ from lanloom.kube.errors import (
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
+from lanloom.kube.refusalreports import RefusalEvents
+from lanloom.kube.refusals import Failing
 from lanloom.refusals import title_for
 
 SPACING_SECONDS = 1.0
@@ -95,6 +99,8 @@ class NicWriter:
         self._statuses = StatusWriter(client)
         self._recorder = recorder
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._failing: Failing[Key] = Failing()
+        self._refusals = RefusalEvents(recorder, lambda about: about)
 
     async def write_all(
         self,
@@ -115,13 +121,20 @@ class NicWriter:
                     if state is not None:
                         state.remove(str(nic.metadata.key), nic.metadata.uid)
                 except KubeError as error:
+                    await self._report_refusal(nic, error)
                     return error
                 else:
+                    self._failing.end(nic.metadata.key)
                     await self._record_events(nic, status, quiet)
             return None
 
         outcomes = await asyncio.gather(*(write(nic, status) for nic, status in writes))
         return [error for error in outcomes if error is not None]
+
+    async def _report_refusal(self, nic: Nic, error: KubeError) -> None:
+        """Tell of a status that the API server does not take: the status itself can't."""
+        if self._failing.is_refused(nic.metadata.key, error) and isinstance(error, ApiError):
+            await self._refusals.refused(reference(NICS, nic), error)
 
     async def _write_one(
         self,

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 
-from lanloom.api.ipam import Network, Nic
+from lanloom.api.ipam import NETWORKS, Network, Nic
 from lanloom.features.ipam.manager.allocator import NetworkAllocator, NicWriter
 from lanloom.features.ipam.manager.decisions import (
     MALFORMED,
@@ -17,6 +17,7 @@ from lanloom.features.ipam.wirereader import WireReader
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.ports import Client
+from lanloom.kube.refusalreports import RefusalConditions, stored
 
 WORKERS = 8
 """Networks that are reconciled at the same time."""
@@ -80,7 +81,12 @@ class IpamManager:
         self._allocator = NetworkAllocator(self._term, writer, recorder, now, wires)
         self._orphans = Orphans(informers, writer, self._term.epoch_of, now)
         self._networks: Controller[str] = Controller(
-            "network", self._reconcile, rng=rng, workers=WORKERS, observe=observe
+            "network",
+            self._reconcile,
+            rng=rng,
+            workers=WORKERS,
+            observe=observe,
+            refusals=RefusalConditions(client, recorder, NETWORKS, stored(informers.networks.store), now=now),
         )
         informers.networks.on_change(self._network_changed)
         informers.nics.on_change(self._nic_changed)

@@ -42,6 +42,7 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import Informer
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
+from lanloom.kube.refusalreports import RefusalEvents, referring
 
 RECHECK_SECONDS = 30.0
 """Delay before an owner that still lives, or could not be read, is checked again; a watch may bring it before."""
@@ -78,7 +79,12 @@ class OwnerController:
         self._leaked = leaked
         self._suspected: dict[str, tuple[str, float]] = {}
         self._controller: Controller[str] = Controller(
-            "nicowner", self._reconcile, rng=rng, workers=WORKERS, observe=observe
+            "nicowner",
+            self._reconcile,
+            rng=rng,
+            workers=WORKERS,
+            observe=observe,
+            refusals=RefusalEvents(recorder, referring(NICS, nics.store)),
         )
         nics.on_change(self._nic_changed)
         owners.pods.on_change(self._pod_changed)

@@ -18,6 +18,8 @@ from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.agent.uplinks import Uplinks
 from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
+from lanloom.kube.events import node_reference
+from lanloom.kube.refusalreports import RefusalEvents
 from lanloom.node.errors import NodeError
 from lanloom.runtime.context import LAN_PLACES, MULTUS, AgentContext, AgentPart, Port
 
@@ -63,6 +65,7 @@ class DataPlane:
             multus=lambda: context.find(MULTUS),
             rng=rng,
             observe=context.observe,
+            refusals=RefusalEvents(context.recorder, lambda _key: node_reference(node)),
         )
         self.entries = carrier.entries
         elsewhere = UsersElsewhere(context.client, view, node)

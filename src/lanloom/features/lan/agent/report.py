@@ -18,6 +18,7 @@ from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import AlreadyExists, NotFound
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
+from lanloom.kube.refusals import Refusals
 
 _KEY = "report"
 
@@ -48,6 +49,7 @@ class ReportPublisher:
         multus: Callable[[], Callable[[], Awaitable[MultusReport | None]] | None] = lambda: None,
         rng: Random,
         observe: Observer[str] | None = None,
+        refusals: Refusals[str] | None = None,
     ) -> None:
         self._client = client
         self._statuses = StatusWriter(client)
@@ -60,7 +62,7 @@ class ReportPublisher:
         self._answer: LANNode | None = None
         self._trusted_until = 0.0
         self.controller: Controller[str] = Controller(
-            "lan-report", self._publish, rng=rng, observe=observe, spacing=0.2
+            "lan-report", self._publish, rng=rng, observe=observe, spacing=0.2, refusals=refusals
         )
         view.on_report(node, self._compare)
 

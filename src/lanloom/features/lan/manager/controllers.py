@@ -28,6 +28,7 @@ from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced, changed, present
 from lanloom.kube.ports import Client
+from lanloom.kube.refusalreports import RefusalEvents
 from lanloom.runtime.context import NadUsers
 
 SPACING_SECONDS = 1.0
@@ -90,10 +91,20 @@ class LanManager:
         lans = Lans(client, informers, users, remover, recorder, now=now)
         self._orphans = Orphans(client, informers, remover, recorder)
         self._lans: Controller[Key] = Controller(
-            "lan", lans.reconcile, rng=rng, workers=4, spacing=SPACING_SECONDS, observe=observe
+            "lan",
+            lans.reconcile,
+            rng=rng,
+            workers=4,
+            spacing=SPACING_SECONDS,
+            observe=observe,
+            refusals=lans,
         )
         self._left: Controller[str] = Controller(
-            "lanorphan", self._orphans.reconcile, rng=rng, observe=observe
+            "lanorphan",
+            self._orphans.reconcile,
+            rng=rng,
+            observe=observe,
+            refusals=RefusalEvents(recorder, self._orphans.reference),
         )
         self._uplinks = UplinkLeases(client, informers)
         self._leases: Controller[str] = Controller(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
-from lanloom.api.core import EventDraft
+from lanloom.api.core import EventDraft, ObjectReference
 from lanloom.api.lan import FINALIZER, LAN, LAN_NODES, LANS, LANStatus
 from lanloom.api.lannads import spoke_of
 from lanloom.api.meta import Key
@@ -30,6 +30,7 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
+from lanloom.kube.refusalreports import REFUSED, text_of
 from lanloom.runtime.context import NadUsers
 from lanloom.text import listed
 
@@ -40,6 +41,10 @@ _CREATES = 8
 """So many NADs are created at once."""
 
 log = structlog.get_logger(__name__)
+
+
+class NadsDelayed(ServerError):
+    """NADs of a LAN that the API server could not write; another try may help."""
 
 
 class Lans:
@@ -76,6 +81,18 @@ class Lans:
             return await self._ensure(lan)
         return None
 
+    async def refused(self, key: Key, error: ApiError) -> None:
+        """As Refusals says: the condition Ready is False, and an Event tells of that. Raises KubeError."""
+        lan = self._present(key)
+        if lan is not None:
+            reason = "NADRefused" if isinstance(error, NadsDelayed) else REFUSED
+            reason = "Terminating" if lan.metadata.is_deleting else reason
+            users = lan.status.users if lan.metadata.is_deleting else ()
+            await self._report(lan, Verdict(reason=reason, message=text_of(error), users=users))
+
+    async def accepted(self, key: Key) -> None:
+        """As Refusals says; the reconcile that went well has written the condition."""
+
     async def _ensure(self, lan: LAN) -> float | None:
         """A LAN that stays. What was made for one that became invalid is left as it is."""
         if found := faults(lan.spec):
@@ -89,8 +106,10 @@ class Lans:
         try:
             conflicts = await self._nads(lan)
             left = await self._orphans(lan)
-        except (AlreadyExists, Conflict, ServerError):
+        except (AlreadyExists, Conflict):
             raise
+        except ServerError as error:
+            raise NadsDelayed(error.code, error.reason, error.message, error.status) from error
         except ApiError as error:
             await self._report(lan, Verdict(reason="NADRefused", message=str(error)))
             return RETRY_SECONDS
@@ -297,6 +316,11 @@ class Orphans:
     def is_orphaned(self, uid: str) -> bool:
         """Whether no LAN of that uid is known; one that the watch has not brought yet is none, too."""
         return bool(uid) and self._informers.of_uid(uid) is None
+
+    def reference(self, uid: str) -> ObjectReference | None:
+        """The first of the NADs that a LAN of that uid left, for Events."""
+        nads = self._informers.nads.store.by(BY_UID, uid)
+        return reference(NADS, nads[0]) if nads else None
 
     async def reconcile(self, uid: str) -> float | None:
         """Takes the next step; in how many seconds to look again, None for when something happens."""

@@ -40,6 +40,7 @@ def build(context: AgentContext) -> AgentPart:
         rng=context.rng,
         gap=metrics.moved,
         observe=context.observe,
+        recorder=context.recorder,
     )
     return AgentPart(run=agent.run, controllers=(agent.controller,))
 

@@ -21,10 +21,12 @@ from lanloom.api.multus import NADS
 from lanloom.features.liveupdate.agent.mover import Mover, Outcome, Scene
 from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer
 from lanloom.kube.lookup import get_or_none, ignore_not_found
 from lanloom.kube.patches import StatusWriter, merge_diff
 from lanloom.kube.ports import Client
+from lanloom.kube.refusalreports import RefusalEvents, referring
 from lanloom.node.errors import RecordError
 
 RETRY_SECONDS, LONGEST_RETRY = 1.0, 60.0
@@ -51,6 +53,7 @@ class SwapAgent:
         rng: Random,
         gap: Callable[[float], None] = lambda _milliseconds: None,
         observe: Observer[Any] | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._client = client
         self._swaps = swaps
@@ -63,7 +66,13 @@ class SwapAgent:
         self._failures: Counter[str] = Counter()
         self._moves: dict[str, Outcome] = {}
         self._announcing: set[asyncio.Task[None]] = set()
-        self.controller: Controller[Key] = Controller("swap-agent", self.reconcile, rng=rng, observe=observe)
+        self.controller: Controller[Key] = Controller(
+            "swap-agent",
+            self.reconcile,
+            rng=rng,
+            observe=observe,
+            refusals=RefusalEvents(recorder, referring(NETWORK_SWAPS, swaps.store)) if recorder else None,
+        )
         swaps.on_change(self._changed)
 
     async def run(self) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from lanloom.api.core import PODS
 from lanloom.api.lan import LAN_NODES
+from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.workloads import lean
 from lanloom.features.liveupdate.admission import LiveUpdateAdmission
 from lanloom.features.liveupdate.manager.controllers import LiveUpdateManager
@@ -14,6 +15,7 @@ from lanloom.features.liveupdate.manager.isolation import IsolationReports
 from lanloom.features.liveupdate.manager.swapreader import SwapInformers, SwapReader, swap_informers
 from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
+from lanloom.kube.refusalreports import RefusalEvents, referring
 from lanloom.runtime.context import MACHINE_ADDRESSES, ManagerContext, ManagerPart
 from lanloom.runtime.identity import Managers, pod_node
 
@@ -79,7 +81,14 @@ def _swap_parts(context: ManagerContext, informers: SwapInformers) -> _SwapParts
     )
     node_of_pod = partial(pod_node, context.informers.get(PODS, transform=lean).store)
     return _SwapParts(
-        SwapManager(informers, reader, swaps, rng=context.rng, observe=context.observe),
+        SwapManager(
+            informers,
+            reader,
+            swaps,
+            rng=context.rng,
+            observe=context.observe,
+            refusals=RefusalEvents(context.recorder, referring(NETWORK_SWAPS, informers.swaps.store)),
+        ),
         LiveUpdateAdmission(
             client, informers.swaps, Managers(client, context.user).include, node_of_pod, isolation
         ),

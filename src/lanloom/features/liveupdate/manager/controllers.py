@@ -14,6 +14,7 @@ from lanloom.api.core import Node, Pod
 from lanloom.api.dummy import DRAINING
 from lanloom.api.ipam import Network
 from lanloom.api.kubevirt import (
+    VIRTUAL_MACHINES,
     VirtualMachine,
     VirtualMachineInstance,
     VirtualMachineInstanceMigration,
@@ -36,6 +37,7 @@ from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced, changed, present
 from lanloom.kube.ports import Client
+from lanloom.kube.refusalreports import RefusalEvents, referring
 
 _ALL = "all"
 """The only key of the updater."""
@@ -147,7 +149,13 @@ class LiveUpdateManager:
         restarts = Restarts(client, informers, self.modes, writer, settings, now=now)
         self._waiting = machines.blocked
         self._machines: Controller[Key] = Controller(
-            "liveupdate", machines.reconcile, rng=rng, workers=4, spacing=SPACING_SECONDS, observe=observe
+            "liveupdate",
+            machines.reconcile,
+            rng=rng,
+            workers=4,
+            spacing=SPACING_SECONDS,
+            observe=observe,
+            refusals=machines,
         )
         self._restarts: Controller[Key] = Controller(
             "liveupdate-restarts",
@@ -156,6 +164,7 @@ class LiveUpdateManager:
             workers=2,
             spacing=SPACING_SECONDS,
             observe=observe,
+            refusals=RefusalEvents(recorder, referring(VIRTUAL_MACHINES, informers.machines.store)),
         )
         self._updater: Controller[str] = Controller(
             "liveupdate-migrations", updater.reconcile, rng=rng, observe=observe

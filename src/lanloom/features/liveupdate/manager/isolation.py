@@ -20,6 +20,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer, changed, present
 from lanloom.kube.patches import StatusWriter
 from lanloom.kube.ports import Client
+from lanloom.kube.refusalreports import RefusalEvents, referring
 
 SPACING_SECONDS = 1.0
 """Between two looks at a node: two leaders with different settings would not rest otherwise."""
@@ -45,7 +46,12 @@ class IsolationReports:
         self._isolation = isolation
         self._now = now
         self.controller: Controller[str] = Controller(
-            "liveupdate-isolation", self.reconcile, rng=rng, spacing=SPACING_SECONDS, observe=observe
+            "liveupdate-isolation",
+            self.reconcile,
+            rng=rng,
+            spacing=SPACING_SECONDS,
+            observe=observe,
+            refusals=RefusalEvents(recorder, referring(LAN_NODES, reports.store)),
         )
         reports.on_change(self._changed, changed(_key))
 

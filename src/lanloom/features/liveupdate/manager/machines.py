@@ -4,7 +4,6 @@ What is written is decided on what is known after the write before it, so an edi
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Literal
 
 import structlog
@@ -39,19 +38,13 @@ from lanloom.features.liveupdate.rules.sync import doubled_names
 from lanloom.features.liveupdate.rules.updates import failures_of, to_delete
 from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
 from lanloom.kube.conditions import find
-from lanloom.kube.errors import ApiError, BadRequest, Forbidden, Invalid, ServerError, TransportError
+from lanloom.kube.errors import ApiError, Invalid
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
 
 BLOCKED_SECONDS = 60.0
 """After which a machine is looked at again whose edit the preflight does not let pass."""
-
-LASTING = 3
-"""Failed requests in a row after which an error of the API server is reported on the machine."""
-
-REFUSED_SECONDS = 20.0
-"""After which a request is made again that the API server refused."""
 
 log = structlog.get_logger(__name__)
 
@@ -80,43 +73,17 @@ class Machines:
         self._now = now
         self._edits = Edits(client, informers, writer, recorder, settings, act=act, now=now)
         self._targets = Targets(client, informers)
-        self._failing: dict[Key, int] = {}
+        self._without_migration: dict[Key, str] = {}
         self.blocked: set[Key] = set()
         """The machines that wait for a network or a node."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Take the next step for a machine; in how many seconds to look again, None for when something happens."""
-        try:
-            again = await self._reconcile(key)
-            self._failing.pop(key, None)
-            return again
-        except (BadRequest, Forbidden, Invalid) as error:
-            log.warning("machine-not-changed", machine=str(key), error=str(error))
-            await self._report_refusal(key, str(error))
-            return REFUSED_SECONDS
-        except ServerError as error:
-            # A webhook that is away is one, too: it lasts, and the instance can still be told of it.
-            self._failing[key] = self._failing.get(key, 0) + 1
-            if self._failing[key] >= LASTING:
-                await self._report_refusal(key, str(error))
-            raise
-
-    async def _report_refusal(self, key: Key, error: str) -> None:
-        """Report that the API server takes no change, on the machine whose networks were to change."""
-        machine = self._writer.instance(key)
-        if machine is None or machine.has_ended or machine.metadata.is_deleting:
-            return
-        obstacle = Obstacle("Refused", f"the API server refuses the change: {error}; it is tried again")
-        full = (await self._modes.get()).name == "full"
-        owner = self._informers.owner_of(machine) if full else None
-        with suppress(ApiError, TransportError):
-            await self._write(machine, owner, obstacle, self._compare(machine))
-
-    async def _reconcile(self, key: Key) -> float | None:
         mode = await self._modes.get()
         machine = self._writer.instance(key)
         if machine is None or machine.has_ended or machine.metadata.is_deleting:
             self.blocked.discard(key)
+            self._without_migration.pop(key, None)
             return None
         owner = self._informers.owner_of(machine)
         ways: Ways = ()
@@ -131,6 +98,27 @@ class Machines:
         obstacle = await self._report(mode, owner, machine, ways)
         check = AGAIN_SECONDS if self._targets.is_waiting(machine) else None
         return min(filter(None, (again, check, self._note(key, obstacle))), default=None)
+
+    async def refused(self, key: Key, error: ApiError) -> None:
+        """As Refusals says: on the instance, and on its VirtualMachine. Raises KubeError."""
+        machine = self._writer.instance(key)
+        if machine is None or machine.has_ended or machine.metadata.is_deleting:
+            return
+        full = (await self._modes.get()).name == "full"
+        owner = self._informers.owner_of(machine) if full else None
+        await self._write(machine, owner, _refusal(str(error)), self._compare(machine))
+
+    async def accepted(self, key: Key) -> None:
+        """As Refusals says; the reconcile that went well has written the condition."""
+
+    async def migration_refused(self, key: Key, error: ApiError) -> None:
+        """The migration that a machine waits for can't be created. Raises KubeError."""
+        self._without_migration[key] = str(error)
+        await self.refused(key, error)
+
+    def migration_created(self, key: Key) -> None:
+        """It could be."""
+        self._without_migration.pop(key, None)
 
     def evaluation_of(self, machine: VirtualMachineInstance) -> Evaluation:
         """Return what the machine's networks need, besides those that a swap moves at this moment."""
@@ -217,8 +205,17 @@ class Machines:
         obstacle = obstacle_of(replace(standing, waits=await self._targets.why_waiting(machine)))
         if obstacle is not None and obstacle.reason == "AttemptsExhausted":
             obstacle = await self._taken_back(owner, machine, evaluation) or obstacle
+        obstacle = self._unmigrated(machine.metadata.key, obstacle)
         await self._write(machine, owner if mode.name == "full" else None, obstacle, evaluation)
         return obstacle
+
+    def _unmigrated(self, key: Key, obstacle: Obstacle | None) -> Obstacle | None:
+        """Return why a machine that waits for its migration has none, where that can't be created."""
+        if obstacle is None or obstacle.reason != "WaitingForMigration":
+            self._without_migration.pop(key, None)
+            return obstacle
+        error = self._without_migration.get(key)
+        return _refusal(error, f"{obstacle.message}: ") if error is not None else obstacle
 
     async def _write(
         self,
@@ -292,6 +289,10 @@ class Machines:
             return None
         self.blocked.add(key)
         return BLOCKED_SECONDS
+
+
+def _refusal(error: str, about: str = "") -> Obstacle:
+    return Obstacle("Refused", f"{about}the API server refuses the change: {error}; it is tried again")
 
 
 _PASSING = frozenset({"MovingInPlace", "Migrating", "WaitingForMigration", "MigrationPending", "BackingOff"})

@@ -7,8 +7,6 @@ machines that were edited since, and again only after another change.
 
 from collections.abc import Callable, Sequence
 
-import structlog
-
 from lanloom.api.kubevirt import (
     VIRTUAL_MACHINE_INSTANCES,
     VirtualMachine,
@@ -19,7 +17,6 @@ from lanloom.api.kubevirt import (
 from lanloom.api.meta import Condition, Key, rfc3339
 from lanloom.features.liveupdate.manager.edits import template_of
 from lanloom.features.liveupdate.manager.informers import MachineInformers
-from lanloom.features.liveupdate.manager.machines import REFUSED_SECONDS
 from lanloom.features.liveupdate.manager.modes import Modes
 from lanloom.features.liveupdate.manager.whole import (
     CONTROLLER_REVISIONS,
@@ -40,11 +37,8 @@ from lanloom.features.liveupdate.rules.start import (
 from lanloom.features.liveupdate.rules.ways import policy_of
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.conditions import find
-from lanloom.kube.errors import BadRequest, Forbidden, Invalid
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
-
-log = structlog.get_logger(__name__)
 
 
 class Restarts:
@@ -68,16 +62,8 @@ class Restarts:
         self._now = now
         self._known: dict[Key, tuple[object, bool]] = {}
 
-    async def reconcile(self, key: Key) -> float | None:
-        """Bring the condition of one VirtualMachine in place; in how many seconds to try again. Raises KubeError."""
-        try:
-            await self._reconcile(key)
-        except (BadRequest, Forbidden, Invalid) as error:
-            log.warning("machine-not-changed", machine=str(key), error=str(error))
-            return REFUSED_SECONDS
-        return None
-
-    async def _reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> None:
+        """Bring the condition of one VirtualMachine in place. Raises KubeError."""
         owner = self._informers.machines.store.get(key)
         if owner is None or owner.metadata.is_deleting or (await self._modes.get()).name != "full":
             self._known.pop(key, None)

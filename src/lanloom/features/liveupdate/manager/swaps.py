@@ -43,6 +43,7 @@ from lanloom.kube.informer import all_synced, present
 from lanloom.kube.lookup import get_or_none, ignore_not_found
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
+from lanloom.kube.refusals import Refusals
 from lanloom.refusals import Denied
 from lanloom.runtime.context import MachineAddresses
 
@@ -314,11 +315,12 @@ class SwapManager:
         *,
         rng: random.Random,
         observe: Observer[Any] | None = None,
+        refusals: Refusals[Key] | None = None,
     ) -> None:
         self._informers = informers
         self._reader = reader
         self.controller: Controller[Key] = Controller(
-            "networkswap", swaps.reconcile, rng=rng, workers=4, observe=observe
+            "networkswap", swaps.reconcile, rng=rng, workers=4, observe=observe, refusals=refusals
         )
         informers.swaps.on_change(self._swap_changed)
         informers.machines.on_change(self._machine_changed)

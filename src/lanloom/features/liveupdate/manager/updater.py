@@ -40,10 +40,11 @@ from lanloom.features.liveupdate.rules.updates import (
 )
 from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
 from lanloom.kube.conditions import find, is_true
-from lanloom.kube.errors import AlreadyExists, ApiError, ServerError, TransportError
+from lanloom.kube.errors import AlreadyExists, ApiError, ServerError
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import get_or_none, ignore_not_found, list_or_empty
 from lanloom.kube.ports import Client
+from lanloom.kube.refusals import Failing
 
 UNSEEN_SECONDS = 60.0
 """As long an own migration counts that the watch has not brought."""
@@ -89,6 +90,7 @@ class Updater:
         self._act = act
         self._now = now
         self._created: dict[Key, tuple[Migration, float]] = {}
+        self._failing: Failing[Key] = Failing()
         self._not_before: dict[Key, float] = {}
 
     async def reconcile(self, _key: str) -> float | None:
@@ -199,16 +201,19 @@ class Updater:
         about = reference(VIRTUAL_MACHINE_INSTANCES, live)
         try:
             made = await self._client.create(MIGRATIONS, body_of(live, past), key.namespace)
-        except (ServerError, TransportError):
-            raise
         except AlreadyExists:
             return False  # another manager, or a request whose answer was lost
         except ApiError as error:
+            if not self._failing.is_refused(key, error) and isinstance(error, ServerError):
+                raise
+            await self._machines.migration_refused(key, error)
             self._not_before[key] = self._now() + RETRY_SECONDS
             self._act("refused")
             text = f"Error creating a Migration for automated workload update: {error}"
             await self._recorder.event(about, "Warning", "FailedCreate", text)
             return False
+        self._failing.end(key)
+        self._machines.migration_created(key)
         self._created[made.metadata.key] = made, self._now() + UNSEEN_SECONDS
         self._not_before[key] = self._now() + SPACING_SECONDS
         self._act("requested")

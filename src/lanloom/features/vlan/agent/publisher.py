@@ -25,11 +25,12 @@ from lanloom.features.vlan.rules.names import node_label, report_name, vlan_stat
 from lanloom.features.vlan.rules.vlanstatus import vlan_statuses, written_alone
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import AlreadyExists, NotFound
-from lanloom.kube.events import Recorder
+from lanloom.kube.events import Recorder, node_reference
 from lanloom.kube.informer import Informer
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
+from lanloom.kube.refusalreports import RefusalEvents
 
 S = TypeVar("S", bound=Struct)
 
@@ -244,7 +245,12 @@ class StatusPublisher:
         self._on_answer = on_answer
         self._statuses: Mapping[str, ClusterNetworkNodeStatus] | None = None
         self._events: deque[EventDraft] = deque(maxlen=KEPT)
-        self.controller: Controller[str] = Controller("vlan-reports", self._publish, rng=rng)
+        self.controller: Controller[str] = Controller(
+            "vlan-reports",
+            self._publish,
+            rng=rng,
+            refusals=RefusalEvents(recorder, lambda _key: node_reference(node)),
+        )
 
     def report(self, statuses: Mapping[str, ClusterNetworkNodeStatus]) -> None:
         """These are now all of the node's reports, by cluster network."""

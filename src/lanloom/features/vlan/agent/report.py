@@ -24,6 +24,7 @@ from lanloom.features.vlan.rules.status import (
     recheck_after,
 )
 from lanloom.kube.conditions import find
+from lanloom.kube.events import node_reference
 from lanloom.node.ports import Connection, LinkState
 
 
@@ -107,11 +108,6 @@ _QUIET = PASSING | {""}
 
 Networks = Callable[[str], ObjectReference | None]
 """The NAD of a `namespace/name`, if it is known."""
-
-
-def node_reference(node: str) -> ObjectReference:
-    """Return the Node as kubelet refers to it: an agent can't read Nodes, and its Events are found by this uid too."""
-    return ObjectReference(api_version="v1", kind="Node", name=node, uid=node)
 
 
 def report_events(

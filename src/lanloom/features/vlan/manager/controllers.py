@@ -13,7 +13,14 @@ from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
 from lanloom.api.core import NODES, Node
 from lanloom.api.dummy import UID_LABEL
-from lanloom.api.harvester import VLAN_CONFIGS, VLAN_STATUSES, ClusterNetwork, HostNetworkConfig, VlanConfig
+from lanloom.api.harvester import (
+    CLUSTER_NETWORKS,
+    VLAN_CONFIGS,
+    VLAN_STATUSES,
+    ClusterNetwork,
+    HostNetworkConfig,
+    VlanConfig,
+)
 from lanloom.api.meta import Condition, Key, Object, parse_rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
@@ -31,6 +38,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import changed, present
 from lanloom.kube.lookup import get_or_none, ignore_not_found
 from lanloom.kube.ports import Client
+from lanloom.kube.refusalreports import RefusalConditions, RefusalEvents, referring, stored
 from lanloom.runtime.context import NodePools
 
 SETTLE_SECONDS = 10.0
@@ -148,7 +156,12 @@ class VlanManager:
             client, informers, self._nodes, recorder, pools, now, self.neighbour
         ).reconcile
         self._configs: Controller[str] = Controller(
-            "vlanconfig", self._reconcile_config, rng=rng, workers=2, observe=observe
+            "vlanconfig",
+            self._reconcile_config,
+            rng=rng,
+            workers=2,
+            observe=observe,
+            refusals=RefusalEvents(recorder, referring(VLAN_CONFIGS, informers.configs.store)),
         )
         self._networks: Controller[str] = Controller(
             "clusternetwork",
@@ -157,12 +170,29 @@ class VlanManager:
             workers=2,
             spacing=SPACING_SECONDS,
             observe=observe,
+            refusals=RefusalConditions(
+                client,
+                recorder,
+                CLUSTER_NETWORKS,
+                stored(informers.cluster_networks.store),
+                now=now,
+                is_ours=lambda: not self.neighbour.is_beside(),
+            ),
         )
         self._nads: Controller[str] = Controller(
-            "nad", self._labels.reconcile, rng=rng, workers=4, observe=observe
+            "nad",
+            self._labels.reconcile,
+            rng=rng,
+            workers=4,
+            observe=observe,
+            refusals=RefusalEvents(recorder, referring(NADS, informers.nads.store)),
         )
         self._statuses: Controller[str] = Controller(
-            "clusternetworknode", self._reconcile_status, rng=rng, observe=observe
+            "clusternetworknode",
+            self._reconcile_status,
+            rng=rng,
+            observe=observe,
+            refusals=RefusalEvents(recorder, referring(CLUSTER_NETWORK_NODES, informers.statuses.store)),
         )
         informers.cluster_networks.on_change(self._network_changed)
         informers.configs.on_change(self._config_changed)
