@@ -55,6 +55,11 @@ class Machine:
         """The machine's instance; empty if there is none."""
         return self._get("vmi", self.name)
 
+    def reported_macs(self) -> list[str]:
+        """The MAC addresses of the instance's status; none while nobody has reported any."""
+        found = self.instance().get("status", {}).get("interfaces") or []
+        return [str(item.get("mac", "")) for item in found]
+
     def machine(self) -> Raw:
         """The VirtualMachine."""
         return self._get("vm", self.name)

@@ -99,7 +99,7 @@ def test_a_swap_by_migration(machine: Machine) -> None:
     check_place(machine, "vlan2013")
     assert machine.identity() == before
     assert machine.node != node
-    assert list(machine.migrations().values()) == ["Succeeded"]
+    eventually(lambda: list(machine.migrations().values()) == ["Succeeded"])
     eventually(lambda: not machine.condition("vmi", "MigrationRequired"))
     assert not machine.condition("vm", "RestartRequired")
 
@@ -129,7 +129,7 @@ def test_the_target_dies(machine: Machine) -> None:
     machine.lab.run("node", "stop", target)
     eventually(lambda: "Failed" in machine.migrations().values(), timeout=LONG)
     machine.lab.kubectl("annotate", "vmi", machine.name, f"{BANDWIDTH}-")
-    assert "Unable to write to socket" in failure(machine)
+    eventually(lambda: "Unable to write to socket" in failure(machine))
     assert (machine.identity(), machine.node) == (before, node)
     assert machine.attached("net0") == "default/vlan2012"
     check_place(machine, "vlan2012")
@@ -149,8 +149,9 @@ def hold_midway(machine: Machine) -> None:
 
 
 def failure(machine: Machine) -> str:
-    """Why the machine's first migration failed."""
-    return str(machine.history()[0]["status"]["migrationState"]["failureReason"])
+    """Why the machine's first migration failed; empty while nobody says."""
+    state = machine.history()[0]["status"].get("migrationState") or {}
+    return str(state.get("failureReason", ""))
 
 
 def seconds_until_retry(machine: Machine) -> float:
@@ -204,7 +205,7 @@ def test_a_swap_and_a_new_nic(machine: Machine) -> None:
     machine.edit(net0="vlan2013", net1="vlan2012")
     eventually(lambda: machine.attached("net1") == "default/vlan2012", timeout=LONG)
     assert machine.attached("net0") == "default/vlan2013"
-    assert list(machine.migrations().values()) == ["Succeeded"]
+    eventually(lambda: list(machine.migrations().values()) == ["Succeeded"])
     eventually(lambda: machine.attempt("hardware_address eth1"))
     machine.run(f"ip address del {FIRST}.50/24 dev eth0")
     machine.run(f"ip link set eth1 up && ip address add {FIRST}.51/24 dev eth1")

@@ -26,7 +26,7 @@ def test_a_guest_moves(machine: Machine, network: Isolated) -> None:
     """A guest on an isolated network reaches a pod of its node, and after its migration one of the other node."""
     machine.create(NAD, address="10.77.0.200/24")
     before, node = machine.identity(), machine.node
-    assert before.mac == machine.instance()["status"]["interfaces"][0]["mac"]
+    eventually(lambda: machine.reported_macs()[:1] == [before.mac])
     (here,) = network.add_pods(here=node).values()
     eventually(lambda: machine.reaches(here))
     machine.migrate()
@@ -35,8 +35,7 @@ def test_a_guest_moves(machine: Machine, network: Isolated) -> None:
     eventually(lambda: machine.reaches(there))
     assert machine.identity() == before
     assert not machine.reaches(here)
-    pods = network.lab.kubectl("get", "pods", "-l", "kubevirt.io=virt-launcher", "-o", "name").split()
-    assert pods == [f"pod/{machine.pod}"]
+    eventually(lambda: machine.pods() == [f"pod/{machine.pod}"])
 
 
 def test_a_guest_that_powers_off(machine: Machine) -> None:
