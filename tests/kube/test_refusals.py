@@ -19,7 +19,7 @@ from lanloom.kube.errors import (
     TransportError,
     Unreachable,
 )
-from lanloom.kube.refusals import LASTING_SECONDS, REPEAT_SECONDS
+from lanloom.kube.refusals import LASTING_SECONDS, OTHER_SECONDS, REPEAT_SECONDS
 from tests.harness.virtual import run
 
 
@@ -101,9 +101,12 @@ def test_an_outage_between_two_errors() -> None:
     assert not told([*errors, None], seconds=60).refusals
 
 
-def test_another_reason_is_told_at_once() -> None:
-    """A refusal with another text is told although the first one was told a moment ago."""
-    assert len(told([REFUSALS[0], Invalid(422, "", "y"), None], seconds=1).refusals) == 2
+def test_another_reason() -> None:
+    """A refusal with another text is told soon, but not each of those whose text is never the same."""
+    found = told([REFUSALS[0], *(Invalid(422, "", "y") for _ in range(50))], seconds=REPEAT_SECONDS)
+    assert len(found.refusals) == 2 and found.refusals[1] >= OTHER_SECONDS
+    errors: list[KubeError | None] = [Invalid(422, "", f"took {number} ms") for number in range(1000)]
+    assert len(told(errors, seconds=600).refusals) <= 600 / OTHER_SECONDS + 1
 
 
 def test_the_end_is_told() -> None:

@@ -20,6 +20,9 @@ LASTING_SECONDS = 5.0
 REPEAT_SECONDS = 60.0
 """How often the same refusal is reported again, which shows that it lasts."""
 
+OTHER_SECONDS = 20.0
+"""How soon another one is: a report wakes who made it, and a message may have the time in it."""
+
 
 class Refusals(Protocol[C]):
     """What is told of refusals. It may raise KubeError: then it is told again with the next failure."""
@@ -50,7 +53,7 @@ class Failing(Generic[K]):
         if isinstance(error, ServerError) and now - since < LASTING_SECONDS:
             return False
         text, at = self._reported.get(key, ("", -REPEAT_SECONDS))
-        if text == str(error) and now - at < REPEAT_SECONDS:
+        if now - at < (REPEAT_SECONDS if text == str(error) else OTHER_SECONDS):
             return False
         self._reported[key] = str(error), now
         return True
