@@ -2,17 +2,25 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
+from typing import Any, TypeVar
 
 import pytest
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode, ClusterNetworkNodeStatus
-from lanloom.features.vlan.agent.publisher import NODE_REPORTS, TRUST_SECONDS, ReportWriter
+from lanloom.api.core import EVENTS
+from lanloom.features.vlan.agent.publisher import NODE_REPORTS, TRUST_SECONDS, ReportWriter, StatusPublisher
 from lanloom.features.vlan.rules.names import report_name
+from lanloom.kube.errors import ServerError
+from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer
+from lanloom.kube.refusals import LASTING_SECONDS
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
+from tests.harness.interceptor import WRITES, Interceptor, Request
+
+R = TypeVar("R")
 
 NodeReporter = ReportWriter[ClusterNetworkNodeStatus]
 
@@ -101,3 +109,37 @@ async def test_reports_of_others_about_the_node_go(quiet: Quiet) -> None:
     await asyncio.sleep(60)
     kept = [item.metadata.name for item in (await quiet.admin.list(CLUSTER_NETWORK_NODES)).items]
     assert kept == [report_name("cluster-1", f"node{number}") for number in (1, 2, 3)]
+
+
+class Refused(Interceptor):
+    """An API server whose webhook lets nobody write reports of cluster networks."""
+
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        if request.verb in WRITES and request.resource is CLUSTER_NETWORK_NODES:
+            raise ServerError(500, "InternalError", "failed calling webhook")
+        return await send()
+
+
+@on_a_quiet_cluster
+async def test_a_report_that_is_refused_for_long(quiet: Quiet) -> None:
+    """A node whose reports can't be written says so by an Event of the Node."""
+    await quiet.leave_alone()
+    client, rng, now = Refused(quiet.admin), Random(1), asyncio.get_running_loop().time
+    informer: Informer[ClusterNetworkNode] = Informer(quiet.admin, CLUSTER_NETWORK_NODES, rng=rng)
+    unused: Any = None  # it is not come to while the reports can't be written
+    reporter: NodeReporter = ReportWriter(client, "node9", NODE_REPORTS, informer)
+    publisher = StatusPublisher(
+        "node9",
+        reporter,
+        unused,
+        Recorder(client, "lanloom-agent", "node9", now=now, rng=rng),
+        lambda _name: None,
+        on_answer=lambda _began: None,
+        rng=rng,
+    )
+    publisher.report(STATUS)
+    running = asyncio.create_task(publisher.controller.run())
+    await asyncio.sleep(3 * LASTING_SECONDS)
+    running.cancel()
+    events = (await quiet.admin.list(EVENTS)).items
+    assert ("node9", "WriteRefused") in {(item.involved_object.name, item.reason) for item in events}
