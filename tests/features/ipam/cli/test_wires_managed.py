@@ -1,0 +1,81 @@
+"""Others on the wires of networks, for users of commands: with the whole manager and its webhooks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lanloom.api.core import NODES
+from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.multus import NADS
+from lanloom.kube.errors import Forbidden
+from lanloom.kube.ports import Client
+from tests.cli.cluster import Cluster, served
+from tests.features.ipam.manager.wirecluster import Raw, nad_body
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def managed(tmp_path: Path) -> Iterator[Cluster]:
+    """A server with its manager."""
+    with served(tmp_path, manager=True) as made:
+        yield made
+
+
+def test_the_nodes_own_addresses(managed: Cluster) -> None:
+    """Of a network that contains the nodes, no instance gets a node's address by itself, nor by name without force."""
+
+    async def join(client: Client) -> None:
+        for number in (1, 2):
+            name, address = f"node{number}", f"172.31.255.1{number}"
+            status = {"addresses": [{"type": "InternalIP", "address": address}]}
+            await client.create(NODES, {"metadata": {"name": name}})
+            await client.patch(NODES, name, {"status": status}, subresource="status")
+
+    async def given(client: Client) -> set[str]:
+        return {ip for nic in (await client.list(NICS)).items for ip in nic.status.ips}
+
+    managed.do(join)
+    subnet = ("--subnet", "cidr=172.31.255.0/24,gateway=172.31.255.1", "--pool", "172.31.255.0/24")
+    assert managed.lanloom("network", "add", *subnet, "mgmtnet").exit_code == 0
+
+    refused = managed.lanloom("instance", "add", "--net", "0:ip=172.31.255.11,network=mgmtnet", "thief")
+    assert refused.exit_code == 1
+    assert "172.31.255.11 of network mgmtnet is the address of node node1 itself" in refused.output
+
+    pools = ",".join(f"ip{number}=pool" for number in range(12))
+    added = managed.lanloom("instance", "add", "--net", f"0:{pools},network=mgmtnet", "many")
+    assert added.exit_code == 0, added.output
+    addresses = managed.do(given)
+    assert len(addresses) == 12
+    assert not addresses & {"172.31.255.1", "172.31.255.11", "172.31.255.12"}
+
+    forced = managed.lanloom(
+        "instance", "add", "--net", "0:ip=172.31.255.11,network=mgmtnet", "--force", "own"
+    )
+    assert forced.exit_code == 0, forced.output
+    assert "172.31.255.11" in managed.do(given)
+
+
+def test_two_networks_on_one_vlan(managed: Cluster) -> None:
+    """The NAD that brings a second network with the same pool to a VLAN is refused, and its message names both."""
+
+    async def attach(client: Client) -> str:
+        for name in ("oa", "ob"):
+            subnet = {"cidr": "10.50.0.0/24", "pools": [{"range": "10.50.0.0/24"}]}
+            await client.create(NETWORKS, {"metadata": {"name": name}, "spec": {"subnets": [subnet]}})
+        for name in ("oa", "ob"):
+            ipam = {"type": "lanloom-ipam", "network": name}
+            config: Raw = {"type": "bridge", "bridge": "br0", "vlan": 150, "ipam": ipam}
+            try:
+                await client.create(NADS, nad_body(name, config, {}), "default")
+            except Forbidden as error:
+                return f"{name}: {error}"
+        return ""
+
+    message = managed.do(attach)
+    assert message.startswith("ob: ")
+    assert (
+        "pools of Networks ob and oa overlap on VLAN 150 of bridge br0, in 10.50.0.0-10.50.0.255" in message
+    )
