@@ -19,7 +19,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.ipam.rules.model import Network as Model
 from lanloom.features.ipam.rules.names import is_uuid
 from lanloom.features.ipam.rules.others import Holder
-from lanloom.features.ipam.rules.wires import Held, Sharing, View, Wire, sharing
+from lanloom.features.ipam.rules.wires import NOBODY, Held, Sharing, View, Wire, sharing
 from lanloom.features.ipam.state import network_of
 from lanloom.features.ipam.wires import (
     bridged,
@@ -140,10 +140,8 @@ class Wires:
 
     def _naming(self, network: Network) -> Iterator[NetworkAttachmentDefinition]:
         for ident in _idents(network):
-            found = self.find(ident)
-            if (
-                found is None or found.metadata.name == network.metadata.name
-            ):  # None: it is about to be created
+            found = self.find(ident) or network  # which may be about to be created
+            if found.metadata.name == network.metadata.name:
                 yield from self._nads.by(BY_NAMED, ident)
 
 
@@ -183,12 +181,10 @@ class WireReader(Wires):
     def sharing(self, name: str) -> Sharing:
         """Return who else has addresses of a network."""
         found = self._known.get(name)
-        if found is None:
-            network, model, found = self._networks.get(Key("", name)), self._models.get(name), Sharing()
-            if network is not None and model is not None:
-                found = sharing(model, self._view(self.wires_of_network(network)))
-            self._known[name] = found
-        return found
+        network, model = self._networks.get(Key("", name)), self._models.get(name)
+        if found is None and network is not None and model is not None:
+            found = self._known[name] = sharing(model, self._view(self.wires_of_network(network)))
+        return found or NOBODY
 
     def about(self, holder: Holder) -> ObjectReference | None:
         """Return the object by which somebody has an address, to record Events of; None if there is none."""
@@ -212,12 +208,11 @@ class WireReader(Wires):
         return View(held=tuple(held), nodes=nodes, beside=tuple(models))
 
     def _notify(self, networks: Iterable[str]) -> None:
-        names_ = frozenset(networks)
-        for name in names_:
+        found = frozenset(networks)
+        for name in found:
             self._known.pop(name, None)
-        if names_:
-            for handler in self._handlers:
-                handler(names_)
+        for handler in self._handlers if found else ():
+            handler(found)
 
     def _on_wires(self, wires: Iterable[Wire]) -> Iterator[str]:
         for wire in wires:

@@ -35,8 +35,7 @@ async def check_nad_wires(
         before = set(_places(wires, old)) if old is not None else set[tuple[Wire, str]]()
         warnings: list[str] = []
         for wire, name in sorted(set(_places(wires, new)) - before):
-            network = wires.find(name)
-            if network is not None:
+            if (network := wires.find(name)) is not None:
                 warnings += _check(title, _model(network), None, wire, wires)
         return tuple(dict.fromkeys(warnings))
 
