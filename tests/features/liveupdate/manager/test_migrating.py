@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from lanloom.api.core import EVENTS
-from lanloom.api.kubevirt import MIGRATIONS
+from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.multus import NADS
 from lanloom.features.liveupdate.rules.updates import WORKLOAD_UPDATE, Limits
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
@@ -256,6 +256,24 @@ def test_machine_that_can_t_migrate() -> None:
         assert await scene.restart_required()
 
     play(story)
+
+
+def test_gate_of_what_differs_already() -> None:
+    """Without the feature gate, nothing migrates either where instance and pod differ from before."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        await scene.edit(on({"blue": "new"}))
+        path = "/spec/networks/1/multus/networkName"
+        steps = [{"op": "replace", "path": path, "value": "new"}]
+        await scene.client.json_patch(VIRTUAL_MACHINE_INSTANCES, "vm", steps, PLACE)
+        scene.lead()
+        await scene.rest(60)
+        assert await scene.condition("MigrationRequired") is None
+        assert await scene.migrations() == ()
+        assert await scene.reason() == ("False", "FeatureGateOff")
+
+    play(story, LiveUpdateSettings(gate=False))
 
 
 def test_gate() -> None:

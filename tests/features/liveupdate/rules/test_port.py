@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanloom.api.kubevirt import pod_interface_name
 from lanloom.api.meta import ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from lanloom.features.liveupdate.rules.announcement import frames
+from lanloom.features.liveupdate.rules.launcher import links_in
 from lanloom.features.liveupdate.rules.places import BridgePlace, LanSpoke, UnmovableNad, place_of
 from lanloom.features.liveupdate.rules.port import (
     Bridge,
@@ -21,6 +23,7 @@ from lanloom.features.liveupdate.rules.port import (
     normal,
 )
 from lanloom.node.vlanids import VlanEntry
+from tests.features.liveupdate import objects
 
 BRIDGE = Bridge(name="b-br", mtu=1500, filtering=True, default_pvid=1)
 
@@ -36,6 +39,11 @@ def nad(config: Any) -> NetworkAttachmentDefinition:
 PLACES: dict[str, tuple[Any, Any]] = {
     "untagged": ({"type": "bridge", "bridge": "b-br"}, BridgePlace(bridge="b-br")),
     "the plugin's own bridge": ({"type": "bridge"}, BridgePlace(bridge="cni0")),
+    "OpenShift's name": ({"type": "cnv-bridge", "bridge": "b-br"}, BridgePlace(bridge="b-br")),
+    "first of a list": (
+        {"plugins": [{"type": "bridge", "bridge": "b", "vlan": 7}, {"type": "tuning"}]},
+        BridgePlace(bridge="b", pvid=7),
+    ),
     "a VLAN": ({"type": "bridge", "bridge": "b", "vlan": 7}, BridgePlace(bridge="b", pvid=7)),
     "without the default": (
         {"type": "bridge", "bridge": "b", "vlan": 7, "preserveDefaultVlan": False},
@@ -144,6 +152,30 @@ def test_a_pod_is_known_by_all_marks() -> None:
     assert not is_of_pod(pod, links, frozenset({"10.0.0.8"}))
     assert not is_of_pod(pod, [SeenLink(index=2, name="pod1", mac=other)], own)
     assert not is_of_pod(pod, [SeenLink(index=2, name="pod2", mac=mac)], own)
+
+
+@pytest.mark.parametrize(
+    ("binding", "entry"),
+    [
+        ("sriov", {"mac": "02:00:00:00:00:09"}),
+        ("sriov", {}),
+        ("hostdevice", {"mac": "02:00:00:00:00:09", "device-info": {"type": "pci"}}),
+    ],
+    ids=["with a MAC", "without", "with device info"],
+)
+def test_devices_without_a_link(binding: str, entry: dict[str, Any]) -> None:
+    """A device that the guest has itself is no mark of the pod's namespace, whatever Multus reports of it."""
+    spec = objects.devices(
+        [objects.interface("lan"), objects.interface("vf", binding)],
+        [objects.network("lan", "a"), objects.network("vf", "b")],
+    )
+    lan, vf = pod_interface_name("lan"), pod_interface_name("vf")
+    seen = json.loads(objects.network_status({"lan": "vms/a"}))
+    text = json.dumps([*seen, {"name": "vms/b", "interface": vf, **entry}])
+    pod = objects.as_pod(objects.launcher("u", {}, text=text))
+    links = links_in(pod, objects.as_instance(objects.instance(spec)))
+    assert links.keys() == {"eth0", lan}
+    assert links[lan] == "02:00:00:00:00:01"
 
 
 def test_frames() -> None:

@@ -6,7 +6,6 @@ that fails is taken back at once, before anybody else decides what to do.
 """
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.lan import MultusReport
 from lanloom.api.liveupdate import FORWARD, NetworkSwap
 from lanloom.api.meta import Key
-from lanloom.api.multus import NETWORK_STATUS, NetworkAttachmentDefinition
+from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.liveupdate.agent.kernel import FoundPort, PortKernel
 from lanloom.features.liveupdate.agent.multus import unknown
 from lanloom.features.liveupdate.agent.records import MoveRecord, MoveRecords
@@ -27,6 +26,7 @@ from lanloom.features.liveupdate.rules.launcher import (
     UnreadableStatus,
     attached_of,
     interface_of,
+    links_in,
     pod_interface,
 )
 from lanloom.features.liveupdate.rules.places import LanSpoke, Place, UnmovableNad, place_of
@@ -297,21 +297,13 @@ def identity_of(scene: Scene) -> PodIdentity:
     pod, machine = scene.pod, scene.machine
     interface = pod_interface(machine, scene.swap.spec.network)
     attached_of(pod, interface)
-    entries = [
-        item for item in json.loads(pod.metadata.annotations[NETWORK_STATUS]) if isinstance(item, dict)
-    ]
-    names = {
-        item["interface"]: str(item.get("mac") or "").lower()
-        for item in entries
-        if isinstance(item.get("interface"), str) and item["interface"]
-    }
     addresses = {item.ip for item in pod.status.pod_ips} | {pod.status.pod_ip}
     return PodIdentity(
         title=str(pod.metadata.key),
         uid=pod.metadata.uid,
         interface=interface,
         addresses=frozenset(addresses - {""}),
-        macs=names,
+        macs=links_in(pod, machine),
     )
 
 

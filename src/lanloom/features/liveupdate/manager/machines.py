@@ -151,6 +151,8 @@ class Machines:
     ) -> tuple[VirtualMachineInstance, float | None]:
         """Write whether the machine has to migrate; not for what moves in place."""
         in_place = {item.network for item, way in ways if way.step in ("swap", "wait")}
+        if not self._settings.gate:
+            in_place |= {item.network for item in self.evaluation_of(machine).findings if item.is_swap}
         evaluation = self.evaluation_of(machine).without(in_place)
         if not machine.is_running or not evaluation.known:
             return machine, None
@@ -254,6 +256,7 @@ class Machines:
             own=own,
             past=failures_of(machine, own),
             limits=self._settings.limits,
+            gate=self._settings.gate,
         )
 
     async def _taken_back(

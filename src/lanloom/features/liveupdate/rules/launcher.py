@@ -94,6 +94,23 @@ def attached_of(pod: Pod, interface: str) -> Attached:
     )
 
 
+def links_in(pod: Pod, machine: VirtualMachineInstance) -> dict[str, str]:
+    """Return the links that Multus reported in a pod, with their hardware addresses. Raises UnreadableStatus.
+
+    A device that is passed through to the guest, such as a virtual function bound to vfio, has no link in the pod,
+    although its plugin may report a hardware address.
+    """
+    passed = {pod_interface(machine, item.name) for item in machine.spec.interfaces if item.sriov is not None}
+    return {
+        name: str(item.get("mac") or "").lower()
+        for item in _elements(pod)
+        if isinstance(name := item.get("interface"), str)
+        and name
+        and name not in passed
+        and not item.get("device-info")
+    }
+
+
 def renamed(pod: Pod, interface: str, nad: Key) -> tuple[Raw, ...]:
     """Return the JSON patch by which a pod's annotations say that an interface is on a NAD; empty where they do.
 

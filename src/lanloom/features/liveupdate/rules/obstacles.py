@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
-from lanloom.features.liveupdate.rules.mode import Mode
+from lanloom.features.liveupdate.rules.mode import GATE, Mode
 from lanloom.features.liveupdate.rules.report import Obstacle
 from lanloom.features.liveupdate.rules.updates import Failures, Limits, Migrations, is_target_of
 from lanloom.features.liveupdate.rules.ways import Difference, Step, Way
@@ -38,6 +38,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     past: Failures = Failures()
     limits: Limits = Limits()
     waits: str = ""
+    gate: bool = True
 
 
 def obstacle_of(standing: Standing) -> Obstacle | None:
@@ -75,6 +76,9 @@ def _evaluated(standing: Standing) -> Obstacle | None:
     if not findings:
         return None
     text = described(findings)
+    if not standing.gate and standing.mode.name == "full" and any(item.is_swap for item in findings):
+        remedy = "restart the machine, or start the manager with --live-update-nad-ref"
+        return Obstacle("FeatureGateOff", f"{text}: the feature gate {GATE} is off; {remedy}")
     if standing.against:
         return Obstacle("PreflightFailed", f"{text}: {'; '.join(standing.against)}")
     if under_way := next((item for item in standing.own if not item.is_final), None):

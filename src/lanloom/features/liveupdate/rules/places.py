@@ -20,7 +20,10 @@ DEFAULT_BRIDGE = "cni0"
 LAN_PLUGIN, TAP_PLUGIN = "k8slanveth", "macvtap"
 IPAM_PLUGIN = "lanloom-ipam"
 
-BRIDGED = frozenset({BRIDGE_PLUGIN, LAN_PLUGIN})
+BRIDGE_PLUGINS = frozenset({BRIDGE_PLUGIN, "cnv-bridge"})
+"""Names of CNI's `bridge` plugin: OpenShift Virtualization ships it as `cnv-bridge` besides."""
+
+BRIDGED = BRIDGE_PLUGINS | {LAN_PLUGIN}
 """CNI plugins whose interfaces KubeVirt's bridge binding takes alike: one end of a veth pair in the pod."""
 
 MTU_MIN, MTU_MAX = 68, 65_535
@@ -133,7 +136,7 @@ def _place(config: Config) -> Place:
             "spec.config.type is macvtap, whose device the guest holds; use the LAN's NAD for veth, or move the "
             "machine by migration"
         )
-    if plugin != BRIDGE_PLUGIN:
+    if plugin not in BRIDGE_PLUGINS:
         raise UnmovableNad(
             f"spec.config.type is {quote(plugin)}; a port can be moved between {BRIDGE_PLUGIN} and {LAN_PLUGIN}"
         )
