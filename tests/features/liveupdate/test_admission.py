@@ -53,9 +53,16 @@ def swap(name: str, **parts: Any) -> Raw:
 
 def answer(case: Case) -> str:
     """The message that the webhook really gives; empty if it allows the request."""
+    return verdict(case).message
+
+
+def verdict(case: Case, *, running: bool = False) -> Verdict:
+    """What the webhook really says, of a machine that is `running` if need be."""
     told: list[Verdict] = []
 
     async def tell(on: SwapCluster) -> None:
+        if running:
+            await on.furnish()
         informers = Informers(on.client, Random(1))
 
         async def is_manager(user: UserInfo) -> bool:
@@ -80,7 +87,7 @@ def answer(case: Case) -> str:
 
     play(tell, SwapCluster)
     assert told[0].allowed == (not told[0].message)
-    return told[0].message
+    return told[0]
 
 
 def machine(spec: Raw, place: str) -> Raw:
@@ -248,3 +255,21 @@ def test_each_message_has_a_test() -> None:
 def test_each_refusal_is_on_the_page() -> None:
     """There is no way to be refused that none of the page's cases takes."""
     assert unshown([ROOT / "src/lanloom/features/liveupdate/rules/admit.py"], GROUPS, answer) == []
+
+
+@pytest.mark.parametrize(
+    ("nad", "user", "running", "warned"),
+    [
+        ("missing", USER, True, True),
+        ("missing", USER, False, False),
+        ("missing", MANAGER, True, False),
+        (TO, USER, True, False),
+        (FROM, USER, True, False),
+    ],
+)
+def test_warnings_of_an_edit(nad: str, user: str, running: bool, warned: bool) -> None:
+    """The owner of a running machine is warned at the edit; a machine that does not run, or a manager, is not."""
+    found = verdict(Case("", machine=nad, user=user), running=running)
+    assert found.allowed
+    assert any("default/missing does not exist" in text for text in found.warnings) == warned
+    assert warned or not found.warnings

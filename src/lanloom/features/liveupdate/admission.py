@@ -10,8 +10,11 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from lanloom.api.admission import AdmissionRequest, Unreadable, UserInfo, Verdict, new_of, old_of, refusal
-from lanloom.api.kubevirt import VIRTUAL_MACHINES
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, VirtualMachine
+from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap
+from lanloom.api.meta import Key
+from lanloom.api.multus import NADS
 from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.features.liveupdate.rules.admit import (
     check,
@@ -23,10 +26,12 @@ from lanloom.features.liveupdate.rules.admit import (
     forbidden_networks,
     title_of,
 )
+from lanloom.features.liveupdate.rules.editwarnings import changed_networks, edit_warnings
+from lanloom.features.liveupdate.rules.mode import mode_of
 from lanloom.kube.errors import KubeError
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informer
-from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
+from lanloom.kube.lookup import cached_then_live, get_or_none, list_or_empty, recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Refusal
 from lanloom.runtime.identity import NodeOfPod, agent_node
@@ -71,9 +76,9 @@ class LiveUpdateAdmission(TableAdmission):
 
         Multus judges the pods of machines that start. The manager gives a machine a former network back after a move
         that failed.
+
+        Of a running machine, an edit is told what it leads to beside KubeVirt, as a warning.
         """
-        if not self._isolation.enabled:
-            return Verdict()
         try:
             new, old = new_of(VIRTUAL_MACHINES, request), old_of(VIRTUAL_MACHINES, request)
         except Unreadable:
@@ -81,9 +86,29 @@ class LiveUpdateAdmission(TableAdmission):
         if new is None:
             return Verdict()
         problems = forbidden_networks(new, old, request.namespace, self._isolation)
-        if old is None or not problems:
+        if old is not None and not problems:
+            return Verdict(warnings=await self._warnings(new, old, request))
+        if old is None:
             return Verdict(warnings=problems)
         return Verdict() if await self._is_manager(request.user_info) else refusal("; ".join(problems))
+
+    async def _warnings(
+        self, new: VirtualMachine, old: VirtualMachine, request: AdmissionRequest
+    ) -> tuple[str, ...]:
+        """Return what the owner of a running machine should know; nothing where that can't be read now."""
+        changed = changed_networks(new, old, request.namespace)
+        if not changed or await self._is_manager(request.user_info):
+            return ()
+        key, client = Key(request.namespace, new.metadata.name), self._client
+        try:
+            machine = await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, key)
+            if machine is None or not machine.is_running:
+                return ()
+            mode = mode_of(await list_or_empty(client, KUBEVIRTS))
+            nads = {nad: await get_or_none(client, NADS, nad) for nad in changed.values()}
+        except KubeError:
+            return ()
+        return tuple(edit_warnings(f"VirtualMachine {key}", machine, mode, changed, nads))
 
     async def _validate(self, request: AdmissionRequest) -> None:
         new, old = new_of(NETWORK_SWAPS, request), old_of(NETWORK_SWAPS, request)
