@@ -240,6 +240,14 @@ ACTIONS: Mapping[str, Action] = {
         message="LAN of another namespace",
         option="`spec.namespaces` of the LAN",
     ),
+    "attach pods to an isolated network that is not for the namespace": Action(
+        path(NADS, "tenant-a"),
+        "",
+        "nads cluster",
+        nad({"type": "bridge", "bridge": "closed-br"}),
+        message="does not admit namespace tenant-a",
+        option="`spec.namespaces` of the DummyClusterNetwork",
+    ),
     "give an IPAM program a path": Action(
         path(NADS, "tenant-a"),
         "",

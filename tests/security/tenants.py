@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.lan import LANS
@@ -121,6 +122,13 @@ def prepare(server: Server) -> None:
     server.make(path(CLUSTER_NETWORKS), "limited", metadata={"name": "limited", "annotations": lists})
     _carried(server, "plain", "limited")
     _lans(server)
+    spec = {
+        "bridgeName": "closed-br",
+        "nadName": "closed",
+        "nadNamespace": "tenant-b",
+        "namespaces": ["tenant-b"],
+    }
+    server.make(path(DUMMY_CLUSTER_NETWORKS), "closed", spec=spec)
 
 
 def _addresses(server: Server) -> None:

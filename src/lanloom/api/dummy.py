@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from lanloom.api.lan import admits
 from lanloom.api.meta import Condition, Key, Object
 from lanloom.api.resource import AGE, READY_MESSAGE, Column, Resource
 from lanloom.api.resource import READY as READY_COLUMN
@@ -72,13 +73,14 @@ being deleted."""
 
 
 class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What the network is made of. Only `subnet` and `gateway` may change later.
+    """What the network is made of. Only `subnet`, `gateway` and `namespaces` may change later.
 
     `bridge_name` is the bridge on every node; `nad_name` and `nad_namespace` name the NAD by which machines and pods
     use the network. With `scope` node each node has a network of its own; cluster is one over all nodes: a LAN, which
     the link `underlay` carries between the nodes, with packets of at most `mtu` bytes, 0 for what fits a usual link.
     With a `subnet` (a CIDR) those who use it get addresses of it, each only once in the cluster; `gateway` node gives
-    every node's bridge the subnet's first address and hides what goes out behind the node's own.
+    every node's bridge the subnet's first address and hides what goes out behind the node's own. `namespaces` are
+    those, beside `nad_namespace`, whose machines and pods may use the network; missing, or `*`, for all.
     """
 
     bridge_name: str = ""
@@ -89,6 +91,11 @@ class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=T
     gateway: Gateway = "none"
     underlay: str = ""
     mtu: int = 0
+    namespaces: tuple[str, ...] = ()
+
+    def admits(self, namespace: str) -> bool:
+        """Whether machines and pods of a namespace may use the network."""
+        return not self.namespaces or admits(self.nad_namespace, self.namespaces, namespace)
 
     @property
     def nad(self) -> Key:

@@ -154,6 +154,18 @@ def cluster_network_of(nad: NetworkAttachmentDefinition) -> str:
     return network.cluster_network if network else ""
 
 
+def bridges_of(nad: NetworkAttachmentDefinition) -> frozenset[str]:
+    """Return the bridges that a NAD's configuration names, in whichever of its plugins; none of a broken one."""
+    try:
+        config = read_config(nad.spec.config)
+    except AnnotationError:
+        return frozenset()
+    plugins = config.get("plugins")
+    parts = [config, *(plugins if isinstance(plugins, list) else ())]
+    found = (part.get("bridge") for part in parts if isinstance(part, dict))
+    return frozenset(name for name in found if isinstance(name, str))
+
+
 def read_config(text: str) -> dict[str, Any]:
     """Return a configuration's fields under their own names, as Go reads them. Raises AnnotationError."""
     return _json_object(text, _FIELDS)

@@ -107,6 +107,7 @@ class DummyView(Struct, frozen=True, kw_only=True, rename="camel"):
     nad: str
     subnet: str
     gateway: str
+    namespaces: tuple[str, ...]
     underlay: str
     mtu: int
     lan: str
@@ -199,6 +200,7 @@ def dummy_view(network: DummyClusterNetwork, objects: DummyObjects, users: UserV
         nad=str(spec.nad),
         subnet=spec.subnet,
         gateway=spec.gateway,
+        namespaces=spec.namespaces,
         underlay=spec.underlay,
         mtu=spec.mtu or (CLUSTER_MTU if spec.scope == "cluster" else 0),
         lan=next(

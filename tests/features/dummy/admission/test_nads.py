@@ -25,6 +25,8 @@ LEAVING: Present = (DCNS, leaving(network()))
 OTHER = {"cniVersion": "0.3.1", "name": "red", "type": "bridge", "bridge": "mgmt-br"}
 COMING = f'[{{"uid":"u","version":0,"until":{START + REQUEST_SECONDS},"title":"Pod default/late"}}]'
 
+SHARED = {"spec": nad("red")["spec"]}
+
 NAD_CASES: Cases = {
     "a network that is not there": Case(
         request(NADS, nad(of="red")),
@@ -50,6 +52,13 @@ NAD_CASES: Cases = {
         (ALIVE,),
         "NetworkAttachmentDefinition nets/red: metadata.name: DummyClusterNetwork red reserves this name for its own "
         "NAD; choose another name, or delete the DummyClusterNetwork first",
+    ),
+    "the bridge of a network that is not for the namespace": Case(
+        request(NADS, {**nad("own"), "metadata": {"name": "own", "namespace": "other"}} | SHARED),
+        ((DCNS, network(namespaces=["team"])),),
+        "NetworkAttachmentDefinition other/own: spec.config: bridge red-br is an isolated network's: "
+        "DummyClusterNetwork red does not admit namespace other; use another network, or ask an administrator to add "
+        "other to spec.namespaces of DummyClusterNetwork red",
     ),
     "the label stays": Case(
         request(NADS, nad(), nad(of="red")),

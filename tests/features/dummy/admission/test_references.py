@@ -10,6 +10,7 @@ import pytest
 from lanloom.api.admission import AdmissionRequest
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DRAINING
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS as DCNS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key, rfc3339
 from lanloom.api.multus import NADS
@@ -37,6 +38,7 @@ from tests.features.dummy.admission.requests import (
     leaving,
     machine,
     nad,
+    network,
     pod,
     server,
     told,
@@ -67,6 +69,14 @@ REFERENCE_CASES: Cases = {
         "VirtualMachine default/db: spec.template.spec.networks[0].multus.networkName: NetworkAttachmentDefinition "
         "nets/red does not accept new users: its DummyClusterNetwork red is being deleted. Existing workloads can "
         "still restart; for a new one, name another network or none",
+        refer=True,
+    ),
+    "a pod of a namespace that the network does not admit": Case(
+        request(PODS, pod()),
+        ((DCNS, network(namespaces=["team"])), (NADS, nad(of="red"))),
+        "Pod default/web: metadata.annotations[k8s.v1.cni.cncf.io/networks]: DummyClusterNetwork red does not admit "
+        "namespace default; use another network, or ask an administrator to add default to spec.namespaces of "
+        "DummyClusterNetwork red",
         refer=True,
     ),
 }

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VlanConfig
@@ -187,6 +188,20 @@ def test_addresses_are_those_of_the_subnet() -> None:
     assert body["spec"] == {"subnets": [{"cidr": "10.115.0.0/24", "pools": [{"range": "10.115.0.0/24"}]}]}
     assert is_ours(stored_network(PLAIN).metadata, UID)
     assert not is_ours(stored_network(PLAIN).metadata, "")
+
+
+def test_addresses_are_for_the_networks_namespaces() -> None:
+    """A Network serves the namespaces of its isolated network, and is repaired to; without a list it is left alone."""
+    limited = replace(PLAIN, namespaces=("nets", "team"))
+    assert ipam_network_body(limited)["spec"]["namespaces"] == ["nets", "team"]
+    for stored_for, wanted, patch in (
+        (limited, limited, None),
+        (PLAIN, limited, ["nets", "team"]),
+        (limited, replace(PLAIN, namespaces=("*",)), ["*"]),
+        (limited, PLAIN, None),
+    ):
+        found = ipam_network_patch(stored_network(stored_for), wanted)
+        assert found.get("spec", {}).get("namespaces") == patch
 
 
 def test_the_gateway_is_the_first_address() -> None:

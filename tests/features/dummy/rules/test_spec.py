@@ -210,6 +210,33 @@ def test_networks_of_each_node_have_no_underlay(spec: dict[str, Any]) -> None:
         parse(dcn(**spec))
 
 
+@pytest.mark.parametrize(
+    ("namespaces", "served", "in_team", "elsewhere"),
+    [
+        ([], (), True, True),
+        (["*"], ("*",), True, True),
+        (["team", "*"], ("*",), True, True),
+        (["team"], ("harvester-system", "team"), True, False),
+        (["harvester-system"], ("harvester-system",), False, False),
+    ],
+)
+def test_whom_a_network_is_for(
+    namespaces: list[str], served: tuple[str, ...], in_team: bool, elsewhere: bool
+) -> None:
+    """The namespace of the NAD is always among those that the network is for; without a list all are."""
+    network = dcn(namespaces=namespaces)
+    assert parse(network).namespaces == served
+    assert network.spec.admits("harvester-system")
+    assert (network.spec.admits("team"), network.spec.admits("other")) == (in_team, elsewhere)
+
+
+@pytest.mark.parametrize("namespaces", [[""], ["Team"], ["a", "b_c"], ["*x"], ["n"] * 1001])
+def test_namespaces_that_can_not_be(namespaces: list[str]) -> None:
+    """Each entry is the name of a namespace or *, and there are not more of them than can be shown."""
+    with pytest.raises(Malformed, match=r"spec\.namespaces"):
+        parse(dcn(namespaces=namespaces))
+
+
 def test_packets_on_a_network_over_all_nodes() -> None:
     """Packets fit a usual underlay unless the network says how large they are."""
     assert parse(dcn(scope="cluster", underlay="mgmt-br")).mtu == 1430

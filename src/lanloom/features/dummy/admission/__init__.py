@@ -102,8 +102,8 @@ class ObjectValidator:
     ) -> None:
         """A NAD, of an isolated network or not. Raises Refusal, KubeError."""
         if not concerns(new, old):
-            if new is not None and old is None:
-                await self._recheck(partial(check_foreign_nad, new))
+            if new is not None and (old is None or old.spec != new.spec):
+                await self._recheck(partial(check_foreign_nad, new, old))
             return
         await self._check_owned(new, old, by_manager=by_manager)
         if new is None and old is not None and not by_manager:

@@ -30,7 +30,7 @@ from lanloom.api.admission import (
     refusal,
 )
 from lanloom.api.core import PODS, Pod
-from lanloom.api.dummy import ADMITTED
+from lanloom.api.dummy import ADMITTED, DUMMY_CLUSTER_NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, VirtualMachineInstance
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.meta import Key, Object
@@ -47,9 +47,11 @@ from lanloom.api.workloads import (
     ReplicaSet,
 )
 from lanloom.features.dummy.reader import StoreReader
+from lanloom.features.dummy.rules.admit import not_admitted
 from lanloom.features.dummy.rules.admit_references import (
     REQUEST_SECONDS,
     Reservation,
+    excluded,
     going,
     is_closed,
     is_crowded,
@@ -280,6 +282,7 @@ class References:
         """Raises Denied, at the loop's time `until` at the latest."""
         try:
             async with asyncio.timeout_at(until):
+                await self._check_admitted(new, reference, key)
                 nad = await self._reserve(request, new, old, key)
                 if not _refuses(nad):
                     return
@@ -299,6 +302,22 @@ class References:
                 "try again in a minute"
             ) from None
         raise Denied(going(new, reference, nad))
+
+    async def _check_admitted(self, new: Object, reference: Key, key: Key) -> None:
+        """Raise Denied where the isolated network is not for the object's namespace.
+
+        What was let in before, and what such a machine makes, stays. No watch that lags behind refuses anybody.
+        """
+        namespace = new.metadata.namespace
+        known = next((item for item in self._reader.networks() if item.spec.nad == key), None)
+        if known is None or known.spec.admits(namespace):
+            return
+        network = await get_or_none(self._client, DUMMY_CLUSTER_NETWORKS, known.metadata.key)
+        if network is None or network.spec.admits(namespace):
+            return
+        nad = await self._reservations.get_live(key)
+        if nad is not None and not is_restart(await controller_owners(self._client, new), nad):
+            raise Denied(excluded(new, reference, not_admitted(network, namespace)))
 
     async def _reserve(
         self, request: AdmissionRequest, new: Object, old: Object | None, key: Key, *, for_users: bool = False

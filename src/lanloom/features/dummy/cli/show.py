@@ -161,6 +161,8 @@ def _spec(view: "DummyView") -> Iterable[str]:
     yield f"bridge {view.bridge or '-'}, NetworkAttachmentDefinition {view.nad}, scope {view.scope}"
     if view.scope == "cluster":
         yield f"LAN {view.lan or '(not created yet)'}, underlay {view.underlay or '-'}, MTU {view.mtu}"
+    if view.namespaces:
+        yield f"for the namespace of the NAD, and {', '.join(view.namespaces)}"
     gateway = ", and each node is a gateway to the networks that it reaches" if view.gateway == "node" else ""
     yield f"addresses from {view.subnet}{gateway}" if view.subnet else "no addresses from Lanloom"
 

@@ -13,6 +13,7 @@ from lanloom.api.dummy import (
 )
 from lanloom.api.harvester import VlanConfig
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.nadconfig import bridges_of
 from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.features.dummy.rules.model import (
     Isolated,
@@ -32,14 +33,33 @@ def concerns(new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefi
     return any(item is not None and owner_of(item) for item in (new, old))
 
 
-def check_foreign_nad(new: NetworkAttachmentDefinition, networks: Iterable[DummyClusterNetwork]) -> None:
-    """Check that a new NAD of another owner takes no place of an isolated network. Raises Denied."""
+def check_foreign_nad(
+    new: NetworkAttachmentDefinition,
+    old: NetworkAttachmentDefinition | None,
+    networks: Iterable[DummyClusterNetwork],
+) -> None:
+    """Check that a NAD of another owner takes no place of an isolated network, nor lets others in. Raises Denied."""
+    bridges = bridges_of(new) - (bridges_of(old) if old is not None else frozenset())
     for item in networks:
-        if item.spec.nad == new.metadata.key and not item.metadata.is_deleting:
+        if item.bridge_name in bridges and not item.spec.admits(new.metadata.namespace):
+            raise Denied(
+                f"{_title(new)}: spec.config: bridge {item.bridge_name} is an isolated network's: "
+                f"{not_admitted(item, new.metadata.namespace)}"
+            )
+        if old is None and item.spec.nad == new.metadata.key and not item.metadata.is_deleting:
             raise Denied(
                 f"{_title(new)}: metadata.name: DummyClusterNetwork {item.metadata.name} reserves this name for "
                 "its own NAD; choose another name, or delete the DummyClusterNetwork first"
             )
+
+
+def not_admitted(network: DummyClusterNetwork, namespace: str) -> str:
+    """Describe that a network is not for a namespace, and what can be done."""
+    name = network.metadata.name
+    return (
+        f"DummyClusterNetwork {name} does not admit namespace {namespace}; use another network, or ask an "
+        f"administrator to add {namespace} to spec.namespaces of DummyClusterNetwork {name}"
+    )
 
 
 def check_nad(

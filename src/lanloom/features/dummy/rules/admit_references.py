@@ -108,6 +108,11 @@ def going(item: Object, reference: Key, nad: NetworkAttachmentDefinition) -> str
     )
 
 
+def excluded(item: Object, reference: Key, why: str) -> str:
+    """Return why an object may not refer to the NAD of a network that is not for its namespace."""
+    return f"{title_of(item)}: {_field(item, reference)}: {why}"
+
+
 def _reason(nad: NetworkAttachmentDefinition) -> str:
     annotations = nad.metadata.annotations
     if UID_LABEL not in nad.metadata.labels:

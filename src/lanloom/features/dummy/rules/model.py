@@ -25,7 +25,8 @@ from lanloom.text import listed
 class Isolated(Struct, frozen=True, kw_only=True):
     """A DummyClusterNetwork whose spec is valid. `created` is its creationTimestamp, RFC 3339 in UTC.
 
-    `underlay` and `mtu` are those of the LAN on which a network with the scope cluster stands.
+    `underlay` and `mtu` are those of the LAN on which a network with the scope cluster stands. `namespaces` are all
+    that may use it, `*` for all, none where the spec does not say.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Isolated(Struct, frozen=True, kw_only=True):
     gateway: Gateway = "none"
     underlay: str = ""
     mtu: int = 0
+    namespaces: tuple[str, ...] = ()
 
 
 class Settings(Struct, frozen=True, kw_only=True):

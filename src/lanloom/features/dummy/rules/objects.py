@@ -153,12 +153,12 @@ def ipam_network_body(net: Isolated) -> Raw:
         "apiVersion": NETWORKS.api_version,
         "kind": NETWORKS.kind,
         "metadata": {"name": resource_name(net.name, net.uid), **ownership(net.name, net.uid)},
-        "spec": {"subnets": [_subnet(net, "")]},
+        "spec": {"subnets": [_subnet(net, "")]} | _served(net),
     }
 
 
 def ipam_network_patch(current: Network, net: Isolated) -> Raw:
-    """Return the merge patch that restores the subnet of a Network; empty if it is correct.
+    """Return the merge patch that restores subnet and namespaces of a Network; empty if they are correct.
 
     Names and reservations of administrators stay, and so does the UUID of the subnet.
     """
@@ -171,9 +171,16 @@ def ipam_network_patch(current: Network, net: Isolated) -> Raw:
     kept = current.spec.subnets[0] if len(current.spec.subnets) == 1 else None
     if kept is None or (kept.cidr, kept.gateway, kept.pools) != (wanted.cidr, wanted.gateway, wanted.pools):
         patch["spec"] = {"subnets": [_subnet(net, kept.uuid if kept else "")]}
+    if net.namespaces and current.spec.namespaces != net.namespaces:
+        patch["spec"] = patch.get("spec", {}) | _served(net)
     if patch:
         patch.setdefault("metadata", {})["resourceVersion"] = current.metadata.resource_version
     return patch
+
+
+def _served(net: Isolated) -> Raw:
+    """Return who gets addresses, so that a node attaches nobody else. Where `net` does not say, it is left alone."""
+    return {"namespaces": list(net.namespaces)} if net.namespaces else {}
 
 
 def _subnet(net: Isolated, uuid: str) -> Raw:

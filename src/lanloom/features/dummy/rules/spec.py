@@ -10,6 +10,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from lanloom.api import names
 from lanloom.api.dummy import DummyClusterNetwork, DummyClusterNetworkSpec
+from lanloom.api.lan import EVERY_NAMESPACE, NAMESPACES_MAX
 from lanloom.features.dummy.rules.model import Isolated, User
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed
@@ -79,11 +80,18 @@ def parse(dcn: DummyClusterNetwork) -> Isolated:
         gateway=spec.gateway,
         underlay=spec.underlay,
         mtu=(spec.mtu or CLUSTER_MTU) if spec.scope == "cluster" else 0,
+        namespaces=_namespaces(spec),
     )
 
 
+def _namespaces(spec: DummyClusterNetworkSpec) -> tuple[str, ...]:
+    if not spec.namespaces or EVERY_NAMESPACE in spec.namespaces:
+        return spec.namespaces and (EVERY_NAMESPACE,)
+    return tuple(sorted({spec.nad_namespace, *spec.namespaces}))
+
+
 def changes(old: DummyClusterNetwork, new: DummyClusterNetwork) -> None:
-    """Raise Denied for a change of an immutable field: all fields except `subnet` and `gateway`.
+    """Raise Denied for a change of an immutable field: all fields except `subnet`, `gateway` and `namespaces`.
 
     All fields of an invalid object may change if nothing was created for it: so it can be corrected.
     """
@@ -192,6 +200,11 @@ def _faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
     ):
         if fault:
             yield f"spec.{field} {fault}"
+    if len(spec.namespaces) > NAMESPACES_MAX:
+        yield f"spec.namespaces has {len(spec.namespaces)} entries; at most {NAMESPACES_MAX} are allowed, or * for all"
+    for index, name in enumerate(spec.namespaces[:NAMESPACES_MAX]):
+        if name != EVERY_NAMESPACE and (fault := label_fault(name, "a namespace", "default, or * for all")):
+            yield f"spec.namespaces[{index}] {fault}"
     if spec.gateway == "node" and not spec.subnet:
         yield (
             'spec.gateway is "node", which requires spec.subnet for its address: '
