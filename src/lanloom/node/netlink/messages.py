@@ -57,6 +57,8 @@ VLANS_AS_RANGES = 1 << 2
 RANGE_BEGIN = 1 << 3
 RANGE_END = 1 << 4
 IFF_UP = 1
+IFF_RUNNING = 0x40
+"""Of a link that is up: its operational state is UP, or UNKNOWN where it has none."""
 
 _MESSAGE = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")

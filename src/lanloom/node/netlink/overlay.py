@@ -16,6 +16,7 @@ from lanloom.node.netlink.bridgedrift import link_drift, port_drift
 from lanloom.node.netlink.messages import (
     IFA_ADDRESS,
     IFA_LOCAL,
+    IFF_RUNNING,
     IFF_UP,
     IFLA_ADDRESS,
     IFLA_EXT_MASK,
@@ -80,6 +81,7 @@ class RawLink(Struct, frozen=True, kw_only=True):
     mac: str
     mtu: int
     up: bool
+    running: bool
     alias: str
     master: int
     lower: int
@@ -340,6 +342,7 @@ def _decoded(body: bytes) -> RawLink:
         mac=found.get(IFLA_ADDRESS, b"").hex(":"),
         mtu=number(found.get(IFLA_MTU)),
         up=bool(flags & IFF_UP),
+        running=bool(flags & IFF_RUNNING),
         alias=text(found.get(IFLA_IFALIAS)),
         master=number(found.get(IFLA_MASTER)),
         lower=number(found.get(IFLA_LINK)),

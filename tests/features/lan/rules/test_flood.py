@@ -79,6 +79,14 @@ def test_endpoint(addresses: tuple[str, ...], replication: str, group: str, addr
     assert (found.address, found.mtu, found.problem) == (address, mtu, "")
 
 
+def test_an_endpoint_without_a_carrier() -> None:
+    """A link through which no frame passes keeps its VXLAN, so that pods of the node reach each other, and is named."""
+    alive = Underlay(name="u0", index=2, mtu=1500, addresses=("10.0.0.1",))
+    found = endpoint(RECORD, replace(alive, running=False))
+    assert replace(found, dead="") == endpoint(RECORD, alive)
+    assert "the underlay link u0 has no carrier" in found.dead
+
+
 @pytest.mark.parametrize(
     ("addresses", "replication", "group", "problem"),
     [

@@ -158,7 +158,7 @@ class Carrier:
         fits = room(self._node, own.mtu, around)
         strays = divergence(record, lan, self._node)
         misfits = (unreachable(around), too_large(record, fits), unenforced(record, wanted, seen))
-        problem = "; ".join(filter(None, (own.problem, strays, *misfits)))
+        problem = "; ".join(filter(None, (own.problem, own.dead, strays, *misfits)))
         before = self._states.get(record.uid)
         floods = looked(before.floods if before is not None else None, record, wanted, seen, self._now())
         return LanState(own, problem, fits, floods), seen

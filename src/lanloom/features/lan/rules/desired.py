@@ -95,12 +95,19 @@ class DesiredLan(Struct, frozen=True, kw_only=True):
 
 
 class Endpoint(Struct, frozen=True):
-    """A node's own end of a LAN: the VXLAN, the address to report, the MTU that the underlay allows."""
+    """A node's own end of a LAN: the VXLAN, the address to report, the MTU that the underlay allows.
+
+    A `problem` is why there is no end; `dead` why no frame passes it at present.
+    """
 
     vtep: Vtep | None
     address: str = ""
     mtu: int = 0
     problem: str = ""
+    dead: str = ""
+
+
+_CHECK_LINK = "set it up, or check its cables and the switch"
 
 
 def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
@@ -125,7 +132,10 @@ def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
         group = str(ip_address(record.group)) if multicast else ""
         vtep = Vtep(record.vni, record.port, underlay.index, local, group)
         mtu = largest_mtu(underlay.mtu, family(address))
-        return Endpoint(vtep, address, mtu) if mtu >= LEAST_MTU else _too_small(underlay)
+        if mtu < LEAST_MTU:
+            return _too_small(underlay)
+        dead = "" if underlay.running else f"the underlay link {underlay.name} has no carrier; {_CHECK_LINK}"
+        return Endpoint(vtep, address, mtu, dead=dead)
     return Endpoint(None, problem=f"{NO_UNDERLAY[1]} {record.device} {_lack(record)}")
 
 

@@ -98,11 +98,15 @@ class Traffic(NamedTuple):
 
 
 class Underlay(Struct, frozen=True, kw_only=True):
-    """A link of the host that may carry VXLAN. `addresses` are IP addresses: IPv4 first, link-local ones last."""
+    """A link of the host that may carry VXLAN. `addresses` are IP addresses: IPv4 first, link-local ones last.
+
+    One that is `running` is up, and its operational state says that frames can pass.
+    """
 
     name: str
     index: int
     mtu: int
+    running: bool = True
     addresses: tuple[str, ...] = ()
 
 

@@ -39,6 +39,7 @@ class Reader:
                 name=each.name,
                 index=each.index,
                 mtu=each.mtu,
+                running=each.running,
                 addresses=tuple(
                     str(address)
                     for address in sorted(
