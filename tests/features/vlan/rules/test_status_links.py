@@ -10,6 +10,7 @@ from lanloom.features.vlan.rules.status import (
     leftover_status,
     node_status,
 )
+from lanloom.node.netlink.dump import OPERSTATES
 from lanloom.node.ports import (
     LOCAL_TABLE,
     MAIN_TABLE,
@@ -107,6 +108,22 @@ def test_an_address_is_not_ready_while_no_frame_passes(wanted: NodeNetwork, dama
     interface, conditions, _ = report_of(wanted, said_so, links=links)
     assert (interface.state, interface.reason, interface.address) == ("Pending", "UplinkDown", own)
     assert (conditions["L3Ready"].status, conditions["L3Ready"].reason) == ("False", "UplinkDown")
+
+
+@pytest.mark.parametrize("operstate", OPERSTATES)
+@pytest.mark.parametrize(
+    ("link", "uplink"),
+    [("eth1", True), ("cluster-1-bo", True), ("clust-4afb.2012", False)],
+    ids=["NIC", "bond", "sub-interface"],
+)
+def test_frames_pass_in_two_operational_states(link: str, uplink: bool, operstate: str) -> None:
+    """Every link that frames pass counts by its operational state; what is below `L3Ready` alone leaves `ready`."""
+    links = carrying(DHCP, *LEASED).kernel.state()
+    links = LinkState({**links.links, link: replace(links.links[link], operstate=operstate)})
+    _, conditions, _ = report_of(DHCP, said("active", *LEASED), links=links)
+    passes = operstate in ("UP", "UNKNOWN")
+    assert (conditions["L3Ready"].status == "True") == passes
+    assert (conditions["ready"].status == "True") == (passes or not uplink)
 
 
 @pytest.mark.parametrize(

@@ -228,11 +228,9 @@ def _link_finding(network: NodeNetwork, uplink: Link, observed: LinkState) -> Fi
 
 def _dead_uplink(network: NodeNetwork, uplink: Link, observed: LinkState) -> str:
     """Say that no frame can leave by the uplink; empty if one can."""
-    if network.foreign:
-        dead = "" if _has_carrier(uplink) else f"the uplink {uplink.name} has no carrier"
-    else:
-        alive = len(_dead_nics(network, observed)) < len(network.nics)
-        dead = "" if alive else f"none of the NICs {', '.join(network.nics)} has a carrier"
+    dead = "" if _has_carrier(uplink) else f"the uplink {uplink.name} has no carrier"
+    if not network.foreign and len(_dead_nics(network, observed)) == len(network.nics):
+        dead = f"none of the NICs {', '.join(network.nics)} has a carrier"
     return f"{dead}; check the cables and the switch" if dead else ""
 
 
