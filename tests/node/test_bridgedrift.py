@@ -2,7 +2,8 @@
 
 import pytest
 
-from lanloom.node.netlink.bridgedrift import IFF_RUNNING, link_drift, port_drift
+from lanloom.node.netlink.bridgedrift import link_drift, port_drift
+from lanloom.node.netlink.messages import IFF_RUNNING
 
 LEARNING, LOCKED, STATE, BCAST_FLOOD, NEIGH_SUPPRESS, BACKUP_PORT = 8, 39, 1, 30, 32, 34
 WELL = {STATE: b"\3", LEARNING: b"\1", LOCKED: b"\0", BCAST_FLOOD: b"\1", NEIGH_SUPPRESS: b"\0"}

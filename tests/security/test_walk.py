@@ -6,11 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from lanloom.api.lan import LAN_NODES
+from lanloom.kube.ports import Client
 from tests.cli.cluster import served
 from tests.cli.pages import Shown, output_of, rewritten, shown
 from tests.security.page import PAGE
 
 ROOT = Path(__file__).parents[2]
+
+
+async def report_underlays(client: Client) -> None:
+    """An agent has the links that LANs of the examples name."""
+    found = [{"name": name, "mtu": 1500, "addresses": ["IPv4"]} for name in ("eth0", "mgmt-br.2021")]
+    await client.create(LAN_NODES, {"metadata": {"name": "node1"}})
+    await client.patch(LAN_NODES, "node1", {"status": {"underlays": found}}, subresource="status")
 
 
 @pytest.mark.slow
@@ -23,6 +32,7 @@ def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong: list[tuple[Shown, str]] = []
     status = 0
     with served(tmp_path, manager=True) as cluster:
+        cluster.do(report_underlays)
         for item in shown(page):
             output, status = output_of(cluster, item, status, patience=20)
             if not item.is_right(output):

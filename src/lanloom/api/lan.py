@@ -63,11 +63,14 @@ EVERY_NAMESPACE = "*"
 NAMESPACES_MAX = 1000
 """Most entries of `spec.namespaces`."""
 
-READY, IN_USE = "Ready", "InUse"
-"""Conditions. `InUse` is there only while users keep a LAN that is being deleted."""
+READY, IN_USE, UNDERLAY_READY = "Ready", "InUse", "UnderlayReady"
+"""Conditions. `InUse` is there only while users keep a LAN that is being deleted. `UnderlayReady`: every node that
+reports has the underlay link that the LAN names for it, also where nothing is attached yet.
+"""
 
 Mode = Literal["macvtap", "veth"]
 Replication = Literal["head-end", "multicast"]
+AddressKind = Literal["IPv4", "IPv6", "IPv4-link-local", "IPv6-link-local"]
 
 # For the schema alone: an object that breaks a rule is still read. The group has a default, so none is required.
 _INT32 = {"format": "int32"}
@@ -287,16 +290,31 @@ class MultusReport(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     global_namespaces: str = ""
 
 
+class UnderlayLink(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A link of the node that some LAN names as its underlay: MTU in bytes, 0 if it is not there, kinds of addresses,
+    and whether it is down, or has no carrier.
+
+    The addresses themselves, which may change often, are in the entries of LANs that the node carries.
+    """
+
+    name: str
+    mtu: int = 0
+    addresses: tuple[AddressKind, ...] = ()
+    down: bool = False
+
+
 class LANNodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the node carries: one entry per LAN, by namespace and name.
 
     `summary` says how many of them are ready, such as 2/3. `multus` is the configuration of Multus on the node, None
-    where none was read. `conditions` are the manager's, everything else is the agent's.
+    where none was read. `underlays` are the links that any LAN names for this node, by name. `conditions` are the
+    manager's, everything else is the agent's.
     """
 
     summary: str = ""
     lans: tuple[LANEntry, ...] = ()
     multus: MultusReport | None = None
+    underlays: tuple[UnderlayLink, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 

@@ -56,7 +56,8 @@ async def fill(client: Client) -> None:
     ]
     for name, item in zip(("node1", "node2"), entries, strict=True):
         await client.create(LAN_NODES, {"metadata": {"name": name}})
-        status = {"lans": [msgspec.to_builtins(item)]}
+        eth0 = {"name": "eth0", "mtu": 1500, "addresses": ["IPv4", "IPv6-link-local"]}
+        status = {"lans": [msgspec.to_builtins(item)], "underlays": [eth0]}
         await client.patch(LAN_NODES, name, {"status": status}, subresource="status")
     await reaches(client, "blue", "NodesNotReady")
     await reaches(client, "red", "Ready")

@@ -301,6 +301,8 @@ def _spec(view: "LanView") -> Iterable[str]:
     yield f"underlay {', '.join(filter(None, (view.underlay, nodes)))}" + (
         f"; MTU {view.mtu}, as {view.limited_by} allows no more" if view.mtu else ""
     )
+    if view.underlay_fault:
+        yield f"no underlay on {view.underlay_fault}"
     if view.uplink:
         yield f"uplink {view.uplink}, joined by " + (view.uplink_node or "no node")
     if view.limits:

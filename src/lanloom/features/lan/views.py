@@ -6,7 +6,18 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from lanloom.api.lan import LAN, LAN_NODES, LANS, READY, LANNode, LANSpec, Mode, NodeResult, nad_name
+from lanloom.api.lan import (
+    LAN,
+    LAN_NODES,
+    LANS,
+    READY,
+    UNDERLAY_READY,
+    LANNode,
+    LANSpec,
+    Mode,
+    NodeResult,
+    nad_name,
+)
 from lanloom.api.meta import Condition
 from lanloom.cli.details import EventView
 from lanloom.cli.query import Field, Query
@@ -43,6 +54,7 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
     """A LAN. `deleting` is when its deletion was asked for; `users` are those that keep it then. `uplink` is the VLAN
     that the node `uplink_node` joins it to.
 
+    `underlay_fault` says which nodes can't carry the LAN.
     `limited_by` is the node that allows no larger MTU; `limits` are the options of the whole LAN, in words.
     `namespaces` are those that it admits beside its own.
     """
@@ -65,6 +77,7 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
     uplink_node: str = ""
     mtu: int = 0
     limited_by: str = ""
+    underlay_fault: str = ""
     limits: str = ""
     namespaces: tuple[str, ...] = ()
     summary: str = ""
@@ -161,6 +174,7 @@ def _view(lan: LAN, places: Places) -> LanView:
         summary=status.summary,
         nodes=status.nodes,
         limited_by=limited.node if limited is not None else "",
+        underlay_fault=_fault(status.conditions),
         limits=", ".join(_limits(spec)),
         namespaces=spec.namespaces,
         spokes=tuple(_spoke(name, places.get((meta.uid, name), At()), options) for name in spec.spokes),
@@ -169,6 +183,11 @@ def _view(lan: LAN, places: Places) -> LanView:
         created=meta.creation_timestamp or "",
         conditions=status.conditions,
     )
+
+
+def _fault(conditions: tuple[Condition, ...]) -> str:
+    found = find(conditions, UNDERLAY_READY)
+    return found.message if found is not None and found.status == "False" else ""
 
 
 def _limits(spec: LANSpec) -> Iterator[str]:

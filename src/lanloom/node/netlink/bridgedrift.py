@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from lanloom.node.netlink.messages import (
+    IFF_RUNNING,
     IFLA_BR_VLAN_FILTERING,
     IFLA_INFO_DATA,
     IFLA_INFO_KIND,
@@ -26,7 +27,6 @@ from lanloom.node.netlink.messages import (
 
 IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA = 4, 5
 IFLA_PROTO_DOWN, IFLA_VXLAN_LEARNING = 39, 7
-IFF_RUNNING = 0x40
 FORWARDING = 3
 
 _LINK = struct.Struct("=BxHiII")
@@ -80,7 +80,9 @@ STATE, LEARNING, LOCKED, ISOLATED = "state", "learning", "locked", "isolated"
 
 
 def port_drift(slave: Mapping[int, bytes], link: Mapping[int, bytes], flags: int) -> Iterator[str]:
-    """The names of what differs at a port of a bridge. It learns unless it is locked."""
+    """The names of what differs at a port of a bridge, which learns unless it is locked; none for another link."""
+    if not slave:
+        return
     yield from _changed(_PORT, slave)
     if flags & IFF_RUNNING and number(slave.get(_STATE.attribute)) != FORWARDING:
         yield STATE

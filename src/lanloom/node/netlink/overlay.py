@@ -70,8 +70,7 @@ _STATISTICS = struct.Struct("=8Q")
 
 
 class RawLink(Struct, frozen=True, kw_only=True):
-    """A link as its message has it; other links by index. `vtep` is VNI, port, device, local and group of a VXLAN.
-
+    """A link as its message has it; other links by index. `vtep` is VNI, port, device, local and group of a VXLAN, and
     `drift` are settings of bridges, ports and VXLAN links that somebody changed (`bridgedrift`).
     """
 
@@ -333,8 +332,8 @@ def _decoded(body: bytes) -> RawLink:
     info = attributes(found.get(IFLA_LINKINFO, b""))
     kind = text(info.get(IFLA_INFO_KIND))
     data = attributes(info.get(IFLA_INFO_DATA, b"")) if kind in ("vxlan", "bridge") else {}
-    slave = attributes(info[IFLA_INFO_SLAVE_DATA]) if IFLA_INFO_SLAVE_DATA in info else {}
     is_port = text(info.get(IFLA_INFO_SLAVE_KIND)) == "bridge"
+    slave = attributes(info.get(IFLA_INFO_SLAVE_DATA, b"")) if is_port else {}
     return RawLink(
         name=text(found[IFLA_IFNAME]),
         index=index,
@@ -357,7 +356,7 @@ def _decoded(body: bytes) -> RawLink:
         isolated=bool(number(slave.get(IFLA_BRPORT_ISOLATED))),
         group=number(found.get(IFLA_GROUP)),
         policy=kind == "vxlan" and IFLA_VXLAN_GBP in data,
-        drift=frozenset((*link_drift(kind, data), *(port_drift(slave, found, flags) if is_port else ()))),
+        drift=frozenset((*link_drift(kind, data), *port_drift(slave, found, flags))),
     )
 
 

@@ -2,7 +2,10 @@
 
 import asyncio
 
-from lanloom.api.lan import LAN_NODES, LANS, MultusReport
+from msgspec.structs import replace
+
+from lanloom.api.lan import LAN_NODES, LANS, MultusReport, UnderlayLink
+from lanloom.features.lan.rules.observed import Underlay
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, veth
 from tests.harness.cluster import play
 
@@ -34,6 +37,60 @@ def test_join_is_one_look_elsewhere() -> None:
             assert peer.work["requests"] == work["requests"]
 
     play(story, LanCluster)
+
+
+def test_underlays_before_the_first_pod() -> None:
+    """Nodes report the links that LANs name as soon as one names them, and again when something of a link changes."""
+
+    async def story(cluster: LanCluster) -> None:
+        nodes = [await cluster.node(f"n{number}", number) for number in (1, 2)]
+        nodes[0].world.underlays["u7"] = Underlay(name="u7", index=7, mtu=9000, addresses=("fe80::7",))
+        await asyncio.sleep(SETTLED)
+        assert not await links(cluster, "n1")
+        await cluster.lan(vxlanDevMap={"n1": "u7", "n2": "u7", "n3": "u8"})
+        await asyncio.sleep(SETTLED)
+        assert await links(cluster, "n1") == [
+            UnderlayLink(name="u7", mtu=9000, addresses=("IPv6-link-local",))
+        ]
+        assert await links(cluster, "n2") == [UnderlayLink(name="u7")]
+        nodes[1].world.underlays["u7"] = Underlay(name="u7", index=9, mtu=1500, addresses=("10.1.0.2",))
+        nodes[1].world.changed("")
+        await asyncio.sleep(SETTLED)
+        assert await links(cluster, "n2") == [UnderlayLink(name="u7", mtu=1500, addresses=("IPv4",))]
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        nodes[0].world.changed("")
+        await asyncio.sleep(SETTLED)
+        assert not await links(cluster, "n1")
+
+    play(story, LanCluster)
+
+
+def test_no_write_without_a_change() -> None:
+    """LANs on a link that was reported cost no write, nor do new addresses of a kind that it has, nor other links."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        nodes = [await cluster.node(f"n{number}", number) for number in (1, 2, 3)]
+        await asyncio.sleep(SETTLED)
+        before = [dict(node.work) for node in nodes]
+        for number in range(8, 28):
+            await cluster.lan(f"l{number}", vni=number)
+        for number, node in enumerate(nodes):
+            known = node.world.underlays["u0"]
+            node.world.underlays["u0"] = replace(known, addresses=(*known.addresses, f"10.7.0.{number}"))
+            node.world.underlays["other"] = replace(known, name="other")
+            node.world.changed("")
+        await asyncio.sleep(SETTLED)
+        for node, work in zip(nodes, before, strict=True):
+            assert node.work["requests"] == work["requests"]
+
+    play(story, LanCluster)
+
+
+async def links(cluster: LanCluster, node: str) -> list[UnderlayLink]:
+    """What a node reports of underlays."""
+    found = [item for item in (await cluster.client.list(LAN_NODES)).items if item.metadata.name == node]
+    return [link for item in found for link in item.status.underlays]
 
 
 def test_restart_is_no_news() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import struct
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -240,3 +241,37 @@ async def test_learned_addresses_are_forgotten(made: Lab) -> None:
     assert known(learned.mac) == set()
     assert known(secured.mac) == {"peer", "bridge"}
     assert made[0].receivers() == {made[1].address}
+
+
+VIRTUAL = "00:00:5e:00:01:01"
+"""The MAC address of a virtual router (VRRP): whoever is its master has it."""
+
+
+@played(2)
+async def test_virtual_mac_moves(made: Lab) -> None:
+    """Frames for a virtual router come to the pod that announced it last, on whichever node, and to it alone."""
+    await made.cluster.lan()
+    for machine in made.machines:
+        await machine.offers()
+    places = ((made[0], "blue-a", "r1"), (made[1], "blue-b", "r2"), (made[1], "blue-c", "r3"))
+    for machine, spoke, pod in places:
+        await machine.attach(spoke, pod)
+    await joined(made)
+    with ExitStack() as stack:
+        first, second, station = (
+            stack.enter_context(Wire(stack.enter_context(open_namespace(machine.pods.path(pod))), "net1"))
+            for machine, _, pod in places
+        )
+        for master, backup in ((first, second), (second, first), (first, second)):
+            announced = asyncio.get_running_loop().time()
+            master.send(frame("ff:ff:ff:ff:ff:ff", VIRTUAL, b"announcement"))
+            await until(lambda: any(b"announcement" in got for _, got in station.heard()))
+            master.heard(), backup.heard()
+            name = f"at {announced}".encode()
+
+            def arrives(name: bytes = name, master: Wire = master) -> bool:
+                station.send(frame(VIRTUAL, "02:bb:00:00:00:77", name))
+                return any(name in got for _, got in master.heard())
+
+            await until(arrives, 5)
+            assert not any(name in got for _, got in backup.heard())

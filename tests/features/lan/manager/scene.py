@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from lanloom.api.core import EVENTS, NODES, PODS
-from lanloom.api.lan import LAN, LAN_NODES, LANS, LANEntry
+from lanloom.api.lan import LAN, LAN_NODES, LANS, LANEntry, UnderlayLink
 from lanloom.api.meta import Object, rfc3339
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.resource import Resource
@@ -44,6 +44,8 @@ SPEC: Raw = {
     "defaultVxlanDev": "eth0",
     "spokes": ["a", "b"],
 }
+ETH0 = UnderlayLink(name="eth0", mtu=1500, addresses=("IPv4", "IPv6-link-local"))
+"""What the agent of a node that carries nothing reports of the underlay."""
 NAMES = ["k8slan-mac-a", "k8slan-mac-b", "k8slan-veth-a", "k8slan-veth-b"]
 
 
@@ -182,6 +184,13 @@ class Scene:
         lans = [msgspec.to_builtins(entry) for entry in entries]
         await self.client.patch(LAN_NODES, node, {"status": {"lans": lans}}, subresource="status")
 
+    async def has_links(self, node: str, *links: UnderlayLink) -> None:
+        """An agent reports the links that LANs name as underlays."""
+        if await self.find(LAN_NODES, node, "") is None:
+            await self.client.create(LAN_NODES, {"metadata": {"name": node}})
+        status = {"underlays": [msgspec.to_builtins(link) for link in links]}
+        await self.client.patch(LAN_NODES, node, {"status": status}, subresource="status")
+
     async def events(self, name: str = "blue") -> list[str]:
         """What was told of an object, `reason: message`, oldest first."""
         found = (await self.client.list(EVENTS)).items
@@ -208,6 +217,7 @@ def in_a_scene(test: Callable[[Scene], Awaitable[None]]) -> Callable[[], None]:
 
     async def story(each: Scene) -> None:
         each.lead()
+        await each.has_links("agent", ETH0)
         await each.rest(1.0)
         await test(each)
 

@@ -6,7 +6,7 @@ from lanloom.api.dummy import GUARDED
 from lanloom.api.lan import FINALIZER, LANS, UID_LABEL
 from lanloom.api.multus import NADS
 from lanloom.kube.errors import from_status
-from tests.features.lan.manager.scene import NAMES, PLACE, Scene, in_a_scene, play
+from tests.features.lan.manager.scene import ETH0, NAMES, PLACE, Scene, in_a_scene, play
 from tests.harness.interceptor import Meddled
 
 
@@ -170,6 +170,7 @@ def test_a_webhook_that_refuses_is_quoted() -> None:
         client = Meddled(scene.counted)
         client.fail(from_status(500, {"message": REFUSED, "reason": "InternalError"}), "create", of=NADS)
         scene.lead(client)
+        await scene.has_links("agent", ETH0)
         await scene.add()
         await scene.rest(130.0)
         assert await scene.reason() == "False NADRefused"

@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from lanloom.api.lan import LANS
-from tests.features.lan.manager.scene import PLACE, Scene, in_a_scene
+from lanloom.api.lan import LANS, UnderlayLink
+from tests.features.lan.manager.scene import ETH0, PLACE, Scene, in_a_scene
 from tests.features.lan.samples import entry
 
 
@@ -44,6 +44,39 @@ async def test_a_node_that_fails_is_named(scene: Scene) -> None:
     assert await scene.reason() == "True Ready"
     reasons = [text.partition(":")[0] for text in await scene.events()]
     assert reasons == ["Ready", "NodesNotReady", "Ready"]
+
+
+@in_a_scene
+async def test_the_underlay_before_the_first_pod(scene: Scene) -> None:
+    """A LAN on a link that no node has is not ready before anything is attached, and is when a node gets the link."""
+    await scene.add(defaultVxlanDev="eth7")
+    await scene.rest()
+    assert await scene.reason() == "False NotReported"
+    assert "no agent of LANs has reported its underlay link eth7 yet" in await scene.message()
+    await scene.has_links("agent", ETH0, UnderlayLink(name="eth7"))
+    await scene.rest()
+    assert await scene.reason() == await scene.reason(type="UnderlayReady") == "False NoUnderlay"
+    assert (await scene.message()).startswith("agent: the underlay link eth7 is not there")
+    assert [text.partition(":")[0] for text in await scene.events()] == ["NoUnderlay"]
+    await scene.has_links("agent", ETH0, replace(ETH0, name="eth7"))
+    await scene.rest()
+    assert await scene.reason() == await scene.reason(type="UnderlayReady") == "True Ready"
+
+
+@in_a_scene
+async def test_links_wake_their_lans_only(scene: Scene) -> None:
+    """What nodes say of a link costs a write of the LANs that name it, and nothing where it says the same."""
+    await scene.add()
+    await scene.add("red", ns="red", vni=8, spokes=["x"], defaultVxlanDev="eth7")
+    await scene.rest()
+    scene.counted.requests.clear()
+    for number in range(20):
+        await scene.has_links(f"n{number}", ETH0)
+    await scene.rest()
+    assert scene.counted.requests == []
+    await scene.has_links("n1", ETH0, UnderlayLink(name="eth7"))
+    await scene.rest()
+    assert scene.counted.requests == ["patch LAN"]
 
 
 @in_a_scene

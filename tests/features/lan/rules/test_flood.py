@@ -4,11 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.api.core import Node, NodeStatus
-from lanloom.api.lan import LANEntry, LANNode, LANNodeStatus
+from lanloom.api.lan import LANEntry, LANNode, LANNodeStatus, Replication
 from lanloom.api.meta import Condition, ObjectMeta
 from lanloom.features.lan.rules.carried import Carried, Place, choose_index, conflict
 from lanloom.features.lan.rules.desired import endpoint, hardware_address
-from lanloom.features.lan.rules.flood import SILENCE_SECONDS, Peers, is_live, peers
+from lanloom.features.lan.rules.flood import SILENCE_SECONDS, Peers, confined, is_live, peers
 from lanloom.features.lan.rules.observed import Underlay
 
 NOW = 1_767_225_600.0
@@ -129,6 +129,22 @@ def test_who_reaches_whom(own: str, peer: str, head_end: bool, multicast: bool) 
         found = peers("u", 7, 4789, "n1", own, [report("n2", peer)], multicast=by_group)
         assert found.flood == (frozenset([peer]) if expected else frozenset())
         assert bool(found.strangers) is not expected
+
+
+@pytest.mark.parametrize(
+    ("replication", "group", "is_confined"),
+    [
+        ("multicast", "ff01::1", True),
+        ("multicast", "ff11::1", True),
+        ("multicast", "ff15::1", False),
+        ("multicast", "ff02::14", False),
+        ("multicast", "239.1.1.1", False),
+        ("head-end", "ff01::1", False),
+    ],
+)
+def test_groups_that_stay_on_a_node(replication: Replication, group: str, is_confined: bool) -> None:
+    """A group that no frame leaves a node for is a problem where frames for many receivers go to it."""
+    assert bool(confined(replication, group)) is is_confined
 
 
 def test_small_underlay() -> None:

@@ -36,7 +36,7 @@ from lanloom.features.lan.rules.desired import (
     undisturbed,
 )
 from lanloom.features.lan.rules.fits import too_large, unenforced
-from lanloom.features.lan.rules.flood import Peers, peers, room, unreachable
+from lanloom.features.lan.rules.flood import Peers, confined, peers, room, unreachable
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge, uplink_bridge
 from lanloom.features.lan.rules.identity import built_elsewhere, divergence
 from lanloom.features.lan.rules.lansteps import ForgetLearned
@@ -157,7 +157,12 @@ class Carrier:
         await self._follow_uplink(record, wanted, seen, observation.around)
         fits = room(self._node, own.mtu, around)
         strays = divergence(record, lan, self._node)
-        misfits = (unreachable(around), too_large(record, fits), unenforced(record, wanted, seen))
+        misfits = (
+            confined(record.replication, record.group),
+            unreachable(around),
+            too_large(record, fits),
+            unenforced(record, wanted, seen),
+        )
         problem = "; ".join(filter(None, (own.problem, own.dead, strays, *misfits)))
         before = self._states.get(record.uid)
         floods = looked(before.floods if before is not None else None, record, wanted, seen, self._now())

@@ -62,6 +62,7 @@ class DataPlane:
             carrier.entries,
             is_known=lambda uid: carrier.state(uid) is not None,
             is_ready=lambda: not self.spokes.unready(),
+            underlays=kernel.underlays,
             multus=lambda: context.find(MULTUS),
             rng=rng,
             observe=context.observe,
@@ -80,7 +81,7 @@ class DataPlane:
             view,
             rng=rng,
             loaded=self.spokes.ready,
-            host_changed=self.uplinks.check,
+            host_changed=self._host_changed,
             observe=context.observe,
         )
         self.controllers = (self.reconciler.controller, self._publisher.controller)
@@ -119,6 +120,10 @@ class DataPlane:
             group.create_task(self.uplinks.run())
 
     def _report(self) -> None:
+        self._publisher.wake()
+
+    def _host_changed(self) -> None:
+        self.uplinks.check()
         self._publisher.wake()
 
     def _uplink_changed(self, uid: str) -> None:

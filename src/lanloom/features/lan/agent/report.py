@@ -4,21 +4,27 @@ It is written when it differs, and made with the node as its owner, so that it g
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from random import Random
 from typing import Any
 
+import structlog
 from msgspec import to_builtins
 from msgspec.structs import replace
 
 from lanloom.api.core import NODES
-from lanloom.api.lan import LAN_NODES, LANEntry, LANNode, LANNodeStatus, MultusReport
+from lanloom.api.lan import LAN_NODES, LANEntry, LANNode, LANNodeStatus, MultusReport, UnderlayLink
 from lanloom.features.lan.agent.view import ClusterView
+from lanloom.features.lan.rules.observed import Underlay
+from lanloom.features.lan.rules.underlays import reported
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import AlreadyExists, NotFound
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
 from lanloom.kube.refusals import Refusals
+from lanloom.node.errors import NodeError
+
+log = structlog.get_logger(__name__)
 
 _KEY = "report"
 
@@ -30,11 +36,15 @@ READ_SECONDS = 60.0
 """How often Multus' configuration is read, which tells nobody when it changes."""
 
 
+SPREAD_SECONDS = 2.0
+"""Within which all nodes report a link that a new LAN names: a thousand writes at once would delay those of others."""
+
+
 class ReportPublisher:
     """Writes the LANNode of `node` with `entries`, once it `is_ready`: an agent that starts must not take LANs away.
 
-    `is_known` tells whether a LAN was looked at since the start. `multus` finds what reads Multus' configuration; None
-    where nothing does.
+    `is_known` tells whether a LAN was looked at since the start. `underlays` reads links of the host that are there.
+    `multus` finds what reads Multus' configuration; None where nothing does.
     """
 
     def __init__(
@@ -46,6 +56,7 @@ class ReportPublisher:
         *,
         is_known: Callable[[str], bool],
         is_ready: Callable[[], bool],
+        underlays: Callable[[Collection[str]], Awaitable[Mapping[str, Underlay]]],
         multus: Callable[[], Callable[[], Awaitable[MultusReport | None]] | None] = lambda: None,
         rng: Random,
         observe: Observer[str] | None = None,
@@ -58,17 +69,27 @@ class ReportPublisher:
         self._entries = entries
         self._is_known = is_known
         self._is_ready = is_ready
+        self._underlays = underlays
         self._multus = multus
+        self._rng = rng
+        self._named: frozenset[str] = frozenset()
         self._answer: LANNode | None = None
         self._trusted_until = 0.0
         self.controller: Controller[str] = Controller(
             "lan-report", self._publish, rng=rng, observe=observe, spacing=0.2, refusals=refusals
         )
         view.on_report(node, self._compare)
+        view.on_lan(self._lan_changed)
 
     def wake(self) -> None:
         """Something of the report may have changed."""
         self.controller.enqueue_spaced(_KEY)
+
+    def _lan_changed(self, uid: str) -> None:
+        """A LAN that names a link of which nothing was reported yet. All nodes learn of it at once."""
+        lan = self._view.lan(uid)
+        if lan is not None and lan.spec.underlay(self._node) not in self._named | {""}:
+            self.controller.enqueue_after(_KEY, self._rng.random() * SPREAD_SECONDS)
 
     def _compare(self, stored: LANNode | None) -> None:
         """What somebody else wrote or deleted is corrected; the watch's word of an own write is no news.
@@ -93,7 +114,9 @@ class ReportPublisher:
 
     async def _write(self, multus: MultusReport | None) -> None:
         before = self._before()
-        status = _status(tuple(self._settled(before)), multus)
+        underlays = await self._links(before)
+        before = self._before()
+        status = _status(tuple(self._settled(before)), multus, underlays)
         if before is None:
             if status == LANNodeStatus():
                 return
@@ -109,6 +132,17 @@ class ReportPublisher:
             self._answer = None
             raise
         self._remember(answer)
+
+    async def _links(self, before: LANNode | None) -> tuple[UnderlayLink, ...]:
+        """The underlays that LANs name for this node; as they were reported where the kernel does not tell."""
+        names = self._view.underlays(self._node)
+        try:
+            found = await self._underlays(names) if names else {}
+        except NodeError as error:
+            log.warning("lan-underlays-unread", error=str(error))
+            return before.status.underlays if before is not None else ()
+        self._named = names
+        return tuple(reported(name, found.get(name)) for name in sorted(names))
 
     def _settled(self, before: LANNode | None) -> Iterator[LANEntry]:
         """What is reported of LANs that were looked at; of another, as after a restart, the other nodes keep all."""
@@ -152,9 +186,12 @@ class ReportPublisher:
             return await self._client.get(LAN_NODES, self._node)
 
 
-def _status(entries: tuple[LANEntry, ...], multus: MultusReport | None) -> LANNodeStatus:
+def _status(
+    entries: tuple[LANEntry, ...], multus: MultusReport | None, underlays: tuple[UnderlayLink, ...]
+) -> LANNodeStatus:
     ready = sum(entry.ready for entry in entries)
-    return LANNodeStatus(summary=f"{ready}/{len(entries)}" if entries else "", lans=entries, multus=multus)
+    summary = f"{ready}/{len(entries)}" if entries else ""
+    return LANNodeStatus(summary=summary, lans=entries, multus=multus, underlays=underlays)
 
 
 def _patch(before: LANNodeStatus, after: LANNodeStatus) -> dict[str, Any]:

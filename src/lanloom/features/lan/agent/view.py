@@ -81,6 +81,10 @@ class ClusterView:
         """The LAN that has a spoke; of several the one that the manager lets have it."""
         return min(self._lans.store.by("claim", f"spoke {spoke}"), key=age_of, default=None)
 
+    def underlays(self, node: str) -> frozenset[str]:
+        """The links that LANs name as the underlay of a node."""
+        return frozenset(lan.spec.underlay(node) for lan in self._lans.store.items()) - {""}
+
     def claimants(self, lan: LAN) -> Iterator[LAN]:
         """LANs that claim something that this one claims, itself included."""
         return (other for claim in _claims(lan) for other in self._lans.store.by("claim", claim))

@@ -18,7 +18,7 @@ from lanloom.api.lannads import spoke_of, spokes_named
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.names import BRIDGES_NAMESPACE
-from lanloom.features.lan.manager.informers import BY_CLAIM, BY_UID, LanInformers
+from lanloom.features.lan.manager.informers import BY_CLAIM, BY_UID, BY_UNDERLAY, LanInformers
 from lanloom.features.lan.manager.lans import Lans, Orphans
 from lanloom.features.lan.manager.leases import UplinkLeases
 from lanloom.features.lan.manager.removal import NadRemover
@@ -182,6 +182,10 @@ class LanManager:
         before = {entry.uid: entry for entry in old.status.lans} if old is not None else {}
         after = {entry.uid: entry for entry in new.status.lans} if new is not None else {}
         self._wake(uid for uid in sorted(before.keys() | after.keys()) if before.get(uid) != after.get(uid))
+        links = [set(item.status.underlays) if item is not None else set() for item in (old, new)]
+        for name in sorted({link.name for link in links[0] ^ links[1]}):
+            for lan in self._informers.lans.store.by(BY_UNDERLAY, name):
+                self._lans.enqueue_spaced(lan.metadata.key)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         for name in sorted({item.metadata.name for item in present(old, new)}):

@@ -21,6 +21,9 @@ BY_UID = "lan-uid"
 BY_SPOKE = "lan-spoke"
 """NADs by the spokes that they name, whoever made them."""
 
+BY_UNDERLAY = "lan-underlay"
+"""LANs by the underlay links that they name."""
+
 BY_CLAIM = "lan-claim"
 """LANs by what only one LAN may have (`claims_of`)."""
 
@@ -70,7 +73,11 @@ def lan_informers(informers: Informers) -> LanInformers:
     return LanInformers(
         lans=informers.get(
             LANS,
-            indexes={BY_UID: lambda item: (item.metadata.uid,), BY_CLAIM: lambda item: set(claims_of(item))},
+            indexes={
+                BY_UID: lambda item: (item.metadata.uid,),
+                BY_CLAIM: lambda item: set(claims_of(item)),
+                BY_UNDERLAY: lambda item: {item.spec.default_vxlan_dev, *item.spec.vxlan_dev_map.values()},
+            },
             optional=True,
         ),
         lan_nodes=informers.get(LAN_NODES, indexes={BY_UID: _carried}, optional=True),

@@ -22,7 +22,8 @@ from lanloom.features.lan.rules.claims import lost_claim
 from lanloom.features.lan.rules.nads import WantedNad, body_of, is_as_wanted, owner_of, repair, wanted_nads
 from lanloom.features.lan.rules.removal import REREAD_SECONDS, Retirement, carrying_nodes
 from lanloom.features.lan.rules.spec import faults
-from lanloom.features.lan.rules.status import APPLYING, Verdict, lan_status, node_results
+from lanloom.features.lan.rules.status import SETTLING_REASONS, Verdict, lan_status, node_results
+from lanloom.features.lan.rules.underlays import underlays_of
 from lanloom.features.lan.rules.users import attached, with_attached
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import AlreadyExists, ApiError, Conflict, ServerError
@@ -245,7 +246,9 @@ class Lans:
             for report in reports
             if (node := store.get(Key("", report.metadata.name))) is not None
         }
-        status = lan_status(lan, node_results(lan, reports, nodes), verdict, now=self._now())
+        underlays = underlays_of(lan, self._informers.lan_nodes.store.items())
+        results = node_results(lan, reports, nodes)
+        status = lan_status(lan, results, verdict, underlays, now=self._now())
         if status == lan.status:
             return
         meta = lan.metadata
@@ -292,9 +295,9 @@ def _conflict(names: Iterable[str]) -> str:
 
 
 def _event(old: LANStatus, new: LANStatus) -> EventDraft | None:
-    """What is worth telling: another reason of the condition Ready."""
+    """What is worth telling: another reason of the condition Ready, once nodes have reported."""
     before, after = find(old.conditions, "Ready"), find(new.conditions, "Ready")
-    if after is None or after.reason == APPLYING:
+    if after is None or after.reason in SETTLING_REASONS:
         return None
     if before is not None and (before.status, before.reason) == (after.status, after.reason):
         return None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from lanloom.api.core import Node
-from lanloom.api.lan import LANEntry, LANNode
+from lanloom.api.lan import LANEntry, LANNode, Replication
 
 SILENCE_SECONDS = 300.0
 """How long a node may be not ready until frames are no longer sent to it."""
@@ -156,6 +156,18 @@ def unreachable(around: Peers) -> str:
         f"{UNREACHABLE} {', '.join(around.strangers)}: all nodes of a LAN need the same VNI and port, and addresses "
         "of their own of one IP version on the underlay, either link-local ones or others"
     )
+
+
+def stays_here(group: str) -> bool:
+    """Whether frames to a multicast group never leave a node: IPv6's scopes 0, 1 and 15 (RFC 7346)."""
+    return family(group) == 6 and int(ip_address(group)) >> 112 & 0xF in (0x0, 0x1, 0xF)
+
+
+def confined(replication: Replication, group: str) -> str:
+    """Why no frames for many receivers come to other nodes, with the remedy; empty if they do."""
+    if replication != "multicast" or not stays_here(group):
+        return ""
+    return f"{UNREACHABLE} other nodes: spec.vxlanGrp {group} never leaves a node; set spec.replication to head-end"
 
 
 class FloodChange(Struct, frozen=True):

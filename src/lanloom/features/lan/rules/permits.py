@@ -11,6 +11,7 @@ from ipaddress import IPv4Network, IPv6Address, ip_address
 from msgspec import Struct
 
 from lanloom.api.lan import LAN, RESERVED_VNIS
+from lanloom.features.lan.rules.flood import stays_here
 from lanloom.features.lan.rules.spec import PORT_MAX, default_group, title_of
 from lanloom.refusals import Denied
 
@@ -110,7 +111,7 @@ def group_fault(text: str) -> str:
     if not isinstance(group, IPv6Address):
         return f"one of {_LOCAL_CONTROL}, {_TAKEN}" if group in _LOCAL_CONTROL else ""
     scope, rest = int(group) >> 112 & 0xF, int(group) & ((1 << 112) - 1)
-    if scope in (0x0, 0x1, 0xF):
+    if stays_here(text):
         return "a group that never leaves a node; choose one of a larger scope"
     solicited = rest >> 24 in (0x1FF, 0x2FF)
     if scope == 0x2 and (rest in _LINK_GROUPS or rest >> 16 == 1 or solicited):

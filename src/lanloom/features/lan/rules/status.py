@@ -9,6 +9,7 @@ from lanloom.api.lan import IN_USE, LAN, LANNode, LANStatus, NodeResult, VlanUpl
 from lanloom.api.meta import Condition
 from lanloom.features.lan.rules.flood import Room
 from lanloom.features.lan.rules.removal import given_up
+from lanloom.features.lan.rules.underlays import NOT_REPORTED, Underlays, not_reported
 from lanloom.kube.conditions import set_condition, set_ready, without
 from lanloom.text import LISTED, listed
 
@@ -31,7 +32,10 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 APPLYING = "Applying"
-"""Reason of a LAN that was edited a moment ago: its nodes have yet to look at it, which is no news."""
+"""Reason of a LAN that was edited a moment ago: its nodes have yet to look at it."""
+
+SETTLING_REASONS = frozenset({APPLYING, NOT_REPORTED})
+"""Reasons of a LAN that was created or edited a moment ago, which are no news."""
 
 _LATE = "its agent has not applied the present spec yet"
 
@@ -76,10 +80,12 @@ def narrowest(results: Iterable[NodeResult]) -> Room | None:
     return min((Room(item.mtu, item.name) for item in results if item.mtu > 0), default=None)
 
 
-def lan_status(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict, *, now: float) -> LANStatus:
+def lan_status(
+    lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict, underlays: Underlays, *, now: float
+) -> LANStatus:
     """The whole status; equal to the LAN's if there is nothing new."""
     ready = sum(item.ready for item in results)
-    is_ready, reason, message = _ready(lan, results, verdict)
+    is_ready, reason, message = _ready(lan, results, verdict, underlays)
     generation = lan.metadata.generation
     conditions = set_ready(
         lan.status.conditions,
@@ -90,6 +96,17 @@ def lan_status(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict, *, n
         generation=generation,
         now=now,
     )
+    if not lan.metadata.is_deleting:
+        kind, state, why, text = underlays.condition(lan.spec.default_vxlan_dev)
+        conditions = set_condition(
+            conditions,
+            type=kind,
+            status=state,
+            reason=why,
+            message=text[:MESSAGE_MAX],
+            generation=generation,
+            now=now,
+        )
     return LANStatus(
         observed_generation=generation,
         mtu=usable_mtu(results),
@@ -100,7 +117,9 @@ def lan_status(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict, *, n
     )
 
 
-def _ready(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict) -> tuple[bool, str, str]:
+def _ready(
+    lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict, underlays: Underlays
+) -> tuple[bool, str, str]:
     if verdict.reason:
         return False, verdict.reason, verdict.message
     failing = [item for item in results if not item.ready]
@@ -108,6 +127,8 @@ def _ready(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict) -> tuple
         texts = (f"{item.name}: {item.message or 'it is not ready yet'}" for item in failing)
         late = all(item.message == _LATE for item in failing)
         return False, APPLYING if late else "NodesNotReady", listed(texts, LISTED)
+    if not results and underlays.faults and (underlays.is_mapped or not underlays.usable):
+        return False, "NoUnderlay", underlays.message
     uplink = lan.spec.uplink
     if uplink is not None and not any(item.uplink for item in results):
         return (
@@ -116,6 +137,8 @@ def _ready(lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict) -> tuple
             f"no node joins it to {title_of_uplink(uplink)}: a node needs the bridge of that cluster network, with the "
             "VLAN on its uplink; the log of each node's agent of LANs says what is missing there",
         )
+    if not results and not underlays.is_known:
+        return False, NOT_REPORTED, not_reported(lan.spec.default_vxlan_dev)
     if not results:
         return True, "Ready", "no node carries it yet; it is built with the first pod or machine on a node"
     return True, "Ready", f"{len(results)} nodes carry it" if len(results) > 1 else "1 node carries it"

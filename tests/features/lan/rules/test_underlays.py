@@ -1,0 +1,119 @@
+"""What nodes report of underlays, and what that means for a LAN to which nothing is attached."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from lanloom.api.lan import LANNode, LANNodeStatus, UnderlayLink
+from lanloom.api.meta import ObjectMeta
+from lanloom.features.lan.rules.observed import Underlay
+from lanloom.features.lan.rules.status import Verdict, lan_status
+from lanloom.features.lan.rules.underlays import fault_of, reported, underlays_of
+from lanloom.kube.conditions import find
+from tests.features.lan.samples import entry, lan
+
+GOOD = UnderlayLink(name="eth0", mtu=1500, addresses=("IPv4", "IPv6-link-local"))
+NONE = UnderlayLink(name="eth0")
+MULTICAST = {"replication": "multicast"}
+
+
+def node(name: str, *links: UnderlayLink) -> LANNode:
+    """The report of a node that carries nothing."""
+    return LANNode(metadata=ObjectMeta(name=name), status=LANNodeStatus(underlays=links))
+
+
+@pytest.mark.parametrize(
+    ("addresses", "kinds"),
+    [
+        (("10.0.0.1", "10.0.0.2"), ("IPv4",)),
+        (("fd00::1", "fe80::1"), ("IPv6", "IPv6-link-local")),
+        (("10.0.0.1", "169.254.7.7", "fe80::1"), ("IPv4", "IPv4-link-local", "IPv6-link-local")),
+        ((), ()),
+    ],
+)
+def test_what_is_reported(addresses: tuple[str, ...], kinds: tuple[str, ...]) -> None:
+    """Kinds of addresses are reported and not the addresses, which may change often; a missing link has MTU 0."""
+    found = Underlay(name="eth0", index=2, mtu=1500, addresses=addresses)
+    assert reported("eth0", found) == UnderlayLink(name="eth0", mtu=1500, addresses=kinds)  # type: ignore[arg-type]
+    assert reported("eth0", replace(found, running=False)).down
+    assert reported("eth0", None) == NONE
+
+
+@pytest.mark.parametrize(
+    ("link", "spec", "fault"),
+    [
+        (GOOD, {}, ""),
+        (GOOD, MULTICAST, ""),
+        (replace(GOOD, addresses=("IPv6-link-local",)), {}, ""),
+        (replace(GOOD, addresses=("IPv4",)), MULTICAST, "has no IPv6 address"),
+        (replace(GOOD, addresses=("IPv4",)), MULTICAST | {"vxlan_grp": "239.1.1.1"}, ""),
+        (replace(GOOD, addresses=("IPv4-link-local",)), {}, "has no IP address, not even a link-local one"),
+        (replace(GOOD, addresses=()), {}, "has no IP address, not even a link-local one"),
+        (replace(GOOD, down=True), {}, "the underlay link eth0 has no carrier"),
+        (replace(GOOD, mtu=100), {}, "has MTU 100, which is too small for VXLAN"),
+        (NONE, {}, "eth0 is not there; correct spec.defaultVxlanDev"),
+    ],
+)
+def test_a_link_of_a_node(link: UnderlayLink, spec: dict[str, Any], fault: str) -> None:
+    """A link is judged as the node judges it that carries the LAN."""
+    found = fault_of(lan(**spec), "node1", link)
+    assert fault in found and bool(found) == bool(fault)
+
+
+READY: list[tuple[str, tuple[LANNode, ...], dict[str, Any], str, str]] = [
+    ("nobody reports", (), {}, "False NotReported", "Unknown NotReported"),
+    (
+        "another link",
+        (node("n1", replace(GOOD, name="eth9")),),
+        {},
+        "False NotReported",
+        "Unknown NotReported",
+    ),
+    ("all have it", (node("n1", GOOD), node("n2", GOOD)), {}, "True Ready", "True Ready"),
+    ("none has it", (node("n1", NONE), node("n2", NONE)), {}, "False NoUnderlay", "False NoUnderlay"),
+    ("one has it", (node("n1", NONE), node("n2", GOOD)), {}, "True Ready", "False NoUnderlay"),
+    (
+        "one that the LAN names itself lacks its own",
+        (node("n1", NONE), node("n2", replace(GOOD, name="eth1"))),
+        {"default_vxlan_dev": "eth1", "vxlan_dev_map": {"n1": "eth0"}},
+        "False NoUnderlay",
+        "False NoUnderlay",
+    ),
+    (
+        "no link is named for it",
+        (node("n1", GOOD), node("n2", NONE)),
+        {"default_vxlan_dev": "", "vxlan_dev_map": {"n1": "eth0"}},
+        "True Ready",
+        "True Ready",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("reports", "spec", "ready", "underlay"), [case[1:] for case in READY], ids=[c[0] for c in READY]
+)
+def test_conditions(reports: tuple[LANNode, ...], spec: dict[str, Any], ready: str, underlay: str) -> None:
+    """A LAN that no node can carry, or not one that it names, is not ready; any node that can't is told."""
+    blue = lan(**spec)
+    status = lan_status(blue, (), Verdict(), underlays_of(blue, reports), now=0.0)
+    for kind, expected in (("Ready", ready), ("UnderlayReady", underlay)):
+        found = find(status.conditions, kind)
+        assert found is not None and f"{found.status} {found.reason}" == expected
+        if expected == "False NoUnderlay":
+            assert "n1" in found.message and "is not there" in found.message
+
+
+def test_a_node_that_carries_it() -> None:
+    """A LAN that nodes carry is as ready as they say, whatever other nodes lack."""
+    blue = lan()
+    carrying = replace(node("n1", GOOD), status=LANNodeStatus(lans=(entry(blue),), underlays=(GOOD,)))
+    found = underlays_of(blue, [carrying, node("n2", NONE)])
+    assert (found.usable, [name for name, _ in found.faults]) == (1, ["n2"])
+
+
+def test_many_nodes() -> None:
+    """Nodes with one fault are named together, and not all of two hundred."""
+    found = underlays_of(lan(), [node(f"n{number:03}", NONE) for number in range(200)])
+    assert found.message.startswith("n000, n001") and "and 190 more: the underlay link eth0" in found.message
+    assert len(found.message) < 400
