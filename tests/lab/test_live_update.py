@@ -266,7 +266,10 @@ def is_settled(machine: Machine, nad: str) -> bool:
 
 
 def test_moves_between_kinds_of_networks(machine: Machine) -> None:
-    """A guest moves in place from a VLAN to an isolated network and to a LAN, and back, and has the peers of each."""
+    """A guest moves in place from a VLAN to an isolated network and to a LAN, and back, and has the peers of each.
+
+    It leaves a LAN that is being deleted by migration, too.
+    """
     lab = machine.lab
     lab.apply(network_body("iso"), lan("blue", 4711, "web", "peer"))
     lab.kubectl("wait", "--for=condition=Ready", "dcn/iso", "--timeout=120s")
@@ -282,6 +285,12 @@ def test_moves_between_kinds_of_networks(machine: Machine) -> None:
             eventually(partial(machine.reaches, peers[nad]))
             assert not any(machine.reaches(peers[other]) for other in peers if other != nad)
             assert machine.identity() == before
+        move(machine, "k8slan-veth-web")
+        lab.kubectl("delete", "lans.lan.k8slan.io", "blue", "--wait=false")
+        printed = lab.lanloom("vm", "move", machine.name, "net0", "--to", "vlan2012", "--wait")
+        assert "moved by live migration" in printed, printed
+        check_place(machine, "vlan2012")
+        assert machine.identity() == before and machine.node != node
     finally:
         remove_machines(lab)
         lab.kubectl("delete", "pods", "--all", "--timeout=120s")
