@@ -393,6 +393,23 @@ def test_the_pod_network(cluster: Cluster) -> None:
     assert "NIC default is to be on default/vlan20, and is on pod network; restart the machine" in text
 
 
+def test_what_a_migration_waits_for(cluster: Cluster) -> None:
+    """`vm list` and `vm show` repeat why the target pod of a migration does not start, as the condition has it."""
+    why = "blue: from a to b: VirtualMachineInstanceMigration mig waits: Pod default/target is not scheduled: full"
+
+    async def say(client: Client) -> None:
+        condition = {"type": "NetworksCurrent", "status": "False", "reason": "Migrating", "message": why}
+        vmi = await client.get(VIRTUAL_MACHINE_INSTANCES, "migrating", "default")
+        kept = [{"type": item.type, "status": item.status} for item in vmi.status.conditions]
+        status = {"status": {"conditions": [*kept, condition]}}
+        await client.patch(VIRTUAL_MACHINE_INSTANCES, "migrating", status, "default")
+
+    cluster.do(say)
+    for words in (("list", "-o", "+message"), ("show", "migrating")):
+        text = " ".join(cluster.lanloom("vm", *words, columns=250).output.split())
+        assert "mig to node2: Running; Pod default/target is not scheduled: full" in text
+
+
 def test_a_move_that_needs_help(cluster: Cluster) -> None:
     """--wait ends with 1 and the reason when the machine says for a while that nothing will move it."""
 

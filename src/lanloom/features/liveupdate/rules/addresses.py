@@ -37,8 +37,11 @@ def against_addresses(
         return f"{title}: there is no Network {ident}; create it" if networks.pools else ""
     if _holds(machine, nic, nad, found, networks):
         return ""
-    why = _not_served(found, machine.metadata.namespace, networks, _requests(section)) or _full(
-        found, _requests(section)
+    namespace, wanted = machine.metadata.namespace, _requests(section)
+    why = (
+        _not_served(found, namespace)
+        or _over_quota(found, namespace, networks, wanted.total())
+        or _full(found, wanted)
     )
     return f"{title}: {why}" if why else ""
 
@@ -80,32 +83,35 @@ def _holds(
     )
 
 
-def _not_served(network: Network, namespace: str, networks: Networks, wanted: Counter[str]) -> str:
-    """Return why a network gives nothing at all, or nothing more to a namespace."""
-    name, spec = network.called, network.spec
+def _not_served(network: Network, namespace: str) -> str:
+    """Return why a network gives nothing at all, or nothing to a namespace."""
+    spec, title = network.spec, f"Network {network.metadata.name}"
     if network.metadata.is_deleting:
-        return f"Network {network.metadata.name} is being deleted; name a NAD with another one"
+        return f"{title} is being deleted; name a NAD with another one"
     if spec.namespaces and not {EVERY, namespace} & set(spec.namespaces):
         return (
-            f"network {name} gives no addresses to namespace {namespace}; use another network, or ask an "
-            f"administrator to add {namespace} to spec.namespaces of Network {network.metadata.name}"
+            f"network {network.called} gives no addresses to namespace {namespace}; use another network, or ask an "
+            f"administrator to add {namespace} to spec.namespaces of {title}"
         )
-    limit = spec.quota.get(namespace, spec.quota.get(EVERY))
+    ready = find(network.status.conditions, READY)
+    return f"{title} can't be used: {ready.message}" if ready is not None and ready.status == "False" else ""
+
+
+def _over_quota(network: Network, namespace: str, networks: Networks, wanted: int) -> str:
+    """Return why a namespace gets nothing more of a network."""
+    limit = network.spec.quota.get(namespace, network.spec.quota.get(EVERY))
     used = sum(
         len(item.status.ips)
         for item in networks.nics
         if (item.metadata.namespace, item.status.network) == (namespace, network.metadata.name)
     )
-    if limit is not None and used + wanted.total() > limit:
-        return (
-            f"the quota of namespace {namespace} in network {name} is exceeded: requested {wanted.total()}, used "
-            f"{used}, limit {limit}; release addresses, or ask an administrator to raise spec.quota of Network "
-            f"{network.metadata.name}"
-        )
-    ready = find(network.status.conditions, READY)
-    if ready is not None and ready.status == "False":
-        return f"Network {network.metadata.name} can't be used: {ready.message}"
-    return ""
+    if limit is None or used + wanted <= limit:
+        return ""
+    return (
+        f"the quota of namespace {namespace} in network {network.called} is exceeded: requested {wanted}, used {used}, "
+        f"limit {limit}; release addresses, or ask an administrator to raise spec.quota of Network "
+        f"{network.metadata.name}"
+    )
 
 
 def _full(network: Network, wanted: Counter[str]) -> str:
