@@ -267,8 +267,9 @@ def plan(files: tuple[str, ...], deleting: bool, namespace: str, kubeconfig: str
     """Preview the changes of a manifest by node: links, VLAN ids, sub-interfaces, addresses, profiles and MTU.
 
     Changes nothing, neither in the cluster nor on a node. Merges the manifest's objects into those of the cluster as
-    `kubectl apply` does, one after the other, validates them by the rules of the webhooks, and compares the
-    configuration of the nodes before and after. Rejected objects are listed with the reason and left out.
+    `kubectl apply` does, one after the other, validates them by the rules of VLAN networks, and compares the
+    configuration of the nodes before and after. Rejected objects are listed with the reason and left out. The webhooks
+    of isolated networks and LANs are not asked; `kubectl apply --dry-run=server` asks all of them.
 
     Exit code: 0 if no node would change, 3 if nodes would change, 1 if an object is rejected or can't be read, 2 for
     wrong usage.
