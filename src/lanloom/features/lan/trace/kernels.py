@@ -104,10 +104,16 @@ def _link_faults(kernel: NodeKernel, name: str, size: int, *, joined: bool) -> I
         yield f"{name} is down; {_HEAL}"
     elif joined and not _is_joined(kernel, found):
         yield f"{name} is not a port of the bridge {kernel.wanted.bridge}; {_HEAL}"
-    elif found.drift:
+    elif found.drift and _is_up(kernel, kernel.wanted.bridge):
         yield _changed(found)
     elif size > found.mtu:
         yield _too_large(name, found.mtu, size)
+
+
+def _is_up(kernel: NodeKernel, name: str) -> bool:
+    """Whether a link is up: ports of a bridge that is down are disabled with it."""
+    found = kernel.seen.links.get(name)
+    return found is not None and found.up
 
 
 def _changed(link: LanLink) -> str:
