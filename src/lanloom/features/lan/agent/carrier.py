@@ -137,10 +137,7 @@ class Carrier:
             await self._hand_over(record, heir)
             return LanState(Endpoint(None)), SeenLan()
         record = await self._followed(record, lan, ports)
-        observation = await self._observe(record, ports)
-        checked = await self._identified(record, observation.seen, ports)
-        if checked.places != record.places:
-            record, observation = checked, await self._observe(checked, ports)
+        record, observation = await self._identified(record, ports)
         own, wanted, seen = observation.own, observation.wanted, observation.seen
         if not record.built and not wanted.present:
             # Nothing of it is in the kernel; what has its namespace's name is another LAN's.
@@ -266,23 +263,30 @@ class Carrier:
             return await self._kernel.cookie(place.netns) == place.netns_cookie
         return await self._kernel.is_namespace(place.netns)
 
-    async def _identified(self, record: Carried, seen: SeenLan, ports: Collection[str] | None) -> Carried:
-        """The record, saved, without pods whose namespace was replaced under its path: nothing is made in another's.
+    async def _identified(
+        self, record: Carried, ports: Collection[str] | None
+    ) -> tuple[Carried, _Observation]:
+        """What is there, and the record, saved, without pods whose namespace was replaced under its path.
 
-        A namespace that has the far end of a port is that of its pod; it is known again by its cookie.
+        A namespace that has the far end of a port is that of its pod, and is known again by its cookie: nothing is made
+        in another's. Each look is checked, as one may be replaced between two.
         """
-        found = record
-        for place in record.places:
-            if not place.attached or place.in_transit or place.id not in seen.ends:
-                continue
-            end = seen.ends[place.id]
-            if end is None and not await self.is_there(place):
-                log.info("lan-pod-replaced", lan=found.title, spoke=place.spoke, pod=place.pod)
-                found = found.with_place(place.free())
-            elif end is not None and ports is None and place.netns_cookie != end.cookie:
-                found = found.with_place(replace(place, netns_cookie=end.cookie))
-        await self._records.save(found)
-        return found
+        while True:
+            observation, found = await self._observe(record, ports), record
+            replaced = False
+            for place in record.places:
+                if not place.attached or place.in_transit or place.id not in observation.seen.ends:
+                    continue
+                end = observation.seen.ends[place.id]
+                if end is None and not await self.is_there(place):
+                    log.info("lan-pod-replaced", lan=found.title, spoke=place.spoke, pod=place.pod)
+                    found, replaced = found.with_place(place.free()), True
+                elif end is not None and ports is None and place.netns_cookie != end.cookie:
+                    found = found.with_place(replace(place, netns_cookie=end.cookie))
+            await self._records.save(found)
+            if not replaced:
+                return found, observation
+            record = found
 
     def _peers(self, record: Carried, own: Endpoint) -> Peers | None:
         """The other nodes, None while they are not known."""
