@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from lanloom.api.lan import LANNode, LANNodeStatus, UnderlayLink
+from lanloom.api.lan import UNDERLAY_READY, LANNode, LANNodeStatus, UnderlayLink
 from lanloom.api.meta import ObjectMeta
 from lanloom.features.lan.rules.observed import Underlay
 from lanloom.features.lan.rules.status import Verdict, lan_status
@@ -102,6 +102,19 @@ def test_conditions(reports: tuple[LANNode, ...], spec: dict[str, Any], ready: s
         assert found is not None and f"{found.status} {found.reason}" == expected
         if expected == "False NoUnderlay":
             assert "n1" in found.message and "is not there" in found.message
+
+
+def test_a_lan_that_goes() -> None:
+    """A LAN in deletion says nothing of its underlay any more, and no condition of it speaks of an older spec."""
+    blue = lan()
+    known = lan_status(blue, (), Verdict(), underlays_of(blue, ()), now=0.0)
+    meta = replace(blue.metadata, generation=2, deletion_timestamp="2026-01-01T00:00:00Z")
+    going = replace(blue, metadata=meta, status=known)
+    status = lan_status(
+        going, (), Verdict(reason="Deleting", message="it goes"), underlays_of(going, ()), now=1.0
+    )
+    assert find(known.conditions, UNDERLAY_READY) and not find(status.conditions, UNDERLAY_READY)
+    assert {item.observed_generation for item in status.conditions} == {2}
 
 
 def test_a_node_that_carries_it() -> None:

@@ -96,8 +96,10 @@ def lan_status(
         generation=generation,
         now=now,
     )
-    if not lan.metadata.is_deleting:
-        kind, state, why, text = underlays.condition(lan.spec.default_vxlan_dev)
+    kind, state, why, text = underlays.condition(lan.spec.default_vxlan_dev)
+    if lan.metadata.is_deleting:
+        conditions = without(conditions, kind)  # nothing needs the underlay any more
+    else:
         conditions = set_condition(
             conditions,
             type=kind,
