@@ -26,8 +26,12 @@ register_profiles()
 
 
 def pytest_configure() -> None:
-    """Whoever ends a run by a signal of either kind leaves no lab and no server behind."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Whoever ends a run by a signal of either kind leaves no lab and no server behind.
+
+    A shell has what it runs in the background ignore SIGINT, and all that it starts: tests that send one, too.
+    """
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.default_int_handler)
     gc.disable()  # what is collected stays
 
 

@@ -55,8 +55,13 @@ def read(links: str, vlans: str, known: Collection[str]) -> Mapping[str, Any]:
 
 
 def has_carrier(links: Mapping[str, Any]) -> bool:
-    """Whether all links have a carrier: the kernel tells that a moment after they were set up."""
-    return not any("NO-CARRIER" in link["flags"] for link in links.values())
+    """Whether all links have a carrier: the kernel tells that, and their state, a moment after they were set up."""
+    follow = {link.get("master") for link in links.values()}
+    follow.update(name for name, link in links.items() if link.get("link") in links)
+    return not any(
+        "NO-CARRIER" in link["flags"] or (name in follow and link.get("operstate") == "UNKNOWN")
+        for name, link in links.items()
+    )
 
 
 def steady(links: Mapping[str, Any]) -> Mapping[str, Any]:

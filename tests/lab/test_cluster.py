@@ -184,6 +184,8 @@ def test_files_survive_a_reboot(lab: Lab) -> None:
         "eth0",
         "eth1",
         "eth2",
+        "eth3",
+        "eth4",
         "lo",
         "mgmt-bo",
         "mgmt-br.2021",

@@ -94,6 +94,7 @@ class Shell:
 @pytest.fixture
 def shell(clean: Lab, tmp_path: Path) -> Iterator[Shell]:
     """A shell with a lab that has no networks yet; afterwards without what the pages make besides networks."""
+    clean.kubectl("delete", "events", "--all", "--namespace=default")
     try:
         yield Shell(clean, tmp_path)
     finally:

@@ -129,7 +129,6 @@ TARGETS = (
             "bridge": spec(bridge="br9"),
             "vxlan": spec(vxlan="vx9"),
             "vxlanPort": spec(vxlanPort=4790),
-            "replication": spec(replication="multicast"),
             "vxlanGrp": spec(vxlanGrp="ff15::1"),
             "hostBridge": spec(hostBridge=BRIDGE),
             "another's spoke": spec(spokes=["a", "b", "secret"]),

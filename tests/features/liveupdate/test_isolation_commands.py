@@ -18,6 +18,7 @@ from lanloom.kube.ports import Client
 from tests.cli.cluster import Cluster, served
 from tests.features.liveupdate import bodies
 from tests.features.liveupdate.test_cli import install, nad_of, run_machine
+from tests.features.liveupdate.whole import NODE_NAMES, report_ready
 
 pytestmark = pytest.mark.slow
 
@@ -28,6 +29,8 @@ async def fill(client: Client) -> None:
     """A machine, and networks of its own, of a global, and of another namespace."""
     await client.create(CLUSTER_NETWORKS, {"metadata": {"name": "lan"}})
     await install(client)
+    for node in NODE_NAMES:
+        await report_ready(client, "lan", node)
     await client.create(NAMESPACES, {"metadata": {"name": "shared"}})
     await client.create(NADS, bodies.nad("vlan40", 40, "shared"), "shared")
     await run_machine(client, "web", on={"blue": "vlan10"})

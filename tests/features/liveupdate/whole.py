@@ -226,19 +226,28 @@ def agent(scene: WholeScene, node: str) -> LocalClient:
 
 async def carry(scene: WholeScene, cluster_network: str, vlan_ids: str = "") -> None:
     """A cluster network that both nodes carry."""
-    await scene.client.create(CLUSTER_NETWORKS, {"metadata": {"name": cluster_network}})
-    spec = {"clusterNetwork": cluster_network, "uplink": {"nics": ["eth1"]}}
-    await scene.client.create(VLAN_CONFIGS, {"metadata": {"name": cluster_network}, "spec": spec})
+    await uplink(scene.client, cluster_network)
     for node in NODE_NAMES:
-        name = report_name(cluster_network, node)
-        labels = {CLUSTER_NETWORK_LABEL: cluster_network, NODE_LABEL: node_label(node)}
-        body = {"metadata": {"name": name, "labels": labels}}
-        await agent(scene, node).create(CLUSTER_NETWORK_NODES, body)
-        status = {
-            "clusterNetwork": cluster_network,
-            "node": node,
-            "bridge": f"{cluster_network}-br",
-            "vlanIds": vlan_ids,
-            "conditions": [{"type": "ready", "status": "True"}],
-        }
-        await agent(scene, node).patch(CLUSTER_NETWORK_NODES, name, {"status": status}, subresource="status")
+        await report_ready(agent(scene, node), cluster_network, node, vlan_ids)
+
+
+async def uplink(client: Client, cluster_network: str) -> None:
+    """A cluster network with an uplink on all nodes."""
+    await client.create(CLUSTER_NETWORKS, {"metadata": {"name": cluster_network}})
+    spec = {"clusterNetwork": cluster_network, "uplink": {"nics": ["eth1"]}}
+    await client.create(VLAN_CONFIGS, {"metadata": {"name": cluster_network}, "spec": spec})
+
+
+async def report_ready(client: Client, cluster_network: str, node: str, vlan_ids: str = "") -> None:
+    """A node that carries a cluster network, as its agent reports it."""
+    name = report_name(cluster_network, node)
+    labels = {CLUSTER_NETWORK_LABEL: cluster_network, NODE_LABEL: node_label(node)}
+    await client.create(CLUSTER_NETWORK_NODES, {"metadata": {"name": name, "labels": labels}})
+    status = {
+        "clusterNetwork": cluster_network,
+        "node": node,
+        "bridge": f"{cluster_network}-br",
+        "vlanIds": vlan_ids,
+        "conditions": [{"type": "ready", "status": "True"}],
+    }
+    await client.patch(CLUSTER_NETWORK_NODES, name, {"status": status}, subresource="status")

@@ -4,6 +4,7 @@ The API server is in the process. What a test makes lies below its temporary dir
 """
 
 import asyncio
+import select
 import socket
 import struct
 import subprocess
@@ -331,8 +332,13 @@ class Wire:
         self._sock.close()
 
     def send(self, frame: bytes) -> None:
-        """Puts a frame on the wire."""
-        self._sock.send(frame)
+        """Puts a frame on the wire, once there is room for it."""
+        while True:
+            try:
+                self._sock.send(frame)
+                return
+            except BlockingIOError:
+                select.select((), (self._sock,), ())
 
     def mark(self, value: int) -> None:
         """Marks the frames that it sends from now on."""

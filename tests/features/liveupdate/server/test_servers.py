@@ -209,7 +209,9 @@ async def test_edit_migrates(client: HttpClient) -> None:
             lambda item: item is not None and item.reason == "Migrating",
             PATIENCE,
         )
-    assert current is not None
+        await eventually(
+            found.owner, lambda owner: find(owner.status.conditions, "NetworksCurrent") == current, PATIENCE
+        )
     after = await client.get(WHOLE_INSTANCES, "swap", PLACE)
     before.spec["networks"][1]["multus"]["networkName"] = "new"
     assert after.spec == before.spec
@@ -219,7 +221,6 @@ async def test_edit_migrates(client: HttpClient) -> None:
         key: item for key, item in before.status.items() if key != "conditions"
     }
     assert find((await found.owner()).status.conditions, "RestartRequired") is None
-    assert find((await found.owner()).status.conditions, "NetworksCurrent") == current
 
 
 @pytest.mark.slow
