@@ -186,6 +186,7 @@ def test_files_survive_a_reboot(lab: Lab) -> None:
         "eth2",
         "eth3",
         "eth4",
+        "eth5",
         "lo",
         "mgmt-bo",
         "mgmt-br.2021",
