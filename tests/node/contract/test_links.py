@@ -263,10 +263,10 @@ async def test_deletion_below_others(node: Node) -> None:
 async def test_unmark(node: Node) -> None:
     """A mark that is taken off is gone, with nothing else of the link; again is no error, and others' aliases stay."""
     await node.host.links.apply(uplink(2013))
-    before = await links(node)
+    before = await settings(node)
     for name in ("c-br", "c-bo"):
         await node.host.links.apply((Unmark(link=name), Unmark(link=name)))
-    after = await links(node)
+    after = await settings(node)
     assert {name: replace(link, alias="") for name, link in before.items()} == after
     with pytest.raises(NotOurs, match="Lanloom did not create"):
         await node.host.links.apply((DeleteLink(name="c-br"),))
