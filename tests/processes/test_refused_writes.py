@@ -23,7 +23,7 @@ from lanloom.features import FEATURES
 from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.errors import ApiError, Forbidden, Invalid, ServerError
 from lanloom.kube.events import Recorder
-from lanloom.kube.refusals import LASTING_SECONDS
+from lanloom.kube.refusals import LASTING_SECONDS, REPEAT_SECONDS
 from lanloom.processes.metrics import ManagerMetrics
 from lanloom.runtime.context import ManagerContext
 from lanloom.runtime.feature import in_order, load
@@ -273,6 +273,24 @@ def test_the_object_says_it(case: Case, error: ApiError) -> None:
         assert not await says(world, case, error)
 
     play(case, error, story)
+
+
+@pytest.mark.parametrize("case", ["vlan annotations", "ipam network"])
+def test_a_refusal_that_lasts_is_written_once(case: str) -> None:
+    """The same refusal, told again and again, is one write of the status, also where each write counts a generation."""
+    found, error = CASES[case], ERRORS["403"]
+
+    async def version(world: World) -> str:
+        return str((await world.client.get(found.resource, found.key.name)).metadata.resource_version)
+
+    async def story(world: World, refusing: Refusing) -> None:
+        await asyncio.sleep(4 * LASTING_SECONDS)
+        assert await says(world, found, error)
+        before = await version(world)
+        await asyncio.sleep(5 * REPEAT_SECONDS)
+        assert await version(world) == before
+
+    play(found, error, story)
 
 
 def test_a_moment_of_trouble_is_not_told() -> None:

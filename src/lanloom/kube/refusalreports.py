@@ -100,13 +100,14 @@ class RefusalConditions(Generic[K]):
             return
         text = text_of(error)
         await self._recorder.event(reference(self._resource, item), "Warning", REFUSED, text)
+        # Without a status subresource this write counts as a generation, too: naming it would call for the next write.
         conditions = set_condition(
             item.status.conditions,
             type=WRITES_ACCEPTED,
             status="False",
             reason=REFUSED,
             message=text[:_MESSAGE_MAX],
-            generation=item.metadata.generation,
+            generation=item.metadata.generation if self._resource.status else 0,
             now=self._now(),
         )
         await self._write(item, conditions)

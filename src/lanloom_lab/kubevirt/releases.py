@@ -21,9 +21,6 @@ MIGRATION_REQUIRED = "MigrationRequired"
 GRACE_SECONDS = 15.0
 """`DynamicNetworkControllerGracePeriod` in pkg/network/migration/evaluator.go."""
 
-PENDING_RECHECK_SECONDS = 10.0
-"""`pendingMigrationReEvalPeriod` in `syncMigrationRequiredCondition`, pkg/virt-controller/watch/vmi/lifecycle.go."""
-
 Copies = Literal["never", "always", "migratable"]
 """Of which running machines KubeVirt copies another NAD to the instance."""
 
