@@ -54,6 +54,18 @@ def read(links: str, vlans: str, known: Collection[str]) -> Mapping[str, Any]:
     return found
 
 
+def differences(found: Any, known: Any, where: str = "") -> list[str]:
+    """Where two readings differ, as `LINK/ATTRIBUTE: FOUND, was KNOWN`."""
+    if isinstance(found, Mapping) and isinstance(known, Mapping):
+        names = sorted({*found, *known})
+        return [
+            line
+            for name in names
+            for line in differences(found.get(name), known.get(name), f"{where}/{name}".lstrip("/"))
+        ]
+    return [] if found == known else [f"{where}: {found}, was {known}"]
+
+
 def has_carrier(links: Mapping[str, Any]) -> bool:
     """Whether all links have a carrier: the kernel tells that, and their state, a moment after they were set up."""
     follow = {link.get("master") for link in links.values()}

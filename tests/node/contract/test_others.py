@@ -11,6 +11,7 @@ from lanloom.node.errors import LinkInUse, NotOurs
 from lanloom.node.ports import Link
 from lanloom.node.steps import AddVlans, DeleteLink, EnsureBond, EnsureBridge, RemoveVlans, SetUp, Unmark
 from lanloom.node.vlanids import vlan_ids
+from tests.harness.others import differences, has_carrier
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import Node, until, uplink
 from tests.node.contract.seen import settings
@@ -31,7 +32,7 @@ async def site(node: Node) -> tuple[dict[str, Link], Mapping[str, Any]]:
     async def is_steady() -> bool:
         nonlocal known
         before, known = known, node.attributes(KEPT)
-        return before == known
+        return before == known and has_carrier(known)
 
     await until(is_steady)
     return await settings(node), known
@@ -43,7 +44,10 @@ async def unchanged(node: Node, known: Mapping[str, Any]) -> None:
     async def same() -> bool:
         return node.attributes(KEPT) == known
 
-    await until(same)
+    try:
+        await until(same)
+    except AssertionError:
+        assert not differences(node.attributes(KEPT), known)
 
 
 @on_node
@@ -116,7 +120,7 @@ async def test_on_top_of_an_uplink(node: Node) -> None:
     async def is_steady() -> bool:
         nonlocal known
         before, known = known, node.attributes(kept)
-        return before == known
+        return before == known and has_carrier(known)
 
     await until(is_steady)
     for step, error in (

@@ -35,7 +35,7 @@ from lanloom.features.liveupdate.rules.phases import (
     turn_back,
     with_condition,
 )
-from lanloom.features.liveupdate.rules.recording import flapping, link_up, recording, syncing
+from lanloom.features.liveupdate.rules.recording import FOLLOW_SECONDS, flapping, link_up, recording, syncing
 from lanloom.text import quote
 
 PENDING_SECONDS = 300.0
@@ -217,11 +217,27 @@ def _ended_meanwhile(course: Course) -> Decision:
         return Decision(status=swap.status, steps=(link_up(swap),), wait=POLL_SECONDS)
     if spec.record and course.named == spec.target and swap.status.phase == "Reverting":
         return Decision(status=swap.status, steps=("machine-back",), wait=POLL_SECONDS)
+    if waits := _not_alike(course):
+        return waits
     where = course.named or spec.source
     message = f"{title_of(swap)} was stopped or moved to another node meanwhile; its port is gone"
     if spec.record and course.named == spec.target:
         return end(course, "Succeeded", "Restarted", f"{message}, and it starts on {where}")
     return end(course, "Reverted", "Restarted", f"{message}, and it starts on {where}")
+
+
+def _not_alike(course: Course) -> Decision | None:
+    """Wait for an instance that migrated to name what its VirtualMachine names; take the edit back if it does not."""
+    swap, named = course.swap, course.named
+    if not course.beside or _is_another(course) or named is None or course.asked == named:
+        return None
+    if swap.status.phase == "Reverting":
+        return Decision(status=swap.status, wait=1.0) if age_of(course) < REVERTING_SECONDS else None
+    if age_of(course) < FOLLOW_SECONDS or not swap.spec.record or named != swap.spec.target:
+        return Decision(status=swap.status, wait=1.0) if age_of(course) < FOLLOW_SECONDS else None
+    return turn_back(
+        course, "NotFollowed", f"KubeVirt did not take {swap.spec.to} to the instance after its migration"
+    )
 
 
 def _is_gone(course: Course) -> bool:
