@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from lanloom.features.ipam.agent import PROGRAM, program
 from lanloom.runtime.cni import install
+from tests.harness.syntax import parse
 
 Raw = dict[str, Any]
 
@@ -116,7 +117,7 @@ def agent(path: Path, answer: Raw | bytes) -> Iterator[FakeAgent]:
 
 def imports_of_old_python(text: bytes) -> set[str]:
     """The modules that a program imports, which must be one that Python 3.6 can read and define."""
-    tree = ast.parse(text, feature_version=(3, 6))
+    tree = parse(text, feature_version=(3, 6))
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     arguments = [node.annotation for node in ast.walk(tree) if isinstance(node, ast.arg) and node.annotation]
     returns = [node.returns for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.returns]

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
+from tests.harness.syntax import parse
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/validation.md"
 END = "<!-- end -->"
@@ -64,7 +66,7 @@ def unshown(
 @cache
 def named_tests(file: str) -> frozenset[str]:
     """The names of the tests in a file."""
-    nodes = ast.walk(ast.parse((ROOT / file).read_text()))
+    nodes = ast.walk(parse((ROOT / file).read_text()))
     return frozenset(
         node.name
         for node in nodes
@@ -90,7 +92,7 @@ def _cell(text: str) -> str:
 
 def _refusals(files: Iterable[Path]) -> Iterator[tuple[str, int]]:
     for file in files:
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parse(file.read_text())):
             if isinstance(node, ast.Raise) and node.exc is not None and "from None" not in ast.unparse(node):
                 yield file.name, node.lineno
 

@@ -17,6 +17,7 @@ from lanloom_embedded.engine.sidecars import HighWaterMark, Reserve
 from lanloom_embedded.engine.sqlite import data_file
 from lanloom_embedded.engine.storage import Snapshot
 from lanloom_embedded.identity import Identity, write_kubeconfig
+from tests.harness.syntax import parse
 
 
 class Downloads:
@@ -107,7 +108,7 @@ FOLLOWING = {"sqlite.py": "the data file, which may be a link of its administrat
 def opens(path: Path) -> Iterator[tuple[int, set[str]]]:
     """Line and flags of each `os.open` in a module that can make a file; names of flags are resolved in it."""
     text = path.read_text()
-    tree = ast.parse(text if "O_CREAT" in text else "")
+    tree = parse(text if "O_CREAT" in text else "")
     named = {
         target.id: node.value
         for node in ast.walk(tree)
@@ -161,6 +162,6 @@ def test_files_of_hosts_are_written_in_one_place() -> None:
         str(path).partition("src/lanloom/")[2] or path.name
         for path in SOURCES
         if "lanloom_lab" not in str(path) and WORDS.search(text := path.read_text())
-        if any(map(writes, ast.walk(ast.parse(text))))
+        if any(map(writes, ast.walk(parse(text))))
     }
     assert found == set(KERNELS)
