@@ -16,6 +16,7 @@ _PROCESSES = {
     "agent": ("lanloom.processes.cli.agent", "Configure this node's networks as the cluster specifies."),
     "backup": ("lanloom_embedded.backup", "Back up all data of a running `lanloom serve` to a file."),
     "completion": ("lanloom.cli.root:completion", "Print the shell completion script."),
+    "console": ("lanloom.console.command", "Show the networks of a cluster as web pages."),
     "crds": ("lanloom.processes.cli.crds", "Install missing CustomResourceDefinitions."),
     "doctor": ("lanloom.processes.cli.doctor", "Check whether an agent can run on this machine."),
     "host": ("lanloom.processes.cli.host", "Manage the unit that reloads NetworkManager profiles."),

@@ -83,8 +83,8 @@ class Reader(Protocol):
         ...
 
 
-class Client(Reader, Protocol):
-    """An API server whose objects can be watched and written as well."""
+class Watcher(Reader, Protocol):
+    """An API server whose objects can be watched as well."""
 
     def watch(
         self,
@@ -101,6 +101,10 @@ class Client(Reader, Protocol):
         the stream breaks or is silent for too long. The iterator must be closed (`aclosing`).
         """
         ...
+
+
+class Client(Watcher, Protocol):
+    """An API server whose objects can be written as well."""
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
         """Create; a Struct gets the resource's apiVersion and kind. Raises AlreadyExists, Invalid, Forbidden."""

@@ -59,6 +59,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """A tuple of `DeletionQuestion`: what blocks the deletion of the feature's kinds, and of kinds that it uses."""
     checks: str = ""
     """A function from a `Client` to an awaitable of `Check`s: what `lanloom doctor` says of the cluster."""
+    pages: str = ""
+    """A tuple of `lanloom.console.page.Page`: what the console shows of the feature."""
     cni: Mapping[str, str] = {}
     """CNI programs by name: a function from the path of the agent's socket to the program's text."""
     cni_optional: bool = False
@@ -113,6 +115,11 @@ def deletion_questions_of(features: Iterable[Feature]) -> "tuple[DeletionQuestio
 def checks_of(features: Iterable[Feature]) -> "tuple[Callable[[Client], Awaitable[tuple[Check, ...]]], ...]":
     """Return what all features check in a cluster."""
     return tuple(load(feature.checks) for feature in features if feature.checks)
+
+
+def pages_of(features: Iterable[Feature]) -> tuple[Any, ...]:
+    """Return the pages of all features."""
+    return tuple(page for feature in features if feature.pages for page in load(feature.pages))
 
 
 def cni_programs(features: Iterable[Feature], socket: Path) -> dict[str, bytes]:

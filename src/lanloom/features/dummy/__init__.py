@@ -12,5 +12,6 @@ FEATURE = Feature(
     agent="lanloom.features.dummy.agent.garbage:build",
     agent_metrics="lanloom.features.dummy.agent.garbage:DummyAgentMetrics",
     blockers="lanloom.features.dummy.blockers:BLOCKERS",
+    pages="lanloom.features.dummy.pages:PAGES",
     commands={"dummy": ("lanloom.features.dummy.cli", "Show isolated networks and their users.")},
 )

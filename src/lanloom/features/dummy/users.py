@@ -45,7 +45,7 @@ from lanloom.api.workloads import (
 from lanloom.features.dummy.rules.model import User
 from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import SingleFlight, list_or_empty
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 from lanloom.kube.store import Store
 from lanloom.text import listed
 
@@ -365,7 +365,7 @@ class LiveUsers:
         return self._versions.get(uid)
 
 
-async def list_live_users(client: Client) -> LiveUsers:
+async def list_live_users(client: Reader) -> LiveUsers:
     """List everything that may use a network. Raises KubeError; any NAD may be in use then."""
     stores: dict[str, Store[Any]] = {}
     for wave in WAVES:
@@ -374,7 +374,7 @@ async def list_live_users(client: Client) -> LiveUsers:
     return LiveUsers(stores)
 
 
-def shared_live_users(client: Client) -> SingleFlight[LiveUsers]:
+def shared_live_users(client: Reader) -> SingleFlight[LiveUsers]:
     """Share `list_live_users` between callers: each call lists everything, and 50 networks may be deleted together."""
     return SingleFlight(partial(list_live_users, client))
 
@@ -386,5 +386,5 @@ def _store(items: tuple[Object, ...]) -> Store[Any]:
     return store
 
 
-async def _listed(client: Client, resource: Resource[Any]) -> tuple[Object, ...]:
+async def _listed(client: Reader, resource: Resource[Any]) -> tuple[Object, ...]:
     return (await client.list(PODS)).items if resource is PODS else await list_or_empty(client, resource)

@@ -46,7 +46,7 @@ from lanloom.features.dummy.rules.spec import CLUSTER_MTU
 from lanloom.features.dummy.users import list_live_users
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.lookup import list_or_empty
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 
 T = TypeVar("T", bound=Object)
 
@@ -159,7 +159,7 @@ class DummyObjects(Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()
 
 
-async def read_dummies(client: Client) -> tuple[DummyObjects, UserView]:
+async def read_dummies(client: Reader) -> tuple[DummyObjects, UserView]:
     """Reads all of it, and who uses networks. Raises KubeError."""
     try:
         networks = await client.list(DUMMY_CLUSTER_NETWORKS)

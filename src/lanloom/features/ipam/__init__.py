@@ -12,6 +12,7 @@ FEATURE = Feature(
     agent_metrics="lanloom.features.ipam.agent:IpamAgentMetrics",
     blockers="lanloom.features.ipam.blockers:BLOCKERS",
     cni={"lanloom-ipam": "lanloom.features.ipam.agent:program"},
+    pages="lanloom.features.ipam.pages:PAGES",
     commands={
         "ganeti": (
             "lanloom.features.ipam.cli.ganeti",

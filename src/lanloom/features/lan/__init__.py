@@ -19,5 +19,6 @@ FEATURE = Feature(
         "k8slanveth": "lanloom.features.lan.agent.programs:k8slanveth",
     },
     cni_optional=True,
+    pages="lanloom.features.lan.pages:PAGES",
     commands={"lan": ("lanloom.features.lan.cli", "Show LANs across the nodes of the cluster.")},
 )

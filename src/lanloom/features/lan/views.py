@@ -25,7 +25,7 @@ from lanloom.features.lan.rules.options import Options, PortOptions, options_of
 from lanloom.features.lan.rules.status import narrowest, title_of_uplink
 from lanloom.kube.conditions import find
 from lanloom.kube.lookup import list_or_empty
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 from lanloom.refusals import Denied
 from lanloom.text import listed, quote
 
@@ -106,7 +106,7 @@ def lan_views(lans: Iterable[LAN], reports: Iterable[LANNode]) -> tuple[LanView,
     return tuple(_view(lan, places) for lan in sorted(lans, key=lambda item: item.metadata.key))
 
 
-async def read_views(client: Client) -> tuple[LanView, ...]:
+async def read_views(client: Reader) -> tuple[LanView, ...]:
     """Read every LAN, and what nodes report. Raises KubeError."""
     lans, reports = await asyncio.gather(list_or_empty(client, LANS), list_or_empty(client, LAN_NODES))
     return lan_views(lans, reports)

@@ -15,6 +15,7 @@ FEATURE = Feature(
     agent="lanloom.features.liveupdate.agent.parts:build",
     agent_options="lanloom.features.liveupdate.agent.options:AGENT_OPTIONS",
     agent_metrics="lanloom.features.liveupdate.agent.metrics:SwapAgentMetrics",
+    pages="lanloom.features.liveupdate.pages:PAGES",
     commands={
         "vm": ("lanloom.features.liveupdate.cli", "Show virtual machines, and move NICs to other networks.")
     },

@@ -29,7 +29,7 @@ from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.lookup import list_or_empty
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 from lanloom.refusals import Denied
 from lanloom.text import listed, quote
 
@@ -118,7 +118,7 @@ class MachineView(Struct, frozen=True, kw_only=True, rename="camel"):
         return self.state in _WELL
 
 
-async def read_objects(client: Client, namespace: str = "") -> Objects:
+async def read_objects(client: Reader, namespace: str = "") -> Objects:
     """Read all machines of a namespace, or of all. Raises KubeError, and Denied where KubeVirt is not installed."""
     try:
         machines = (await client.list(VIRTUAL_MACHINES, namespace)).items
@@ -136,7 +136,7 @@ async def read_objects(client: Client, namespace: str = "") -> Objects:
     return Objects(machines=machines, instances=instances, pods=pods, migrations=migrations, swaps=swaps)
 
 
-async def read_machine(client: Client, key: Key) -> Machine:
+async def read_machine(client: Reader, key: Key) -> Machine:
     """Read one machine. Raises KubeError, and Denied for a name that no machine of the namespace has."""
     return choose(key, {item.key: item for item in machines_of(await read_objects(client, key.namespace))})
 
@@ -186,7 +186,7 @@ def _conditions(vm: VirtualMachine | None, vmi: VirtualMachineInstance | None) -
     )
 
 
-async def read_mode(client: Client) -> Mode | None:
+async def read_mode(client: Reader) -> Mode | None:
     """Return who changes networks of running machines; None for who may not read that. Raises KubeError."""
     try:
         return mode_of(await list_or_empty(client, KUBEVIRTS))

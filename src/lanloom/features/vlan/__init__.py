@@ -13,6 +13,7 @@ FEATURE = Feature(
     agent="lanloom.features.vlan.agent:build",
     agent_metrics="lanloom.features.vlan.agent.metrics:VlanAgentMetrics",
     blockers="lanloom.features.vlan.blockers:BLOCKERS",
+    pages="lanloom.features.vlan.pages:PAGES",
     commands={
         "status": ("lanloom.features.vlan.cli.status", "Show the state of all networks on all nodes."),
         "vlan": ("lanloom.features.vlan.cli", "Show VLAN networks, and preview changes."),

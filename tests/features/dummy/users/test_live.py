@@ -59,7 +59,7 @@ def test_versions() -> None:
     cluster = Cluster()
     for body in (machine("x"), instance("x"), pod("x"), workload("Job", "x")):
         cluster.put(body)
-    found = run(list_live_users(cluster))  # type: ignore[arg-type]
+    found = run(list_live_users(cluster))
     assert [
         found.seen(uid(kind, "x")) for kind in ("VirtualMachine", "VirtualMachineInstance", "Pod", "Job")
     ] == [
@@ -175,7 +175,7 @@ def test_who_asks_at_once_shares_a_look() -> None:
 
     async def story() -> None:
         cluster = Told()
-        looks = shared_live_users(cluster)  # type: ignore[arg-type]
+        looks = shared_live_users(cluster)
         await asyncio.gather(*(titles(looks) for _ in range(50)))
         assert sorted(cluster.lists) == sorted(RESOURCES)
         await titles(looks)
@@ -189,7 +189,7 @@ def test_who_asks_while_a_look_is_under_way_gets_the_next() -> None:
 
     async def story() -> None:
         cluster = Told()
-        looks = shared_live_users(cluster)  # type: ignore[arg-type]
+        looks = shared_live_users(cluster)
         first = titles(looks)
         await cluster.read.wait()
         cluster.put(pod("p", "a"))
@@ -207,7 +207,7 @@ def test_a_look_that_fails_fails_for_all_who_share_it() -> None:
 
     async def story() -> None:
         cluster = Told()
-        looks = shared_live_users(cluster)  # type: ignore[arg-type]
+        looks = shared_live_users(cluster)
         cluster.faults["Pod"] = ServerError(503, "", "")
         results = await asyncio.gather(*(titles(looks) for _ in range(3)), return_exceptions=True)
         assert [type(item) for item in results] == [ServerError] * 3
@@ -222,7 +222,7 @@ def test_who_gives_up_spoils_it_for_nobody() -> None:
 
     async def story() -> None:
         cluster = Told()
-        looks = shared_live_users(cluster)  # type: ignore[arg-type]
+        looks = shared_live_users(cluster)
         hasty, patient = titles(looks), titles(looks)
         await cluster.read.wait()
         hasty.cancel()

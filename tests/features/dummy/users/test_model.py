@@ -129,7 +129,7 @@ def test_users_after_any_history(seed: int) -> None:
                 assert changed <= told
                 _check(cluster, watching)
             _check(cluster, watching)
-        fresh = await list_live_users(cluster)  # type: ignore[arg-type]
+        fresh = await list_live_users(cluster)
         assert all(fresh.users_of(nad) == watching.users.users_of(nad) for nad in NADS)
 
     run(story())

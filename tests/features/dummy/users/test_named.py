@@ -182,7 +182,7 @@ def test_what_users_are_called(case: str) -> None:
         async with Watching(cluster) as watching:
             assert watching.titles("a/net") == expected
             assert watching.users.is_used(Key("a", "net")) == bool(expected)
-        fresh = await list_live_users(cluster)  # type: ignore[arg-type]
+        fresh = await list_live_users(cluster)
         assert [str(user) for user in fresh.users_of(Key("a", "net"))] == expected
 
     run(story())
@@ -209,7 +209,7 @@ def test_whose_a_pod_is() -> None:
     }
 
     async def story() -> None:
-        fresh = await list_live_users(cluster)  # type: ignore[arg-type]
+        fresh = await list_live_users(cluster)
         async with Watching(cluster) as watching:
             for name, title in expected.items():
                 for users in (fresh, watching.users):

@@ -32,7 +32,7 @@ from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.names import HARVESTER_ACCOUNT, HARVESTER_NAMESPACE
 from lanloom.features.vlan.rules.desired import matched_nodes
 from lanloom.kube.lookup import get_or_none, list_or_empty, read_api_servers, read_service_ranges
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 
 
 class VlanObjects(Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class VlanObjects(Struct, frozen=True, kw_only=True):
         return tuple(sorted({name for item in sources for name in matched_nodes(item) or ()}))
 
 
-async def read_objects(client: Client, *, with_vms: bool = False) -> VlanObjects:
+async def read_objects(client: Reader, *, with_vms: bool = False) -> VlanObjects:
     """Read all of them. Raises KubeError."""
     nodes, networks, configs, nads, statuses = await asyncio.gather(
         client.list(NODES),
@@ -113,7 +113,7 @@ async def read_objects(client: Client, *, with_vms: bool = False) -> VlanObjects
     )
 
 
-async def _is_beside(client: Client, reports: tuple[ClusterNetworkNode, ...]) -> bool:
+async def _is_beside(client: Reader, reports: tuple[ClusterNetworkNode, ...]) -> bool:
     """Return the mode that agents report; without agents, whether Harvester's controller is installed."""
     if reports:
         return any(report.status.mode == "beside" for report in reports)

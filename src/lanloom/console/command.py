@@ -1,0 +1,121 @@
+"""`lanloom console`: web pages of the cluster's networks."""
+
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lanloom.cli.options import kubeconfig_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lanloom.kube.config import ClusterConfig
+    from lanloom.runtime.feature import Feature
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+@click.command(name="console")
+@kubeconfig_option
+@click.option(
+    "--address",
+    default="127.0.0.1:9880",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to listen on. Port 0: any free one.",
+)
+@click.option(
+    "--login",
+    is_flag=True,
+    help="Have each user log in with a token of the cluster, instead of lending the kubeconfig's rights by a link.",
+)
+@click.option(
+    "--host-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Name by which browsers reach the console, besides the loopback addresses. Can be repeated.",
+)
+@click.option(
+    "--tls-certificate",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Certificate chain, PEM.",
+)
+@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Its key, PEM.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    kubeconfig: str | None,
+    address: str,
+    login: bool,
+    names: tuple[str, ...],
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+) -> None:
+    """Show the cluster's networks as web pages, until Ctrl-C.
+
+    The pages show what the command line shows, and change with the cluster. Nothing can be changed by them.
+
+    On a loopback address, the printed link logs one browser in with the credentials of the kubeconfig. With --login,
+    and in a pod, each user logs in with a token of his own, and sees what that may read. Any other address requires
+    --login and a TLS certificate.
+
+    \b
+    Examples:
+      lanloom console
+      lanloom console --kubeconfig "$(lanloom lab kubeconfig)"
+      lanloom console --login --address 0.0.0.0:9443 --host-name lanloom.example.com \\
+        --tls-certificate tls.crt --tls-key tls.key
+    """
+    from lanloom.kube.config import SERVICE_ACCOUNT, load
+    from lanloom.kube.errors import ConfigError
+    from lanloom.runtime.https.server import listen
+    from lanloom.runtime.probes import parse_address
+    from lanloom.runtime.process import run_process
+
+    try:
+        host, port = parse_address(address)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--address") from None
+    if (tls_certificate is None) != (tls_key is None):
+        raise click.UsageError("--tls-certificate and --tls-key belong together")
+    tls = (tls_certificate, tls_key) if tls_certificate is not None and tls_key is not None else None
+    if host not in LOOPBACK and not (login and tls):
+        raise click.UsageError(
+            f"{host} is no loopback address: --login and --tls-certificate keep others' credentials from being read"
+        )
+    try:
+        config = load(kubeconfig)
+        is_pod = config.token_file.startswith(str(SERVICE_ACCOUNT))
+        sock = listen(host, port)
+    except (ConfigError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    run_process(_run(config, sock, tls, frozenset(names), login or is_pod, ctx.obj))
+
+
+async def _run(
+    config: "ClusterConfig",
+    sock: socket.socket,
+    tls: tuple[Path, Path] | None,
+    names: frozenset[str],
+    login: bool,
+    features: "Sequence[Feature]",
+) -> None:
+    import asyncio
+
+    from lanloom.console.app import Console
+    from lanloom.console.serve import serve
+    from lanloom.console.sessions import Sessions
+    from lanloom.runtime.feature import pages_of
+
+    sessions = Sessions(asyncio.get_running_loop().time)
+    host, port = sock.getsockname()[:2]
+    console = Console(config, pages_of(features), sessions, hosts=LOOPBACK | names, secure=tls is not None)
+    place = f"[{host}]" if ":" in host else host
+    at = f"{'https' if tls else 'http'}://{place}:{port}/"
+    click.echo(at if login else f"{at}login?once={sessions.link(config)}")
+    if not login:
+        click.echo("The link logs one browser in, once and within ten minutes.", err=True)
+    await serve(console, sessions, sock, tls)

@@ -1,0 +1,49 @@
+"""A client that sees one namespace: whoever may read no others still gets pages of what he may read."""
+
+from collections.abc import AsyncGenerator
+from typing import TypeVar
+
+from lanloom.api.meta import Object
+from lanloom.api.resource import Resource
+from lanloom.kube.ports import Listing, Watcher, WatchEvent
+
+T = TypeVar("T", bound=Object)
+
+
+class Scoped(Watcher):
+    """Lists and watches kinds that are in namespaces in one of them, where all were asked for."""
+
+    def __init__(self, client: Watcher, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """As the port says."""
+        return await self._client.get(resource, name, namespace)
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """As the port says."""
+        return await self._client.list(resource, self._of(resource, namespace), labels=labels, fields=fields)
+
+    def watch(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """As the port says."""
+        return self._client.watch(
+            resource,
+            self._of(resource, namespace),
+            resource_version=resource_version,
+            labels=labels,
+            fields=fields,
+        )
+
+    def _of(self, resource: Resource[T], namespace: str) -> str:
+        return namespace or (self._namespace if resource.namespaced else "")

@@ -1,0 +1,86 @@
+"""Whose rights a browser has. A session is a client with one user's credentials; nothing of it leaves the process."""
+
+import secrets
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from lanloom.kube.config import ClusterConfig
+from lanloom.kube.http import HttpClient
+
+IDLE_SECONDS, LONGEST_SECONDS = 3600.0, 12 * 3600.0
+"""How long a session lasts without a request, and at all."""
+
+MOST_SESSIONS, MOST_STREAMS = 200, 16
+"""Sessions of the process, and streams of one session: a browser has one for each tab."""
+
+ONCE_SECONDS = 600.0
+"""How long a one-time link can be used."""
+
+
+class Session(Struct):
+    """A browser that has logged in, until it is idle for too long."""
+
+    client: HttpClient
+    began: float
+    used: float
+    streams: int = 0
+
+
+class Sessions:
+    """The sessions by their secret identifiers. `now` is a clock that never goes back, in seconds."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._sessions: dict[str, Session] = {}
+        self._links: dict[str, tuple[ClusterConfig, float]] = {}
+
+    def link(self, config: ClusterConfig) -> str:
+        """Return a secret that opens one session with these credentials, once and soon."""
+        secret = secrets.token_urlsafe(32)
+        self._links[secret] = (config, self._now() + ONCE_SECONDS)
+        return secret
+
+    def redeem(self, secret: str) -> ClusterConfig | None:
+        """Return the credentials of a one-time link, which is used up then; None for one that is not valid."""
+        config, until = self._links.pop(secret, (None, 0.0))
+        return config if until > self._now() else None
+
+    async def open(self, config: ClusterConfig) -> str:
+        """Begin a session; return its identifier. The one that was idle longest makes room."""
+        await self.expire()
+        if len(self._sessions) >= MOST_SESSIONS:
+            await self.close(min(self._sessions, key=lambda name: self._sessions[name].used))
+        identifier, now = secrets.token_urlsafe(32), self._now()
+        self._sessions[identifier] = Session(HttpClient(config), now, now)
+        return identifier
+
+    def find(self, identifier: str) -> Session | None:
+        """Return a session that has not ended, and note that it is used."""
+        session, now = self._sessions.get(identifier), self._now()
+        if session is None or _is_over(session, now):
+            return None
+        session.used = now
+        return session
+
+    async def close(self, identifier: str) -> None:
+        """End a session; one that is not there is no error."""
+        if session := self._sessions.pop(identifier, None):
+            await session.client.close()
+
+    async def expire(self) -> None:
+        """End the sessions that are over."""
+        now = self._now()
+        for identifier in [name for name, item in self._sessions.items() if _is_over(item, now)]:
+            await self.close(identifier)
+
+    async def close_all(self) -> None:
+        """End all sessions."""
+        for identifier in tuple(self._sessions):
+            await self.close(identifier)
+
+
+def _is_over(session: Session, now: float) -> bool:
+    return now - session.began > LONGEST_SECONDS or (
+        now - session.used > IDLE_SECONDS and not session.streams
+    )

@@ -1,0 +1,66 @@
+"""Isolated networks in the console."""
+
+import time
+
+from lanloom.api.core import PODS
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
+from lanloom.console.page import Content, Names, NoSuchPage, Page, Table, Trouble
+from lanloom.features.dummy.views import NETWORK_FIELDS, NODE_FIELDS, DummyView, dummy_views, read_dummies
+from lanloom.kube.ports import Reader
+
+KINDS = (DUMMY_CLUSTER_NETWORKS, PODS)
+
+
+async def networks(client: Reader, _names: Names) -> Content:
+    """Return all isolated networks."""
+    table = Table(
+        title="Isolated networks",
+        query=NETWORK_FIELDS,
+        rows=await _views(client),
+        name=lambda view: view.name,
+        href=lambda view: f"/isolated/{view.name}",
+        trouble=_trouble,
+    )
+    return Content(title="Isolated networks", tables=(table,))
+
+
+async def network(client: Reader, names: Names) -> Content:
+    """Return one isolated network: nodes and users. Raises NoSuchPage."""
+    views = {view.name: view for view in await _views(client)}
+    if names["name"] not in views:
+        raise NoSuchPage(f"there is no DummyClusterNetwork {names['name']}")
+    view = views[names["name"]]
+    nodes = Table(
+        title="Nodes",
+        query=NODE_FIELDS,
+        rows=view.nodes,
+        name=lambda item: item.node,
+        trouble=lambda item: None if item.acknowledged else Trouble(item.state, item.message),
+    )
+    facts = (
+        ("Scope", view.scope),
+        ("Bridge", view.bridge),
+        ("NAD", view.nad),
+        ("Subnet", view.subnet),
+        ("Users", ", ".join(str(user) for user in view.users)),
+        ("Being deleted since", view.deleting),
+        ("Not reaching each other", ", ".join(view.divided)),
+    )
+    return Content(title=view.name, trouble=_trouble(view), facts=facts, tables=(nodes,))
+
+
+async def _views(client: Reader) -> tuple[DummyView, ...]:
+    objects, users = await read_dummies(client)
+    return dummy_views(objects, users, time.time())
+
+
+def _trouble(view: DummyView) -> Trouble | None:
+    return None if view.is_ready else Trouble(view.shown_phase, view.message)
+
+
+PAGES = (
+    Page(
+        path="/isolated", menu="Isolated networks", command="lanloom dummy list", kinds=KINDS, read=networks
+    ),
+    Page(path="/isolated/{name}", command="lanloom dummy show {name}", kinds=KINDS, read=network),
+)

@@ -1,0 +1,172 @@
+"""VLAN networks in the console."""
+
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.core import NODES
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.multus import NADS
+from lanloom.cli.query import Field, Query
+from lanloom.console.page import READY as WELL
+from lanloom.console.page import TROUBLE, Cell, Content, Matrix, Names, NoSuchPage, Page, Table, Trouble
+from lanloom.features.vlan.views import read_objects
+from lanloom.features.vlan.views.overview import overview
+from lanloom.features.vlan.views.view import (
+    ADDRESS_FIELDS,
+    NETWORK_FIELDS,
+    READY,
+    UPLINK_FIELDS,
+    ClusterNetworkView,
+    NetworkView,
+    NodeView,
+    UnknownNetwork,
+    cluster_network_view,
+    find_view,
+    network_views,
+)
+from lanloom.kube.ports import Reader
+
+KINDS = (NODES, CLUSTER_NETWORKS, VLAN_CONFIGS, NADS, CLUSTER_NETWORK_NODES)
+
+
+async def networks(client: Reader, _names: Names) -> Content:
+    """Return all networks, and where each is."""
+    views = network_views(await read_objects(client))
+    return Content(title="VLAN networks", matrix=_matrix(views), tables=(_networks("Networks", views),))
+
+
+async def network(client: Reader, names: Names) -> Content:
+    """Return one network on its nodes. Raises NoSuchPage."""
+    found = await _find(client, f"{names['namespace']}/{names['name']}")
+    assert isinstance(found, NetworkView)
+    facts = (
+        ("Cluster network", found.cluster_network),
+        ("VLAN", found.vlan),
+        ("Node addresses", found.mode),
+        ("Nodes ready", f"{found.ready} of {found.total}"),
+    )
+    return Content(
+        title=found.network,
+        trouble=Trouble(found.reason, found.message) if found.reason else None,
+        facts=facts,
+        tables=(_nodes(found.nodes, addresses=bool(found.mode)),),
+    )
+
+
+async def cluster_network(client: Reader, names: Names) -> Content:
+    """Return one cluster network on its nodes, with the networks on it. Raises NoSuchPage."""
+    found = await _find(client, names["name"])
+    assert isinstance(found, ClusterNetworkView)
+    bad = next((item for item in found.conditions if item.status != "True"), None)
+    return Content(
+        title=found.cluster_network,
+        trouble=Trouble(bad.reason, bad.message) if bad is not None else None,
+        facts=(("VlanConfigs", ", ".join(found.vlan_configs)), ("MTU", found.mtu)),
+        tables=(_nodes(found.nodes, addresses=False), _networks("Networks", found.networks)),
+    )
+
+
+async def cluster_networks(client: Reader, _names: Names) -> Content:
+    """Return all cluster networks that have uplinks, and why one is not ready."""
+    objects = await read_objects(client)
+    found = overview(objects.networks, objects.statuses, objects.nodes)
+    views = tuple(
+        cluster_network_view(objects, item)
+        for item in objects.networks
+        if item.metadata.name in found.networks
+    )
+    why = {
+        item.network: Trouble(item.reason, f"{item.what}: {item.message}")
+        for item in reversed(found.troubles)
+    }
+    table = Table(
+        title="Cluster networks",
+        query=CLUSTER_NETWORK_FIELDS,
+        rows=sorted(views, key=lambda view: view.cluster_network),
+        name=lambda view: view.cluster_network,
+        href=lambda view: f"/cluster-networks/{view.cluster_network}",
+        trouble=lambda view: why.get(view.cluster_network),
+    )
+    return Content(title="Cluster networks", tables=(table,))
+
+
+async def _find(client: Reader, name: str) -> NetworkView | ClusterNetworkView:
+    try:
+        return find_view(await read_objects(client), name, "default")
+    except UnknownNetwork as error:
+        raise NoSuchPage(str(error)) from None
+
+
+def _networks(title: str, views: tuple[NetworkView, ...]) -> Table:
+    return Table(
+        title=title,
+        query=NETWORK_FIELDS,
+        rows=views,
+        name=lambda view: view.network,
+        href=_href,
+        trouble=lambda view: Trouble(view.reason, view.message) if view.reason else None,
+    )
+
+
+def _href(view: NetworkView) -> str:
+    return f"/networks/{view.network}"
+
+
+def _nodes(nodes: tuple[NodeView, ...], *, addresses: bool) -> Table:
+    return Table(
+        title="Nodes",
+        query=ADDRESS_FIELDS if addresses else UPLINK_FIELDS,
+        rows=nodes,
+        name=lambda view: view.node,
+        trouble=lambda view: Trouble(view.state, view.message) if view.state != READY else None,
+    )
+
+
+def _matrix(views: tuple[NetworkView, ...]) -> Matrix:
+    cells: dict[str, dict[str, Cell]] = {}
+    for view in views:
+        for node in view.nodes:
+            words = f"{view.network} on {node.node}: {node.address or node.state}"
+            state = WELL if node.state == READY else TROUBLE
+            if node.message:
+                words = f"{view.network} on {node.node}: {node.state}, {node.message}"
+            cells.setdefault(node.node, {})[view.network] = Cell(state, words)
+    columns = tuple((view.network, _href(view)) for view in views)
+    return Matrix(title="VLAN networks on nodes", columns=columns, cells=cells)
+
+
+CLUSTER_NETWORK_FIELDS: Query[ClusterNetworkView] = Query(
+    (
+        Field("name", "Cluster network", "text", "Name", lambda view: view.cluster_network),
+        Field("configs", "VlanConfigs", "list", "VlanConfigs", lambda view: view.vlan_configs),
+        Field("mtu", "MTU", "text", "MTU in bytes", lambda view: view.mtu or None),
+        Field(
+            "nodes",
+            "Nodes",
+            "text",
+            "Number of nodes that are ready, and of all nodes",
+            lambda view: f"{sum(node.state == READY for node in view.nodes)}/{len(view.nodes)}",
+        ),
+        Field("networks", "Networks", "number", "Networks on it", lambda view: len(view.networks)),
+    ),
+    ("name", "configs", "mtu", "nodes", "networks"),
+)
+"""The fields of cluster networks."""
+
+PAGES = (
+    Page(
+        path="/cluster-networks",
+        menu="Cluster networks",
+        command="lanloom status",
+        kinds=KINDS,
+        read=cluster_networks,
+    ),
+    Page(path="/networks", menu="VLAN networks", command="lanloom vlan list", kinds=KINDS, read=networks),
+    Page(
+        path="/networks/{namespace}/{name}",
+        command="lanloom vlan show {namespace}/{name}",
+        kinds=KINDS,
+        read=network,
+    ),
+    Page(
+        path="/cluster-networks/{name}", command="lanloom vlan show {name}", kinds=KINDS, read=cluster_network
+    ),
+)

@@ -1,0 +1,59 @@
+"""Sessions and one-time links."""
+
+from lanloom.console import sessions as module
+from lanloom.console.sessions import IDLE_SECONDS, LONGEST_SECONDS, ONCE_SECONDS, Sessions
+from lanloom.kube.config import ClusterConfig
+
+CONFIG = ClusterConfig(server="http://127.0.0.1:1", token="secret")
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+def test_a_link_works_once_and_soon() -> None:
+    """A link is good for one session, and for no other after its time."""
+    clock = Clock()
+    made = Sessions(clock)
+    first, second = made.link(CONFIG), made.link(CONFIG)
+    assert made.redeem(first) == CONFIG
+    assert made.redeem(first) is None and made.redeem("guessed") is None
+    clock.at += ONCE_SECONDS + 1
+    assert made.redeem(second) is None
+
+
+async def test_a_session_ends_when_it_is_idle_or_old() -> None:
+    """A session ends an hour after its last use, not while a stream follows a page, and after half a day at all."""
+    clock = Clock()
+    made = Sessions(clock)
+    idle, watching = await made.open(CONFIG), await made.open(CONFIG)
+    session = made.find(watching)
+    assert session is not None
+    session.streams = 1
+    clock.at += IDLE_SECONDS + 1
+    assert made.find(idle) is None and made.find(watching) is not None
+    clock.at += LONGEST_SECONDS
+    await made.expire()
+    assert made.find(watching) is None
+
+
+async def test_the_session_idle_longest_makes_room() -> None:
+    """There is a limit to sessions; the one that was used least recently ends for a new one."""
+    clock = Clock()
+    made = Sessions(clock)
+    opened = []
+    for _ in range(module.MOST_SESSIONS):
+        clock.at += 1
+        opened.append(await made.open(CONFIG))
+    clock.at += 1
+    assert made.find(opened[0]) is not None
+    await made.open(CONFIG)
+    assert made.find(opened[0]) is not None and made.find(opened[1]) is None
+    await made.close_all()
+    assert made.find(opened[0]) is None

@@ -1,0 +1,145 @@
+"""The console in front of a cluster: who sees what, what a browser is told, and what changes by itself."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
+from lanloom.api.lan import LANS
+from tests.console.site import TENANT, Site, read, site
+
+pytestmark = pytest.mark.slow
+
+MENU = ("/", "/cluster-networks", "/networks", "/pools", "/isolated", "/lans", "/machines")
+HOSTILE = "<script>alert(1)</script>"
+
+
+async def lan(made: Site, namespace: str, name: str, vni: int) -> None:
+    """Makes a LAN."""
+    spec = {"ns": name, "bridge": "br0", "vxlan": "vx0", "vni": vni, "grp": "ff05::100", "port": 8472}
+    spec |= {"defaultVxlanDev": "eth1", "spokes": ["web"]}
+    body = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    await made.admin.create(LANS, body, namespace)
+
+
+async def test_every_page_is_there_and_names_its_command(tmp_path: Path) -> None:
+    """Every page of the menu answers in an empty cluster, and names the command that prints the same."""
+    async with site(tmp_path) as made, made.browser() as browser:
+        for path in MENU:
+            assert "<code>lanloom " in await read(browser, path)
+        assert "There is no network yet" in await read(browser, "/")
+        for path in ("/nowhere", "/lans/ours/none", "/pools/none", "/isolated/none", "/networks/ours/none"):
+            assert "There is nothing here" in await read(browser, path, 404)
+        for path in ("/lans/ours/..%2f..", "/pools/A", "/lans?namespace=../x"):
+            await read(browser, path, 404)
+
+
+async def test_what_is_not_ready_comes_first_with_its_reason(tmp_path: Path) -> None:
+    """The first page shows what no manager has looked at, with reason and remedy, and links to its page."""
+    async with site(tmp_path) as made, made.browser() as browser:
+        await made.admin.create(CLUSTER_NETWORKS, {"metadata": {"name": "cluster-1"}})
+        await lan(made, "ours", "blue", 4711)
+        page = await read(browser, "/")
+        assert "2 things are not ready" in page and "check that one runs" in page
+        assert 'href="/cluster-networks/cluster-1"' in page and 'href="/lans/ours/blue"' in page
+        assert "blue" in await read(browser, "/lans/ours/blue")
+        assert "Nothing has these words" in await read(browser, "/lans?q=green")
+
+
+async def machine(made: Site, namespace: str, name: str) -> None:
+    """Makes a machine."""
+    spec = {"template": {"spec": {"domain": {"devices": {}}, "networks": []}}}
+    body = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    await made.admin.create(VIRTUAL_MACHINES, body, namespace)
+
+
+async def test_a_user_sees_what_he_may_read_and_nothing_else(tmp_path: Path) -> None:
+    """A user of one namespace sees its objects, and of others neither names nor numbers, by page and by stream."""
+    async with site(tmp_path) as made, made.browser(TENANT) as browser:
+        await machine(made, "ours", "web")
+        await machine(made, "theirs", "secret")
+        await lan(made, "theirs", "secret", 4712)
+        for path in ("/lans", "/machines", "/machines?namespace=theirs", "/machines/theirs/secret"):
+            page = await read(browser, path, 403)
+            assert "You may not see this" in page and page.count("secret") == path.count("secret")
+        page = await read(browser, "/machines?namespace=ours")
+        assert "web" in page and "secret" not in page
+        assert "web" in await read(browser, "/machines/ours/web")
+        for path in ("/", "/?namespace=ours", "/?namespace=theirs"):
+            assert "secret" not in await read(browser, path)
+        async with browser.get("/live", params={"path": "/machines", "namespace": "ours"}) as answer:
+            first = (await asyncio.wait_for(answer.content.readuntil(b"\n\n"), 20)).decode()
+        assert "web" in first and "secret" not in first
+
+
+async def test_nobody_is_let_in_without_rights(tmp_path: Path) -> None:
+    """Without a session there is a form; a wrong token, a used link, and another site's form are refused."""
+    async with site(tmp_path) as made, made.browser() as browser:
+        secret = made.sessions.link(made.config)
+        browser.cookie_jar.clear()
+        assert "<h1>Log in</h1>" in await read(browser, "/lans")
+        async with browser.get("/live", params={"path": "/"}) as answer:
+            assert answer.status == 401
+        async with browser.post("/login", data={"token": "guessed"}) as answer:
+            assert answer.status == 403 and "does not know this token" in await answer.text()
+        async with browser.post(
+            "/login", data={"token": TENANT}, headers={"origin": "http://other"}
+        ) as answer:
+            assert answer.status == 403
+        async with browser.get("/", headers={"host": "attacker.example"}) as answer:
+            assert answer.status == 403
+        for status in (200, 403):
+            browser.cookie_jar.clear()
+            async with browser.get("/login", params={"once": secret}) as answer:
+                assert answer.status == status
+        async with made.browser() as other:
+            await read(other, "/lans")
+            async with other.post("/logout") as answer:
+                assert "<h1>Log in</h1>" in await answer.text()
+            assert "<h1>Log in</h1>" in await read(other, "/lans")
+
+
+async def test_a_browser_is_told_to_run_nothing_else(tmp_path: Path) -> None:
+    """Every answer forbids scripts, frames and forms of others and is kept by nobody; the cookie is no script's."""
+    async with site(tmp_path) as made, made.browser() as browser:
+        (cookie,) = browser.cookie_jar
+        assert cookie["httponly"] and cookie["samesite"] == "strict"
+        for path in (*MENU, "/nowhere", "/static/console.js", "/static/console.css"):
+            async with browser.get(path) as answer:
+                policy = answer.headers["content-security-policy"]
+                assert "default-src 'self'" in policy and "unsafe" not in policy
+                assert answer.headers["x-content-type-options"] == "nosniff"
+                text = await answer.text()
+                assert "<style" not in text and " style=" not in text and " onclick=" not in text
+
+
+async def test_names_that_hate_us_are_text(tmp_path: Path) -> None:
+    """Markup in messages, names and words to look for is shown as text."""
+    async with site(tmp_path) as made, made.browser() as browser:
+        await machine(made, "ours", "web")
+        condition = {"type": "RestartRequired", "status": "True", "reason": "X", "message": HOSTILE}
+        await made.admin.patch(
+            VIRTUAL_MACHINES, "web", {"status": {"conditions": [condition]}}, "ours", subresource="status"
+        )
+        for path in ("/", "/machines", "/machines/ours/web"):
+            page = await read(browser, path)
+            assert HOSTILE not in page
+        assert HOSTILE not in await read(browser, f"/machines?q={HOSTILE}&namespace=ours")
+        async with browser.get("/machines", params={"namespace": HOSTILE}) as answer:
+            assert HOSTILE not in await answer.text()
+
+
+async def test_a_change_is_on_the_page_soon(tmp_path: Path) -> None:
+    """A stream sends the page, sends it anew after a change, and says that it lives while nothing changes."""
+    async with (
+        site(tmp_path) as made,
+        made.browser() as browser,
+        browser.get("/live", params={"path": "/lans"}) as answer,
+    ):
+        first = await asyncio.wait_for(answer.content.readuntil(b"\n\n"), 20)
+        assert b"event: page" in first and b"blue" not in first
+        await lan(made, "ours", "blue", 4711)
+        second = await asyncio.wait_for(answer.content.readuntil(b"\n\n"), 20)
+        assert b"event: page" in second and b"blue" in second
