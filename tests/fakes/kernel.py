@@ -229,6 +229,7 @@ class FakeKernel:
         if name not in self.links:
             self.make(name, kind, MARK)
         self.set_mtu(name, mtu)
+        self.change(name, alias=MARK)
         self.change(name, **options)
         if not self.links[name].up:
             self.set_up(name)

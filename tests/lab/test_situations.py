@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from lanloom.features.vlan.rules.names import interface_name
+from lanloom.node.marks import MARK
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, look, report, vlan_ids
 from tests.lab.objects import STATIC, vm_network
@@ -198,9 +199,9 @@ def test_a_node_dies_with_a_pod_that_comes_back(numbered: Lab) -> None:
     numbered.kubectl("delete", "pod", "member-0", "--namespace=default", "--force", "--grace-period=0")
     kept = started("member-0", "node1")
     numbered.run("node", "start", "node2")
-    # A CNI plugin that finds no bridge makes one, which would be a foreign one.
-    eventually(lambda: "cluster-1-br" in look(numbered, "node2").links)
-    other = started("member-2", "node2")
+    other = started("member-2", "node2")  # often before the agent: CNI's plugin makes the bridge then
     assert kept != other
     assert nics(numbered) == {"member-0": [kept], "member-2": [other]}
     assert f"inet {kept}/" in numbered.on("node1", "ip -n default.member-0 address show dev net1")
+    eventually(lambda: look(numbered, "node2").links["cluster-1-br"].get("ifalias") == MARK)
+    eventually(lambda: 151 in vlan_ids(numbered, "node2", "cluster-1-bo"))

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge, is_made_by_plugin
+from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge
 from lanloom.node import netlink
 from lanloom.node.errors import KernelUnsupported, LinkMissing
+from lanloom.node.ownership import is_made_by_plugin
 from lanloom.node.ports import Link, LinkStep
 from lanloom.node.steps import (
     AddVlans,
@@ -27,7 +28,7 @@ from tests.fakes.kernel import FakeKernel
 def test_a_bridge_in_a_vrf(master: str, taken: bool) -> None:
     """A bridge that somebody has put under another link is not the plugin's."""
     bridge = Link(name="d-br", index=1, kind="bridge", ignores_routers=True, master=master)
-    assert is_made_by_plugin(bridge, {"d-br": bridge}, "") is taken
+    assert is_made_by_plugin(bridge, {"d-br": bridge}) is taken
 
 
 @pytest.mark.parametrize(

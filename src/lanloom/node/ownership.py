@@ -31,3 +31,25 @@ def strangers_above(name: str, links: Mapping[str, Link], named: Named = NOBODY)
     """Return the links of others that stand on a link and would go with it, in order."""
     above = (link for link in links.values() if link.parent == name != link.name)
     return tuple(sorted(link.name for link in above if not is_ours(link, named)))
+
+
+def is_made_by_plugin(
+    link: Link, links: Mapping[str, Link], *, gateway: str = "", filtering: bool = False
+) -> bool:
+    """Return whether CNI's plugin must have created this bridge, so that Lanloom may make it its own.
+
+    A pod that starts before the agent, as after a reboot, has the plugin create a bridge that is not there. The plugin
+    leaves the defaults of the kernel, but sets `accept_ra` to 0 (plugins/main/bridge of containernetworking/plugins);
+    `gateway` is the address (a CIDR) that it assigns, if any, and with `filtering` the bridge may filter VLANs, as it
+    does for networks with a VLAN. The ports are veth links whose peers are in the network namespaces of pods.
+    """
+    plain = link.ignores_routers and not link.spanning_tree and (filtering or not link.vlan_filtering)
+    alone = not (link.alias or link.master or link.addresses6)
+    return (
+        link.kind == "bridge"
+        and plain
+        and alone
+        and set(link.addresses) <= {gateway}
+        and not any(other.parent == link.name for other in links.values())
+        and all(other.leads_away for other in links.values() if other.master == link.name)
+    )

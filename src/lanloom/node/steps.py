@@ -21,7 +21,7 @@ from lanloom.api.harvester import BOND_MODES
 from lanloom.api.names import BRIDGE_SUFFIX, LINK_NAME_MAX
 from lanloom.node.errors import LinkError, LinkInUse, LinkMissing, NotOurs
 from lanloom.node.marks import UNFINISHED, describe_owner
-from lanloom.node.ownership import ANY, is_ours
+from lanloom.node.ownership import ANY, is_made_by_plugin, is_ours
 from lanloom.node.ports import Link, LinkStep, Route
 from lanloom.node.vlanids import VlanIds, contains, render
 
@@ -77,7 +77,10 @@ class EnsureBond(LinkStep, frozen=True, kw_only=True):
 
 
 class EnsureBridge(LinkStep, frozen=True, kw_only=True):
-    """A VLAN-filtering bridge with Lanloom's mark, up. Its `mtu` stays as it is set, whatever its ports have."""
+    """A VLAN-filtering bridge with Lanloom's mark, up. Its `mtu` stays as it is set, whatever its ports have.
+
+    A bridge of that name that CNI's `bridge` plugin created is marked, and stays the same one with its ports.
+    """
 
     unsupported: ClassVar[str] = (
         "this kernel has no bridges that filter VLANs: load them with `modprobe bridge`, or take a kernel that has "
@@ -92,10 +95,17 @@ class EnsureBridge(LinkStep, frozen=True, kw_only=True):
         """Say that the bridge can't be made."""
         return f"can't create the bridge {self.name}"
 
+    @property
+    def inspects(self) -> str:
+        """Return the bridge itself, which may be the plugin's."""
+        return self.name
+
     def guard(self, links: Mapping[str, Link]) -> None:
-        """Accept only a new name or a bridge of Lanloom's."""
+        """Accept only a new name, a bridge of Lanloom's, or one that CNI's plugin created."""
         check_name(self.title, self.name)
-        _guard_existing(self.title, "bridge", links, self.name)
+        link = links.get(self.name)
+        if link is None or link.owner_uid or not is_made_by_plugin(link, links, filtering=True):
+            _guard_existing(self.title, "bridge", links, self.name)
 
     def remedy(self, code: int) -> str:
         """Explain a refused MTU, else what every step explains."""

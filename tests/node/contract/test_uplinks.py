@@ -1,5 +1,6 @@
 """The contract of the port Links for bonds and bridges as uplinks: modes, MTUs, MACs, queues, links set down."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -299,3 +300,57 @@ async def test_single_ids(node: Node) -> None:
     remove = (RemoveVlans(link="c-bo", ids=odd[1:]), RemoveVlans(link="c-bo", ids=odd[1:]))
     await node.host.links.apply((*remove, AddVlans(link="c-bo", ids=())))
     assert (await links(node))["c-bo"].vlans == ((1, 1), (3, 3))
+
+
+@pytest.mark.parametrize("filtering", [True, False])
+@on_node
+async def test_a_bridge_that_pods_had_first(node: Node, filtering: bool) -> None:
+    """The bridge of CNI's plugin becomes the uplink's, the same one; its pods keep their places and VLAN ids."""
+    node.plant_plugins_bridge("c-br", vlan_filtering=filtering)
+    node.plant_pods_cable("veth1")
+    node.set_master("veth1", "c-br")
+    node.change_vlan("veth1", 2012, add=True, self_=False)
+    before = await links(node)
+    assert not before["c-br"].ours
+    await node.host.links.apply(uplink(2012))
+    found = await links(node)
+    bridge, pod = found["c-br"], found["veth1"]
+    assert (bridge.index, bridge.ours, bridge.vlan_filtering) == (before["c-br"].index, True, True)
+    assert (bridge.up, bridge.mtu, bridge.self_vlans) == (True, 1500, ((1, 1), (2012, 2012)))
+    assert (pod.index, pod.master, pod.vlans) == (before["veth1"].index, "c-br", ((1, 1), (2012, 2012)))
+    assert not (bridge.addresses or bridge.addresses6)
+    node.set_mtu("veth1", 1300)
+    assert (await links(node))["c-br"].mtu == 1500
+
+
+SOMEBODYS: dict[str, Callable[[Node], None]] = {
+    "spanning tree": lambda node: node.plant_plugins_bridge("c-br", spanning_tree=True),
+    "as made by hand": lambda node: node.plant_bare_bridge("c-br"),
+    "a NIC": lambda node: node.plant_bridge("c-br"),
+}
+"""Bridges that CNI's plugin doesn't make. In the other cases its bridge was changed by somebody."""
+
+CHANGES: dict[str, Callable[[Node], None]] = {
+    "an address": lambda node: node.add_address("c-br", "10.36.0.1/24"),
+    "an IPv6 address": lambda node: node.add_address("c-br", "2001:db8::1/64"),
+    "an alias": lambda node: node.set_alias("c-br", "storage"),
+    "a VLAN link": lambda node: node.plant_vlan("c-br", 7),
+    "another's NIC": lambda node: node.set_master("eth2", "c-br"),
+}
+
+
+@pytest.mark.parametrize("case", [*SOMEBODYS, *CHANGES])
+@on_node
+async def test_a_bridge_that_somebody_had_first(node: Node, case: str) -> None:
+    """A bridge that differs in anything from that of CNI's plugin is not taken over, and stays as it is."""
+    if case in SOMEBODYS:
+        SOMEBODYS[case](node)
+    else:
+        node.plant_plugins_bridge("c-br", vlan_filtering=True)
+        CHANGES[case](node)
+    before = await links(node)
+    with pytest.raises(NotOurs, match="c-br"):
+        await node.host.links.apply((EnsureBridge(name="c-br", mtu=1500),))
+    after = await links(node)
+    assert (after["c-br"].alias, after["c-br"].mtu) == (before["c-br"].alias, before["c-br"].mtu)
+    assert set(after) == set(before)

@@ -14,7 +14,7 @@ from lanloom.api.harvester import BOND_MODES
 from lanloom.node.errors import KernelUnsupported
 from lanloom.node.marks import MARK, UNFINISHED
 from lanloom.node.netlink.addressing import add_route
-from lanloom.node.netlink.dump import inspect_bridge, read_links
+from lanloom.node.netlink.dump import inspect_bridge, ipv6_addresses, read_links, remove_ipv6_address
 from lanloom.node.netlink.messages import (
     AF_BRIDGE,
     IFF_UP,
@@ -47,6 +47,7 @@ from lanloom.node.netlink.messages import (
     tolerating,
     word,
 )
+from lanloom.node.ownership import is_ours
 from lanloom.node.ports import LinkStep
 from lanloom.node.steps import (
     AddVlans,
@@ -136,10 +137,22 @@ class LinkWriter:
         self.add(UNFINISHED, kind, data)
         self.refresh()
         index = self.links[UNFINISHED].index
-        with tolerating(errno.EAFNOSUPPORT):  # a kernel with ipv6.disable=1 gives no such addresses anyway
-            self.change(index, NO_LINK_LOCAL)
+        self.take_no_address(index)
         self.change(index, name(link) + alias(MARK))
         self.refresh()
+
+    def take_no_address(self, index: int) -> None:
+        """Give a link no IPv6 link-local address from now on."""
+        with tolerating(errno.EAFNOSUPPORT):  # a kernel with ipv6.disable=1 gives no such addresses anyway
+            self.change(index, NO_LINK_LOCAL)
+
+    def drop_link_local(self, index: int) -> None:
+        """Remove the IPv6 link-local addresses of a bridge that CNI's plugin made, and give it none again."""
+        self.take_no_address(index)
+        for found in ipv6_addresses(self.sock, index):
+            if found.is_link_local:
+                with tolerating(errno.EADDRNOTAVAIL):  # another process was quicker
+                    remove_ipv6_address(self.sock, index, found)
 
     def set_master(self, link: str, master_name: str) -> None:
         """Put a link under a master and up, or release it."""
@@ -209,7 +222,9 @@ def _ensure_bridge(step: EnsureBridge, writer: LinkWriter) -> None:
         writer.make_ours(step.name, "bridge", filtering + word(IFLA_BR_STP_STATE, 0))
         # Until an MTU is set that differs from the one it has, a bridge takes the least of its ports'.
         writer.adjust(step.name, mtu=step.mtu ^ 1)
-    elif not writer.links[step.name].vlan_filtering:
+    elif not is_ours(writer.links[step.name]):
+        _take_over(step, writer)
+    if not writer.links[step.name].vlan_filtering:
         writer.change(writer.links[step.name].index, info("bridge", filtering))
         writer.refresh()
     if not writer.links[step.name].vlan_filtering:
@@ -218,6 +233,16 @@ def _ensure_bridge(step: EnsureBridge, writer: LinkWriter) -> None:
             "CONFIG_BRIDGE_VLAN_FILTERING"
         )
     writer.adjust(step.name, mtu=step.mtu, up=True)
+
+
+def _take_over(step: EnsureBridge, writer: LinkWriter) -> None:
+    """Make the plugin's bridge one as if it were made here. The mark comes last: a process that dies begins anew."""
+    index = writer.links[step.name].index
+    writer.drop_link_local(index)
+    writer.adjust(step.name, mtu=step.mtu ^ 1)
+    writer.change(index, alias(MARK))
+    writer.refresh()
+    step.guard(writer.links)
 
 
 @apply.register

@@ -16,7 +16,7 @@ from lanloom.features.vlan.rules.plan import Plan, plan
 from lanloom.node.marks import MARK
 from lanloom.node.ownership import is_ours
 from lanloom.node.ports import Link, LinkState
-from lanloom.node.steps import DeleteLink, SetUp, Unmark
+from lanloom.node.steps import DeleteLink, EnsureBridge, SetUp, Unmark
 from lanloom.node.vlanids import contains
 from tests.features.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
 from tests.features.vlan.rules.ground import Ground
@@ -336,3 +336,57 @@ def test_links_of_others_are_never_touched(events: list[tuple[object, ...]]) -> 
                 ground.files.pop(profile_file(network, vid), None)
             case _:
                 ground.restart_network_manager()
+
+
+def _pods(*links: Link) -> dict[str, Link]:
+    """The bridge of a NAD with a VLAN as CNI's plugin makes it for a pod, and more links."""
+    bridge = Link(name=BRIDGE, index=4, kind="bridge", up=True, ignores_routers=True, vlan_filtering=True)
+    pod = Link(name="veth1", index=5, kind="veth", up=True, master=BRIDGE, leads_away=True)
+    nic = Link(name="eth1", index=2, up=True)
+    return {link.name: link for link in (bridge, pod, nic, *links)}
+
+
+OTHERS: dict[str, Mapping[str, Link]] = {
+    "takes routes": _pods(replace(_pods()[BRIDGE], ignores_routers=False)),
+    "spanning tree": _pods(replace(_pods()[BRIDGE], spanning_tree=True)),
+    "an address": _pods(replace(_pods()[BRIDGE], addresses=("10.0.0.1/24",))),
+    "an alias": _pods(replace(_pods()[BRIDGE], alias="storage")),
+    "another's mark": _pods(replace(_pods()[BRIDGE], alias=alias_of(UID))),
+    "in a vrf": _pods(replace(_pods()[BRIDGE], master="vrf1")),
+    "a NIC in it": _pods(Link(name="eth7", index=8, up=True, master=BRIDGE)),
+    "a bond in it": _pods(Link(name=BOND, index=8, kind="bond", up=True, master=BRIDGE)),
+    "a cable of the host": _pods(Link(name="veth2", index=8, kind="veth", up=True, master=BRIDGE)),
+    "a link on top": _pods(Link(name="x.7", index=8, kind="vlan", parent=BRIDGE, vlan_id=7)),
+    "no bridge": _pods(replace(_pods()[BRIDGE], kind="vlan", vlan_id=7)),
+}
+"""What CNI's plugin never leaves: somebody else made the bridge, or uses it."""
+
+
+@pytest.mark.parametrize("filtering", [True, False])
+@pytest.mark.parametrize("ports", [True, False])
+@pytest.mark.parametrize("mode", ["alone", "beside"])
+def test_a_bridge_of_pods_that_came_first_becomes_ours(filtering: bool, ports: bool, mode: str) -> None:
+    """Where a pod was quicker than the agent, the plugin's bridge is taken over alone, and left to others beside them."""
+    links = _pods(replace(_pods()[BRIDGE], vlan_filtering=filtering))
+    if not ports:
+        del links["veth1"]
+    networks = delegated(one()) if mode == "beside" else one()
+    todo = plan(networks, LinkState(links), {}, {}, tidy=mode == "alone")
+    steps = [step for _, steps in todo.steps for step in steps]
+    assert (EnsureBridge(name=BRIDGE, mtu=1500) in steps) == (mode == "alone")
+    if mode == "alone":
+        assert not todo.problems
+    assert "veth1" not in touched(todo)
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_bridge_of_somebody_else_stays(case: str) -> None:
+    """A bridge that differs from the plugin's in anything is somebody else's: a problem, and no step."""
+    todo = plan(one(), LinkState(OTHERS[case]), {}, {})
+    assert [item.reason for item in todo.problems["cluster-1"]] == ["ForeignLink"]
+    assert not todo.steps
+
+
+def test_a_plugins_bridge_of_no_network_stays() -> None:
+    """What pods have the plugin make for no cluster network is left to them."""
+    assert not plan((), LinkState(_pods()), {}, {}).steps

@@ -9,7 +9,6 @@ import socket
 from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
 from lanloom.node.errors import LinkError
 from lanloom.node.marks import unfinished_name
-from lanloom.node.netlink.dump import ipv6_addresses, remove_ipv6_address
 from lanloom.node.netlink.messages import (
     DEVCONF_ARP_IGNORE,
     DEVCONF_FORWARDING,
@@ -22,7 +21,6 @@ from lanloom.node.netlink.messages import (
     word,
 )
 from lanloom.node.netlink.writer import (
-    NO_LINK_LOCAL,
     LinkWriter,
     address,
     alias,
@@ -79,7 +77,7 @@ def _make(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
     if half in writer.links:
         index = writer.links[half].index
         with tolerating(*LOST_RACE):
-            _take_no_address(writer, index)
+            writer.take_no_address(index)
             writer.change(index, name(step.name) + alias(alias_of(step.owner)))
     _reread(step, writer)
     if step.name in writer.links and half in writer.links:
@@ -93,11 +91,7 @@ def _take_over(step: EnsureIsolatedBridge, link: Link, writer: LinkWriter) -> No
     made here. The mark comes last: whoever comes after a process that died begins anew.
     """
     if link.index != step.known:
-        _take_no_address(writer, link.index)
-        for found in ipv6_addresses(writer.sock, link.index):
-            if found.is_link_local:
-                with tolerating(errno.EADDRNOTAVAIL):  # another process was quicker
-                    remove_ipv6_address(writer.sock, link.index, found)
+        writer.drop_link_local(link.index)
         if not link.addresses:
             writer.change(link.index, address(hardware_address(unfinished_name(step.owner))))
     writer.change(link.index, alias(alias_of(step.owner)))
@@ -119,8 +113,3 @@ def seclude(writer: LinkWriter, index: int, *, forwarding: bool) -> None:
     settings = {DEVCONF_RP_FILTER: 1, DEVCONF_ARP_IGNORE: 1, DEVCONF_FORWARDING: int(forwarding)}
     wanted = b"".join(word(kind, value) for kind, value in settings.items())
     writer.change(index, nested(IFLA_AF_SPEC, nested(socket.AF_INET, nested(IFLA_INET_CONF, wanted))))
-
-
-def _take_no_address(writer: LinkWriter, index: int) -> None:
-    with tolerating(errno.EAFNOSUPPORT):  # a kernel with ipv6.disable=1 gives no such addresses anyway
-        writer.change(index, NO_LINK_LOCAL)

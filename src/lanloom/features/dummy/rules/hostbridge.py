@@ -18,7 +18,7 @@ from lanloom.node.marks import (
     register_family,
     unfinished_name,
 )
-from lanloom.node.ownership import is_ours
+from lanloom.node.ownership import is_made_by_plugin, is_ours
 from lanloom.node.ports import Link, LinkStep
 from lanloom.node.steps import DeleteLink, check_name
 
@@ -94,7 +94,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
         """Whether a link without the owner's mark becomes the owner's bridge. Another's mark always holds."""
         if is_ours(link) or link.owner_uid or link.kind != "bridge":
             return False
-        return link.index == self.known or is_made_by_plugin(link, links, self.gateway)
+        return link.index == self.known or is_made_by_plugin(link, links, gateway=self.gateway)
 
 
 class RemoveIsolatedBridge(LinkStep, frozen=True, kw_only=True):
@@ -125,23 +125,6 @@ def standing_on(bridge: str, links: Mapping[str, Link]) -> tuple[str, ...]:
     """Return the links that lose a bridge when it is deleted: its ports, and links on top of it, in order."""
     users = (link.name for link in links.values() if bridge in (link.master, link.parent))
     return tuple(sorted(set(users) - {bridge}))
-
-
-def is_made_by_plugin(link: Link, links: Mapping[str, Link], gateway: str) -> bool:
-    """Return whether CNI's plugin must have created `link`; `gateway` is the address (a CIDR) that it assigns, if any.
-
-    A plugin without a VLAN leaves the defaults of the kernel, but sets `accept_ra` to 0 (plugins/main/bridge of
-    containernetworking/plugins). The ports are veth links whose peers are in the network namespaces of pods.
-    """
-    plain = link.ignores_routers and not (link.vlan_filtering or link.spanning_tree)
-    alone = not (link.alias or link.master or link.addresses6)
-    return (
-        plain
-        and alone
-        and set(link.addresses) <= {gateway}
-        and not any(other.parent == link.name for other in links.values())
-        and all(other.leads_away for other in links.values() if other.master == link.name)
-    )
 
 
 def check_owner(title: str, name: str, owner: str) -> None:

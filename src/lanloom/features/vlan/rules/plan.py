@@ -346,6 +346,8 @@ def _built(step: EnsureBond | EnsureBridge, link: Link | None) -> list[str]:
     if link.mtu != step.mtu:
         texts.append(f"the {kind} {step.name} had the MTU {link.mtu} instead of {step.mtu}")
     if isinstance(step, EnsureBridge):
+        if not is_ours(link):
+            texts.append(f"the bridge {step.name} was made by a CNI plugin")
         return texts + ([] if link.vlan_filtering else [f"VLAN filtering of the bridge {step.name} was off"])
     if link.bond_mode != step.mode:
         texts.append(f"the bond {step.name} had the mode {link.bond_mode} instead of {step.mode}")

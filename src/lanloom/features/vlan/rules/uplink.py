@@ -24,7 +24,7 @@ from lanloom.features.vlan.rules.names import is_link
 from lanloom.features.vlan.rules.network import NodeNetwork, Problem, blocked, is_down, kept_ids
 from lanloom.features.vlan.rules.owned import foreign_interfaces
 from lanloom.node.marks import MARK, describe_owner
-from lanloom.node.ownership import NOBODY, Named, is_ours
+from lanloom.node.ownership import NOBODY, Named, is_made_by_plugin, is_ours
 from lanloom.node.ports import Link, LinkState, LinkStep
 from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, RemoveVlans, SetMaster, SetMtu, SetUp
 from lanloom.node.vlanids import VlanIds, subtract, vlan_ids
@@ -122,7 +122,7 @@ def problems_of(network: NodeNetwork, observed: LinkState, named: Named = NOBODY
         return network.uplink_problems
     for name in (network.bridge, network.bond):
         link = observed.links.get(name)
-        if link is not None and not is_ours(link):
+        if link is not None and not is_ours(link) and not _is_adoptable(link, network, observed):
             message = (
                 f"the link {name} exists and was not created by Lanloom; if no other program manages it, give it to "
                 f"Lanloom by `ip link set {name} alias {MARK}`, which interrupts nothing; remove it only if nothing "
@@ -143,6 +143,12 @@ def problems_of(network: NodeNetwork, observed: LinkState, named: Named = NOBODY
             )
         )
     return (*problems, *foreign_interfaces(network, observed, named))
+
+
+def _is_adoptable(link: Link, network: NodeNetwork, observed: LinkState) -> bool:
+    """Return whether this is the bridge's place, and CNI's plugin made it for a pod that was quicker than the agent."""
+    is_free = link.name == network.bridge and not link.owner_uid
+    return is_free and is_made_by_plugin(link, observed.links, filtering=True)
 
 
 def _nic_problem(nic: str, network: NodeNetwork, observed: LinkState) -> Problem | None:
@@ -223,7 +229,9 @@ def build_steps(
     steps += [
         step for nic in network.nics if nic in members for step in _nic_steps(links[nic], bond, network)
     ]
-    if bridge is None or not (bridge.up and bridge.vlan_filtering and bridge.mtu == network.mtu):
+    if bridge is None or not (
+        is_ours(bridge) and bridge.up and bridge.vlan_filtering and bridge.mtu == network.mtu
+    ):
         steps.append(EnsureBridge(name=network.bridge, mtu=network.mtu))
     if bond is None or bond.master != network.bridge:
         steps.append(SetMaster(link=network.bond, master=network.bridge))
