@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from lanloom.api import names
+from lanloom.api.admission import UserInfo
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
-from lanloom.api.core import NODES
+from lanloom.api.core import NODES, SELF_REVIEWS, SelfReview, SelfReviewStatus
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, VirtualMachine
 from lanloom.api.multus import NADS
@@ -138,7 +139,7 @@ def _vm(number: int) -> Raw:
 
 
 class Still:
-    """An API server on which nothing changes, as far as informers ask."""
+    """An API server on which nothing changes: lists and watches of informers, and the name of the one who asks."""
 
     def __init__(self, objects: dict[Resource[Any], list[Raw]]) -> None:
         self._objects = objects
@@ -152,6 +153,10 @@ class Still:
         events: tuple[WatchEvent[Any], ...] = ()
         for event in events:
             yield event
+
+    async def create(self, resource: Resource[Any], *_arguments: Any) -> Any:
+        assert resource is SELF_REVIEWS
+        return SelfReview(status=SelfReviewStatus(user_info=UserInfo(username="manager")))
 
 
 async def serve(size: Size) -> None:

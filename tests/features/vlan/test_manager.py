@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import pytest
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
@@ -267,3 +268,36 @@ async def test_the_cluster_network_of_an_isolated_network(quiet: Quiet) -> None:
     network = await quiet.admin.get(CLUSTER_NETWORKS, "iso")
     assert {(item.status, item.reason) for item in network.status.conditions} == {("True", "Isolated")}
     assert await quiet.events("Ready") == []
+
+
+@pytest.mark.parametrize(
+    ("edit", "waits"),
+    [
+        ({"uplink": {"linkAttributes": {"mtu": 9000}}}, True),
+        ({"uplink": {"bondOptions": {"mode": "802.3ad"}}}, True),
+        ({"uplink": {"nics": ["eth1", "eth2"]}}, True),
+        ({"description": "of the storage"}, False),
+    ],
+)
+def test_an_edited_uplink_is_not_ready_until_it_is_there(edit: dict[str, Any], waits: bool) -> None:
+    """A cluster network with an edited uplink is ready when each node has applied the edit, and not before."""
+
+    @on_a_quiet_cluster
+    async def story(quiet: Quiet) -> None:
+        await quiet.uplink()
+        await quiet.network()
+        await quiet.rest()
+        late = quiet.sim.processes["node3"]
+        await late.kill()
+        await quiet.admin.patch(VLAN_CONFIGS, "one", {"spec": edit})
+        await asyncio.sleep(5)
+        for type in ("ready", "L3Ready"):
+            condition = await quiet.condition(type)
+            assert (condition.status, condition.reason == "Configuring") == (("True", "False")[waits], waits)
+            assert ("1 of 3 nodes: node3: Configuring" in condition.message) == waits
+        late.start()
+        await quiet.rest()
+        assert {(await quiet.condition(type)).status for type in ("ready", "L3Ready")} == {"True"}
+        assert not [item for item in await events(quiet, "NotReady") if item.type == "Warning"]
+
+    story()

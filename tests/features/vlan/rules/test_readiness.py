@@ -199,3 +199,17 @@ def test_who_has_an_address_that_another_node_should_have() -> None:
     own = report(UP, UP, "", interface(address="192.168.1.11/24"), node="n2")
     assert awaited("n2", STATIC, [holder, elsewhere, own]) == ("n1",)
     assert awaited("n3", STATIC, [holder, elsewhere, own]) == ()
+
+
+@pytest.mark.parametrize(
+    ("reported", "wanted", "cause"),
+    [("a", "a", ""), ("b", "a", "Configuring"), ("", "a", ""), ("b", "", ""), ("", "", "")],
+)
+def test_a_report_of_a_former_uplink(reported: str, wanted: str, cause: str) -> None:
+    """A node is not ready until its report is about the uplink that it should have; older agents tell of none."""
+    found = node_state(report(uplinkHash=reported), NOTHING, wanted)
+    assert (found.uplink.reason if found.uplink else "") == cause
+    assert (found.addresses.reason if found.addresses else "") == cause
+    assert found.current == (not cause)
+    failing = node_state(report(DOWN, uplinkHash=reported), NOTHING, wanted)
+    assert failing.uplink == Cause("UplinkDown", "why")

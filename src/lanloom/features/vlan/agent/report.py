@@ -93,6 +93,7 @@ def _status(
         previous,
         snapshot.now,
         revision=selection.carried.id,
+        uplink_hash=selection.present.network.uplink_hash,
         withheld=withheld,
     )
 

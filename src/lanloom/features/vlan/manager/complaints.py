@@ -7,7 +7,7 @@ from lanloom.api.harvester import HOST_NETWORK_CONFIGS, HostNetworkConfig
 from lanloom.api.l3 import L3
 from lanloom.api.meta import Condition, Key
 from lanloom.features.vlan.rules.readiness import ISOLATED
-from lanloom.features.vlan.rules.status import READY
+from lanloom.features.vlan.rules.status import PASSING, READY
 from lanloom.kube.conditions import find
 from lanloom.kube.events import reference
 
@@ -29,10 +29,13 @@ def host_network_complaints(
 
 
 def readiness_events(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> tuple[EventDraft, ...]:
-    """Return that a ClusterNetwork became ready, or stopped to be. A new one is not ready yet, which is no news."""
+    """Return that a ClusterNetwork became ready, or stopped to be. A new one is not ready yet, which is no news.
+
+    That nodes apply a change is nothing to warn of.
+    """
     old, new = find(before, READY), find(after, READY)
     if old is None or new is None or old.status == new.status or new.reason == ISOLATED:
         return ()
     if new.status == "True":
         return (EventDraft("Normal", "Ready", "the uplinks of all its live nodes work"),)
-    return (EventDraft("Warning", "NotReady", new.message),)
+    return (EventDraft("Normal" if new.reason in PASSING else "Warning", "NotReady", new.message),)

@@ -155,7 +155,13 @@ class Networks:
         derivation = self._derivations.of(
             network, nads, configs, leases, host_networks, beside=self._neighbour.is_beside()
         )
-        states = self._states.of(matched, reports, derivation.wanted)
+        uplinks = {
+            node: wanted
+            for selector, wanted in derivation.uplinks
+            if name != names.MGMT
+            for node in self._nodes.matching(selector)
+        }
+        states = self._states.of(matched, reports, derivation.wanted, uplinks)
         alive = {node: states[node] for node in live}
         present = revision(derivation.derived.annotations | _policy(network), configs, nads)
         members = (

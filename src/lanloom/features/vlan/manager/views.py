@@ -7,6 +7,7 @@ one of 500 nodes would make the manager parse thousands of addresses and look at
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import Node
@@ -16,6 +17,8 @@ from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.cluster import Derived, Leases, derive_annotations, is_live, matching
+from lanloom.features.vlan.rules.conflicts import age
+from lanloom.features.vlan.rules.desired import uplink_hash
 from lanloom.features.vlan.rules.readiness import UNSEEN, NodeState, Wanted, node_state, wanted_of
 from lanloom.kube.informer import Informer
 
@@ -70,10 +73,14 @@ class _Inputs(Struct, frozen=True):
 
 
 class Derivation(Struct, frozen=True):
-    """The values derived for a ClusterNetwork, and the addresses that nodes should have by it."""
+    """The values derived for a ClusterNetwork, and what nodes should have by it.
+
+    `uplinks` holds the selector of each VlanConfig and the hash of its uplink, the oldest VlanConfig last.
+    """
 
     derived: Derived
     wanted: Wanted
+    uplinks: tuple[tuple[Mapping[str, str], str], ...]
 
 
 class Derivations:
@@ -103,7 +110,7 @@ class Derivations:
         wanted = wanted_of((*derived.holders.values(), *derived.kept))
         if known is not None and known[1].wanted == wanted:
             wanted = known[1].wanted
-        self._known[name] = inputs, Derivation(derived, wanted)
+        self._known[name] = inputs, Derivation(derived, wanted, _uplinks(network, configs, derived.annotations))
         return self._known[name][1]
 
     def source(self, nad: NetworkAttachmentDefinition) -> PoolSource | None:
@@ -134,6 +141,16 @@ class Derivations:
         return known[1]
 
 
+def _uplinks(
+    network: ClusterNetwork, configs: Iterable[VlanConfig], annotations: Mapping[str, str]
+) -> tuple[tuple[Mapping[str, str], str], ...]:
+    """Return the uplinks as nodes know them when the ClusterNetwork has its annotations."""
+    meta = network.metadata
+    written = replace(network, metadata=replace(meta, annotations=meta.annotations | annotations))
+    ordered = sorted(configs, key=age, reverse=True)
+    return tuple((item.spec.node_selector, uplink_hash(written, item)) for item in ordered)
+
+
 def _read(nad: NetworkAttachmentDefinition) -> L3 | AnnotationError | None:
     try:
         return l3_of(nad)
@@ -145,25 +162,32 @@ class NodeStates:
     """The state of each report, by its name."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[ClusterNetworkNode, Wanted, NodeState]] = {}
+        self._known: dict[str, tuple[ClusterNetworkNode, Wanted, str, NodeState]] = {}
 
     def of(
-        self, nodes: Iterable[str], reports: Iterable[ClusterNetworkNode], wanted: Wanted
+        self,
+        nodes: Iterable[str],
+        reports: Iterable[ClusterNetworkNode],
+        wanted: Wanted,
+        uplinks: Mapping[str, str],
     ) -> dict[str, NodeState]:
-        """Return the states of these nodes, which are reports of one cluster network."""
+        """Return the states of these nodes, which are reports of one cluster network.
+
+        `uplinks` are the hashes of the uplinks that nodes should have.
+        """
         known = {item.status.node: item for item in reports}
-        return {name: self._state(known.get(name), wanted) for name in nodes}
+        return {name: self._state(known.get(name), wanted, uplinks.get(name, "")) for name in nodes}
 
     def status_changed(self, old: ClusterNetworkNode | None, new: ClusterNetworkNode | None) -> None:
         """Forget a report that is gone."""
         if new is None and old is not None:
             self._known.pop(old.metadata.name, None)
 
-    def _state(self, report: ClusterNetworkNode | None, wanted: Wanted) -> NodeState:
+    def _state(self, report: ClusterNetworkNode | None, wanted: Wanted, uplink: str) -> NodeState:
         if report is None:
             return UNSEEN
         known = self._known.get(report.metadata.name)
-        if known is None or known[0] is not report or known[1] is not wanted:
-            known = report, wanted, node_state(report.status, wanted)
+        if known is None or known[0] is not report or known[1] is not wanted or known[2] != uplink:
+            known = report, wanted, uplink, node_state(report.status, wanted, uplink)
             self._known[report.metadata.name] = known
-        return known[2]
+        return known[3]

@@ -96,6 +96,9 @@ class _Contents(Struct, frozen=True, kw_only=True):
     vm_problems: tuple[Problem, ...]
 
 
+_NOTHING = _Contents(bridge_ids=(), uplink_ids=(), interfaces=(), problems=(), vm_problems=())
+
+
 def _contents(
     node: str,
     cluster: str,
@@ -157,6 +160,11 @@ def _foreign(
         interfaces=contents.interfaces,
         problems=contents.problems + vm_problems,
     )
+
+
+def uplink_hash(network: ClusterNetwork, config: VlanConfig) -> str:
+    """Return the hash of the uplink by which a node with this VlanConfig has the cluster network."""
+    return _built(network, config, _NOTHING).uplink_hash
 
 
 def _built(network: ClusterNetwork, config: VlanConfig, contents: _Contents) -> NodeNetwork:

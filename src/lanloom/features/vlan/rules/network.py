@@ -81,6 +81,14 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
         """A short hash of everything wanted here: whether a status speaks of the present configuration."""
         return hashlib.sha256(msgspec.msgpack.encode(self)).hexdigest()[:16]
 
+    @property
+    def uplink_hash(self) -> str:
+        """A short hash of the uplink wanted here; empty where others make it."""
+        if self.foreign:
+            return ""
+        wanted = (self.vlan_config, self.nics, self.mode, self.miimon, self.mtu, self.tx_queue_length, self.mac)
+        return hashlib.sha256(msgspec.msgpack.encode(wanted)).hexdigest()[:16]
+
 
 def kept_ids(network: NodeNetwork) -> frozenset[int] | None:
     """Return the VLAN ids of which nothing may be taken away, because what is wanted of them can't be read.

@@ -83,10 +83,15 @@ def wanted_of(values: Iterable[L3]) -> Wanted:
     )
 
 
-def node_state(status: ClusterNetworkNodeStatus, wanted: Wanted) -> NodeState:
-    """Return the state that a report shows of the present configuration."""
+def node_state(status: ClusterNetworkNodeStatus, wanted: Wanted, uplink_hash: str = "") -> NodeState:
+    """Return the state that a report shows of the present configuration.
+
+    `uplink_hash` is that of the uplink that the node should have. Agents of earlier versions report none.
+    """
     unready = tuple(item for item in status.interfaces if item.state != "Ready")
-    current = not _outdated(status, wanted)
+    settled = not uplink_hash or status.uplink_hash in ("", uplink_hash)
+    current = settled and not _outdated(status, wanted)
+    uplink = _failing(status, READY)
     addresses = _failing(status, L3_READY)
     if not current and (addresses is None or addresses.reason not in WITHHELD):
         addresses = _OUTDATED
@@ -96,7 +101,7 @@ def node_state(status: ClusterNetworkNodeStatus, wanted: Wanted) -> NodeState:
         reported.append(NO_REPORT)
     reasons = {item.reason: item for item in reversed(reported) if item.reason not in NO_ADDRESS}
     return NodeState(
-        uplink=_failing(status, READY),
+        uplink=uplink if settled or uplink is not None else _OUTDATED,
         addresses=addresses,
         causes=tuple(reasons[key] for key in sorted(reasons)),
         unready=unready,

@@ -82,13 +82,15 @@ def node_status(
     now: float,
     *,
     revision: str = "",
+    uplink_hash: str = "",
     withheld: Problem | None = None,
 ) -> ClusterNetworkNodeStatus:
     """Return the status of one cluster network on the node, in the form that it carries.
 
     `connections` is None where NetworkManager can't be reached. `previous` are the conditions reported last, whose
     transition times stay where nothing changed. `now` in seconds since the epoch. `revision` is that of the
-    configuration which the form comes from; `withheld` says why it is not the present one (Held or RolledBack).
+    configuration which the form comes from; `withheld` says why it is not the present one (Held or RolledBack), and
+    `uplink_hash` is that of the present one.
     """
     own = management(observed, (item.file for item in network.interfaces))
     unsorted = [
@@ -115,6 +117,7 @@ def node_status(
         interfaces=interfaces,
         desired_hash=network.digest,
         revision=revision,
+        uplink_hash=uplink_hash,
         management=own if network.cluster_network == MGMT else None,
         conditions=conditions,
     )
