@@ -286,6 +286,7 @@ def test_moves_between_kinds_of_networks(machine: Machine) -> None:
             eventually(partial(machine.reaches, peers[nad]))
             assert not any(machine.reaches(peers[other]) for other in peers if other != nad)
             assert machine.identity() == before
+            assert (nad == "iso-net") == (machine.name in lab.lanloom("dummy", "show", "iso"))
         move(machine, "k8slan-veth-web")
         lab.kubectl("delete", "lans.lan.k8slan.io", "blue", "--wait=false")
         printed = lab.lanloom("vm", "move", machine.name, "net0", "--to", "vlan2012", "--wait")

@@ -44,6 +44,7 @@ class Section(Struct, frozen=True):
 SECTIONS = {
     "README": Section("README.md", "## A cluster on your machine"),
     "live update": Section("docs/live-update.md", "## Try it in a lab"),
+    "lan": Section("docs/lan.md", "## Try it in a lab", "console lab"),
     "address management": Section("docs/ipam.md", "## Allocate addresses to nodes", "console lab"),
 }
 
