@@ -170,10 +170,11 @@ class VlanStatus(Object, frozen=True, kw_only=True):
 
 
 class HostNetworkConfigSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The VLAN of a cluster network on which Harvester gives addresses to nodes. Of the other fields none matters."""
+    """The VLAN of a cluster network on which Harvester gives addresses to nodes: of mode static, `ips` by node."""
 
     cluster_network: str = ""
     vlanID: int = 0
+    ips: dict[str, str] = {}
 
 
 class HostNetworkConfig(Object, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """The kinds of address management, and what manager and agents may do with them."""
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.harvester import HOST_NETWORK_CONFIGS
 from lanloom.api.ipam import GROUP, NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.lan import LANS
@@ -27,9 +28,10 @@ RIGHTS = Rights(
                 "verbs": READ,
             },
             {"apiGroups": [LANS.group], "resources": [LANS.plural], "verbs": READ},
+            {"apiGroups": [HOST_NETWORK_CONFIGS.group], "resources": [HOST_NETWORK_CONFIGS.plural], "verbs": READ},
             {"apiGroups": [NETWORK_SWAPS.group], "resources": [NETWORK_SWAPS.plural], "verbs": READ},
         ),
-        definitions=(NETWORKS, NICS, NETWORK_SWAPS, LANS),
+        definitions=(NETWORKS, NICS, NETWORK_SWAPS, LANS, HOST_NETWORK_CONFIGS),
     ),
     agent=Access(
         cluster=(

@@ -1,4 +1,4 @@
-"""Who else has addresses of each network, kept up as NADs, nodes, reports of agents, LANs and networks change.
+"""Who else has addresses of each network, kept up as NADs, nodes, reports, LANs, networks and HostNetworkConfigs change.
 
 Computed for one network when it is asked for, from the stores' indexes, and remembered until something changes on its
 wires. So an allocation costs one look-up.
@@ -11,6 +11,7 @@ from contextlib import suppress
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
 from lanloom.api.core import NODES, Node, ObjectReference
+from lanloom.api.harvester import HOST_NETWORK_CONFIGS, HostNetworkConfig
 from lanloom.api.ipam import NETWORKS, Network
 from lanloom.api.lan import LAN, LANS
 from lanloom.api.lannads import RESOURCE_NAME, spokes_named
@@ -26,9 +27,11 @@ from lanloom.features.ipam.wires import (
     is_pooled,
     networks_named,
     read_held,
+    read_host_network,
     read_management,
     read_node,
     read_report,
+    wire_of_host_network,
     wire_of_lan,
 )
 from lanloom.kube.events import reference
@@ -70,6 +73,7 @@ class WireInformers(InformerView, frozen=True):
     nodes: Informer[Node]
     reports: Informer[ClusterNetworkNode]
     lans: Informer[LAN]
+    host_networks: Informer[HostNetworkConfig]
 
 
 def wire_informers(informers: Informers) -> WireInformers:
@@ -82,6 +86,11 @@ def wire_informers(informers: Informers) -> WireInformers:
             CLUSTER_NETWORK_NODES, indexes={BY_WIRE: lambda item: map(str, read_report(item))}
         ),
         lans=informers.get(LANS, indexes=_LAN_INDEXES, optional=True),
+        host_networks=informers.get(
+            HOST_NETWORK_CONFIGS,
+            indexes={BY_WIRE: lambda item: (str(wire_of_host_network(item)),)},
+            optional=True,
+        ),
     )
 
 
@@ -163,6 +172,7 @@ class WireReader(Wires):
         super().__init__(informers.networks.store, informers.nads.store, informers.lans.store)
         self._informers = informers
         self._reports = informers.reports.store
+        self._host_networks = informers.host_networks.store
         self._models: dict[str, Model] = {}
         self._nodes: dict[str, Held] = {}
         self._managements: dict[str, Held] = {}
@@ -172,6 +182,7 @@ class WireReader(Wires):
         informers.nodes.on_change(self._node_changed, changed(read_node))
         informers.reports.on_change(self._report_changed, changed(_key_of_report))
         informers.lans.on_change(self._lan_changed, changed(_key_of_lan))
+        informers.host_networks.on_change(self._host_network_changed)
         informers.networks.on_change(self._network_changed, changed(_key_of_network))
 
     def on_change(self, handler: Callable[[frozenset[str]], None]) -> None:
@@ -191,6 +202,9 @@ class WireReader(Wires):
         if holder.kind == NADS.kind:
             nad = self._nads.get(Key(holder.namespace, holder.name))
             return reference(NADS, nad) if nad is not None else None
+        if holder.kind == HOST_NETWORK_CONFIGS.kind:
+            found = self._host_networks.get(Key("", holder.name))
+            return reference(HOST_NETWORK_CONFIGS, found) if found is not None else None
         if self._informers.nodes.store.get(Key("", holder.node)) is None:
             return None
         # `kubectl describe node` finds Events whose uid is the node's name, as a kubelet's are.
@@ -202,6 +216,7 @@ class WireReader(Wires):
         for wire in sorted(wires):
             held += map(read_held, self.nads_on(wire))
             held += [self.reported(report, wire) for report in self._reports.by(BY_WIRE, str(wire))]
+            held += map(read_host_network, self._host_networks.by(BY_WIRE, str(wire)))
             beside.update(self.networks_on(wire))
         models = (self._models[name] for name in sorted(beside) if name in self._models)
         nodes = (*self._managements.values(), *self._nodes.values())
@@ -243,6 +258,9 @@ class WireReader(Wires):
             self._managements[new.metadata.name] = held
         wires = {wire for report in every for wire in read_report(report)}
         self._notify((*self._on_wires(wires), *self._containing(map(read_management, every))))
+
+    def _host_network_changed(self, old: HostNetworkConfig | None, new: HostNetworkConfig | None) -> None:
+        self._notify(self._on_wires(map(wire_of_host_network, present(old, new))))
 
     def _containing(self, held: Iterable[Held]) -> Iterator[str]:
         """The networks that contain some of these addresses."""

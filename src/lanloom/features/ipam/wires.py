@@ -6,6 +6,7 @@ from typing import Any
 from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import Node
+from lanloom.api.harvester import HOST_NETWORK_CONFIGS, HostNetworkConfig
 from lanloom.api.l3 import L3, AnnotationError
 from lanloom.api.l3nads import l3_of
 from lanloom.api.lan import LAN
@@ -96,6 +97,23 @@ def read_report(report: ClusterNetworkNode) -> Mapping[Wire, Held]:
             if (address := find_address(text.partition("/")[0])) is not None:
                 wires.setdefault(wire, {})[address] = holder
     return wires
+
+
+def wire_of_host_network(item: HostNetworkConfig) -> Wire:
+    """Return the VLAN on which Harvester gives addresses to nodes."""
+    return Wire(_cluster_network(item.spec.cluster_network), item.spec.vlanID)
+
+
+def read_host_network(item: HostNetworkConfig) -> Held:
+    """Return the addresses that Harvester gives to nodes. Agents report none of them."""
+    found: dict[Address, Holder] = {}
+    for node, cidr in item.spec.ips.items():
+        if (address := find_address(cidr.partition("/")[0])) is not None:
+            title = f"the address of node {node}"
+            found[address] = Holder(
+                what=title, kind=HOST_NETWORK_CONFIGS.kind, name=item.metadata.name, node=node
+            )
+    return found
 
 
 def is_pooled(nad: NetworkAttachmentDefinition | None) -> bool:

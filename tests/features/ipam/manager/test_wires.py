@@ -8,6 +8,7 @@ import pytest
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import NODES
+from lanloom.api.harvester import HOST_NETWORK_CONFIGS
 from lanloom.api.ipam import OtherUse
 from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
@@ -81,6 +82,13 @@ async def other_program(cluster: WireCluster) -> None:
     await report(cluster, {"clusterNetwork": "cluster-1", "interfaces": [link]})
 
 
+async def host_network(cluster: WireCluster) -> None:
+    """Harvester's controller gives the address to a node."""
+    await cluster.nad("lan")
+    spec = {"clusterNetwork": "cluster-1", "vlanID": 150, "mode": "static", "ips": {"node1": "192.0.2.10/24"}}
+    await cluster.keep(HOST_NETWORK_CONFIGS, {"metadata": {"name": "storage"}, "spec": spec})
+
+
 async def other_network(cluster: WireCluster) -> None:
     """The older NIC of the other network has the address."""
     await cluster.network("other", SUBNET)
@@ -117,6 +125,7 @@ MEETINGS: dict[Meeting, str] = {
     dhcp_lease: "leased to node node1 by a DHCP server",
     left_behind: "the address of node node1 (NetworkAttachmentDefinition default/gone)",
     other_program: "an address of another program on node node1",
+    host_network: "the address of node node1 (HostNetworkConfig storage)",
     other_network: "used in network other by NIC default/theirs",
     other_external: "externally reserved in network other",
     lan_uplink: "the address of node node1 (NetworkAttachmentDefinition default/nodes)",
@@ -138,6 +147,8 @@ def holders_of(title: str) -> set[tuple[str, str]]:
     if title.startswith("used"):
         return {("Nic", "theirs"), ("Network", "other")}
     nad = title.partition("NetworkAttachmentDefinition default/")[2].rstrip(")")
+    if "HostNetworkConfig" in title:
+        return {("HostNetworkConfig", "storage")}
     if nad and nad != "gone":
         return {("NetworkAttachmentDefinition", nad)}
     return {("Node", "node1")} if title.endswith("itself") else set()

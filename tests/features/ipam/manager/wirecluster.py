@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import NODES
+from lanloom.api.harvester import HOST_NETWORK_CONFIGS
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
@@ -29,7 +30,14 @@ SUBNET: Raw = {"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.10-192.0.2.1
 class WireCluster(IpamCluster):
     """Networks and NICs, and what else is on their wires."""
 
-    kinds: ClassVar[tuple[Resource[Any], ...]] = (NETWORKS, NICS, NADS, CLUSTER_NETWORK_NODES, LANS)
+    kinds: ClassVar[tuple[Resource[Any], ...]] = (
+        NETWORKS,
+        NICS,
+        NADS,
+        CLUSTER_NETWORK_NODES,
+        LANS,
+        HOST_NETWORK_CONFIGS,
+    )
 
     async def _manage(self, name: str, client: Client) -> None:
         rng = Random(name)
