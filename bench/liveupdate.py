@@ -21,16 +21,19 @@ from bench.report import Row
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import CRDS, NAMESPACES, NODES, PODS, Pod
 from lanloom.api.crds import manifest
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import (
     MIGRATIONS,
     VIRTUAL_MACHINE_INSTANCES,
     VIRTUAL_MACHINES,
     VirtualMachineInstance,
 )
-from lanloom.api.lan import LANS
+from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multus import NADS, NETWORK_STATUS
 from lanloom.api.reading import convert
+from lanloom.api.resource import Resource
 from lanloom.features.liveupdate.manager.build import build
 from lanloom.features.liveupdate.metrics import LiveUpdateMetrics
 from lanloom.features.liveupdate.rules.evaluation import evaluate
@@ -51,6 +54,19 @@ EDITS = 300
 ROUNDS = 5
 
 Raw = dict[str, Any]
+
+
+_OTHER_KINDS: tuple[Resource[Any], ...] = (
+    NETWORK_SWAPS,
+    NADS,
+    LANS,
+    LAN_NODES,
+    CLUSTER_NETWORKS,
+    CLUSTER_NETWORK_NODES,
+    NETWORKS,
+    NICS,
+)
+"""The kinds that the manager's part follows beside KubeVirt's."""
 
 
 def rows() -> Iterator[Row]:
@@ -101,7 +117,7 @@ class _Cluster:
         await self.engine.start()
         for resource in KINDS:
             await self.client.create(CRDS, definition(resource))
-        for kind in (NETWORK_SWAPS, NADS, LANS, CLUSTER_NETWORK_NODES):
+        for kind in _OTHER_KINDS:
             await self.client.create(CRDS, manifest(kind))
         await self.client.create(NAMESPACES, {"metadata": {"name": PLACE}})
         for number in range(NODE_COUNT):

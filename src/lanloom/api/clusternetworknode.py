@@ -54,10 +54,9 @@ class ClusterNetworkNodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=
     """What the node carries of the cluster network.
 
     `vlan_ids` are ranges as `bridge vlan` prints them (1,2012-2014); `addresses` are those of all `interfaces`, for a
-    column: a list can't be shown in one. `revision` is that of the configuration that the node carries; `uplink_hash` is
-    that of the uplink which the agent knows to be wanted, empty where nothing is. `management` is reported of the
-    cluster network `mgmt` only. `mode` is `beside` where Harvester's controller makes bridge and
-    uplink, else `alone`.
+    column: a list can't be shown in one. `revision` is that of the configuration that the node carries; `uplink_hash`
+    is that of the uplink which the agent knows to be wanted, empty where nothing is. `management` is reported of the
+    cluster network `mgmt` only. `mode` is `beside` where Harvester's controller makes bridge and uplink, else `alone`.
     """
 
     cluster_network: str = ""

@@ -28,7 +28,11 @@ RIGHTS = Rights(
                 "verbs": READ,
             },
             {"apiGroups": [LANS.group], "resources": [LANS.plural], "verbs": READ},
-            {"apiGroups": [HOST_NETWORK_CONFIGS.group], "resources": [HOST_NETWORK_CONFIGS.plural], "verbs": READ},
+            {
+                "apiGroups": [HOST_NETWORK_CONFIGS.group],
+                "resources": [HOST_NETWORK_CONFIGS.plural],
+                "verbs": READ,
+            },
             {"apiGroups": [NETWORK_SWAPS.group], "resources": [NETWORK_SWAPS.plural], "verbs": READ},
         ),
         definitions=(NETWORKS, NICS, NETWORK_SWAPS, LANS, HOST_NETWORK_CONFIGS),

@@ -1,4 +1,4 @@
-"""Who else has addresses of each network, kept up as NADs, nodes, reports, LANs, networks and HostNetworkConfigs change.
+"""Who else has addresses of each network, kept up as NADs, nodes, reports, LANs, networks and others change.
 
 Computed for one network when it is asked for, from the stores' indexes, and remembered until something changes on its
 wires. So an allocation costs one look-up.

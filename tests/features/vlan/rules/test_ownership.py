@@ -366,7 +366,7 @@ OTHERS: dict[str, Mapping[str, Link]] = {
 @pytest.mark.parametrize("ports", [True, False])
 @pytest.mark.parametrize("mode", ["alone", "beside"])
 def test_a_bridge_of_pods_that_came_first_becomes_ours(filtering: bool, ports: bool, mode: str) -> None:
-    """Where a pod was quicker than the agent, the plugin's bridge is taken over alone, and left to others beside them."""
+    """Where a pod was quicker than the agent, the plugin's bridge is taken over alone, and left to others beside."""
     links = _pods(replace(_pods()[BRIDGE], vlan_filtering=filtering))
     if not ports:
         del links["veth1"]

@@ -110,7 +110,10 @@ class Derivations:
         wanted = wanted_of((*derived.holders.values(), *derived.kept))
         if known is not None and known[1].wanted == wanted:
             wanted = known[1].wanted
-        self._known[name] = inputs, Derivation(derived, wanted, _uplinks(network, configs, derived.annotations))
+        self._known[name] = (
+            inputs,
+            Derivation(derived, wanted, _uplinks(network, configs, derived.annotations)),
+        )
         return self._known[name][1]
 
     def source(self, nad: NetworkAttachmentDefinition) -> PoolSource | None:
@@ -146,7 +149,7 @@ def _uplinks(
 ) -> tuple[tuple[Mapping[str, str], str], ...]:
     """Return the uplinks as nodes know them when the ClusterNetwork has its annotations."""
     meta = network.metadata
-    written = replace(network, metadata=replace(meta, annotations=meta.annotations | annotations))
+    written = replace(network, metadata=replace(meta, annotations={**meta.annotations, **annotations}))
     ordered = sorted(configs, key=age, reverse=True)
     return tuple((item.spec.node_selector, uplink_hash(written, item)) for item in ordered)
 

@@ -86,7 +86,15 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
         """A short hash of the uplink wanted here; empty where others make it."""
         if self.foreign:
             return ""
-        wanted = (self.vlan_config, self.nics, self.mode, self.miimon, self.mtu, self.tx_queue_length, self.mac)
+        wanted = (
+            self.vlan_config,
+            self.nics,
+            self.mode,
+            self.miimon,
+            self.mtu,
+            self.tx_queue_length,
+            self.mac,
+        )
         return hashlib.sha256(msgspec.msgpack.encode(wanted)).hexdigest()[:16]
 
 
