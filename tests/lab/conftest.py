@@ -78,6 +78,7 @@ def remove_networks(lab: Lab) -> None:
         if node["state"] == "stopped":
             lab.run("node", "start", node["name"])
     lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=120s")
+    lab.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=120s")
     lab.kubectl("delete", "dummyclusternetworks", "--all", "--timeout=120s")
     lab.kubectl("delete", "network-attachment-definitions", "--all", "--namespace=default")
     lab.kubectl("delete", "vlanconfigs", "--all")

@@ -18,6 +18,7 @@ from msgspec import Struct
 from lanloom_lab.assets import default_cache
 from tests.cli.pages import Shown, rewritten, shown
 from tests.harness.servers.build import SHORT_LIVED, binaries
+from tests.lab.conftest import remove_networks
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES
 
@@ -101,7 +102,7 @@ def shell(clean: Lab, tmp_path: Path) -> Iterator[Shell]:
     finally:
         clean.kubectl("delete", "virtualmachines", "--all", "--namespace=default", "--timeout=120s")
         eventually(lambda: not clean.kubectl("get", "vmi", "--namespace=default", "-o", "name"))
-        clean.kubectl("delete", "network-attachment-definitions", "--all", "--namespace=default")
+        remove_networks(clean)
         clean.run("node", "remove", "node4", status=None)
         eventually(lambda: not clean.kubectl("get", "nics", "--namespace=default", "-o", "name"))
         clean.kubectl("delete", "networks.ipam.lanloom.io", "--all", "--timeout=60s")
