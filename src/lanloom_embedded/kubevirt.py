@@ -1,4 +1,4 @@
-"""KubeVirt's kinds of virtual machines, for a server that has machines without KubeVirt.
+"""KubeVirt's kinds, for a server that has machines without KubeVirt.
 
 Any field is kept, as the definitions of KubeVirt's own keep far more than Lanloom knows. Subresources, names and
 columns are those of KubeVirt: an instance has its status among its other fields.
@@ -7,6 +7,7 @@ columns are those of KubeVirt: an instance has its status among its other fields
 from typing import Any
 
 from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.resource import Column, Resource
 
 Raw = dict[str, Any]
@@ -24,13 +25,14 @@ _COLUMNS = {
         _READY,
         Column("Live-Migratable", ".status.conditions[?(@.type=='LiveMigratable')].status", priority=1),
     ),
+    "KubeVirt": (_AGE, _PHASE),
     "VirtualMachineInstanceMigration": (_PHASE, Column("VMI", ".spec.vmiName"), _AGE),
 }
 
 
 def definitions() -> tuple[Raw, ...]:
     """Return the CRDs."""
-    kinds = (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, MIGRATIONS)
+    kinds = (KUBEVIRTS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, MIGRATIONS)
     return tuple(_definition(kind) for kind in kinds)
 
 

@@ -48,6 +48,12 @@ IMAGE = f"lanloom_lab/lanloom@sha256:{hashlib.sha256(b'lanloom lab').hexdigest()
 NODE_TIMEOUT = 15
 """Seconds for which a node that is off keeps an isolated network from going: the lab knows that it is off."""
 
+KUBEVIRT_RELEASES = ("none", "1.7", "1.8", "1.8+gate", "1.9", "main")
+"""The releases of KubeVirt whose live update the lab plays; `none` for a cluster without KubeVirt."""
+
+UPDATE_METHODS = ("LiveMigrate", "Evict")
+"""The methods of KubeVirt's `spec.workloadUpdateStrategy.workloadUpdateMethods`."""
+
 NODES_MAX = 200
 _FIRST_NODE = 11
 _NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")

@@ -28,7 +28,8 @@ from lanloom.runtime.context import ManagerContext
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from lanloom_lab.kubevirt.releases import RELEASES, Release
+from lanloom_lab.kubevirt.releases import RELEASES
+from lanloom_lab.kubevirt.virtcontroller import Installed
 from tests.fakes.profiles import FakeRecords
 from tests.sim.dummy_clients import LateClient
 from tests.sim.faults import FaultyClient
@@ -54,9 +55,10 @@ class Beside(Struct, frozen=True):
     immovable: tuple[str, ...] = ()
 
     @property
-    def played(self) -> Release | None:
+    def installed(self) -> Installed | None:
         """How it behaves; None where no KubeVirt runs."""
-        return RELEASES[self.release]
+        release = RELEASES[self.release]
+        return Installed(release, self.methods) if release is not None else None
 
 
 class VmCluster(TwoManagers):
@@ -71,11 +73,9 @@ class VmCluster(TwoManagers):
         engine = Engine(storage, now=now, rng=Random(f"engine {seed}"), history=HISTORY)
         super().__init__(seed, engine, PLACE)
         self.state = State()
-        release = beside.played
-        self.witness = Witness(self.state, self.note, now, companion=release is not None)
-        self.kubevirt = KubeVirt(
-            self.admin, self.state, Random(f"kubevirt {seed}"), self.witness, release, beside.methods
-        )
+        installed = beside.installed
+        self.witness = Witness(self.state, self.note, now, companion=installed is not None)
+        self.kubevirt = KubeVirt(self.admin, self.state, Random(f"kubevirt {seed}"), self.witness, installed)
         self.kubevirt.immovable.update(beside.immovable)
         if not protections.hold:
             self.kubevirt.forget_holds()

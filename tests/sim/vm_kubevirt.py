@@ -1,8 +1,8 @@
 """KubeVirt, as far as networks of machines go: played, reliable and slow.
 
 Whoever runs machines here reads an object, takes its time, and writes its status whole, on the version that it read.
-Migrations have KubeVirt's phases, and fail now and then. With a `release`, KubeVirt has live update of its own
-(`vm_virtcontroller`), as far as that release has it.
+Migrations have KubeVirt's phases, and fail now and then. Where KubeVirt is `installed`, it has live update of its own
+(`vm_virtcontroller`), as far as its release has it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from lanloom.api.meta import Key, Object, rfc3339
 from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, interfaces_of
 from lanloom.kube.errors import KubeError
 from lanloom_embedded.local import LocalClient
-from lanloom_lab.kubevirt.releases import Release
+from lanloom_lab.kubevirt.virtcontroller import Installed
 from tests.sim.vm_judge import Witness
 from tests.sim.vm_multus import Multus, asked
 from tests.sim.vm_state import PLACE, State
@@ -61,8 +61,7 @@ class KubeVirt:
         state: State,
         rng: Random,
         witness: Witness,
-        release: Release | None,
-        methods: tuple[str, ...],
+        installed: Installed | None,
     ) -> None:
         self._admin = admin
         self._state = state
@@ -76,9 +75,7 @@ class KubeVirt:
         self._multus = Multus(admin, state, witness, self.down)
         self.immovable: set[str] = set()
         self._live = (
-            VirtController(admin, state, release, methods, witness, self._multus)
-            if release is not None
-            else None
+            VirtController(admin, state, installed, witness, self._multus) if installed is not None else None
         )
         state.listeners.append(lambda _plural, _before, _after: self._woken.set())
 
@@ -86,6 +83,12 @@ class KubeVirt:
         """Let the workload updater act on machines that Lanloom keeps from it."""
         if self._live is not None:
             self._live.heeds_holds = False
+
+    def replace(self, installed: Installed) -> None:
+        """KubeVirt is updated, or its configuration is changed."""
+        assert self._live is not None
+        self._live.installed = installed
+        self._woken.set()
 
     def targets(self) -> set[str]:
         """The nodes to which something migrates now."""

@@ -10,6 +10,8 @@ import click
 
 from lanloom.cli.listing import Listing, listing_options
 from lanloom_lab.cli.demo import command as demo
+from lanloom_lab.cli.kubevirt import choose
+from lanloom_lab.cli.kubevirt import command as kubevirt_command
 
 if TYPE_CHECKING:
     from lanloom.cli.query import Query
@@ -20,7 +22,7 @@ from collections.abc import Callable, Iterable
 
 from lanloom.cli.query import Field, Query
 from lanloom_lab.kernel import SelectedKernel
-from lanloom_lab.plan import MANAGEMENT_DHCP
+from lanloom_lab.plan import KUBEVIRT_RELEASES, MANAGEMENT_DHCP
 from lanloom_lab.protocol import LabStatus, NodeReport, Program
 
 
@@ -165,6 +167,12 @@ def command(ctx: click.Context, state: Path | None) -> None:
     "Default: as before, in a new lab no.",
 )
 @click.option(
+    "--kubevirt",
+    type=click.Choice(KUBEVIRT_RELEASES),
+    help="Play the live update of a release of KubeVirt; see `lanloom lab kubevirt`. Default: as before, in a new lab "
+    "none.",
+)
+@click.option(
     "--follow",
     type=click.IntRange(min=1),
     metavar="PID",
@@ -177,6 +185,7 @@ def up(
     kernel: str,
     dhcp: tuple[str, ...],
     isolated: bool | None,
+    kubevirt: str | None,
     follow: int | None,
 ) -> None:
     """Start the lab and wait until it is ready.
@@ -197,6 +206,8 @@ def up(
     networks = tuple(map(parse_dhcp, dhcp)) or None
     with waiting("lab") as progress:
         start(layout, Options(nodes, parse_kernel(kernel), networks, isolated, follow), progress)
+    if kubevirt is not None:
+        _run(choose(layout, kubevirt, "LiveMigrate"))
     _run(_show(layout, Listing(_fields())))
     click.echo(f"\nexport KUBECONFIG={layout.kubeconfig}")
 
@@ -356,6 +367,7 @@ def mend(layout: "Layout") -> None:
 
 
 command.add_command(demo)
+command.add_command(kubevirt_command, "kubevirt")
 
 
 async def _show(layout: "Layout", listing: Listing) -> bool:

@@ -1,8 +1,9 @@
-"""KubeVirt for the lab: machines, their pods and migrations as its controllers have them, without live update.
+"""KubeVirt for the lab: machines, their pods and migrations as its controllers have them.
 
-It plays a KubeVirt that does not know live update of NAD references: Lanloom decides the spec of a running machine, and
-when it migrates. Guests are real, disks are none: each machine runs the guest of the lab. `KubeVirt` composes the
-controllers, and has what the rest of the lab needs of them.
+Live update of networks is that of the release that KubeVirt's own object in the cluster names (`installed`). Without
+such an object, Lanloom decides the spec of a running machine, and when it migrates. Guests are real, disks are none:
+each machine runs the guest of the lab. `KubeVirt` composes the controllers, and has what the rest of the lab needs of
+them.
 """
 
 import asyncio
@@ -11,6 +12,8 @@ from pathlib import Path
 from random import Random
 
 from lanloom.api.core import PODS, Pod
+from lanloom.api.kubevirtconfig import KUBEVIRTS
+from lanloom.api.kubevirtconfig import KubeVirt as Installation
 from lanloom.api.meta import Key
 from lanloom.kube.informer import Informer, all_synced
 from lanloom.kube.ports import Client
@@ -18,6 +21,7 @@ from lanloom_lab.errors import Refused
 from lanloom_lab.guests import calls
 from lanloom_lab.kubevirt.instances import InstanceController, MachineController, by_uid, created_by
 from lanloom_lab.kubevirt.launchers import Launcher, LauncherFailed, LauncherRun, Launchers
+from lanloom_lab.kubevirt.liveupdate import LiveUpdate
 from lanloom_lab.kubevirt.migrations import MigrationController, of_machine
 from lanloom_lab.kubevirt.objects import VMIMS, VMIS, VMS, Whole
 from lanloom_lab.workloads import pods as workloads
@@ -51,9 +55,21 @@ class KubeVirt:
         vmis: Informer[Whole] = Informer(client, VMIS, rng=rng, labels=_SELECTED, indexes={"uid": by_uid})
         vmims: Informer[Whole] = Informer(client, VMIMS, rng=rng, indexes={"machine": of_machine})
         pods: Informer[Pod] = Informer(client, PODS, rng=rng, indexes={"owner": created_by})
-        self._informers = (vms, vmis, vmims, pods)
-        self._instances = InstanceController(client, hosts, vmis, pods, self._launchers, rng, now)
+        kubevirts: Informer[Installation] = Informer(client, KUBEVIRTS, rng=rng)
+        self._informers = (kubevirts, vms, vmis, vmims, pods)
+        self._instances = InstanceController(
+            client,
+            hosts,
+            vmis,
+            pods,
+            self._launchers,
+            rng,
+            now,
+            lambda vmi, pod: self._live.evaluate(vmi, pod),
+        )
+        self._live = LiveUpdate(client, kubevirts, vms, vmis, vmims, self._instances, rng, now)
         self._controllers = (
+            self._live.controller,
             MachineController(client, vms, vmis, rng, now).controller,
             self._instances.controller,
             MigrationController(
@@ -67,6 +83,7 @@ class KubeVirt:
             for informer in self._informers:
                 group.create_task(informer.run())
             await all_synced(self._informers)
+            group.create_task(self._live.run_updater())
             for controller in self._controllers:
                 group.create_task(controller.run())
 

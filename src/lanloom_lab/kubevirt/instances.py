@@ -12,9 +12,9 @@ from typing import Any
 import structlog
 
 from lanloom.api.core import PODS, Pod
-from lanloom.api.meta import Key
+from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NADS
-from lanloom.kube.conditions import is_true
+from lanloom.kube.conditions import find, is_true
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import AlreadyExists, Conflict, NotFound
 from lanloom.kube.informer import Informer
@@ -36,6 +36,7 @@ from lanloom_lab.kubevirt.objects import (
     Raw,
     Whole,
 )
+from lanloom_lab.kubevirt.releases import MIGRATION_REQUIRED
 from lanloom_lab.kubevirt.rules import instance, machine_conditions, printable, wants_running
 from lanloom_lab.workloads.hosts import Hosts
 from lanloom_lab.workloads.multus import RESOURCE_NAME
@@ -45,7 +46,14 @@ WORKERS = 4
 SOON = 1.0
 """Seconds after which an instance is looked at again that waits for what nobody announces."""
 
+PENDING_SECONDS = 10.0
+"""Seconds after which an instance is evaluated again that may have to migrate."""
+
 log = structlog.get_logger(__name__)
+
+
+Evaluator = Callable[[Whole, Pod], tuple[Condition, ...]]
+"""Returns the conditions that an instance in a pod is to have, besides those of every running one."""
 
 
 def created_by(pod: Pod) -> tuple[str, ...]:
@@ -78,6 +86,7 @@ class InstanceController:
         launchers: Launchers,
         rng: Random,
         now: Callable[[], float],
+        evaluate: Evaluator,
     ) -> None:
         self._client = client
         self._hosts = hosts
@@ -86,6 +95,7 @@ class InstanceController:
         self._launchers = launchers
         self._rng = rng
         self._now = now
+        self._evaluate = evaluate
         self.controller: Controller[Key] = Controller("instances", self._reconcile, rng=rng, workers=WORKERS)
         vmis.on_change(self._changed)
         pods.on_change(self._pod_changed)
@@ -201,10 +211,14 @@ class InstanceController:
             "phase": "Running",
             "interfaces": rules.interfaces_as_written(vmi, launcher.domain, links),
         }
-        if changed := rules.conditions(vmi, ready=True, now=self._now()):
+        evaluated = self._evaluate(vmi, pod)
+        if changed := rules.conditions(vmi, ready=True, now=self._now(), evaluated=evaluated):
             status["conditions"] = changed
         await self._write(vmi, status)
-        return again
+        pending = find(evaluated, MIGRATION_REQUIRED)
+        return (
+            PENDING_SECONDS if again is None and pending is not None and pending.status == "False" else again
+        )
 
     async def _adjust(self, vmi: Whole, launcher: Launcher, links: dict[str, str]) -> float | None:
         """Plug, unplug and set the link state of NICs; the seconds after which to try again."""

@@ -48,6 +48,13 @@ DOMAIN = "kubevirt.io/domain"
 BANDWIDTH = "lab.lanloom.io/migration-bandwidth"
 """Annotation of an instance: the bytes that its migrations send in a second. With 0, they wait at a ready target."""
 
+MACHINE_LABEL = "kubevirt.io/vmi-name"
+"""Label of a migration: its instance."""
+
+STARTED = "lab.lanloom.io/started-from"
+"""Annotation of an instance: the networks of the template at its start. KubeVirt keeps them in a ControllerRevision,
+which the lab's API server does not serve."""
+
 GENERATION = "kubevirt.io/vm-generation"
 NODE_LABEL = "kubevirt.io/nodeName"
 TARGET_LABEL = "kubevirt.io/migrationTargetNodeName"

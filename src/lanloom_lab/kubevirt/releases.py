@@ -54,9 +54,6 @@ RELEASES: Mapping[str, Release | None] = {
 `none` is a cluster without KubeVirt's controllers, on which Lanloom does their part.
 """
 
-METHODS = ("LiveMigrate", "Evict")
-"""The methods of `spec.workloadUpdateStrategy.workloadUpdateMethods`."""
-
 
 def installation(release: Release, methods: Collection[str]) -> Raw:
     """Return KubeVirt's own object, of a release that is deployed."""

@@ -29,6 +29,7 @@ from lanloom_lab.kubevirt.objects import (
     GENERATION,
     MIGRATION_LABEL,
     MIGRATION_NAME,
+    STARTED,
     VMI_FINALIZER,
     VMIS,
     VMS,
@@ -65,12 +66,29 @@ def instance(vm: Whole) -> Raw:
         "metadata": {
             "name": vm.metadata.name,
             "labels": metadata.get("labels") or {},
-            "annotations": (metadata.get("annotations") or {}) | {GENERATION: str(vm.metadata.generation)},
+            "annotations": (metadata.get("annotations") or {})
+            | {GENERATION: str(vm.metadata.generation), STARTED: _networks_of(template.get("spec") or {})},
             "finalizers": [VMI_FINALIZER],
             "ownerReferences": [owner(VMS, vm)],
         },
         "spec": template.get("spec") or {},
     }
+
+
+def _networks_of(spec: Raw) -> str:
+    devices = (spec.get("domain") or {}).get("devices") or {}
+    interfaces = devices.get("interfaces") or []
+    kept = {
+        "networks": spec.get("networks") or [],
+        "domain": {"devices": {"interfaces": interfaces}},
+    }
+    return json.dumps(kept, separators=(",", ":"))
+
+
+def started_from(vmi: Whole) -> Raw:
+    """Return the networks and interfaces of the template from which an instance was started; empty if unknown."""
+    text = vmi.metadata.annotations.get(STARTED, "")
+    return dict(json.loads(text)) if text else {}
 
 
 def networks(vmi: Whole) -> VirtualMachineInstanceSpec:
@@ -265,12 +283,22 @@ def bandwidth(vmi: Whole) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= DIGITS_MAX else None
 
 
-def conditions(vmi: Whole, *, ready: bool, now: float) -> list[Raw]:
-    """Return the conditions of an instance: those of others, and this controller's own."""
-    found = convert(vmi.status.get("conditions") or [], tuple[Condition, ...], strict=False)
+def reported(vmi: Whole) -> tuple[Condition, ...]:
+    """Return the conditions that an instance has."""
+    return convert(vmi.status.get("conditions") or [], tuple[Condition, ...], strict=False)
+
+
+def conditions(
+    vmi: Whole, *, ready: bool, now: float, evaluated: tuple[Condition, ...] | None = None
+) -> list[Raw]:
+    """Return the conditions of an instance: those of others, or as they are `evaluated`, and this controller's own.
+
+    Empty for those that it has.
+    """
+    found = reported(vmi)
     can, reason, message = migratable(vmi)
     wanted = set_condition(
-        found,
+        found if evaluated is None else evaluated,
         type="Ready",
         status="True" if ready else "False",
         reason="" if ready else "GuestNotRunning",

@@ -3,13 +3,18 @@
 import asyncio
 from typing import Any
 
+from msgspec import to_builtins
+
 from lanloom.api.core import PODS
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from lanloom.api.meta import Key
 from lanloom.api.multus import NETWORK_STATUS, interfaces_of
+from lanloom.kube.conditions import find
 from lanloom_embedded.engine.storage import Change
-from lanloom_lab.kubevirt import releases, updater
+from lanloom_lab.kubevirt import updater
 from lanloom_lab.kubevirt.objects import VMIS, VMS
 from lanloom_lab.kubevirt.releases import MIGRATION_REQUIRED, Release
+from lanloom_lab.kubevirt.virtcontroller import RESTART_REQUIRED, Installed, Running, VirtController
 from tests.features.liveupdate.manager.scene import Scene
 from tests.features.liveupdate.objects import PLACE
 
@@ -21,17 +26,18 @@ class BesideKubeVirt:
 
     def __init__(self, scene: Scene, release: Release) -> None:
         self._scene = scene
-        self._release = release
         self._started: Raw | None = None
+        self.release = release
         self.exposed: list[str] = []
         self.restarts: list[bool] = []
+        self._virt = VirtController(scene.client, lambda: Installed(self.release), self._evict, scene.now)
         scene.engine.ledger.listen(self._see)
 
     async def run(self) -> None:
         """Work until cancelled."""
         while True:
             await self._sync()
-            await self._judge()
+            await self._report()
             await asyncio.sleep(0.1)
 
     def _see(self, change: Change) -> None:
@@ -42,36 +48,33 @@ class BesideKubeVirt:
             if due and updater.NO_MIGRATION not in text:
                 self.exposed.append(text)
 
+    async def _evict(self, key: Key) -> None:
+        raise AssertionError(f"{key} is evicted")
+
     async def _sync(self) -> None:
         client = self._scene.client
         vm, vmi = await client.get(VMS, "vm", PLACE), await client.get(VMIS, "vm", PLACE)
-        template = vm.spec["template"]["spec"]
+        owner, template = await self._scene.owner(), vm.spec["template"]["spec"]
         self._started = self._started or template
-        migratable = (await self._scene.instance()).is_migratable
-        reported = [item["name"] for item in vmi.status.get("interfaces", ())]
-        required = releases.restart_required(
-            self._release, self._started, template, vmi.spec, migratable=migratable
+        await self._virt.sync(
+            Running(
+                meta=vm.metadata,
+                conditions=owner.status.conditions,
+                template=template,
+                started=self._started,
+                vmi=await self._scene.instance(),
+                spec=vmi.spec,
+                pod=None,
+            )
         )
+        required = find((await self._scene.owner()).status.conditions, RESTART_REQUIRED) is not None
         if required != bool(self.restarts and self.restarts[-1]):
             self.restarts.append(required)
-            found = [{"type": "RestartRequired", "status": "True", "message": "changed"}] if required else []
-            patch = {"status": {"conditions": found}}
-            await client.patch(VIRTUAL_MACHINES, "vm", patch, PLACE, subresource="status")
-        if steps := releases.sync(self._release, template, vmi.spec, reported, migratable=migratable):
-            await client.json_patch(VIRTUAL_MACHINE_INSTANCES, "vm", steps, PLACE)
 
-    async def _judge(self) -> None:
-        client = self._scene.client
+    async def _report(self) -> None:
         vmi = await self._scene.instance()
-        [pod] = (await client.list(PODS, PLACE)).items
+        [pod] = (await self._scene.client.list(PODS, PLACE)).items
         attached = interfaces_of(pod.metadata.annotations[NETWORK_STATUS])
-        need = releases.need_of(self._release, vmi, attached)
-        wanted, changed = releases.migration_required(vmi, need, self._scene.now())
-        if changed:
-            others = [item for item in vmi.status.conditions if item.type != MIGRATION_REQUIRED]
-            conditions = [*others, wanted] if wanted is not None else others
-            raw = [{"type": item.type, "status": item.status} for item in conditions]
-            for item in raw:
-                if item["type"] == MIGRATION_REQUIRED:
-                    item["lastTransitionTime"] = wanted.last_transition_time or "" if wanted else ""
-            await self._scene.set_status(conditions=raw)
+        wanted = self._virt.conditions(vmi, attached)
+        if wanted != vmi.status.conditions:
+            await self._scene.set_status(conditions=[to_builtins(item) for item in wanted])
