@@ -17,14 +17,14 @@ from lanloom.api.kubevirt import (
     nad_of,
     pod_interface_name,
 )
-from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap
+from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, QUIET, NetworkSwap
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NETWORK_STATUS, interfaces_of
 from lanloom.kube.conditions import find
 from lanloom_lab.kubevirt.updater import NO_MIGRATION
 from tests.sim.vm_state import PLACE, State
 
-ACTIVE = frozenset({"Syncing", "Moving", "Recording", "Reverting"})
+ACTIVE = frozenset({"Syncing", "Moving", "Recording", "UntilRestart", "Reverting"})
 """The phases of a swap in which a port may be moved."""
 
 AWAY_SECONDS = 20.0
@@ -190,7 +190,7 @@ def complaints(state: State, reasons: Callable[[Key], str]) -> Iterator[str]:
     `reasons` tells what somebody has said about why a machine is not where it is wanted; empty for nothing.
     """
     for swap in state.swaps.values():
-        if swap.status.phase not in FINAL:
+        if swap.status.phase not in QUIET:
             yield f"swap {_title(swap)} is still {swap.status.phase or 'new'}: {swap.status.message}"
         elif not swap.status.message:
             yield f"swap {_title(swap)} is {swap.status.phase}, and nobody says why"
@@ -227,7 +227,8 @@ def _machine_complaints(
     if len(pods) != 1 or (len(state.pods_of(vmi.metadata.uid)) != 1 and not _is_stuck(state, key)):
         yield f"{key} runs in {len(pods)} pods of {len(state.pods_of(vmi.metadata.uid))}"
         return
-    if NO_MIGRATION in vmi.metadata.annotations:
+    held = _until_restart(state, vmi)
+    if NO_MIGRATION in vmi.metadata.annotations and not held:
         yield f"{key} is kept from KubeVirt's workload updater, and nothing moves any more"
     told = interfaces_of(pods[0].metadata.annotations.get(NETWORK_STATUS, ""))
     asked = {item.name: item.multus for item in vmi.spec.networks}
@@ -236,7 +237,7 @@ def _machine_complaints(
         interface = pod_interface_name(item.name)
         port = state.ports.get((pods[0].metadata.uid, interface))
         found = told.get(interface)
-        if port is not None and not state.is_on(port, _key(found)):
+        if port is not None and not state.is_on(port, held.get(item.name) or _key(found)):
             yield f"{key}: the port of {item.name} is on {port.seat.title}, and network-status says {found}"
         if item.multus is None or item.name in absent:
             continue
@@ -245,6 +246,12 @@ def _machine_complaints(
         instance = nad_of(multus, key.namespace) if multus is not None else None
         if (str(wanted), str(wanted)) != (str(instance), found) and not reasons(key):
             yield f"{key}: {item.name} is to be on {wanted}, the instance says {instance}, and it is on {found}"
+
+
+def _until_restart(state: State, vmi: VirtualMachineInstance) -> dict[str, Key]:
+    """The networks of an instance on which only a swap says that they are."""
+    found = (item for item in state.swaps.values() if item.spec.uid == vmi.metadata.uid)
+    return {item.spec.network: item.spec.target for item in found if item.status.phase == "UntilRestart"}
 
 
 def _key(title: str | None) -> Key | None:

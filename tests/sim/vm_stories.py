@@ -17,6 +17,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
+from lanloom_lab.kubevirt.installed import install
 from lanloom_lab.kubevirt.releases import RELEASES, installation
 from tests.features.liveupdate.definitions import KINDS, definition
 from tests.harness.conditions import stale
@@ -37,7 +38,7 @@ class Harm(AssertionError):
 
 
 BESIDE = ("1.9", "main", "1.8+gate", "main", "1.9", "1.8", "main", "1.9", "1.8+gate", "1.7")
-"""The releases of KubeVirt that odd seeds run beside, one after the other."""
+"""The releases of KubeVirt that odd seeds run beside, one after the other. In a fifth of them, KubeVirt is replaced."""
 
 METHODS = (("LiveMigrate",), ("LiveMigrate", "Evict"), ("Evict",), ())
 
@@ -91,10 +92,13 @@ async def _play(seed: int, storage: MemoryStorage, beside: Beside, protections: 
         users = Users(cluster, Random(f"users {seed}"))
         await users.begin()
         await asyncio.sleep(3)
-        chaos = asyncio.create_task(cluster.misfortunes())
+        chaos = [asyncio.create_task(cluster.misfortunes())]
+        if beside.installed is not None and seed % 5 == 1:
+            chaos.append(asyncio.create_task(_update_kubevirt(cluster, Random(f"updates {seed}"))))
         await users.act(ACTS)
-        chaos.cancel()
-        await asyncio.gather(chaos, return_exceptions=True)
+        for task in chaos:
+            task.cancel()
+        await asyncio.gather(*chaos, return_exceptions=True)
         await cluster.heal()
         await users.rest()
         await _rest(cluster)
@@ -105,6 +109,18 @@ async def _play(seed: int, storage: MemoryStorage, beside: Beside, protections: 
     finally:
         await cluster.close()
     return cluster.witness
+
+
+async def _update_kubevirt(cluster: VmCluster, rng: Random) -> None:
+    """KubeVirt is updated, and taken back, and its gate and its methods are changed, while machines move."""
+    while True:
+        await asyncio.sleep(rng.expovariate(1 / 10.0))
+        release, methods = rng.choice(BESIDE), rng.choice(METHODS)
+        cluster.note(f"KubeVirt is {release} from now on, {methods}")
+        found = Beside(release, methods).installed
+        assert found is not None
+        cluster.kubevirt.replace(found)
+        await install(cluster.admin, release, methods)
 
 
 async def _rest(cluster: VmCluster) -> None:

@@ -131,13 +131,15 @@ class Users:
         """`lanloom vm move`, with all that it checks before it writes."""
         machine = await read_machine(self._admin, Key(PLACE, self._rng.choice(MACHINES)))
         policy: Policy | None = self._rng.choice((None, "in-place", "in-place", "prefer-in-place"))
-        nic = self._rng.choice([item.name for item in machine.wanted])
+        nic, to = self._rng.choice([item.name for item in machine.wanted]), Key(PLACE, self._net())
+        chance = self._rng.random()
         wish = Wish(
             machine=machine.key,
             nic=nic,
-            to=Key(PLACE, self._net()),
+            to=to,
             policy=policy,
-            force=self._rng.random() < 0.7,
+            force=chance < 0.7,
+            until_restart=0.1 < chance < 0.9,
         )
         plan = plan_move(wish, machine, await read_findings(self._admin, machine, wish))
         self._cluster.note(f"users: lanloom vm move {machine.key.name} {nic} --to {wish.to.name}: {plan.way}")

@@ -26,24 +26,37 @@ Policy = Literal["migrate", "in-place", "prefer-in-place"]
 where it can be done, else by live migration."""
 
 Phase = Literal[
-    "Pending", "Syncing", "Moving", "Recording", "Reverting", "Succeeded", "Reverted", "Failed", ""
+    "Pending",
+    "Syncing",
+    "Moving",
+    "Recording",
+    "UntilRestart",
+    "Reverting",
+    "Succeeded",
+    "Reverted",
+    "Failed",
+    "",
 ]
 """How far a swap is.
 
 Pending: the preflight has not passed. Syncing: beside KubeVirt, the machine's spec names `to`, and its instance is to
 follow before the port is touched. Moving: the port is to be on `to`. Recording: it is, and the pod's network-status
-and the machine's spec are being written. Reverting: the port is to be on `from`. Succeeded, Reverted and Failed are
-final; a swap that failed could not be brought back either, and its conditions say where the port is.
+and the machine's spec are being written. UntilRestart: the port is on `to`, and KubeVirt takes that to the instance at
+the next restart only; until then, the swap alone says so. Reverting: the port is to be on `from`. Succeeded, Reverted
+and Failed are final; a swap that failed could not be brought back either, and its conditions say where the port is.
 """
 
 FINAL: frozenset[Phase] = frozenset({"Succeeded", "Reverted", "Failed"})
 """The phases in which the manager does nothing more."""
 
-FORWARD: frozenset[Phase] = frozenset({"Moving", "Recording", "Succeeded"})
+QUIET: frozenset[Phase] = FINAL | {"UntilRestart"}
+"""The phases in which nothing moves."""
+
+FORWARD: frozenset[Phase] = frozenset({"Moving", "Recording", "UntilRestart", "Succeeded"})
 BACK: frozenset[Phase] = frozenset({"Reverting", "Reverted", "Failed"})
 """The phases in which the port belongs on `to`, and on `from`; in others it is left where it is."""
 
-ACTIVE: frozenset[Phase] = frozenset({"Syncing", "Moving", "Recording", "Reverting"})
+ACTIVE: frozenset[Phase] = frozenset({"Syncing", "Moving", "Recording", "UntilRestart", "Reverting"})
 """The phases in which a swap owns the port of its NIC: no migration may be requested then."""
 
 PREFLIGHT, MOVED, COMPLETE = "Preflight", "Moved", "Complete"
@@ -51,13 +64,20 @@ FLAPPED = "Flapped"
 """Conditions of a swap. Flapped is of those with `flap`: whether the guest has seen its link go down and up."""
 
 
-class NetworkSwapSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"from_": "from"}):
+class NetworkSwapSpec(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"from_": "from", "until_restart": "untilRestart"},
+):
     """The NIC and its networks. All of it is immutable.
 
     `machine` is the VirtualMachineInstance in the namespace of the swap, `uid` its uid; `network` is the machine's own
     name of the network. `from_` and `to` are NADs as `namespace/name`. With `flap` the guest sees its link go down and
     up, so that it asks for a new lease. With `record` the VirtualMachine gets the new NAD after the move; otherwise it
-    has it already.
+    has it already. With `force`, a machine moves that KubeVirt may evict for it. With `until_restart`, one moves whose
+    instance does not follow.
     """
 
     machine: str = ""
@@ -68,6 +88,7 @@ class NetworkSwapSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     flap: bool = False
     record: bool = False
     force: bool = False
+    until_restart: bool = False
 
     @property
     def source(self) -> Key:

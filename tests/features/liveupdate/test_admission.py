@@ -14,6 +14,7 @@ from lanloom.api.multusconfig import NamespaceIsolation
 from lanloom.features.liveupdate.admission import LiveUpdateAdmission
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.patches import merge
+from tests.features.liveupdate.objects import MIGRATABLE
 from tests.features.liveupdate.swap.scene import FROM, MACHINE, NIC, NODE, PLACE, TO, SwapCluster, spec_body
 from tests.harness.admission import request
 from tests.harness.cluster import play
@@ -56,13 +57,14 @@ def answer(case: Case) -> str:
     return verdict(case).message
 
 
-def verdict(case: Case, *, running: bool = False) -> Verdict:
+def verdict(case: Case, *, running: bool = False, refuse: bool = False) -> Verdict:
     """What the webhook really says, of a machine that is `running` if need be."""
     told: list[Verdict] = []
 
     async def tell(on: SwapCluster) -> None:
         if running:
             await on.furnish()
+            await on.instance_is(conditions=[MIGRATABLE])
         informers = Informers(on.client, Random(1))
 
         async def is_manager(user: UserInfo) -> bool:
@@ -74,6 +76,7 @@ def verdict(case: Case, *, running: bool = False) -> Verdict:
             is_manager,
             lambda _pod: "",
             NamespaceIsolation(enabled=case.isolated),
+            refuse_edits=refuse,
         )
         if case.there is not None:
             await on.keep(NETWORK_SWAPS, swap("first", **case.there))
@@ -135,6 +138,16 @@ SWAP_CASES = {
     "another network": Case(
         'NetworkSwap default/move: spec.to is "default/vlan10", and so is spec.from; name another network',
         {"spec": {"to": FROM}},
+    ),
+    "until the restart, with the machine": Case(
+        "NetworkSwap default/move: spec.untilRestart is true, so spec.record must be true: at its restart, the machine "
+        "gets what the VirtualMachine names",
+        {"spec": {"untilRestart": True, "record": False}},
+    ),
+    "no other network until the restart": Case(
+        "NetworkSwap default/move: NetworkSwap default/first keeps the NIC lan0 of db on default/vlan20 until the "
+        "machine is restarted; restart it, or delete that NetworkSwap, which takes the NIC back to default/vlan10",
+        there={"status": {"phase": "UntilRestart"}},
     ),
     "one move of a NIC at a time": Case(
         "NetworkSwap default/move: NetworkSwap default/first moves the NIC lan0 of db already (to default/vlan20); "
@@ -202,6 +215,9 @@ ALLOWED = {
     "the way from a NAD of another namespace": Case("", {"spec": {"from": "secret/hidden"}}, isolated=True),
     "labels": Case("", {"metadata": {"labels": {"a": "b"}}}, old={}),
     "the deletion of one that ended": Case("", None, old={"status": {"phase": "Failed"}}),
+    "the deletion of one that lasts until the restart": Case(
+        "", None, old={"status": {"phase": "UntilRestart"}}
+    ),
     "a manager's deletion": Case("", None, old={}, user=MANAGER),
 }
 
@@ -273,3 +289,12 @@ def test_warnings_of_an_edit(nad: str, user: str, running: bool, warned: bool) -
     assert found.allowed
     assert any("default/missing does not exist" in text for text in found.warnings) == warned
     assert warned or not found.warnings
+
+
+@pytest.mark.parametrize(("nad", "user"), [("missing", USER), (TO, USER), ("missing", MANAGER)])
+def test_refusals_of_an_edit(nad: str, user: str) -> None:
+    """By option, what an owner would be warned of is refused, with the option; what Lanloom edits itself is not."""
+    found = verdict(Case("", machine=nad, user=user), running=True, refuse=True)
+    assert found.allowed == (nad == TO or user == MANAGER)
+    assert found.allowed or "default/missing does not exist; create it" in found.message
+    assert found.allowed or "--live-update-edits=refuse" in found.message

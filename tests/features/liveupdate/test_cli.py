@@ -163,7 +163,11 @@ def nad_of(cluster: Cluster, name: str, nic: int = 1) -> str:
 def test_mode(cluster: Cluster) -> None:
     """The list ends with who changes networks of running machines; programs get the machines alone."""
     done = cluster.lanloom("vm", "list", columns=140)
-    assert done.output.splitlines()[-1] == "Mode full: KubeVirt's controllers don't run on this cluster."
+    last = done.output[done.output.index("Mode ") :]
+    assert " ".join(last.split()) == (
+        "Mode full: Lanloom migrates machines and moves NICs in place: KubeVirt's controllers don't run on this "
+        "cluster."
+    )
     assert "Mode" not in cluster.lanloom("vm", "list", "--output", "json").output
 
 

@@ -16,6 +16,7 @@ from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
+from lanloom.features.liveupdate.moving import read_findings
 from lanloom.features.liveupdate.rules.admit import (
     check,
     check_change,
@@ -27,7 +28,11 @@ from lanloom.features.liveupdate.rules.admit import (
     title_of,
 )
 from lanloom.features.liveupdate.rules.editwarnings import changed_networks, edit_warnings
-from lanloom.features.liveupdate.rules.mode import mode_of
+from lanloom.features.liveupdate.rules.mode import Mode, mode_of
+from lanloom.features.liveupdate.rules.move import Wish
+from lanloom.features.liveupdate.rules.preflight import Findings, target_problem
+from lanloom.features.liveupdate.rules.ways import policy_of
+from lanloom.features.liveupdate.views import read_machine
 from lanloom.kube.errors import KubeError
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informer
@@ -51,8 +56,11 @@ class LiveUpdateAdmission(TableAdmission):
         is_manager: IsManager,
         node_of_pod: NodeOfPod,
         isolation: NamespaceIsolation = NO_ISOLATION,
+        *,
+        refuse_edits: bool = False,
     ) -> None:
         super().__init__(WEBHOOKS)
+        self._refuse_edits = refuse_edits
         self._isolation = isolation
         self._client = client
         self._swaps = swaps
@@ -77,7 +85,8 @@ class LiveUpdateAdmission(TableAdmission):
         Multus judges the pods of machines that start. The manager gives a machine a former network back after a move
         that failed.
 
-        Of a running machine, an edit is told what it leads to beside KubeVirt, as a warning.
+        Of a running machine, the preflight of an edit is told as a warning, or by option as a refusal: beside KubeVirt,
+        a condition would come too late.
         """
         try:
             new, old = new_of(VIRTUAL_MACHINES, request), old_of(VIRTUAL_MACHINES, request)
@@ -87,10 +96,15 @@ class LiveUpdateAdmission(TableAdmission):
             return Verdict()
         problems = forbidden_networks(new, old, request.namespace, self._isolation)
         if old is not None and not problems:
-            return Verdict(warnings=await self._warnings(new, old, request))
+            return self._verdict(await self._warnings(new, old, request))
         if old is None:
             return Verdict(warnings=problems)
         return Verdict() if await self._is_manager(request.user_info) else refusal("; ".join(problems))
+
+    def _verdict(self, warnings: tuple[str, ...]) -> Verdict:
+        if not warnings or not self._refuse_edits:
+            return Verdict(warnings=warnings)
+        return refusal(f"{'; '.join(warnings)}. The manager refuses such edits (--live-update-edits=refuse)")
 
     async def _warnings(
         self, new: VirtualMachine, old: VirtualMachine, request: AdmissionRequest
@@ -101,14 +115,22 @@ class LiveUpdateAdmission(TableAdmission):
             return ()
         key, client = Key(request.namespace, new.metadata.name), self._client
         try:
-            machine = await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, key)
-            if machine is None or not machine.is_running:
+            instance = await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, key)
+            if instance is None or not instance.is_running:
                 return ()
             mode = mode_of(await list_or_empty(client, KUBEVIRTS))
-            nads = {nad: await get_or_none(client, NADS, nad) for nad in changed.values()}
-        except KubeError:
+            asked = [Wish(machine=key, nic=nic, to=nad) for nic, nad in changed.items()]
+            found = {wish.nic: await self._preflight(wish, mode) for wish in asked}
+        except (KubeError, Denied):
             return ()
-        return tuple(edit_warnings(f"VirtualMachine {key}", machine, mode, changed, nads))
+        return tuple(edit_warnings(f"VirtualMachine {key}", instance, mode, policy_of(new), found))
+
+    async def _preflight(self, wish: Wish, mode: Mode) -> Findings:
+        """Return the preflight of an edit. Where another NAD needs a restart anyway, only the NAD counts."""
+        if mode.name != "restart":
+            return await read_findings(self._client, await read_machine(self._client, wish.machine), wish)
+        problem = target_problem(await get_or_none(self._client, NADS, wish.to), wish.to)
+        return Findings(both=(problem,)) if problem else Findings()
 
     async def _validate(self, request: AdmissionRequest) -> None:
         new, old = new_of(NETWORK_SWAPS, request), old_of(NETWORK_SWAPS, request)

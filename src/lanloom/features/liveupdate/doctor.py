@@ -1,24 +1,41 @@
-"""What `lanloom doctor` says of namespace isolation: whether Multus on each node and the manager agree."""
+"""What `lanloom doctor` says of live update: who acts, and whether Multus and the manager isolate namespaces alike."""
 
 import asyncio
 from collections.abc import Iterable
 
 from lanloom.api.core import NODES
+from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.lan import LAN_NODES, LANNode
 from lanloom.features.liveupdate.rules.isolation import NAMESPACE_ISOLATION
+from lanloom.features.liveupdate.rules.mode import Mode, mode_of
 from lanloom.kube.conditions import find
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Client
 from lanloom.runtime.checks import Check
 from lanloom.text import listed
 
-_NAME = "namespace isolation"
+_NAME, _LIVE_UPDATE = "namespace isolation", "live update"
 
 
 async def check(client: Client) -> tuple[Check, ...]:
     """Check every node. Raises KubeError."""
-    nodes, reports = await asyncio.gather(client.list(NODES), list_or_empty(client, LAN_NODES))
-    return checks_of(sorted(item.metadata.name for item in nodes.items), reports)
+    nodes, reports, kubevirts = await asyncio.gather(
+        client.list(NODES), list_or_empty(client, LAN_NODES), list_or_empty(client, KUBEVIRTS)
+    )
+    names = sorted(item.metadata.name for item in nodes.items)
+    return (check_of(mode_of(kubevirts)), *checks_of(names, reports))
+
+
+def check_of(mode: Mode) -> Check:
+    """Return the finding of who acts. Where KubeVirt may shut machines down for an edit, it is a warning."""
+    found = f"mode {mode.name}: {mode.actors}"
+    if not mode.evicts:
+        return Check(name=_LIVE_UPDATE, result="ok", found=found)
+    remedy = (
+        f"Remove Evict from spec.workloadUpdateStrategy.workloadUpdateMethods of KubeVirt {mode.kubevirt}, or move "
+        "NICs with `lanloom vm move` before anybody edits a machine."
+    )
+    return Check(name=_LIVE_UPDATE, result="warning", found=found, remedy=remedy)
 
 
 def checks_of(nodes: Iterable[str], reports: Iterable[LANNode]) -> tuple[Check, ...]:

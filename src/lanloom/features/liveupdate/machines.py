@@ -19,7 +19,7 @@ from lanloom.api.kubevirt import (
     machine_uid_of,
     nad_of,
 )
-from lanloom.api.liveupdate import FINAL, NetworkSwap
+from lanloom.api.liveupdate import QUIET, NetworkSwap
 from lanloom.api.meta import Key, Object
 from lanloom.features.liveupdate.rules.launcher import launcher_of
 
@@ -48,8 +48,13 @@ class Machine(Struct, frozen=True, kw_only=True):
 
     @property
     def swap(self) -> NetworkSwap | None:
-        """The swap that is not over yet."""
-        return next((item for item in self.swaps if item.status.phase not in FINAL), None)
+        """The swap that moves something, or is about to."""
+        return next((item for item in self.swaps if item.status.phase not in QUIET), None)
+
+    def until_restart(self, nic: str) -> NetworkSwap | None:
+        """Return the swap that keeps a NIC on a network of which KubeVirt knows nothing before a restart."""
+        found = (item for item in self.swaps if item.status.phase == "UntilRestart")
+        return next((item for item in found if item.spec.network == nic), None)
 
     @property
     def wanted(self) -> tuple[VmNic, ...]:

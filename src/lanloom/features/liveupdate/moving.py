@@ -154,6 +154,7 @@ async def read_findings(client: Client, machine: Machine, wish: Wish) -> Finding
             networks=networks,
             mode=mode,
             force=wish.force,
+            until_restart=wish.until_restart,
         )
     )
 
@@ -275,6 +276,7 @@ def _swap(machine: Machine, plan: Plan) -> dict[str, Any]:
         "flap": plan.flap,
         "record": plan.record,
         "force": plan.force,
+        "untilRestart": plan.until_restart,
     }
     # A machine may have a name of 253 characters, and the server appends five.
     name = vmi.metadata.name[:240]
@@ -348,6 +350,10 @@ def _of_swap(swap: NetworkSwap) -> Step:
     match status.phase:
         case "Succeeded":
             return Step(text=f"moved in place{where}", outcome="moved", gap=gap)
+        case "UntilRestart":
+            return Step(
+                text=f"moved in place{where}, until the machine is restarted", outcome="moved", gap=gap
+            )
         case "Reverted" | "Failed" as phase:
             return Step(text=f"{phase}: {why or 'no reason was given'}", outcome="failed", gap=gap)
     return Step(text=f"{status.phase or 'Pending'}{where}" + (f": {why}" if why else ""))

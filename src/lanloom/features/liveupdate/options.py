@@ -75,6 +75,15 @@ _OPTIONS = (
         help="Give a machine its former networks back in its VirtualMachine after the last attempt.",
     ),
     click.option(
+        "--live-update-edits",
+        type=click.Choice(("warn", "refuse")),
+        default="warn",
+        show_default=True,
+        envvar="LANLOOM_LIVE_UPDATE_EDITS",
+        show_envvar=True,
+        help="Warn of edits of running machines whose networks can't change, or refuse them.",
+    ),
+    click.option(
         "--namespace-isolation/--no-namespace-isolation",
         default=False,
         show_default="no",
@@ -116,6 +125,7 @@ def _settings(values: Mapping[str, Any]) -> "LiveUpdateSettings":
             per_node=given["migrations_per_node"],
             attempts=given["attempts"],
         ),
+        refuse_edits=given["edits"] == "refuse",
         isolation=NamespaceIsolation(
             enabled=values["namespace_isolation"], global_namespaces=values["global_namespaces"]
         ),

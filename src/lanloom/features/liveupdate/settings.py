@@ -17,10 +17,12 @@ Observer = Callable[[Action], None]
 class LiveUpdateSettings(Struct, frozen=True, kw_only=True):
     """`gate` is the feature gate LiveUpdateNADRef. With `revert`, a change that failed for good is taken back.
 
-    `isolation` says which NADs machines of a namespace may move to.
+    `isolation` says which NADs machines of a namespace may move to. With `refuse_edits`, the webhook refuses edits of
+    running machines against which the preflight finds something, instead of a warning.
     """
 
     gate: bool = True
     revert: bool = False
     limits: Limits = Limits()
     isolation: NamespaceIsolation = NO_ISOLATION
+    refuse_edits: bool = False

@@ -207,6 +207,9 @@ def _state(machine: Machine, nics: tuple[NicView, ...]) -> tuple[str, str]:
         return "Swapping", _swapping(machine.swap)
     if machine.migration is not None:
         return "Migrating", _migrating(machine, machine.migration)
+    held = [item for item in map(machine.until_restart, (nic.name for nic in nics)) if item is not None]
+    if held:
+        return "UntilRestart", f"{held[0].status.message} (NetworkSwap {held[0].metadata.name})"
     restart = find(vm.status.conditions, RESTART_REQUIRED) if vm is not None else None
     if restart is not None and restart.status == "True":
         current = find(vmi.status.conditions, NETWORKS_CURRENT)
@@ -275,6 +278,8 @@ def _nic(machine: Machine, name: str, wanted: VmNic | None, asked: VmNic | None,
     actual = _interface(vmi.spec.interfaces if vmi is not None else (), name)
     interface = planned or actual or VmInterface()
     status = next((item for item in vmi.status.interfaces if item.name == name), None) if vmi else None
+    if (held := machine.until_restart(name)) is not None:
+        observed = held.spec.to
     return NicView(
         name=name,
         binding=_binding(interface),

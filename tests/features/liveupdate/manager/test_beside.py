@@ -9,6 +9,7 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap
 from lanloom.features.liveupdate.rules.holds import NO_UPDATES
+from lanloom_lab.kubevirt.installed import install
 from lanloom_lab.kubevirt.releases import RELEASES, Release, installation
 from tests.features.liveupdate.manager.kubevirt import BesideKubeVirt
 from tests.features.liveupdate.manager.scene import Scene, play
@@ -24,10 +25,7 @@ async def beside(scene: Scene, name: str, methods: tuple[str, ...], *, migratabl
     """The machine runs beside that release."""
     release = RELEASES[name]
     assert isinstance(release, Release)
-    body = installation(release, methods)
-    await scene.client.create(KUBEVIRTS, body, PLACE)
-    status = {"status": body["status"]}
-    await scene.client.patch(KUBEVIRTS, "kubevirt", status, PLACE, subresource="status")
+    await install(scene.client, name, methods)
     can = MIGRATABLE if migratable else FIXED
     await scene.start({"blue": "old"}, conditions=[{"type": "Ready", "status": "True"}, can])
     found = BesideKubeVirt(scene, release)
@@ -37,16 +35,30 @@ async def beside(scene: Scene, name: str, methods: tuple[str, ...], *, migratabl
     return found
 
 
-async def swap(scene: Scene, name: str = "a", **fields: Any) -> NetworkSwap:
-    """A swap of the machine to `new`, as it is after a while."""
+async def another(scene: Scene, kubevirt: BesideKubeVirt, name: str) -> None:
+    """KubeVirt is updated, or its gate is switched."""
+    release = RELEASES[name]
+    assert isinstance(release, Release)
+    kubevirt.release = release
+    await install(scene.client, name, BOTH)
+
+
+async def begin(scene: Scene, name: str = "a", **fields: Any) -> NetworkSwap:
+    """A new swap of the machine to `new`."""
     uid = (await scene.instance()).metadata.uid
     spec = {"machine": "vm", "uid": uid, "network": "blue", "from": "vms/old", "to": "vms/new"}
     body = {"metadata": {"name": name}, "spec": spec | {"record": True} | fields}
-    found = await scene.client.create(NETWORK_SWAPS, body, PLACE)
+    return await scene.client.create(NETWORK_SWAPS, body, PLACE)
+
+
+async def swap(scene: Scene, name: str = "a", **fields: Any) -> NetworkSwap:
+    """A swap of the machine to `new`, as it is after a while."""
+    found = await begin(scene, name, **fields)
     for _ in range(60):
         await scene.rest(1)
         found = await scene.client.get(NETWORK_SWAPS, name, PLACE)
-        if found.status.phase in FINAL and not found.metadata.finalizers:
+        over = found.status.phase in FINAL and not found.metadata.finalizers
+        if over or found.status.phase == "UntilRestart":
             break
     return found
 
@@ -93,6 +105,74 @@ def test_an_instance_that_does_not_follow() -> None:
             next(item for item in found.status.conditions if item.type == "Moved").message
         )
         assert found.status.port is None or not found.status.port.moved_at
+
+    play(story)
+
+
+@pytest.mark.parametrize("name", ["1.7", "1.8", "main"])
+def test_until_the_restart(name: str) -> None:
+    """Where no instance follows, a port moves until the restart: KubeVirt has nothing to do, and the swap says so."""
+
+    async def story(scene: Scene) -> None:
+        kubevirt = await beside(scene, name, BOTH, migratable=False)
+        found = await swap(scene, force=True, untilRestart=True)
+        assert found.status.phase == "UntilRestart", found.status.message
+        assert found.status.port is not None
+        assert found.status.port.nad == "vms/new"
+        assert await places(scene) == ("new", "old", "vms/old")
+        assert kubevirt.exposed == []
+        assert kubevirt.restarts[-1]
+        current = await scene.condition("NetworksCurrent")
+        assert current is not None
+        assert (current.status, current.reason) == ("False", "UntilRestart")
+        await scene.client.delete(NETWORK_SWAPS, "a", PLACE)
+        await scene.rest(40)
+        assert await scene.swaps() == ()
+        assert await places(scene) == ("old", "old", "vms/old")
+        assert not kubevirt.restarts[-1]
+        assert NO_UPDATES not in (await scene.instance()).metadata.annotations
+
+    play(story)
+
+
+def test_until_an_instance_follows() -> None:
+    """A KubeVirt that takes networks to instances, and comes later, is met like any other: the pod is written then."""
+
+    async def story(scene: Scene) -> None:
+        kubevirt = await beside(scene, "1.8", LIVE, migratable=False)
+        assert (await swap(scene, untilRestart=True)).status.phase == "UntilRestart"
+        await another(scene, kubevirt, "1.9")
+        await scene.rest(80)
+        assert [item.status.phase for item in await scene.swaps()] == ["Succeeded"]
+        assert await places(scene) == ("new", "new", "vms/new")
+        assert kubevirt.exposed == []
+
+    play(story)
+
+
+@pytest.mark.parametrize("phase", ["Syncing", "Moving", "Recording"])
+@pytest.mark.parametrize(
+    ("before", "after"), [("1.9", "1.8"), ("1.9", "main"), ("main", "1.9"), ("1.8+gate", "1.8")]
+)
+def test_another_kubevirt_during_a_move(before: str, after: str, phase: str) -> None:
+    """A version, or a gate, that changes while a NIC moves is followed: at the end, all objects agree."""
+
+    async def story(scene: Scene) -> None:
+        kubevirt = await beside(scene, before, BOTH, migratable=False)
+        await begin(scene, force=True)
+        for _ in range(300):
+            found = await scene.client.get(NETWORK_SWAPS, "a", PLACE)
+            if found.status.phase == phase:
+                break
+            await asyncio.sleep(0.1)
+        await another(scene, kubevirt, after)
+        await scene.rest(90)
+        found = await scene.client.get(NETWORK_SWAPS, "a", PLACE)
+        assert found.status.phase in ("Succeeded", "Reverted"), found.status
+        end = "new" if found.status.phase == "Succeeded" else "old"
+        assert await places(scene) == (end, end, f"vms/{end}")
+        assert kubevirt.exposed == []
+        assert NO_UPDATES not in (await scene.instance()).metadata.annotations
 
     play(story)
 

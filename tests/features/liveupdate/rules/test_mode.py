@@ -73,6 +73,62 @@ def test_remedies(version: str, remedy: str) -> None:
     assert remedy in mode_of([kubevirt(version)]).hint
 
 
+@pytest.mark.parametrize(
+    ("version", "gates", "methods", "sentence"),
+    [
+        (
+            "v1.9.2",
+            [],
+            ["LiveMigrate"],
+            "KubeVirt v1.9.2 migrates machines for an edit, and Lanloom moves NICs in place",
+        ),
+        (
+            "v1.8.4",
+            [GATE],
+            ["LiveMigrate"],
+            "KubeVirt v1.8.4 with the feature gate LiveUpdateNADRef migrates machines for an edit, and Lanloom moves "
+            "NICs in place",
+        ),
+        (
+            "v1.9.2",
+            [],
+            ["LiveMigrate", "Evict"],
+            "KubeVirt v1.9.2 migrates machines that can migrate and shuts those that can't migrate down for an edit "
+            "(Evict), and Lanloom moves NICs in place, of the latter only with --force",
+        ),
+        (
+            "v1.9.2",
+            [],
+            ["Evict"],
+            "KubeVirt v1.9.2 shuts machines down for an edit (Evict), and Lanloom moves NICs in place only with "
+            "--force; add LiveMigrate",
+        ),
+        (
+            "v1.9.2",
+            [],
+            [],
+            "KubeVirt v1.9.2 migrates nothing by itself, and Lanloom moves NICs in place; add LiveMigrate",
+        ),
+        (
+            "v1.7.4",
+            [],
+            ["LiveMigrate"],
+            "KubeVirt v1.7.4 changes no network of a running machine, and Lanloom moves NICs in place of machines "
+            "that can't migrate only (--until-restart); update KubeVirt to 1.9",
+        ),
+        (
+            "",
+            [],
+            ["LiveMigrate"],
+            "KubeVirt infra/kubevirt, whose version can't be read, migrates machines for an edit",
+        ),
+    ],
+)
+def test_who_acts(version: str, gates: list[str], methods: list[str], sentence: str) -> None:
+    """One sentence tells who acts, by KubeVirt's version, its gates and its methods."""
+    assert mode_of([kubevirt(version, gates, methods)]).actors.startswith(sentence)
+
+
 def test_several() -> None:
     """Of several objects the first by name counts, so that the mode does not depend on their order."""
     other = convert(

@@ -56,6 +56,11 @@ _WAYS = {
     is_flag=True,
     help="In place: move a machine that KubeVirt may evict for it (workloadUpdateMethods with Evict).",
 )
+@click.option(
+    "--until-restart",
+    is_flag=True,
+    help="In place: move a machine whose instance KubeVirt leaves on the old network until the next restart.",
+)
 @click.option("--wait", is_flag=True, help="Wait until the NIC has moved.")
 @click.option(
     "--timeout",
@@ -76,6 +81,7 @@ def move(
     policy: str | None,
     flap: bool,
     force: bool,
+    until_restart: bool,
     wait: bool,
     timeout: float,
     dry_run: bool,
@@ -106,7 +112,13 @@ def move(
     machine = key_of(vm, namespace)
     chosen = next((item for item in POLICIES if item == policy), None)
     wish = Wish(
-        machine=machine, nic=nic, to=key_of(to, machine.namespace), policy=chosen, flap=flap, force=force
+        machine=machine,
+        nic=nic,
+        to=key_of(to, machine.namespace),
+        policy=chosen,
+        flap=flap,
+        force=force,
+        until_restart=until_restart,
     )
     result = run(kubeconfig, lambda client: _move(client, wish, timeout if wait else 0, dry_run=dry_run))
     _report(result, output)

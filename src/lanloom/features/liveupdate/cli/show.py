@@ -123,8 +123,7 @@ def _print_mode(mode: "Mode | None") -> None:
     from lanloom.cli.console import paragraph
 
     if mode is not None:
-        hint = f"; {mode.hint}" if mode.hint else ""
-        make_console().print(paragraph(f"Mode {mode.name}: {mode.reason}{hint}."))
+        make_console().print(paragraph(f"Mode {mode.name}: {mode.actors}."))
 
 
 def _print_machine(view: "MachineView") -> None:

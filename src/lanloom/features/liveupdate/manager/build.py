@@ -69,7 +69,8 @@ class _SwapParts(NamedTuple):
 def _swap_parts(context: ManagerContext, informers: SwapInformers) -> _SwapParts:
     # Whoever manages addresses gives those of the new network.
     client, metrics = context.client, context.metrics["liveupdate"]
-    isolation = context.setting("liveupdate", LiveUpdateSettings()).isolation
+    settings = context.setting("liveupdate", LiveUpdateSettings())
+    isolation = settings.isolation
     reader = SwapReader(client, informers, now=context.now, isolation=isolation)
     swaps = Swaps(
         client,
@@ -90,6 +91,11 @@ def _swap_parts(context: ManagerContext, informers: SwapInformers) -> _SwapParts
             refusals=RefusalEvents(context.recorder, referring(NETWORK_SWAPS, informers.swaps.store)),
         ),
         LiveUpdateAdmission(
-            client, informers.swaps, Managers(client, context.user).include, node_of_pod, isolation
+            client,
+            informers.swaps,
+            Managers(client, context.user).include,
+            node_of_pod,
+            isolation,
+            refuse_edits=settings.refuse_edits,
         ),
     )

@@ -246,6 +246,7 @@ class Machines:
         own = self._informers.migrations_of(machine.metadata.key)
         template = owner.spec.template if owner is not None else None
         doubled = doubled_names(template.spec, "spec.template.spec") if template is not None else ""
+        swaps = self._informers.swaps_of(machine)
         return Standing(
             mode=mode,
             machine=machine,
@@ -255,6 +256,9 @@ class Machines:
             invalid=doubled or doubled_names(machine.spec, "spec"),
             own=own,
             past=failures_of(machine, own),
+            until_restart="; ".join(
+                item.status.message for item in swaps if item.status.phase == "UntilRestart"
+            ),
             limits=self._settings.limits,
             gate=self._settings.gate,
         )

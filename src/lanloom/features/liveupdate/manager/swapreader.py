@@ -41,7 +41,9 @@ from lanloom.features.liveupdate.rules.launcher import (
 )
 from lanloom.features.liveupdate.rules.mode import Mode, mode_of
 from lanloom.features.liveupdate.rules.preflight import Facts, check, forbidden
+from lanloom.features.liveupdate.rules.restart import RESTART_REQUIRED
 from lanloom.features.liveupdate.rules.updates import MACHINE_LABEL
+from lanloom.kube.conditions import is_true
 from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Client
@@ -186,6 +188,7 @@ class SwapReader:
             mode=objects.mode,
             isolation=self._isolation,
             force=swap.spec.force,
+            until_restart=swap.spec.until_restart,
         )
         return Course(
             swap=swap,
@@ -196,8 +199,10 @@ class SwapReader:
             named=named_in(objects.machine, swap.spec.network),
             link=link_in(objects.machine, swap.spec.network),
             guest_link=_guest_link(objects.instance, swap.spec.network),
-            beside=objects.mode is not None and objects.mode.name == "companion",
+            beside=objects.mode is not None and objects.mode.name != "full",
             asked=_asked(objects.instance, swap.spec.network),
+            restart_due=objects.machine is not None
+            and is_true(objects.machine.status.conditions, RESTART_REQUIRED),
             held=objects.instance is not None and is_held(objects.instance, swap.metadata.uid),
             findings=check(facts),
             claim=claim,

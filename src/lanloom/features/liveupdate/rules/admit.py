@@ -12,7 +12,7 @@ from itertools import islice
 from msgspec.structs import replace
 
 from lanloom.api.kubevirt import VirtualMachine, VmNic, nad_of
-from lanloom.api.liveupdate import FINAL, NetworkSwap, NetworkSwapSpec
+from lanloom.api.liveupdate import FINAL, QUIET, NetworkSwap, NetworkSwapSpec
 from lanloom.api.meta import Key
 from lanloom.api.multus import is_name
 from lanloom.api.multusconfig import NamespaceIsolation
@@ -51,6 +51,11 @@ def check(swap: NetworkSwap) -> None:
             raise Denied(f"{title}: spec.{field} is {quote(text)}; it must be namespace/name of a NAD")
     if spec.from_ == spec.to:
         raise Denied(f"{title}: spec.to is {quote(spec.to)}, and so is spec.from; name another network")
+    if spec.until_restart and not spec.record:
+        raise Denied(
+            f"{title}: spec.untilRestart is true, so spec.record must be true: at its restart, the machine gets what "
+            "the VirtualMachine names"
+        )
 
 
 def check_isolation(swap: NetworkSwap, isolation: NamespaceIsolation) -> None:
@@ -106,17 +111,24 @@ def check_only(swap: NetworkSwap, others: Iterable[NetworkSwap]) -> None:
             spec.machine,
             spec.network,
         )
-        if same and other.metadata.uid != meta.uid and other.status.phase not in FINAL:
+        if not same or other.metadata.uid == meta.uid or other.status.phase in FINAL:
+            continue
+        if other.status.phase in QUIET:
             raise Denied(
-                f"{title_of(swap)}: {title_of(other)} moves the NIC {spec.network} of {spec.machine} already (to "
-                f"{other.spec.to}); wait until it has ended"
+                f"{title_of(swap)}: {title_of(other)} keeps the NIC {spec.network} of {spec.machine} on "
+                f"{other.spec.to} until the machine is restarted; restart it, or delete that NetworkSwap, which takes "
+                f"the NIC back to {other.spec.from_}"
             )
+        raise Denied(
+            f"{title_of(swap)}: {title_of(other)} moves the NIC {spec.network} of {spec.machine} already (to "
+            f"{other.spec.to}); wait until it has ended"
+        )
 
 
 def check_deletion(swap: NetworkSwap) -> None:
     """Refuse to delete a swap in the middle: nobody would bring the port back. Raises Denied."""
     phase = swap.status.phase
-    if phase not in ("", "Pending") and phase not in FINAL:
+    if phase not in ("", "Pending") and phase not in QUIET:
         raise Denied(
             f"{title_of(swap)} is {phase}; delete it when it has ended, at most some minutes from now"
         )

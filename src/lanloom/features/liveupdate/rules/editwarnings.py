@@ -6,10 +6,10 @@ Beside KubeVirt, a condition comes too late: KubeVirt acts on the edit at once.
 from collections.abc import Iterator, Mapping
 
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, nad_of
+from lanloom.api.liveupdate import Policy
 from lanloom.api.meta import Key
-from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.liveupdate.rules.mode import Mode
-from lanloom.features.liveupdate.rules.preflight import target_problem
+from lanloom.features.liveupdate.rules.preflight import Findings
 
 
 def changed_networks(new: VirtualMachine, old: VirtualMachine, namespace: str) -> dict[str, Key]:
@@ -22,14 +22,16 @@ def edit_warnings(
     title: str,
     machine: VirtualMachineInstance,
     mode: Mode,
-    changed: Mapping[str, Key],
-    nads: Mapping[Key, NetworkAttachmentDefinition | None],
+    policy: Policy | None,
+    changed: Mapping[str, Findings],
 ) -> Iterator[str]:
-    """Yield what a running machine's owner should know of an edit."""
-    for name, nad in changed.items():
-        if why := target_problem(nads.get(nad), nad):
-            yield f"{title}: the network {name} can't change: {why}"
-    if mode.name != "companion" or machine.is_migratable:
+    """Yield what a running machine's owner should know of an edit. `changed` has the preflight of each network."""
+    stuck = mode.name == "companion" and not machine.is_migratable
+    for name, findings in changed.items():
+        against = findings.both if stuck else _against(findings, mode, policy)
+        if against:
+            yield f"{title}: the network {name} can't change: {'; '.join(against)}"
+    if not stuck:
         return
     move = f"`lanloom vm move {machine.metadata.name} {next(iter(changed))} --to NAD --policy in-place`"
     yield (
@@ -41,6 +43,15 @@ def edit_warnings(
             f"{title} may be shut down within seconds: KubeVirt {mode.kubevirt} has Evict in "
             "spec.workloadUpdateStrategy.workloadUpdateMethods"
         )
+
+
+def _against(findings: Findings, mode: Mode, policy: Policy | None) -> tuple[str, ...]:
+    """Return what stands against the way that an edit takes: beside KubeVirt, that is a migration."""
+    if mode.name == "full" and policy == "in-place":
+        return findings.against_in_place
+    if mode.name == "full" and policy == "prefer-in-place" and not findings.against_in_place:
+        return ()
+    return findings.against_migration
 
 
 def _networks(machine: VirtualMachine, namespace: str) -> dict[str, Key]:

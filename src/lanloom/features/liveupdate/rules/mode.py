@@ -35,7 +35,7 @@ class Mode(Struct, frozen=True):
     """The mode, and why; `kubevirt` is KubeVirt's object as `namespace/name`, empty in mode full.
 
     `migrates` is false where nobody migrates machines by itself, and `hint` says then what to do about that. `evicts`
-    is true where KubeVirt shuts machines down that it can't migrate.
+    is true where KubeVirt shuts machines down that it can't migrate. `release` is KubeVirt's, in words.
     """
 
     name: ModeName
@@ -44,17 +44,40 @@ class Mode(Struct, frozen=True):
     migrates: bool = True
     evicts: bool = False
     hint: str = ""
+    release: str = ""
+
+    @property
+    def actors(self) -> str:
+        """Who acts on this cluster, in one sentence without its full stop."""
+        if self.name == "full":
+            return f"Lanloom migrates machines and moves NICs in place: {self.reason}"
+        if self.name == "restart":
+            return (
+                f"{self.release} changes no network of a running machine, and Lanloom moves NICs in place of machines "
+                f"that can't migrate only (--until-restart); {self.hint}"
+            )
+        own = "Lanloom moves NICs in place"
+        if self.evicts:
+            whom = "those that can't migrate" if self.migrates else "machines"
+            shuts = f"shuts {whom} down for an edit (Evict)"
+            migrates = f"migrates machines that can migrate and {shuts}" if self.migrates else shuts
+            own += ", of the latter only with --force" if self.migrates else " only with --force"
+        else:
+            migrates = "migrates machines for an edit" if self.migrates else "migrates nothing by itself"
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{self.release} {migrates}, and {own}{hint}"
 
 
-def against_moves(mode: Mode | None) -> str:
+def against_moves(mode: Mode | None, *, migratable: bool, until_restart: bool) -> str:
     """Return why no network of a running machine can change on this cluster; empty if one can, or nobody knows.
 
     KubeVirt's webhook lets nobody else write the new network into the instance. So after a move in place, the next
-    migration would put the NIC back on the old network.
+    migration would put the NIC back on the old network. A machine that can't migrate may move until its restart.
     """
-    if mode is None or mode.name != "restart":
+    if mode is None or mode.name != "restart" or (until_restart and not migratable):
         return ""
-    return f"mode restart: {mode.reason}; edit the VirtualMachine and restart it, or {mode.hint}"
+    other = "" if migratable else ", move it in place with --until-restart"
+    return f"mode restart: {mode.reason}; edit the VirtualMachine and restart it{other}, or {mode.hint}"
 
 
 def against_eviction(mode: Mode | None, *, migratable: bool) -> str:
@@ -80,27 +103,28 @@ def mode_of(installed: Sequence[KubeVirt]) -> Mode:
     version = parse_version(text)
     if version is None:
         reason = f"KubeVirt {name} tells no version that can be read ({text or 'none'}); it is taken for a recent one"
-        return _companion(found, reason)
+        return _companion(found, f"KubeVirt {name}, whose version can't be read,", reason)
     release = f"KubeVirt {text}"
     if version >= _GA:
-        return _companion(found, f"{release} changes networks of running machines")
+        return _companion(found, release, f"{release} changes networks of running machines")
     if version == _BETA and GATE in found.spec.configuration.developer_configuration.feature_gates:
-        return _companion(found, f"{release} changes networks of running machines (feature gate {GATE})")
+        reason = f"{release} changes networks of running machines (feature gate {GATE})"
+        return _companion(found, f"{release} with the feature gate {GATE}", reason)
     if version == _BETA:
         remedy = f"add {GATE} to spec.configuration.developerConfiguration.featureGates of KubeVirt {name}"
     else:
         remedy = "update KubeVirt to 1.9, or to 1.8 with the feature gate " + GATE
     reason = f"{release} does not change networks of running machines"
-    return Mode("restart", reason, name, migrates=False, hint=remedy)
+    return Mode("restart", reason, name, migrates=False, hint=remedy, release=release)
 
 
-def _companion(found: KubeVirt, reason: str) -> Mode:
+def _companion(found: KubeVirt, release: str, reason: str) -> Mode:
     name, methods = str(found.metadata.key), found.spec.workload_update_strategy.workload_update_methods
     evicts = EVICT in methods
     if LIVE_MIGRATE in methods:
-        return Mode("companion", reason, name, evicts=evicts)
+        return Mode("companion", reason, name, evicts=evicts, release=release)
     hint = (
         f"add {LIVE_MIGRATE} to spec.workloadUpdateStrategy.workloadUpdateMethods of KubeVirt {name}, "
         "or migrate the machine by hand"
     )
-    return Mode("companion", reason, name, migrates=False, evicts=evicts, hint=hint)
+    return Mode("companion", reason, name, migrates=False, evicts=evicts, hint=hint, release=release)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, nad_of
-from lanloom.api.liveupdate import POLICY, Policy
+from lanloom.api.liveupdate import POLICY, NetworkSwap, Policy
 from lanloom.api.meta import Key
 from lanloom.features.liveupdate.machines import Machine
 from lanloom.features.liveupdate.rules.edits import TEMPLATE, Operations, move_network
@@ -30,7 +30,8 @@ POLICIES: tuple[Policy, ...] = ("migrate", "in-place", "prefer-in-place")
 class Wish(Struct, frozen=True, kw_only=True):
     """What somebody asks for. `policy` is None for that of the machine; with `flap` the guest sees its link go down.
 
-    With `force`, a machine moves in place that KubeVirt may evict for it.
+    With `force`, a machine moves in place that KubeVirt may evict for it, and with `until_restart` one whose instance
+    does not follow.
     """
 
     machine: Key
@@ -39,6 +40,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
     flap: bool = False
     force: bool = False
+    until_restart: bool = False
 
 
 class Plan(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -55,6 +57,7 @@ class Plan(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     record: bool = False
     flap: bool = False
     force: bool = False
+    until_restart: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -72,10 +75,13 @@ def plan_move(wish: Wish, machine: Machine, findings: Findings) -> Plan:
         operations=operations,
         flap=wish.flap,
         force=wish.force,
+        until_restart=wish.until_restart,
     )
     policy, vmi = _policy(wish, machine), machine.vmi
     if vmi is None or vmi.metadata.is_deleting or vmi.has_ended:
         return _at_next_start(plan, policy, machine, findings)
+    if (held := machine.until_restart(wish.nic)) is not None:
+        return _until_restart(plan, held)
     observed = observed_of(machine, wish.nic)
     if observed == wish.to and _asked(wish.nic, vmi) == wish.to:
         if not operations:
@@ -106,6 +112,17 @@ def plan_move(wish: Wish, machine: Machine, findings: Findings) -> Plan:
     if findings.by_hand:
         notes += (f"Nothing migrates the machine by itself: {findings.by_hand}",)
     return replace(plan, way="migrate", notes=notes)
+
+
+def _until_restart(plan: Plan, held: NetworkSwap) -> Plan:
+    """Return the plan for a NIC that is on its network until the restart of its machine. Raises Denied for another."""
+    spec, meta = held.spec, held.metadata
+    if plan.to == spec.target and not plan.operations:
+        return plan
+    raise Denied(
+        f"NetworkSwap {meta.namespace}/{meta.name} keeps NIC {spec.network} of this machine on {spec.to} until it is "
+        f"restarted; restart it, or delete that NetworkSwap, which takes the NIC back to {spec.from_}"
+    )
 
 
 def _edit(wish: Wish, machine: Machine) -> tuple[Operations, Key]:

@@ -24,8 +24,9 @@ class Standing(Struct, frozen=True, kw_only=True):
 
     `invalid` says what is wrong with its specification. `ways` are the networks whose NADs in the VirtualMachine are
     not the instance's. `evaluation` compares the instance with its pod, and `against` are the preflight's reasons
-    against what that asks for. `own` are its migrations, `past` those that failed. `waits` is what
-    one that is under way waits for; empty where nobody tells.
+    against what that asks for. `own` are its migrations, `past` those that failed. `waits` is what one that is under
+    way waits for; empty where nobody tells. `until_restart` is what a swap says that keeps a NIC on its network until
+    the restart of the machine.
     """
 
     mode: Mode
@@ -38,6 +39,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     past: Failures = Failures()
     limits: Limits = Limits()
     waits: str = ""
+    until_restart: str = ""
     gate: bool = True
 
 
@@ -47,6 +49,8 @@ def obstacle_of(standing: Standing) -> Obstacle | None:
         return Obstacle("Unreadable", standing.evaluation.error)
     if standing.invalid:
         return Obstacle("InvalidSpec", standing.invalid)
+    if standing.until_restart:
+        return Obstacle("UntilRestart", standing.until_restart)
     return _edited(standing) or _evaluated(standing)
 
 

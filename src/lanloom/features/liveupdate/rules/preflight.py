@@ -73,8 +73,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     and `target` are NADs as they are now, None for those that are not there; `leaves` and `enters` are how they are
     called. `migrating` names a migration that has not ended. `eligible` are nodes that the machine can run on; None
     where that is not known. `mode` is who changes networks of running machines; None where that is not known. With
-    `force`, a machine moves in place that KubeVirt may evict for it. `isolation` says which NADs machines of a
-    namespace may use.
+    `force`, a machine moves in place that KubeVirt may evict for it, and with `until_restart` one whose instance does
+    not follow. `isolation` says which NADs machines of a namespace may use.
     """
 
     title: str
@@ -91,6 +91,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     networks: Networks = Networks()
     mode: Mode | None = None
     force: bool = False
+    until_restart: bool = False
     isolation: NamespaceIsolation = NO_ISOLATION
 
 
@@ -115,7 +116,8 @@ def check(facts: Facts) -> Findings:
         or _not_to_be_had(facts, machine)
     ):
         return Findings(both=(wrong,))
-    if wrong := against_moves(facts.mode):
+    migratable, until_restart = machine.is_migratable, facts.until_restart
+    if wrong := against_moves(facts.mode, migratable=migratable, until_restart=until_restart):
         return Findings(both=(f"{facts.title}: {wrong}",))
     if facts.migrating:
         text = f"{facts.title} is being migrated ({facts.migrating}); wait until that is over"

@@ -5,6 +5,9 @@ KubeVirt compares instance and pod, and migrates or evicts a machine for which t
 comes first; the pod follows when KubeVirt has taken the network to the instance, and nothing is recorded of a machine
 whose instance does not follow. Which machines that are depends on KubeVirt's version, and is seen, not assumed: a
 machine that can't migrate is edited before its port is touched.
+
+With `untilRestart`, the port of such a machine moves all the same. Instance and pod keep naming the old network, so
+that KubeVirt finds nothing to do, and the swap stays as long as that is so: nothing else says where the port is.
 """
 
 from lanloom.api.liveupdate import FLAPPED, NetworkSwap, SwapPort
@@ -47,15 +50,36 @@ def _followed(course: Course) -> Decision | None:
         if course.named != spec.source:
             return turn_back(course, "RecordingFailed", _changed(course))
         return take(course, "machine")
-    if course.asked == spec.target:
+    over = age_of(course) >= FOLLOW_SECONDS
+    if course.asked == spec.target or (spec.until_restart and (over or course.restart_due)):
         return None
-    if age_of(course) < FOLLOW_SECONDS:
+    if not over:
         return Decision(status=course.swap.status, wait=1.0)
     why = (
-        f"KubeVirt did not take {spec.to} from the VirtualMachine to its instance within {FOLLOW_SECONDS:.0f} s; edit "
-        "the VirtualMachine, and restart it"
+        f"KubeVirt did not take {spec.to} from the VirtualMachine to its instance within {FOLLOW_SECONDS:.0f} s; move "
+        "the port until the next restart with --until-restart (spec.untilRestart), or edit the VirtualMachine and "
+        "restart it"
     )
     return turn_back(course, "NotFollowed", why)
+
+
+UNTIL_RESTART_POLL = 60.0
+
+
+def until_restart(course: Course) -> Decision:
+    """Keep a port that nothing but the swap tells of, until KubeVirt takes the network over or it is to go back."""
+    swap, spec, port = course.swap, course.swap.spec, port_of(course)
+    if swap.metadata.is_deleting:
+        return turn_back(course, "Deleted", "the NetworkSwap was deleted")
+    if port is not None and port.nad == spec.from_:
+        return turn_back(course, "Moved", f"the port is on {spec.from_} again")
+    if course.migrating:
+        return turn_back(course, "Migrating", f"the migration {course.migrating} began, to {spec.from_}")
+    if course.named != spec.target:
+        return turn_back(course, "TakenBack", _changed(course))
+    if not course.beside or course.asked == spec.target:
+        return enter(course, swap.status, "Recording", f"is on {spec.to}; being recorded")
+    return Decision(status=swap.status, wait=UNTIL_RESTART_POLL)
 
 
 def recording(course: Course) -> Decision:
@@ -74,7 +98,8 @@ def recording(course: Course) -> Decision:
         )
     if course.beside and (waits := _followed(course)):
         return waits
-    if course.attached != target:
+    stays = course.beside and course.asked != target
+    if course.attached != target and not stays:
         return take(course, "pod")
     if swap.spec.record and course.named != target:
         if course.named != swap.spec.source:
@@ -84,7 +109,16 @@ def recording(course: Course) -> Decision:
         how = "Down" if course.link == "" else "DownFromUp"
         status = with_condition(course, FLAPPED, "False", how, "the guest's link goes down, and up again")
         return Decision(status=status, wait=0.0)
-    return _succeeded(course, port)
+    return _entered_until_restart(course) if stays else _succeeded(course, port)
+
+
+def _entered_until_restart(course: Course) -> Decision:
+    spec = course.swap.spec
+    message = (
+        f"{spec.network} is on {spec.to}. KubeVirt takes it for one on {spec.from_} until the machine is restarted; it "
+        f"starts on {spec.to} then. To take the NIC back before, delete this NetworkSwap"
+    )
+    return enter(course, course.swap.status, "UntilRestart", message)
 
 
 def flapping(swap: NetworkSwap) -> bool:

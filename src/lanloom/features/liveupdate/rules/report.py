@@ -32,6 +32,7 @@ Why = (
         "AttemptsExhausted",
         "StrategyUnset",
         "RestartRequired",
+        "UntilRestart",
         "Reverted",
         "Refused",
     ]

@@ -1,9 +1,9 @@
 """The phases of a swap: from all that is known of it to its status and what the manager does next.
 
-    Pending ─► (Syncing) ─► Moving ──► Recording ──► Succeeded
-       │           │            │
-       ▼           ▼            ▼
-    Reverted    Reverting ◄─────┘
+    Pending ─► (Syncing) ─► Moving ──► Recording ──► (UntilRestart) ──► Succeeded
+       │           │            │           │               │
+       ▼           ▼            ▼           │               │
+    Reverted    Reverting ◄─────┴───────────┴───────────────┘
                    │ └────────────► Failed
                    ▼
                 Reverted
@@ -35,7 +35,14 @@ from lanloom.features.liveupdate.rules.phases import (
     turn_back,
     with_condition,
 )
-from lanloom.features.liveupdate.rules.recording import FOLLOW_SECONDS, flapping, link_up, recording, syncing
+from lanloom.features.liveupdate.rules.recording import (
+    FOLLOW_SECONDS,
+    flapping,
+    link_up,
+    recording,
+    syncing,
+    until_restart,
+)
 from lanloom.text import quote
 
 PENDING_SECONDS = 300.0
@@ -63,6 +70,8 @@ def decide(course: Course) -> Decision:
         return turn_back(course, "NamespaceIsolation", course.forbidden)
     if phase == "Syncing":
         return syncing(course)
+    if phase == "UntilRestart":
+        return until_restart(course)
     return _moving(course) if phase == "Moving" else recording(course)
 
 

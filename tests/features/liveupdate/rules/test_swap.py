@@ -1,0 +1,195 @@
+"""The phases of a swap as rules on values: what is decided of everything that is known."""
+
+from typing import Any
+
+import pytest
+from msgspec import convert
+
+from lanloom.api.kubevirt import VirtualMachineInstance
+from lanloom.api.liveupdate import NetworkSwap
+from lanloom.api.meta import Key, rfc3339
+from lanloom.features.liveupdate.rules.course import Course, Decision
+from lanloom.features.liveupdate.rules.swap import decide
+from tests.features.liveupdate.objects import PLACE, as_instance, instance, on
+
+Raw = dict[str, Any]
+Outcome = tuple[str, tuple[str, ...], bool]
+Case = tuple[tuple[str, float], Raw, Outcome]
+
+NOW = 1_800_000_000.0
+OLD, NEW, OTHER = (Key(PLACE, name) for name in ("old", "new", "other"))
+
+
+def machine(uid: str = "u1", phase: str = "Running") -> VirtualMachineInstance:
+    """An instance."""
+    raw = instance(on({"blue": "old"}), phase=phase)
+    raw["metadata"] |= {"uid": uid}
+    return as_instance(raw)
+
+
+def swap(phase: str, age: float, port: str = "vms/new", *, deleted: bool = False, **spec: Any) -> NetworkSwap:
+    """A swap of the NIC `blue` that has been in a phase for so many seconds."""
+    wanted = {"machine": "vm", "uid": "u1", "network": "blue", "from": "vms/old", "to": "vms/new"}
+    meta: Raw = {"name": "s", "namespace": PLACE, "uid": "s1"}
+    meta |= {"deletionTimestamp": rfc3339(NOW)} if deleted else {}
+    status = {
+        "phase": phase,
+        "phaseSince": rfc3339(NOW - age),
+        "node": "node1",
+        "pod": "virt-launcher",
+        "podUid": "p1",
+        "port": {"node": "node1", "phase": phase, "nad": port, "link": "veth1"},
+    }
+    body = {"metadata": meta, "spec": wanted | {"record": True} | spec, "status": status}
+    return convert(body, NetworkSwap)
+
+
+def outcome(decision: Decision) -> Outcome:
+    """The phase, the steps, and whether it is looked at again."""
+    return str(decision.status.phase), decision.steps, decision.wait is not None
+
+
+MIGRATED: dict[str, Case] = {
+    # Its pod is gone: the machine migrated, or was restarted, while a swap was under way.
+    "the instance names it": (("Recording", 1), {"asked": NEW}, ("Succeeded", (), False)),
+    "the instance is to follow": (("Recording", 1), {"asked": OLD}, ("Recording", (), True)),
+    "just before the end of the wait": (("Recording", 19), {"asked": OLD}, ("Recording", (), True)),
+    "the instance does not follow": (("Recording", 20), {"asked": OLD}, ("Reverting", (), True)),
+    "it goes back with its machine": (
+        ("Reverting", 1),
+        {"asked": OLD},
+        ("Reverting", ("machine-back",), True),
+    ),
+    "the instance is to follow back": (
+        ("Reverting", 299),
+        {"asked": NEW, "named": OLD},
+        ("Reverting", (), True),
+    ),
+    "the instance does not follow back": (
+        ("Reverting", 300),
+        {"asked": NEW, "named": OLD},
+        ("Reverted", (), False),
+    ),
+    "the instance has followed back": (
+        ("Reverting", 1),
+        {"asked": OLD, "named": OLD},
+        ("Reverted", (), False),
+    ),
+    "nothing was edited yet": (("Moving", 1), {"asked": OLD, "named": OLD}, ("Reverted", (), False)),
+    "the machine names a third network": (
+        ("Recording", 20),
+        {"asked": OLD, "named": OTHER},
+        ("Reverted", (), False),
+    ),
+    "a third network is to be followed": (
+        ("Recording", 19),
+        {"asked": OLD, "named": OTHER},
+        ("Recording", (), True),
+    ),
+    "the machine lacks the network": (
+        ("Recording", 1),
+        {"asked": OLD, "named": None},
+        ("Reverted", (), False),
+    ),
+    "without KubeVirt": (("Recording", 1), {"asked": OLD, "beside": False}, ("Succeeded", (), False)),
+    "another instance": (
+        ("Recording", 1),
+        {"asked": OLD, "machine": machine("u2")},
+        ("Succeeded", (), False),
+    ),
+    "an instance that has ended": (
+        ("Recording", 1),
+        {"asked": OLD, "machine": machine(phase="Failed")},
+        ("Succeeded", (), False),
+    ),
+    "no instance": (("Recording", 1), {"asked": None, "machine": None}, ("Succeeded", (), False)),
+    "until the restart, which is now": (
+        ("UntilRestart", 9000),
+        {"asked": NEW, "machine": machine("u2")},
+        ("Succeeded", (), False),
+    ),
+    "until the restart, after a migration": (
+        ("UntilRestart", 9000),
+        {"asked": OLD},
+        ("Reverting", (), True),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MIGRATED.values(), ids=MIGRATED)
+def test_a_pod_that_is_gone(case: Case) -> None:
+    """A swap whose pod is gone ends when the instance names what its machine names, and not before."""
+    (phase, age), known, expected = case
+    facts: Raw = {"machine": machine(), "beside": True, "named": NEW, "pod_uid": "p2"} | known
+    decision = decide(Course(swap=swap(phase, age), now=NOW, **facts))
+    assert outcome(decision) == expected
+
+
+@pytest.mark.parametrize("age", [0, 5, 19])
+def test_an_edit_for_which_no_pod_waits(age: float) -> None:
+    """A swap that does not edit the machine leaves the machine's edit alone when the instance does not follow."""
+    facts: Raw = {"machine": machine(), "beside": True, "named": NEW, "asked": OLD, "pod_uid": "p2"}
+    waits = decide(Course(swap=swap("Recording", age, record=False), now=NOW, **facts))
+    assert outcome(waits) == ("Recording", (), True)
+    ended = decide(Course(swap=swap("Recording", 20, record=False), now=NOW, **facts))
+    assert outcome(ended) == ("Reverted", (), False)
+
+
+HERE: Raw = {"machine": machine(), "pod_uid": "p1", "beside": True, "held": True, "attached": OLD}
+
+NOT_FOLLOWED: dict[str, Case] = {
+    "the edit first": (("Syncing", 1), {"named": OLD, "asked": OLD}, ("Syncing", ("machine",), True)),
+    "it may follow": (("Syncing", 1), {"named": NEW, "asked": OLD}, ("Syncing", (), True)),
+    "it follows": (("Syncing", 1), {"named": NEW, "asked": NEW}, ("Moving", (), True)),
+    "it did not in time": (("Syncing", 20), {"named": NEW, "asked": OLD}, ("Moving", (), True)),
+    "KubeVirt asks for a restart": (
+        ("Syncing", 1),
+        {"named": NEW, "asked": OLD, "restart_due": True},
+        ("Moving", (), True),
+    ),
+    "moved": (
+        ("Recording", 1),
+        {"named": NEW, "asked": OLD, "restart_due": True},
+        ("UntilRestart", (), True),
+    ),
+    "moved, and it may follow": (("Recording", 1), {"named": NEW, "asked": OLD}, ("Recording", (), True)),
+    "moved, and it follows": (("Recording", 1), {"named": NEW, "asked": NEW}, ("Recording", ("pod",), True)),
+    "it lasts": (("UntilRestart", 9000), {"named": NEW, "asked": OLD}, ("UntilRestart", (), True)),
+    "it follows at last": (("UntilRestart", 9000), {"named": NEW, "asked": NEW}, ("Recording", (), True)),
+    "KubeVirt is removed": (
+        ("UntilRestart", 9000),
+        {"named": NEW, "asked": OLD, "beside": False},
+        ("Recording", (), True),
+    ),
+    "the edit is taken back": (("UntilRestart", 9000), {"named": OLD, "asked": OLD}, ("Reverting", (), True)),
+    "a migration begins": (
+        ("UntilRestart", 9000),
+        {"named": NEW, "asked": OLD, "migrating": "m"},
+        ("Reverting", (), True),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_FOLLOWED.values(), ids=NOT_FOLLOWED)
+def test_an_instance_that_may_not_follow(case: Case) -> None:
+    """With untilRestart, a port moves also if the instance does not follow, and the pod is written only if it does."""
+    (phase, age), known, expected = case
+    port = "vms/old" if phase == "Syncing" else "vms/new"
+    found = swap(phase, age, port, untilRestart=True)
+    assert outcome(decide(Course(swap=found, now=NOW, **HERE | known))) == expected
+
+
+@pytest.mark.parametrize(("phase", "age"), [("Syncing", 20), ("Recording", 20)])
+def test_an_instance_that_has_to_follow(phase: str, age: float) -> None:
+    """Without untilRestart, a swap turns back for an instance that does not follow, and names the way."""
+    facts: Raw = HERE | {"named": NEW, "asked": OLD, "restart_due": True}
+    decision = decide(Course(swap=swap(phase, age), now=NOW, **facts))
+    assert outcome(decision) == ("Reverting", (), True)
+    assert "--until-restart (spec.untilRestart)" in decision.status.message
+
+
+def test_a_swap_until_the_restart_is_deleted() -> None:
+    """Whoever deletes it gets the NIC back on its former network."""
+    facts: Raw = HERE | {"named": NEW, "asked": OLD}
+    found = swap("UntilRestart", 9000, deleted=True, untilRestart=True)
+    assert outcome(decide(Course(swap=found, now=NOW, **facts))) == ("Reverting", (), True)
