@@ -20,6 +20,7 @@ _PROCESSES = {
     "crds": ("lanloom.processes.cli.crds", "Install missing CustomResourceDefinitions."),
     "doctor": ("lanloom.processes.cli.doctor", "Check whether an agent can run on this machine."),
     "host": ("lanloom.processes.cli.host", "Manage the unit that reloads NetworkManager profiles."),
+    "install": ("lanloom.processes.cli.install", "Print the manifests of an installation."),
     "lab": ("lanloom_lab.cli", "Run a test cluster on this machine."),
     "manager": ("lanloom.processes.cli.manager", "Run the controllers and the admission webhooks."),
     "serve": ("lanloom_embedded.command", "Run an embedded API server together with the manager."),

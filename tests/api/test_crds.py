@@ -73,7 +73,7 @@ def test_every_kind_of_field_has_its_schema() -> None:
 
 def test_deployed_manifests_are_current() -> None:
     """What follows from the code in deploy/ is what `make manifests` would write now."""
-    for name, text in deployed().items():
+    for name, text in deployed():
         assert (ROOT / "deploy" / name).read_text() == text, name
     for folder, kinds in (("deploy/crds", own()), ("deploy/crds/others", foreign())):
         files = {path.name for path in (ROOT / folder).iterdir() if path.is_file()}

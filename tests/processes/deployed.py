@@ -12,7 +12,7 @@ Raw = dict[str, Any]
 
 def documents() -> Iterator[Raw]:
     """Every object of deploy/, apart from the CRDs."""
-    for path in sorted((ROOT / "deploy").glob("*.yaml")):
+    for path in sorted({*(ROOT / "deploy").glob("*.yaml")} - {ROOT / "deploy/kustomization.yaml"}):
         yield from yaml.load_all(path.read_text(), yaml.CSafeLoader)
 
 

@@ -41,6 +41,22 @@ def test_the_programs_understand_their_arguments(process: str) -> None:
     assert [parse_address(item)[1] for item in options(process)["metrics_address"]]
 
 
+def test_the_console_understands_its_arguments(tmp_path: Path) -> None:
+    """The console has users log in, by TLS, under the name of its Service, with the certificate that is mounted."""
+    (only,) = pod("console")["spec"]["containers"]
+    (mount,) = only["volumeMounts"]
+    for name in ("tls.crt", "tls.key"):
+        (tmp_path / name).touch()
+    words = [word.replace(f"{mount['mountPath']}/", f"{tmp_path}/") for word in only["args"]]
+    context = cli.make_context("lanloom", words)
+    command = cli.get_command(context, "console")
+    assert command is not None
+    given = command.make_context("console", words[1:]).params
+    assert (given["login"], given["names"]) == (True, ("lanloom-console.lanloom-system.svc",))
+    assert given["tls_certificate"] == tmp_path / "tls.crt"
+    assert parse_address(given["address"])[1] == only["ports"][0]["containerPort"]
+
+
 @pytest.mark.parametrize("process", PROCESSES)
 def test_probes_ask_for_pages_that_are_served(process: str) -> None:
     """Each probe names the port at which the program listens, and a page that it has."""

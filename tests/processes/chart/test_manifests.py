@@ -1,0 +1,112 @@
+"""The manifests that follow from the chart and from the code, as they are in the repository."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from difflib import unified_diff
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from lanloom.__main__ import cli
+from lanloom.processes.chart import source
+from lanloom.processes.chart.values import merged, validated
+from scripts.manifests import DEPLOY, generated, rendered
+from tests.processes.chart.sets import GOLDEN, documents, value_sets
+
+SETS = value_sets()
+
+
+@pytest.mark.parametrize("name", [*generated(), *rendered()])
+def test_the_files_follow_from_the_code(name: str) -> None:
+    """What `make manifests` writes is what the repository has."""
+    assert (DEPLOY / name).read_text() == {**generated(), **rendered()}[name]
+
+
+def differences(values: dict[str, Any]) -> Iterator[str]:
+    """What values change in deploy/*.yaml; of the kinds only whether they are there, and stay."""
+    texts = dict(source.rendered(values))
+    definitions = texts.pop("crds", "")
+    yield f"kinds: {bool(definitions)}, kept: {'resource-policy: keep' in definitions}"
+    for name in source.ORDER:
+        path = DEPLOY / f"{name}.yaml"
+        if name not in texts and path.exists():
+            yield f"without {path.name}"
+        elif name in texts:
+            before = path.read_text().splitlines() if path.exists() else []
+            lines = unified_diff(before, texts[name].splitlines(), n=1, lineterm="")
+            changes = ["@@" if line.startswith("@@") else line for line in lines][2:]
+            yield from [f"in {path.name}", *changes] if changes else ()
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_golden(name: str) -> None:
+    """Each set of values makes of deploy/ what its golden file says; LANLOOM_GOLDEN=rewrite writes it."""
+    found = "".join(f"{line}\n" for line in differences(SETS[name]))
+    path = GOLDEN / f"{name}.diff"
+    if os.environ.get("LANLOOM_GOLDEN") == "rewrite":
+        path.write_text(found)
+    assert path.read_text() == found
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"image": {"tagg": "1"}}, r"tagg.*\$\.image"),
+        ({"image": {"digest": "sha256:1"}}, r"\$\.image\.digest"),
+        ({"mgmtVlan": 4095}, r"\$\.mgmtVlan"),
+        ({"agent": {"features": ["lan"]}}, r"\$\.agent\.features"),
+        ({"paths": {"cniBin": "opt"}}, r"\$\.paths\.cniBin"),
+        ({"image": {"repository": "a: b"}}, r"\$\.image\.repository"),
+        ({"console": {"hostNames": ["a\nb"]}}, r"\$\.console\.hostNames"),
+        ({"manager": None}, "manager"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(values: dict[str, Any], reason: str) -> None:
+    """A value that no template knows, or that means nothing, is refused with its field."""
+    with pytest.raises(ValueError, match=reason):
+        validated(merged(source.defaults(), values))
+
+
+def test_the_command_prints_the_manifests() -> None:
+    """`lanloom install` prints each object once, namespaces before what is in them."""
+    done = CliRunner().invoke(cli, ["install", "--distribution", "k3s"])
+    assert done.exit_code == 0, done.output
+    found = documents(done.stdout)
+    names = [(item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]) for item in found]
+    assert len(names) == len(set(names))
+    for position, (_, namespace, _) in enumerate(names):
+        assert namespace is None or ("Namespace", None, namespace) in names[:position]
+    assert "/var/lib/rancher/k3s/data/cni" in done.stdout
+    assert not any(name.endswith(("harvesterhci.io", "cncf.io")) for kind, _, name in names)
+
+
+@pytest.mark.slow
+def test_a_wheel_prints_the_same(tmp_path: Path) -> None:
+    """`lanloom install` of a wheel, without the checkout, prints what it prints in the checkout."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=DEPLOY.parent, capture_output=True, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    command = [sys.executable, "-m", "lanloom", "install", "--distribution", "openshift"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "installed")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == source.manifests(source.distribution("openshift"))
+
+
+def test_the_command_prints_the_kinds_of_others_if_asked() -> None:
+    """With --include-crds, the kinds of Harvester, Multus and k8slan come, too."""
+    done = CliRunner().invoke(cli, ["install", "--include-crds"])
+    names = {item["metadata"]["name"] for item in documents(done.stdout)}
+    assert "network-attachment-definitions.k8s.cni.cncf.io" in names
+
+
+def test_the_command_refuses_what_does_not_fit() -> None:
+    """A distribution that the chart does not know is refused with those that it knows."""
+    done = CliRunner().invoke(cli, ["install", "--distribution", "k4s"])
+    assert done.exit_code == 1
+    assert "use one of: k3s, microk8s, openshift, rke2, talos" in done.output
