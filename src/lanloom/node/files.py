@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -131,18 +131,17 @@ _CHANGES = Mask.CREATE | Mask.DELETE | Mask.MOVED_TO | Mask.MOVED_FROM
 _END = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED
 
 
-async def directory_changes(directory: Path) -> AsyncGenerator[None, None]:
-    """Yield once when the directory is watched, and whenever names in it may have come or gone.
+async def directory_changes(directory: Path, concerns: Callable[[str], bool]) -> AsyncGenerator[None, None]:
+    """Yield once when the directory is watched, and whenever names that concern the caller may have come or gone.
 
     Raises OSError when it can't be watched, or goes away.
     """
     with Inotify(sync_timeout=0) as inotify:
         inotify.add_watch(directory, _CHANGES | _END & ~Mask.IGNORED | Mask.ONLYDIR)
         yield
-        async for event in inotify:
-            ended = bool(event.mask & _END)
-            for more in inotify:
-                ended = ended or bool(more.mask & _END)
-            if ended:
+        async for first in inotify:
+            events = [first, *inotify]
+            if any(event.mask & _END for event in events):
                 raise OSError(errno.ENOENT, "the directory went away", str(directory))
-            yield
+            if any(event.name is None or concerns(str(event.name)) for event in events):  # without: some were lost
+                yield

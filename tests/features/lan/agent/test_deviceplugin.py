@@ -13,7 +13,7 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
 from lanloom.features.lan.agent.cni import LanCni
-from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins
+from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins, is_socket
 from lanloom.features.lan.agent.ports import MACVTAP, VETH, Device, SpokeError
 from lanloom_lab.workloads.devicemanager import MESSAGES, DeviceManager, Unschedulable
 from lanloom_lab.workloads.multus import with_device
@@ -228,3 +228,19 @@ async def test_from_the_scheduler_to_the_interface(
         assert (await node.runtime.add(given))["interfaces"][0]["name"] == "net1"
         assert spokes.attached[("c0ffee", "net1")].device == spokes.devices()[resource]
         assert (await node.runtime.delete(given)).status == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "concerns"),
+    [
+        ("kubelet.sock", True),
+        ("k8slan-veth-web.sock", True),
+        ("k8slan-mac-web.sock", True),
+        ("kubelet_internal_checkpoint", False),
+        (".kubelet_internal_checkpoint123", False),
+        ("nvidia.sock", False),
+    ],
+)
+def test_files_that_others_write(name: str, concerns: bool) -> None:
+    """Plugins of others, and the checkpoint that kubelet writes at each allocation, cause no look at all devices."""
+    assert is_socket(name) is concerns

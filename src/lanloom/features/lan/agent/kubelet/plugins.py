@@ -88,7 +88,7 @@ class DevicePlugins:
     async def _watch(self) -> None:
         while True:
             try:
-                async for _ in directory_changes(self._directory):
+                async for _ in directory_changes(self._directory, is_socket):
                     self._wake.set()
             except OSError as error:
                 self._complain(f"{error.strerror}: {self._directory}")
@@ -186,6 +186,11 @@ class DevicePlugins:
         async with asyncio.timeout(REGISTER_SECONDS):
             await client.call(REGISTER, register_request(endpoint(plugin.device), name))
         self._registered.add(name)
+
+
+def is_socket(name: str) -> bool:
+    """Return whether a file is a socket of ours, or kubelet's; kubelet writes a checkpoint at each allocation."""
+    return name == KUBELET_SOCKET or _OURS.fullmatch(name) is not None
 
 
 def _sockets(directory: Path) -> dict[str, int]:
