@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from lanloom.api.clusterranges import ENDPOINT_SLICES, SERVICE_LABEL
 from lanloom.api.core import (
     CRDS,
     MUTATING_WEBHOOKS,
@@ -18,10 +19,12 @@ from lanloom.api.core import (
     SECRETS,
     VALIDATING_WEBHOOKS,
 )
+from lanloom.api.crds import manifest
 from lanloom.api.meta import Object
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import ServerError, TransportError
+from lanloom.kube.ports import Listing
 from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import CHECK_SECONDS, Manager, ManagerSettings
 from lanloom.runtime.certificates import (
@@ -32,6 +35,7 @@ from lanloom.runtime.certificates import (
     is_whole,
     issue,
 )
+from lanloom.runtime.webhookconfig import SERVICE_NAME
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
@@ -71,8 +75,8 @@ async def server() -> AsyncIterator[Engine]:
     engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1))
     await engine.start()
     client = LocalClient(engine)
-    for manifest in manifests():
-        await client.create(CRDS, manifest)
+    for definition in manifests():
+        await client.create(CRDS, definition)
     await client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
     await install_webhooks(client)
     try:
@@ -109,6 +113,47 @@ async def test_the_start_is_tried_until_it_works(resource: Resource[Any]) -> Non
                 assert webhooks
                 for webhook in webhooks:
                     assert webhook["clientConfig"]["url"].startswith("https://127.0.0.1:")
+
+
+class Asked(LocalClient):
+    """A client that tells when it looked for replicas behind the Service."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.asked = asyncio.Event()
+
+    async def list(self, resource: Resource[T], *words: Any, **more: Any) -> Listing[T]:
+        """As the port says."""
+        found = await super().list(resource, *words, **more)
+        if SERVICE_LABEL in more.get("labels", ""):
+            self.asked.set()
+        return found
+
+
+@pytest.mark.slow
+async def test_no_webhook_is_registered_before_a_replica_is_ready() -> None:
+    """A new installation refuses nobody's writes until the API server has a replica to ask; then it is protected."""
+    async with server() as engine:
+        client = Asked(engine)
+        await client.create(CRDS, manifest(ENDPOINT_SLICES))
+        settings = ManagerSettings(identity="test", host="127.0.0.1", port=0)
+        manager = Manager(client, settings, now=time.time, rng=random.Random(1))
+        running = asyncio.create_task(manager.run())
+        try:
+            async with asyncio.timeout(60):
+                await client.asked.wait()
+                assert not (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
+                labels = {SERVICE_LABEL: SERVICE_NAME}
+                body = {
+                    "metadata": {"name": "one", "labels": labels},
+                    "endpoints": [{"addresses": ["10.0.0.1"]}],
+                }
+                await client.create(ENDPOINT_SLICES, body, LANLOOM_NAMESPACE)
+                await manager.ready.wait()
+            assert (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
 
 @pytest.mark.slow

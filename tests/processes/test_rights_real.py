@@ -66,6 +66,7 @@ MANAGER: dict[Right, bool] = {
     ("patch", "servicecidrs.networking.k8s.io", "", "kubernetes"): False,
     ("watch", "endpointslices.discovery.k8s.io", "default", "kubernetes"): True,
     ("watch", "endpointslices.discovery.k8s.io", "default", ""): False,
+    ("list", "endpointslices.discovery.k8s.io", OWN, ""): True,
     ("patch", "virtualmachines.kubevirt.io", "default", "any"): True,
     ("patch", "virtualmachines.kubevirt.io/status", "default", "any"): True,
     ("delete", "virtualmachines.kubevirt.io", "default", "any"): False,

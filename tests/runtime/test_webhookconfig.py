@@ -7,20 +7,25 @@ from typing import Any, TypeVar
 import pytest
 from structlog.testing import capture_logs
 
+from lanloom.api.clusterranges import ENDPOINT_SLICES, SERVICE_LABEL
 from lanloom.api.core import (
+    CRDS,
     MUTATING_WEBHOOKS,
     PODS,
     VALIDATING_WEBHOOKS,
     WebhookConfiguration,
 )
+from lanloom.api.crds import manifest
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
+from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import NotFound
 from lanloom.runtime.webhookconfig import (
     CONFIGURATION_NAME,
     Registration,
     installed_configurations,
+    may_register,
     webhook_configurations,
 )
 from lanloom.runtime.webhooktable import Webhook
@@ -66,6 +71,45 @@ class Server:
         self.webhooks = tuple({"objectSelector": {}, **webhook} for webhook in patch["webhooks"])
         self.policies += [webhook["failurePolicy"] for webhook in self.webhooks if webhook["name"] == NAME]
         return await self.get(resource, name)
+
+
+READY, STARTING, UNKNOWN = ({"conditions": {"ready": ready}} for ready in (True, False, None))
+
+
+@pytest.mark.parametrize(
+    ("slices", "registered", "may"),
+    [
+        ([], False, False),
+        ([("lanloom-webhook", [STARTING])], False, False),
+        ([("other", [READY])], False, False),
+        ([("lanloom-webhook", [STARTING, READY])], False, True),
+        ([("lanloom-webhook", [STARTING]), ("lanloom-webhook", [UNKNOWN])], False, True),
+        ([], True, True),
+        (None, False, True),
+    ],
+)
+def test_webhooks_are_registered_once_a_replica_answers(
+    slices: list[tuple[str, list[dict[str, Any]]]] | None, registered: bool, may: bool
+) -> None:
+    """A webhook that fails closed waits for a replica that is ready, unless it is there, or nobody can tell."""
+
+    async def ask() -> None:
+        engine = Engine(MemoryStorage(), now=lambda: 0.0, rng=Random(1))
+        await engine.start()
+        client = LocalClient(engine)
+        await apply_foundation(engine)
+        if slices is not None:
+            await client.create(CRDS, manifest(ENDPOINT_SLICES))
+        for number, (service, endpoints) in enumerate(slices or ()):
+            metadata = {"name": f"s{number}", "labels": {SERVICE_LABEL: service}}
+            body = {"metadata": metadata, "endpoints": endpoints}
+            await client.create(ENDPOINT_SLICES, body, LANLOOM_NAMESPACE)
+        if registered:
+            await client.patch(VALIDATING_WEBHOOKS, CONFIGURATION_NAME, {"webhooks": wanted()["webhooks"]})
+        assert await may_register(client) == may
+        await engine.close()
+
+    run(ask())
 
 
 @pytest.mark.parametrize("resource", [MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS], ids=lambda item: item.plural)

@@ -39,10 +39,17 @@ class ServiceCidr(Object, frozen=True, kw_only=True):
     spec: ServiceCidrSpec = ServiceCidrSpec()
 
 
+class EndpointConditions(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of one server behind a service; `None`: not known, which counts as ready."""
+
+    ready: bool | None = None
+
+
 class Endpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One server behind a service."""
 
     addresses: tuple[str, ...] = ()
+    conditions: EndpointConditions = EndpointConditions()
 
 
 class EndpointSlice(Object, frozen=True, kw_only=True):
@@ -79,6 +86,9 @@ ENDPOINT_SLICES = Resource(
     namespaced=True,
 )
 
+
+SERVICE_LABEL = "kubernetes.io/service-name"
+"""The label of an EndpointSlice that names its Service."""
 
 API_SERVICE = "kubernetes"
 """The Service and the EndpointSlice of the API server, in the namespace `default`."""

@@ -37,11 +37,9 @@ from lanloom.runtime.certificates import (
 )
 from lanloom.runtime.context import HARVESTER_RUNS, ManagerContext, ManagerPart
 from lanloom.runtime.feature import Feature, in_order, load, webhooks_of
-from lanloom.runtime.webhookconfig import Registration, webhook_configurations
+from lanloom.runtime.webhookconfig import SERVICE_NAME, Registration, may_register, webhook_configurations
 from lanloom.runtime.webhooks import TlsServer, refer_all, secluded, webhook_app
 from lanloom.runtime.webhooktable import Webhook
-
-SERVICE_NAME = "lanloom-webhook"
 
 CHECK_SECONDS = 60.0
 RETRY_SECONDS = 2.0
@@ -119,11 +117,14 @@ class WebhookService:
         return server.port
 
     async def keep_registered(self, port: int) -> None:
-        """Register the webhooks; then renew the certificate in time, and repair the registration."""
+        """Register the webhooks once a replica answers; then renew the certificate, and repair the registration."""
         registration = Registration(self._client, embedded=self._embedded)
         complaint = ""
         while True:
             try:
+                if not (self._endpoint.local or await may_register(self._client)):
+                    await asyncio.sleep(RETRY_SECONDS)
+                    continue
                 await self._credentials.current()
                 await self._register(port, registration)
             except KubeError as error:

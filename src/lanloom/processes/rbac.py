@@ -72,6 +72,7 @@ _PROCESS: tuple[Raw, ...] = (
 )
 
 _NAMESPACE: tuple[Raw, ...] = (
+    {"apiGroups": [ENDPOINT_SLICES.group], "resources": [ENDPOINT_SLICES.plural], "verbs": ["list"]},
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [SECRET_NAME], "verbs": [*READ, "patch"]},
     {"apiGroups": [_LEASES.group], "resources": [_LEASES.plural], "verbs": ["create"]},

@@ -14,10 +14,11 @@ from typing import Any
 
 import structlog
 
-from lanloom.api.core import WebhookConfiguration
-from lanloom.api.names import HARVESTER_CONTROLLER
+from lanloom.api.clusterranges import ENDPOINT_SLICES, SERVICE_LABEL
+from lanloom.api.core import VALIDATING_WEBHOOKS, WebhookConfiguration
+from lanloom.api.names import HARVESTER_CONTROLLER, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import NotFound
+from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.ports import Client
 from lanloom.runtime.webhooktable import REVIEW_SECONDS, Verb, Watched, Webhook, watched
 
@@ -75,6 +76,7 @@ def installed_configurations() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 CONFIGURATION_NAME = "lanloom"
+SERVICE_NAME = "lanloom-webhook"
 
 _NETWORKS_ANNOTATIONS = "['k8s.v1.cni.cncf.io/networks', 'v1.multus-cni.io/default-network']"
 
@@ -229,6 +231,23 @@ class Registration:
             if CONDITIONS in webhook and CONDITIONS not in _present(webhook, answered):
                 self._drops_conditions = True
                 self._report("webhook-fails-open", webhook=webhook["name"], reason=_NO_CONDITIONS)
+
+
+async def may_register(client: Client) -> bool:
+    """Return whether webhooks are registered already, or a replica behind the Service is ready to answer them.
+
+    A webhook that fails closed before a replica answers would refuse everybody's writes. An API server that does not
+    publish who answers (before 1.21), or does not tell the manager (rights of an older version), can't be asked; a
+    configuration that is missing is for `Registration` to report. Raises KubeError.
+    """
+    label = f"{SERVICE_LABEL}={SERVICE_NAME}"
+    try:
+        slices = await client.list(ENDPOINT_SLICES, LANLOOM_NAMESPACE, labels=label)
+        if any(each.conditions.ready is not False for item in slices.items for each in item.endpoints):
+            return True
+        return bool((await client.get(VALIDATING_WEBHOOKS, CONFIGURATION_NAME)).webhooks)
+    except (NotFound, Forbidden):
+        return True
 
 
 def _missing(resource: Resource[Any], error: NotFound) -> NotFound:
