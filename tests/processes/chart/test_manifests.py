@@ -28,10 +28,11 @@ def test_the_files_follow_from_the_code(name: str) -> None:
 
 
 def differences(values: dict[str, Any]) -> Iterator[str]:
-    """What values change in deploy/*.yaml; of the kinds only whether they are there, and stay."""
+    """What values change in deploy/*.yaml; of kinds and dashboards only whether they are there."""
     texts = dict(source.rendered(values))
     definitions = texts.pop("crds", "")
     yield f"kinds: {bool(definitions)}, kept: {'resource-policy: keep' in definitions}"
+    yield f"dashboards: {bool(texts.pop('dashboards', ''))}"
     for name in source.ORDER:
         path = DEPLOY / f"{name}.yaml"
         if name not in texts and path.exists():

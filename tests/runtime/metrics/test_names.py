@@ -1,5 +1,6 @@
 """Metrics, their table in docs/operations.md and the alert rules in deploy/ name the same things."""
 
+import json
 import random
 import re
 from pathlib import Path
@@ -24,6 +25,7 @@ from lanloom.runtime.metrics import ProcessMetrics
 from lanloom_embedded.serve import ServeMetrics
 
 ROOT = Path(__file__).parents[3]
+OPERATIONS = ROOT / "docs/operations.md"
 NAME = re.compile(r"\blanloom_[a-z_]+\b")
 HISTOGRAM_PARTS = ("_bucket", "_count", "_sum")
 SUFFIXES = {"counter": "_total", "info": "_info"}
@@ -79,13 +81,13 @@ def rules() -> list[dict[str, Any]]:
 
 def test_every_metric_is_in_the_table_once() -> None:
     """The tables of docs/operations.md have a row for each metric, and none for another."""
-    rows = re.findall(r"^\| `(lanloom_[a-z_]+)` \|", (ROOT / "docs/operations.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(lanloom_[a-z_]+)` \|", OPERATIONS.read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(shown())
 
 
 def test_the_text_names_only_metrics_that_exist() -> None:
     """Whatever the documentation calls a metric is one."""
-    assert set(NAME.findall((ROOT / "docs/operations.md").read_text())) <= shown().keys()
+    assert set(NAME.findall(OPERATIONS.read_text())) <= shown().keys()
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
@@ -102,6 +104,31 @@ def test_alerts_say_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("warning", "critical")
     assert rule["annotations"].keys() == {"summary", "action"}
     assert rule["expr"].count("(") == rule["expr"].count(")")
+
+
+def labels() -> dict[str, set[str]]:
+    """The labels of each metric, as docs/operations.md has them."""
+    rows = re.findall(r"^\| `(lanloom_[a-z_]+)` \|([^|]*)\|", OPERATIONS.read_text(), re.MULTILINE)
+    return {name: {label.strip() for label in listed.split(",")} for name, listed in rows}
+
+
+def curves() -> list[tuple[str, str]]:
+    """Legend and query of all curves of Grafana's dashboards, as Grafana reads them."""
+    boards = [json.loads(path.read_text()) for path in (ROOT / "deploy/dashboards").iterdir()]
+    targets = [target for board in boards for panel in board["panels"] for target in panel["targets"]]
+    return sorted((target["legendFormat"], target["expr"]) for target in targets)
+
+
+@pytest.mark.parametrize(("legend", "query"), curves())
+def test_dashboards_are_about_metrics_and_labels_that_exist(legend: str, query: str) -> None:
+    """A curve is of metrics that exist, by labels that these have, and its legend shows labels by which it is split."""
+    known = labels()
+    names = [re.sub(r"_(bucket|count)$", "", name) for name in NAME.findall(query)]
+    assert names and set(names) <= known.keys()
+    split = {label for found in re.findall(r"by \(([^)]*)\)", query) for label in found.split(", ")}
+    assert split <= set.intersection(*(known[name] for name in names)) | {"le", "pod"}
+    assert set(re.findall(r"{{(\w+)}}", legend)) == split - {"le"}
+    assert query.count("(") == query.count(")")
 
 
 def test_names_follow_the_conventions() -> None:

@@ -27,6 +27,7 @@ ORDER = (
     "host-install",
     "console",
     "alerts",
+    "dashboards",
 )
 """The templates in the order in which `kubectl apply` may have them: namespaces before what is in them."""
 

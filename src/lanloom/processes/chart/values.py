@@ -96,10 +96,11 @@ class ConsoleValues(_Section, frozen=True):
     tolerations: tuple[Raw, ...]
 
 
-class Switch(_Section, frozen=True):
-    """A part of the chart that can be left out."""
+class Monitoring(_Section, frozen=True):
+    """A PodMonitor with alerts, and dashboards of Grafana."""
 
     enabled: bool
+    dashboards: bool
 
 
 class Definitions(_Section, frozen=True):
@@ -123,7 +124,7 @@ class Values(_Section, frozen=True):
     paths: Paths
     isolated_networks: dict[str, str]
     console: ConsoleValues
-    monitoring: Switch
+    monitoring: Monitoring
     crds: Definitions
     global_: Raw = field(default={}, name="global")
     """What helm passes to every chart of a chart. No template reads it."""
