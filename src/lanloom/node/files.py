@@ -143,5 +143,6 @@ async def directory_changes(directory: Path, concerns: Callable[[str], bool]) ->
             events = [first, *inotify]
             if any(event.mask & _END for event in events):
                 raise OSError(errno.ENOENT, "the directory went away", str(directory))
-            if any(event.name is None or concerns(str(event.name)) for event in events):  # without: some were lost
+            # An event without a name says that some were lost.
+            if any(event.name is None or concerns(str(event.name)) for event in events):
                 yield
