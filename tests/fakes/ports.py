@@ -18,7 +18,8 @@ class Died(BaseException):
 class PortWorld(Struct):
     """What there is: the port's `seat`, bridges by namespace and name, and everything that went through the port.
 
-    `broken` are names of bridges that the kernel refuses a port for. `visited` are all bridges that the port was on.
+    `broken` are names of bridges that the kernel refuses a port for, `guarded` of ports with rules of
+    macspoofchk. `visited` are all bridges that the port was on.
     """
 
     seat: Seat = Seat(link="veth7", bridge="one-br")
@@ -30,6 +31,7 @@ class PortWorld(Struct):
     )
     broken: set[str] = field(default_factory=set)
     ambiguous: bool = False
+    guarded: set[str] = field(default_factory=set)
     dies: int = -1
     sent: list[bytes] = field(default_factory=list)
     visited: list[str] = field(default_factory=list)
@@ -55,6 +57,10 @@ class FakePorts:
     async def bridge(self, name: str) -> Bridge | None:
         """As the port says."""
         return self._world.bridges.get(("", name))
+
+    async def guards(self, link: str) -> bool:
+        """As the port says."""
+        return link in self._world.guarded
 
     async def move(self, found: FoundPort, goal: Seat) -> float:
         """As the port says."""

@@ -45,6 +45,10 @@ class PortsOfNode:
         """As the port says."""
         return BRIDGE if name == BRIDGE.name else None
 
+    async def guards(self, link: str) -> bool:
+        """As the port says."""
+        return False
+
     async def move(self, found: FoundPort, goal: Seat) -> float:
         """As the port says."""
         self._life.check()

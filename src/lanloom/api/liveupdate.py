@@ -76,8 +76,8 @@ class NetworkSwapSpec(
     `machine` is the VirtualMachineInstance in the namespace of the swap, `uid` its uid; `network` is the machine's own
     name of the network. `from_` and `to` are NADs as `namespace/name`. With `flap` the guest sees its link go down and
     up, so that it asks for a new lease. With `record` the VirtualMachine gets the new NAD after the move; otherwise it
-    has it already. With `force`, a machine moves that KubeVirt may evict for it. With `until_restart`, one moves whose
-    instance does not follow.
+    has it already. With `force`, a machine moves that KubeVirt may evict for it, or whose DHCP requests its pod answers
+    with the former address. With `until_restart`, one moves whose instance does not follow.
     """
 
     machine: str = ""
@@ -123,7 +123,7 @@ class NetworkSwapStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     """How far the swap is. `pod` is the launcher pod; `port` is written by the agent of its node alone.
 
     `phase_since` is when the phase began. `addresses` are those that the machine has of the new network, where its
-    addresses are managed.
+    addresses are managed. `former_result` is what Multus told of the old one in network-status, as JSON.
     """
 
     phase: Phase = ""
@@ -133,6 +133,7 @@ class NetworkSwapStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     pod_uid: str = ""
     node: str = ""
     addresses: tuple[str, ...] = ()
+    former_result: str = ""
     started_at: str = ""
     completed_at: str = ""
     port: SwapPort | None = None

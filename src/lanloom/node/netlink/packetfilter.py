@@ -8,7 +8,7 @@ table. The sockets are of NETLINK_NETFILTER, each in the namespace of its tables
 import socket
 import struct
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -191,6 +191,15 @@ def owners(sock: socket.socket) -> dict[str, str]:
     return found
 
 
+def named_links(sock: socket.socket, table: str, chain: str) -> frozenset[str]:
+    """Return the links that rules of a chain compare with, whoever made them. Raises LinkError."""
+    found = set[str]()
+    for rule in _dumped(sock, _GETRULE):
+        if (text(rule.get(1)), text(rule.get(2))) == (table, chain):
+            found.update(_compared(rule.get(4, b"")))
+    return frozenset(found)
+
+
 def counted(sock: socket.socket) -> dict[str, int]:
     """Return how many frames the rules with a title dropped, by title, since they were made. Raises LinkError."""
     found: Counter[str] = Counter()
@@ -238,6 +247,16 @@ def _packets(expressions: bytes) -> int:
         if text(found.get(1)) == "counter":
             return int.from_bytes(attributes(found.get(2, b"")).get(2, b""), "big")
     return 0
+
+
+def _compared(expressions: bytes) -> Iterator[str]:
+    """Yield the names with which a rule compares."""
+    for _, each in walk(expressions):
+        found = attributes(each)
+        if text(found.get(1)) == "cmp":
+            value = attributes(attributes(found.get(2, b"")).get(3, b"")).get(1, b"")
+            if len(value) == NAME_SIZE:
+                yield text(value)
 
 
 def _chain(chain: Chain, table: bytes) -> bytes:

@@ -193,10 +193,10 @@ def test_neither_way() -> None:
         await scene.rest(30)
         found = await scene.condition("NetworksCurrent")
         assert found is not None and found.reason == "NotMigratable"
-        assert (
-            "it can't move in place: NetworkAttachmentDefinition vms/new: spec.config.macspoofchk"
-            in found.message
+        why = (
+            "NetworkAttachmentDefinitions vms/old and vms/new: spec.config.macspoofchk is set in one of them"
         )
+        assert f"it can't move in place: {why}" in found.message
         assert "annotations" not in found.message
 
     play(story)

@@ -9,8 +9,17 @@ import pytest
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.meta import Key
-from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS
-from lanloom.features.liveupdate.rules.launcher import UnreadableStatus, attached_of, launcher_of, renamed
+from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, NetworkAttachmentDefinition
+from lanloom.features.liveupdate.rules.launcher import (
+    UnreadableStatus,
+    attached_of,
+    launcher_of,
+    renamed,
+    reported_result,
+)
+from lanloom.features.liveupdate.rules.results import FIELDS, from_text, result_on
+
+Raw = dict[str, Any]
 
 NIC = "pod1"
 ENTRY = {"name": "own/a", "interface": NIC, "mac": "02:00:00:00:00:01", "dns": {}, "extra": [1]}
@@ -48,6 +57,57 @@ def applied(found: Pod) -> dict[str, str]:
 def test_only_the_name_changes() -> None:
     """The entry of the interface gets the new name; what is not known of it, and all others, stay."""
     assert json.loads(applied(pod())["network-status"]) == [OTHER, ENTRY | {"name": "own/b"}]
+
+
+TOLD = ENTRY | {
+    "ips": ["10.0.0.1"],
+    "dns": {"nameservers": ["10.0.0.2"]},
+    "gateway": ["10.0.0.3"],
+    "mtu": 9000,
+}
+
+
+def config(**fields: Any) -> NetworkAttachmentDefinition:
+    """A NAD of CNI's `bridge` plugin."""
+    body = {"spec": {"config": json.dumps({"type": "bridge", "bridge": "b-br"} | fields)}}
+    return msgspec.convert(body, NetworkAttachmentDefinition)
+
+
+@pytest.mark.parametrize(
+    ("before", "nad", "addresses", "mtu", "after"),
+    [
+        (TOLD, config(), (), 0, {"dns": {}}),
+        (
+            TOLD,
+            config(),
+            ("10.1.0.1/24", "fd00::1"),
+            1450,
+            {"ips": ["10.1.0.1", "fd00::1"], "dns": {}, "mtu": 1450},
+        ),
+        (ENTRY, config(), (), 1450, {"dns": {}}),
+        (ENTRY, config(dns={"nameservers": ["1.1.1.1"]}), (), 0, {"dns": {"nameservers": ["1.1.1.1"]}}),
+        (ENTRY, config(ipam={"dns": {"domain": "a"}}, dns={}), (), 0, {"dns": {"domain": "a"}}),
+        (TOLD, None, (), 0, {"dns": {}}),
+    ],
+    ids=["nothing", "addresses", "no MTU before", "DNS", "DNS of the addresses", "no NAD any more"],
+)
+def test_what_is_told_of_the_new_network(
+    before: Raw, nad: NetworkAttachmentDefinition | None, addresses: tuple[str, ...], mtu: int, after: Raw
+) -> None:
+    """Addresses, DNS, MTU and gateway are those of the new network, and those of the old one when it is undone."""
+    there = pod([OTHER, before])
+    kept = reported_result(there, NIC)
+    operations = renamed(there, NIC, Key("own", "b"), result_on(nad, addresses, mtu, from_text(kept)))
+    moved = [OTHER, {**_bare(before), "name": "own/b", **after}]
+    text = next(item["value"] for item in operations if item["op"] == "replace")
+    assert json.loads(text) == moved
+    back = renamed(pod(moved), NIC, Key("own", "a"), from_text(kept))
+    restored = json.loads(next(item["value"] for item in back if item["op"] == "replace"))
+    assert restored == [OTHER, before]
+
+
+def _bare(entry: Raw) -> Raw:
+    return {name: value for name, value in entry.items() if name not in FIELDS}
 
 
 @pytest.mark.parametrize(

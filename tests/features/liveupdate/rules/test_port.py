@@ -37,6 +37,7 @@ def nad(config: Any) -> NetworkAttachmentDefinition:
 
 
 PLACES: dict[str, tuple[Any, Any]] = {
+    "spoof check": ({"type": "bridge", "macspoofchk": True}, BridgePlace(bridge="cni0", macspoofchk=True)),
     "untagged": ({"type": "bridge", "bridge": "b-br"}, BridgePlace(bridge="b-br")),
     "the plugin's own bridge": ({"type": "bridge"}, BridgePlace(bridge="cni0")),
     "OpenShift's name": ({"type": "cnv-bridge", "bridge": "b-br"}, BridgePlace(bridge="b-br")),
@@ -79,7 +80,10 @@ UNMOVABLE: dict[str, tuple[Any, str]] = {
         '"firewall", which can\'t be moved',
     ),
     "an empty list": ({"plugins": []}, "must be a list of objects"),
-    "spoof check": ({"type": "bridge", "macspoofchk": True}, "spec.config.macspoofchk is set"),
+    "no interface": (
+        {"type": "bridge", "disableContainerInterface": True},
+        "disableContainerInterface is set",
+    ),
     "a hostile bridge": ({"type": "bridge", "bridge": "../x"}, "must be the name of a link"),
     "a long bridge": ({"type": "bridge", "bridge": "b" * 16}, "must be the name of a link"),
     "a VLAN id": ({"type": "bridge", "vlan": 4095}, "spec.config.vlan is 4095"),

@@ -44,9 +44,11 @@ def machine(spec: Raw | None = None, metadata: Raw | None = None, **status: Any)
     return msgspec.convert(body, VirtualMachineInstance)
 
 
-def pod(nad: str = "default/vlan10") -> Pod:
-    """The launcher pod, attached to a NAD."""
-    meta = {"name": "p", "namespace": PLACE, "annotations": {NETWORK_STATUS: status_text(nad)}}
+def pod(nad: str = "default/vlan10", **told: Any) -> Pod:
+    """The launcher pod, attached to a NAD, of which Multus told this besides."""
+    own, entry = msgspec.json.decode(status_text(nad))
+    text = msgspec.json.encode([own, entry | told]).decode()
+    meta = {"name": "p", "namespace": PLACE, "annotations": {NETWORK_STATUS: text}}
     return msgspec.convert({"metadata": meta}, Pod)
 
 
@@ -242,12 +244,12 @@ IN_PLACE: dict[str, tuple[Raw, str]] = {
     "SR-IOV": ({"machine": machine(bound(sriov={}))}, "has no bridge binding; move it by migration"),
     "no way back": ({"source": None}, "so a failed move could not be taken back"),
     "a target that can't be moved to": (
-        {"target": nad("vlan20", macspoofchk=True)},
-        "spec.config.macspoofchk is set",
+        {"target": nad("vlan20", disableContainerInterface=True)},
+        "spec.config.disableContainerInterface is set",
     ),
     "a source that can't be moved from": (
-        {"source": nad("vlan10", macspoofchk=True)},
-        "vlan10: spec.config.macspoofchk",
+        {"source": nad("vlan10", disableContainerInterface=True)},
+        "vlan10: spec.config.disableContainerInterface",
     ),
     "a NIC that comes": (
         {"machine": machine(interfaces=[{"name": NIC}])},

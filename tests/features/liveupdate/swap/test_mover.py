@@ -301,3 +301,39 @@ async def test_isolation_does_not_hold_a_port_half_way() -> None:
     node.multus = MultusReport(file="00-multus.conf", namespace_isolation=True)
     assert (await node.bring("Recording", target="secret/vlan20")).error == ""
     assert (await node.bring("Reverting", target="secret/vlan20")).nad == FROM
+
+
+GUARDED = {"bridge": "two-br", "vlan": 20, "macspoofchk": True}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "guarded", "words"),
+    [
+        ({"macspoofchk": True}, GUARDED, True, ""),
+        ({"macspoofchk": True}, GUARDED, False, "no rule of macspoofchk names the port veth7"),
+        ({}, GUARDED, True, "spec.config.macspoofchk is set in one of them"),
+        (
+            {"macspoofchk": True},
+            {"bridge": "two-br", "vlan": 20},
+            True,
+            "spec.config.macspoofchk is set in one",
+        ),
+        (
+            {"macspoofchk": True},
+            {"type": "k8slanveth", "veth": "web"},
+            True,
+            "spec.config.macspoofchk is set in one",
+        ),
+    ],
+    ids=["alike", "rules are missing", "only the target", "only the source", "a LAN"],
+)
+async def test_rules_of_macspoofchk(
+    source: dict[str, Any], target: dict[str, Any], guarded: bool, words: str
+) -> None:
+    """A port moves with its rules where both NADs want them and they are there; else it stays, with the reason."""
+    node = Node(vlan10={"bridge": "one-br", "vlan": 10} | source, vlan20=target)
+    node.world.guarded = {"veth7"} if guarded else set()
+    found = await node.bring("Moving")
+    assert words in found.error
+    assert (found.nad == TO, found.final) == (not words, bool(words))
+    assert bool(node.world.moves) == (not words)

@@ -29,6 +29,10 @@ class PortKernel(Protocol):
         """A bridge of the node."""
         ...
 
+    async def guards(self, link: str) -> bool:
+        """Whether rules of CNI's macspoofchk name a port of the node, by which they go wherever it goes."""
+        ...
+
     async def move(self, found: FoundPort, goal: Seat) -> float:
         """Bring the port to a place; the milliseconds for which no frame passed it. No frame passes half-way.
 

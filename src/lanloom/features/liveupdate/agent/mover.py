@@ -29,7 +29,14 @@ from lanloom.features.liveupdate.rules.launcher import (
     links_in,
     pod_interface,
 )
-from lanloom.features.liveupdate.rules.places import LanSpoke, Place, UnmovableNad, place_of
+from lanloom.features.liveupdate.rules.places import (
+    BridgePlace,
+    LanSpoke,
+    Place,
+    UnmovableNad,
+    against_pair,
+    place_of,
+)
 from lanloom.features.liveupdate.rules.port import (
     PodIdentity,
     Seat,
@@ -132,6 +139,7 @@ class Mover:
         if record is None:
             source = _place(scene.source, swap.spec.source)
             await self._check_source(source, seat, identity)
+            await self._check_guard(swap, source, target, seat)
             record = _record(scene, found, seat, source, target)
         goal = await self._goal(target, seat, record, identity)
         await self._records.write(record)
@@ -272,6 +280,17 @@ class Mover:
             raise Unseatable(
                 f"the port of {identity.interface} of Pod {identity.title} is on {seat.title}; its NAD "
                 f"puts it on {wanted.title}, so somebody has moved it; restart the machine"
+            )
+
+    async def _check_guard(self, swap: NetworkSwap, source: Place, target: Place, seat: Seat) -> None:
+        """Raise Unseatable where the rules of a NAD that wants macspoofchk would not be there after the move."""
+        if why := against_pair(source, target):
+            raise Unseatable(f"NetworkAttachmentDefinitions {swap.spec.from_} and {swap.spec.to}: {why}")
+        wanted = isinstance(target, BridgePlace) and target.macspoofchk
+        if wanted and not await self._kernel.guards(seat.link):
+            raise Unseatable(
+                f"no rule of macspoofchk names the port {seat.link}, although its NAD has spec.config.macspoofchk; "
+                "restart the machine"
             )
 
     def _places(self) -> LanPlaces:

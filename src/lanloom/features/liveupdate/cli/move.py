@@ -54,7 +54,8 @@ _WAYS = {
 @click.option(
     "--force",
     is_flag=True,
-    help="In place: move a machine that KubeVirt may evict for it (workloadUpdateMethods with Evict).",
+    help="In place: move a machine that KubeVirt may evict for it (workloadUpdateMethods with Evict), or whose DHCP "
+    "requests its pod answers with the former address.",
 )
 @click.option(
     "--until-restart",

@@ -38,10 +38,13 @@ from lanloom.features.liveupdate.rules.launcher import (
     launcher_of,
     nic_of,
     pod_interface,
+    reported_result,
 )
 from lanloom.features.liveupdate.rules.mode import Mode, mode_of
+from lanloom.features.liveupdate.rules.networks import mtu_of
 from lanloom.features.liveupdate.rules.preflight import Facts, check, forbidden
 from lanloom.features.liveupdate.rules.restart import RESTART_REQUIRED
+from lanloom.features.liveupdate.rules.results import from_text, result_on
 from lanloom.features.liveupdate.rules.updates import MACHINE_LABEL
 from lanloom.kube.conditions import is_true
 from lanloom.kube.informer import Informer, Informers, InformerView
@@ -169,6 +172,12 @@ class SwapReader:
         ]
         return (*found, *(item for item in others if item is not None))
 
+    def result(self, swap: NetworkSwap, objects: Objects) -> dict[str, Any]:
+        """Return what is to be told of the new network in network-status."""
+        networks = self._informers.networks.seen_from(swap.metadata.namespace)
+        former, mtu = from_text(swap.status.former_result), mtu_of(objects.target, networks)
+        return result_on(objects.target, swap.status.addresses, mtu, former)
+
     def course(self, swap: NetworkSwap, objects: Objects, *, claim: Claim, refused: str = "") -> Course:
         """Return all that is known of a swap."""
         pod = objects.launcher
@@ -195,6 +204,7 @@ class SwapReader:
             machine=objects.instance,
             pod=pod.metadata.name if pod is not None else "",
             pod_uid=_uid_on(swap, objects),
+            reported=_reported(swap, objects),
             attached=_attached(swap, objects),
             named=named_in(objects.machine, swap.spec.network),
             link=link_in(objects.machine, swap.spec.network),
@@ -294,6 +304,17 @@ def attached_in(pod: Pod, instance: VirtualMachineInstance, network: str) -> Key
 def _attached(swap: NetworkSwap, objects: Objects) -> Key | None:
     pod, instance = objects.launcher, objects.instance
     return attached_in(pod, instance, swap.spec.network) if pod is not None and instance is not None else None
+
+
+def _reported(swap: NetworkSwap, objects: Objects) -> str:
+    """Return what network-status tells of the network of the NIC; empty where that can't be read."""
+    pod, instance = objects.launcher, objects.instance
+    if pod is None or instance is None:
+        return ""
+    try:
+        return reported_result(pod, pod_interface(instance, swap.spec.network))
+    except UnreadableStatus:
+        return ""
 
 
 def _machine_key(swap: NetworkSwap) -> Key:

@@ -35,6 +35,7 @@ from lanloom.features.liveupdate.rules.course import Claim, Decision, Step
 from lanloom.features.liveupdate.rules.edits import TEMPLATE, move_network
 from lanloom.features.liveupdate.rules.holds import hold, release, release_wait
 from lanloom.features.liveupdate.rules.launcher import UnreadableStatus, pod_interface, renamed
+from lanloom.features.liveupdate.rules.results import from_text
 from lanloom.features.liveupdate.rules.swap import decide
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound, ServerError
@@ -242,7 +243,11 @@ class Swaps:
         elif step in ("pod", "pod-back"):
             pod, instance = objects.launcher, objects.instance
             if pod is not None and instance is not None:
-                await self._rename(pod, pod_interface(instance, spec.network), nad)
+                forward = step == "pod"
+                result = (
+                    self._reader.result(swap, objects) if forward else from_text(swap.status.former_result)
+                )
+                await self._rename(pod, pod_interface(instance, spec.network), nad, result)
         elif objects.machine is None:
             return
         elif step in ("link-down", "link-up", "link-unset"):
@@ -250,8 +255,8 @@ class Swaps:
         else:
             await self._rewire(objects.machine, spec.network, nad)
 
-    async def _rename(self, pod: Pod, interface: str, nad: Key) -> None:
-        if operations := renamed(pod, interface, nad):
+    async def _rename(self, pod: Pod, interface: str, nad: Key, result: dict[str, Any] | None) -> None:
+        if operations := renamed(pod, interface, nad, result):
             meta = pod.metadata
             await self._client.json_patch(PODS, meta.name, operations, meta.namespace, subresource="status")
 

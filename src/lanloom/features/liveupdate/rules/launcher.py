@@ -22,17 +22,19 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.meta import Key
 from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, NETWORKS_MAX, TEXT_MAX, selections
+from lanloom.features.liveupdate.rules.results import as_text, result_in, with_result
 from lanloom.text import quote
 
 Raw = dict[str, Any]
 
 
 class Attached(Struct, frozen=True, kw_only=True):
-    """A pod's interface as network-status has it: the NAD, and the hardware address that it was made with."""
+    """A pod's interface as network-status has it: the NAD, and the addresses that it was made with."""
 
     nad: Key
     interface: str
     mac: str = ""
+    ips: tuple[str, ...] = ()
 
 
 class UnreadableStatus(Exception):
@@ -89,8 +91,12 @@ def attached_of(pod: Pod, interface: str) -> Attached:
         raise UnreadableStatus(
             f"{title}: the name of {interface} is {quote(name)}; it must be namespace/name of a NAD"
         )
+    ips = found[0].get("ips")
     return Attached(
-        nad=Key(namespace, own), interface=interface, mac=mac.lower() if isinstance(mac, str) else ""
+        nad=Key(namespace, own),
+        interface=interface,
+        mac=mac.lower() if isinstance(mac, str) else "",
+        ips=tuple(item for item in ips if isinstance(item, str)) if isinstance(ips, list) else (),
     )
 
 
@@ -111,16 +117,26 @@ def links_in(pod: Pod, machine: VirtualMachineInstance) -> dict[str, str]:
     }
 
 
-def renamed(pod: Pod, interface: str, nad: Key) -> tuple[Raw, ...]:
+def reported_result(pod: Pod, interface: str) -> str:
+    """Return what Multus tells of the network of a pod's interface, as text. Raises UnreadableStatus."""
+    attached_of(pod, interface)
+    return as_text(result_in(next(item for item in _elements(pod) if item.get("interface") == interface)))
+
+
+def renamed(pod: Pod, interface: str, nad: Key, result: Raw | None = None) -> tuple[Raw, ...]:
     """Return the JSON patch by which a pod's annotations say that an interface is on a NAD; empty where they do.
 
-    All else in the annotations stays. Raises UnreadableStatus.
+    `result` is what is told of that network, None to leave it as it is. All else in the annotations stays. Raises
+    UnreadableStatus.
     """
     if attached_of(pod, interface).nad == nad:
         return ()
-    entries = [
-        {**item, "name": str(nad)} if item.get("interface") == interface else item for item in _elements(pod)
-    ]
+
+    def moved(item: Raw) -> Raw:
+        named = {**item, "name": str(nad)}
+        return with_result(named, result) if result is not None else named
+
+    entries = [moved(item) if item.get("interface") == interface else item for item in _elements(pod)]
     texts = {NETWORK_STATUS: json.dumps(entries)}
     if (wanted := _requested(pod, interface, nad)) is not None:
         texts[MULTUS_NETWORKS] = wanted

@@ -1,7 +1,8 @@
 """Where a NAD puts a port: on a bridge of the node, with VLAN ids and flags, or on a LAN.
 
-A NAD's configuration is read as its CNI plugin reads it. What the plugin would do beyond a port (rules of a firewall,
-another chained plugin) can't be moved with the port, so such a NAD has no place here and says why.
+A NAD's configuration is read as its CNI plugin reads it. What the plugin would do beyond a port (another chained
+plugin) can't be moved with the port, so such a NAD has no place here and says why. The rules of `macspoofchk` name the
+port, which keeps its name on each bridge of the node: they stay with it between two NADs that both want them.
 """
 
 from typing import Any
@@ -42,7 +43,8 @@ class BridgePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A port of a bridge of the node.
 
     `pvid` is the VLAN id of untagged frames, 0 for the bridge's default. `vids` are inclusive ranges of tagged ids.
-    Without `default_vid` the port does not carry the bridge's default id besides. `mtu` in bytes, 0 for any.
+    Without `default_vid` the port does not carry the bridge's default id besides. `mtu` in bytes, 0 for any. With
+    `macspoofchk`, rules of the node let frames of one hardware address in by the port.
     """
 
     bridge: str
@@ -52,6 +54,7 @@ class BridgePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
     hairpin: bool = False
     isolated: bool = False
     mtu: int = 0
+    macspoofchk: bool = False
 
     @property
     def title(self) -> str:
@@ -83,6 +86,17 @@ def place_of(nad: NetworkAttachmentDefinition) -> Place:
         raise UnmovableNad(f"{title}: {error}") from None
     except UnmovableNad as error:
         raise UnmovableNad(f"{title}: {error}") from None
+
+
+def against_pair(source: Place, target: Place) -> str:
+    """Return why no port can move from one place to another; empty if one can."""
+    checks = [isinstance(item, BridgePlace) and item.macspoofchk for item in (source, target)]
+    if checks[0] == checks[1]:
+        return ""
+    return (
+        "spec.config.macspoofchk is set in one of them only, and its rules can't be made or removed for a port in use; "
+        "set it alike, or move the machine by migration"
+    )
 
 
 def plugin_of(nad: NetworkAttachmentDefinition) -> str:
@@ -144,9 +158,8 @@ def _place(config: Config) -> Place:
 
 
 def _bridge(config: Config) -> BridgePlace:
-    for field in ("macspoofchk", "disableContainerInterface"):
-        if config.get(field):
-            raise UnmovableNad(f"spec.config.{field} is set, which can't be moved with a port")
+    if config.get("disableContainerInterface"):
+        raise UnmovableNad("spec.config.disableContainerInterface is set, which can't be moved with a port")
     bridge = config.get("bridge") or DEFAULT_BRIDGE
     if not isinstance(bridge, str) or not 0 < len(bridge) <= LINK_NAME_MAX or "/" in bridge or " " in bridge:
         raise UnmovableNad(f"spec.config.bridge is {quote(bridge)}; it must be the name of a link")
@@ -160,6 +173,7 @@ def _bridge(config: Config) -> BridgePlace:
         or not (pvid or config.get("vlanTrunk")),
         hairpin=config.get("hairpinMode") is True,
         isolated=config.get("portIsolation") is True,
+        macspoofchk=config.get("macspoofchk") is True,
         mtu=0 if not config.get("mtu") else _number(config, "mtu", MTU_MIN, MTU_MAX),
     )
 

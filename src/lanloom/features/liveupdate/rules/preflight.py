@@ -30,6 +30,7 @@ from lanloom.features.liveupdate.rules.places import (
     BRIDGED,
     IPAM_PLUGIN,
     UnmovableNad,
+    against_pair,
     ipam_section,
     place_of,
     plugin_of,
@@ -252,6 +253,8 @@ def _in_place_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterabl
     for nad in (facts.source, facts.target):
         if nad is not None and (why := _unmovable(nad)):
             yield why
+    if why := _unlike(facts):
+        yield why
     if plugging := _plugging(machine):
         # KubeVirt then writes the launcher pod's networks anew, by a spec that may still name the old NAD.
         yield f"{facts.title}: {listed(plugging)} is being plugged in or unplugged; wait until that is done"
@@ -294,6 +297,14 @@ def _pod_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterable[str
             f"Pod {facts.pod.metadata.key} is attached to {attached.nad} with {attached.interface}, and not to "
             f"{facts.leaves}; wait for the migration, or restart the machine"
         )
+    answered = [ip for ip in attached.ips if ":" not in ip]
+    if answered and not facts.force and facts.mode is not None and facts.mode.name != "full":
+        # The bridge binding's DHCP server keeps what it was started with: pkg/network/dhcp/bridge.go of KubeVirt.
+        yield (
+            f"{facts.title}: the launcher pod answers DHCP requests of the NIC {facts.network} with {answered[0]}, an "
+            f"address of {facts.leaves}, until the machine is migrated or restarted; move it by migration, or, if the "
+            "guest sets its address itself, with --force (spec.force of the NetworkSwap)"
+        )
 
 
 def _smaller_mtu(facts: Facts) -> Iterable[str]:
@@ -306,6 +317,17 @@ def _other_addresses(facts: Facts) -> Iterable[str]:
     plugin = ipam_section(facts.target).get("type") if facts.target is not None else None
     if isinstance(plugin, str) and plugin not in ("", IPAM_PLUGIN):
         yield f"the addresses of {facts.enters} are given by {plugin}, which does not follow a move in place"
+
+
+def _unlike(facts: Facts) -> str:
+    """Return why a port can't move between the two NADs, although it can between others."""
+    if facts.source is None or facts.target is None:
+        return ""
+    try:
+        why = against_pair(place_of(facts.source), place_of(facts.target))
+    except UnmovableNad:
+        return ""
+    return f"NetworkAttachmentDefinitions {facts.leaves} and {facts.enters}: {why}" if why else ""
 
 
 def _unmovable(nad: NetworkAttachmentDefinition) -> str:

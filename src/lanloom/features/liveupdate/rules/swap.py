@@ -111,6 +111,7 @@ def _pending(course: Course) -> Decision:
         pod=course.pod,
         pod_uid=course.pod_uid,
         addresses=course.claim.addresses,
+        former_result=course.reported,
         started_at=rfc3339(course.now),
     )
     events = (EventDraft("Warning", "NetworkSwapWarning", warnings[:MESSAGE_MAX]),) if warnings else ()

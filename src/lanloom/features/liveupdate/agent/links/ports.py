@@ -29,9 +29,12 @@ from lanloom.features.liveupdate.rules.port import (
 from lanloom.node.errors import LinkError, LinkMissing, NamespaceError
 from lanloom.node.guestports import fitting_mtu, yielding_mac
 from lanloom.node.namespaces import DIRECTORY, OWN, Namespace, open_namespace
-from lanloom.node.netlink import bridgeports, overlay
+from lanloom.node.netlink import bridgeports, overlay, packetfilter
 from lanloom.node.netlink.messages import open_socket
 from lanloom.node.vlanids import VlanEntry
+
+CNI_TABLE, CNI_CHAIN = "nat", "PREROUTING"
+"""Where CNI's plugin `bridge` has the rules of `macspoofchk`, in the family bridge: pkg/link/spoofcheck.go."""
 
 
 class NetlinkPorts:
@@ -52,6 +55,10 @@ class NetlinkPorts:
     async def bridge(self, name: str) -> Bridge | None:
         """As the port says."""
         return await asyncio.to_thread(self._bridge, name)
+
+    async def guards(self, link: str) -> bool:
+        """As the port says."""
+        return await asyncio.to_thread(self._guards, link)
 
     async def move(self, found: FoundPort, goal: Seat) -> float:
         """As the port says."""
@@ -124,6 +131,14 @@ class NetlinkPorts:
         return Bridge(
             name=name, mtu=link.mtu, up=link.up, filtering=link.filtering, default_pvid=link.default_pvid
         )
+
+    def _guards(self, link: str) -> bool:
+        with (
+            open_namespace(self._host) as host,
+            _explained("can't look at packet filters"),
+            host.call(packetfilter.open_filter_socket) as sock,
+        ):
+            return link in packetfilter.named_links(sock, CNI_TABLE, CNI_CHAIN)
 
     def _move(self, found: FoundPort, goal: Seat) -> float:
         with self._port(found) as port, ExitStack() as stack:

@@ -1,0 +1,63 @@
+"""What a NIC has besides its port: rules of the node that name it, and addresses with which KubeVirt answers."""
+
+import pytest
+
+from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.liveupdate.rules.mode import Mode
+from lanloom.features.liveupdate.rules.networks import Networks
+from lanloom.features.liveupdate.rules.preflight import check
+from tests.features.liveupdate.rules.test_preflight import LAN_TARGET, facts, lan, nad, pod
+
+FULL, COMPANION, RESTART = (
+    Mode("full", "none"),
+    Mode("companion", "1.9"),
+    Mode("restart", "1.7", hint="update"),
+)
+PLAIN, GUARDED = nad("vlan10", vlan=10), nad("vlan10", vlan=10, macspoofchk=True)
+
+
+@pytest.mark.parametrize("source", [PLAIN, GUARDED], ids=["from plain", "from guarded"])
+@pytest.mark.parametrize(
+    ("target", "guarded"),
+    [
+        (nad("vlan20", vlan=20), False),
+        (nad("vlan20", vlan=20, macspoofchk=False), False),
+        (nad("vlan20", vlan=20, macspoofchk=True), True),
+        (LAN_TARGET, False),
+    ],
+    ids=["to plain", "to plain, said", "to guarded", "to a LAN"],
+)
+def test_rules_that_name_the_port(
+    source: NetworkAttachmentDefinition, target: NetworkAttachmentDefinition, guarded: bool
+) -> None:
+    """A port moves between two NADs that both want macspoofchk, or neither; any other pair is refused."""
+    found = check(facts(source=source, target=target, networks=Networks(lans=(lan(),))))
+    alike = (source is GUARDED) == guarded
+    assert (found.against_in_place == ()) == alike
+    assert (
+        alike
+        or "default/vlan10 and default/vlan20: spec.config.macspoofchk is set in one of them"
+        in found.against_in_place[0]
+    )
+    assert found.against_migration == ()
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("ips", [[], ["10.71.0.1"], ["fd00::7"], ["fd00::7", "10.71.0.1"], "?"], ids=str)
+@pytest.mark.parametrize(
+    "mode", [FULL, COMPANION, RESTART, None], ids=["full", "companion", "restart", "unknown"]
+)
+def test_addresses_that_kubevirt_answers_with(mode: Mode | None, ips: object, force: bool) -> None:
+    """Beside KubeVirt, a NIC whose IPv4 address its launcher gives by DHCP moves by force only: it would keep it."""
+    move = facts(pod=pod(ips=ips), mode=mode, force=force, until_restart=True)
+    if mode is RESTART:
+        move = facts(pod=pod(ips=ips), mode=COMPANION, force=force)
+    refused = (
+        mode not in (FULL, None) and "10.71.0.1" in ips and not force if isinstance(ips, list) else False
+    )
+    against = check(move).against_in_place
+    assert bool(against) == refused
+    assert (
+        not refused
+        or "answers DHCP requests of the NIC lan0 with 10.71.0.1, an address of default/vlan10" in against[0]
+    )
