@@ -26,10 +26,10 @@ from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.api.nadconfig import cluster_network_of
-from lanloom.kube.config import load
 from lanloom.kube.controller import Controller, Outcome
 from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import Informer
+from lanloom.kube.loading import load
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.processes.metrics import ManagerMetrics
 from tests.features.vlan.cluster import (

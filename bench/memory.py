@@ -19,8 +19,8 @@ import msgspec
 from bench.agent import NETWORKS, VLANS, quiet_cluster
 from bench.processes import printed
 from bench.report import Row
-from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from tests.features.vlan.cluster import create
 
 LIMIT_MB = 60

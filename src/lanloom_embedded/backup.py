@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.cluster import ClusterOptions, run
+from lanloom.cli.options import cluster_options
 from lanloom.kube.errors import NotFound
 from lanloom.node.files import opened_directory, replacing
 
@@ -61,8 +62,8 @@ def _checked(draft: int) -> Backup:
 
 @click.command(name="backup")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@kubeconfig_option
-def command(file: Path, kubeconfig: str | None) -> None:
+@cluster_options
+def command(file: Path, cluster: ClusterOptions) -> None:
     """Back up all data of a running `lanloom serve` to FILE.
 
     The backup is consistent and does not block writes. An existing FILE is replaced when the new one is complete. The
@@ -80,18 +81,9 @@ def command(file: Path, kubeconfig: str | None) -> None:
     Example:
       lanloom backup --kubeconfig kubeconfig "lanloom-$(date +%F).db"
     """
-    import asyncio
-
-    from lanloom.cli.cluster import connect
-    from lanloom.kube.errors import KubeError
-
-    async def work() -> Backup:
-        async with connect(kubeconfig) as client:
-            return await back_up(client, file)
-
     try:
-        made = asyncio.run(work())
-    except (BackupError, KubeError) as error:
+        made = run(cluster, lambda client: back_up(client, file))
+    except BackupError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{file} can't be written: {error.strerror}") from None

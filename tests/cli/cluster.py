@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 
 from lanloom.__main__ import cli
 from lanloom.api.ipam import NETWORKS, NICS
-from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
 from tests.embedded.test_serve import serving
 

@@ -133,7 +133,7 @@ PROCESSES = [["manager"], ["agent", "--node", "a"]]
 def _kubeconfig(directory: Path) -> str:
     """A kubeconfig for a server that nobody will ask."""
     path = directory / "kubeconfig"
-    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
     context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
     user = {"name": "u", "user": {"token": "t"}}
     config = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}

@@ -13,8 +13,9 @@ from lanloom.console.app import Console
 from lanloom.console.serve import serve as serve_console
 from lanloom.console.sessions import Sessions
 from lanloom.features import FEATURES
-from lanloom.kube.config import ClusterConfig, load
+from lanloom.kube.config import ClusterConfig
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom.runtime.feature import pages_of
 from lanloom.runtime.https.server import listen
 from lanloom_embedded.serve import ServeSettings, serve

@@ -11,9 +11,9 @@ from random import Random
 import pytest
 
 from lanloom.api.core import CONFIG_MAPS
-from lanloom.kube.config import load
 from lanloom.kube.errors import KubeError
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from tests.harness.servers.forked import forked
 
 KILLS = 30

@@ -16,7 +16,7 @@ from lanloom.api.core import (
 )
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.names import AGENTS_GROUP, NODE_USER_PREFIX
-from lanloom.kube.config import ClusterConfig, load
+from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import (
     Forbidden,
     Invalid,
@@ -24,6 +24,7 @@ from lanloom.kube.errors import (
     Unauthorized,
 )
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.kubevirt import definitions
 from lanloom_embedded.local import LocalClient

@@ -7,8 +7,10 @@ import msgspec
 import pytest
 import yaml
 
-from lanloom.kube.config import ClusterConfig, in_cluster, load
+from lanloom.kube.config import ClusterConfig, ExecPlugin, Impersonation
 from lanloom.kube.errors import ConfigError
+from lanloom.kube.kubeconfigfields import Overrides
+from lanloom.kube.loading import in_cluster, load
 
 GOLDEN = Path(__file__).parents[1] / "golden/kube/kubeconfigs.yaml"
 CASES: list[dict[str, Any]] = yaml.load(GOLDEN.read_text(), yaml.CSafeLoader)
@@ -67,11 +69,11 @@ def test_which_configuration_holds(tmp_path: Path) -> None:
 
 
 def test_missing_files_of_several(tmp_path: Path) -> None:
-    """Files of $KUBECONFIG that are missing are passed over unless all are."""
+    """Files of $KUBECONFIG that are missing are passed over unless all are, outside of a pod."""
     listed = _simple(tmp_path / "listed", "listed")
     missing = str(tmp_path / "missing")
     assert load(environment={"KUBECONFIG": f"{missing}:{listed}:"}).server == "https://listed"
-    with pytest.raises(ConfigError, match=r"\$KUBECONFIG names .*missing, which does not exist"):
+    with pytest.raises(ConfigError, match=r"\$KUBECONFIG names .*missing, where no cluster is configured"):
         load(environment={"KUBECONFIG": missing})
 
 
@@ -113,3 +115,79 @@ def test_a_pod_without_a_service_account(tmp_path: Path) -> None:
     """A pod whose service account is not mounted is told what is missing."""
     with pytest.raises(ConfigError, match=r"service account's CA: can't read .*ca\.crt"):
         in_cluster({"KUBERNETES_SERVICE_HOST": "10.53.0.1"}, tmp_path)
+
+
+OVERRIDES = Overrides(as_="jane", namespace="", timeout=5.0)
+
+
+@pytest.fixture(name="account")
+def _account(tmp_path: Path) -> Path:
+    """The directory of a service account."""
+    directory = tmp_path / "account"
+    directory.mkdir()
+    for name, text in {"ca.crt": "CA", "namespace": "shop\n", "token": "t"}.items():
+        (directory / name).write_text(text)
+    return directory
+
+
+def test_options_in_a_pod(account: Path, tmp_path: Path) -> None:
+    """A pod's service account acts as whom the options name; those that name parts of a kubeconfig are refused."""
+    environment = {"HOME": str(tmp_path), "KUBERNETES_SERVICE_HOST": "10.53.0.1"}
+    found = load(None, OVERRIDES, environment=environment, account=account)
+    assert (found.impersonate, found.namespace, found.timeout) == (Impersonation("jane"), "shop", 5.0)
+    for wrong in (Overrides(context="x"), Overrides(cluster="x"), Overrides(user="x")):
+        with pytest.raises(ConfigError, match="no cluster is configured"):
+            load(None, wrong, environment=environment, account=account)
+    with pytest.raises(ConfigError, match="the service account: a uid, groups or extra"):
+        load(None, Overrides(as_groups=("g",)), environment=environment, account=account)
+
+
+@pytest.mark.parametrize(
+    ("context", "option", "pod", "expected"),
+    [
+        ("", "", False, "default"),
+        ("", "", True, "shop"),
+        ("own", "", False, "own"),
+        ("own", "", True, "own"),
+        ("own", "given", True, "given"),
+        ("", "given", False, "given"),
+    ],
+)
+def test_namespaces(
+    context: str, option: str, pod: bool, expected: str, account: Path, tmp_path: Path
+) -> None:
+    """The namespace is that of the option, of the context, of the pod, or `default`, in this order."""
+    path = tmp_path / "config"
+    chosen = {"cluster": "c", "namespace": context} if context else {"cluster": "c"}
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "current-context": "m",
+                "clusters": [{"name": "c", "cluster": {"server": "https://a"}}],
+                "contexts": [{"name": "m", "context": chosen}],
+            }
+        )
+    )
+    environment = {"KUBERNETES_SERVICE_HOST": "10.53.0.1"} if pod else {}
+    found = load(str(path), Overrides(namespace=option), environment=environment, account=account)
+    assert found.namespace == expected
+
+
+def test_nobody_of_the_kubeconfig_is_left_in_a_login() -> None:
+    """Whoever logs in by a token gets nothing of the configured user: neither credentials nor a name to act as."""
+    full = ClusterConfig(
+        server="https://a",
+        ca=b"CA",
+        server_name="b",
+        proxy="http://p",
+        token="x",
+        token_file="x",
+        username="x",
+        password="x",
+        client_certificate=b"x",
+        client_key=b"x",
+        exec=ExecPlugin(command="x", api_version="x"),
+        impersonate=Impersonation("x"),
+    )
+    bare = ClusterConfig(server="https://a", ca=b"CA", server_name="b", proxy="http://p", token="mine")
+    assert full.with_token("mine") == bare

@@ -19,7 +19,7 @@ from lanloom.api.core import (
 )
 from lanloom.api.meta import Key, Object, ObjectMeta
 from lanloom.api.resource import Resource
-from lanloom.kube.config import ClusterConfig, load
+from lanloom.kube.config import ClusterConfig
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import (
     AlreadyExists,
@@ -34,6 +34,7 @@ from lanloom.kube.errors import (
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import Informer
+from lanloom.kube.loading import load
 from lanloom.kube.ports import WatchEvent
 from tests.harness.servers.real import RealServer
 

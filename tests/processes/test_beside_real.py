@@ -13,9 +13,9 @@ from lanloom.api.multus import NADS
 from lanloom.api.names import HARVESTER_CONTROLLER
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
-from lanloom.kube.config import load
 from lanloom.kube.errors import ApiError
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom.runtime.feature import webhooks_of
 from lanloom.runtime.webhookconfig import Registration, webhook_configurations
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config

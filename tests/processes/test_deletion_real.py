@@ -21,9 +21,9 @@ from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
-from lanloom.kube.config import load
 from lanloom.kube.errors import ApiError, NotFound
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
 from lanloom.processes.definitions import manifests
 from lanloom.runtime.feature import webhooks_of

@@ -26,10 +26,11 @@ from lanloom.features.dummy.rules.model import daemon_set_name, resource_name
 from lanloom.features.ipam.agent.server import Command, Request
 from lanloom.features.ipam.agent.service import IpamService
 from lanloom.features.vlan.rules.names import report_name
-from lanloom.kube.config import ClusterConfig, load
+from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom.processes.agent import run_agent
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.runtime.callsocket import CniError

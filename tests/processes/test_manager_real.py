@@ -24,9 +24,9 @@ from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.rules.names import report_name
-from lanloom.kube.config import load
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
 from tests.features.vlan.admission.requests import machine

@@ -30,9 +30,9 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.features.dummy.rules.admit_references import reservations_of
-from lanloom.kube.config import load
 from lanloom.kube.errors import AlreadyExists, Forbidden
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
 from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings

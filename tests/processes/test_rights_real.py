@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
-from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from tests.harness.servers.eventually import eventually
 from tests.harness.servers.real import RealServer
 

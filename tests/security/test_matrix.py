@@ -7,7 +7,7 @@ import pytest
 
 from lanloom.api.multusconfig import NamespaceIsolation
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
-from lanloom.kube.config import load
+from lanloom.kube.loading import load
 from tests.cli.cluster import served
 from tests.security.cases import ACTIONS, ROLES, Action
 from tests.security.page import PAGE, with_table

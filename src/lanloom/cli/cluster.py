@@ -2,12 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from lanloom.kube.config import ClusterConfig
     from lanloom.kube.http import HttpClient, Observer
     from lanloom.kube.ports import Client
 
@@ -39,29 +42,96 @@ def refusals(*, reading: bool = False) -> Iterator[None]:
         raise (MalformedInput if wrong_input else click.ClickException)(str(error)) from None
 
 
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Which cluster a command talks to, as whom, and where in it, as kubectl's options say it.
+
+    What they leave open is in the kubeconfig, which is read when it is needed.
+    """
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    cluster_name: str | None = None
+    user: str | None = None
+    as_: str | None = None
+    as_uid: str | None = None
+    as_groups: tuple[str, ...] = ()
+    request_timeout: float | None = None
+    namespace: str | None = None
+    all_namespaces: bool = False
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of the options, which are those of the fields."""
+        return tuple(field.name for field in fields(cls))
+
+    @cached_property
+    def config(self) -> "ClusterConfig":
+        """The configuration in force, after its notes are printed. Raises ConfigError."""
+        report_notes(self.quiet_config.notes)
+        return self.quiet_config
+
+    @cached_property
+    def quiet_config(self) -> "ClusterConfig":
+        """The configuration in force. Raises ConfigError."""
+        from lanloom.kube.kubeconfigfields import Overrides
+        from lanloom.kube.loading import load
+
+        overrides = Overrides(
+            context=self.context or "",
+            cluster=self.cluster_name or "",
+            user=self.user or "",
+            as_=self.as_ or "",
+            as_uid=self.as_uid or "",
+            as_groups=self.as_groups,
+            namespace=self.namespace or "",
+            timeout=self.request_timeout,
+        )
+        return load(self.kubeconfig, overrides)
+
+    @property
+    def place(self) -> str:
+        """The namespace of objects that name none. Ends the command where no configuration says it."""
+        if self.namespace:
+            return self.namespace
+        with refusals():
+            return self.config.namespace
+
+    @property
+    def scope(self) -> str:
+        """The namespace whose objects a list shows; empty for those of all namespaces."""
+        return "" if self.all_namespaces else self.place
+
+
+def options_of(ctx: click.Context) -> ClusterOptions:
+    """Return the options of a command whose line is being completed."""
+    given = {name: ctx.params[name] for name in ClusterOptions.names() if ctx.params.get(name) is not None}
+    return ClusterOptions(**given)
+
+
 def connect(kubeconfig: str | None, observe: "Observer | None" = None, *, logs: bool = False) -> "HttpClient":
-    """Return the client for the cluster that `kubeconfig`, or the environment, names. Raises ConfigError.
+    """Return the client of a process for the cluster that `kubeconfig`, or the environment, names. Raises ConfigError.
 
     With `logs` the log says when the API server goes away and when it is back: that is for processes that stay.
     """
-    from lanloom.kube.config import load
     from lanloom.kube.http import HttpClient
     from lanloom.kube.outage import Outage
 
-    config = load(kubeconfig)
+    config = ClusterOptions(kubeconfig).config
     return HttpClient(config, observe=observe, outage=Outage(config.server) if logs else None)
 
 
-def run(kubeconfig: str | None, work: "Callable[[HttpClient], Awaitable[T]]", *, read: bool = False) -> T:
+def run(cluster: ClusterOptions, work: "Callable[[HttpClient], Awaitable[T]]", *, read: bool = False) -> T:
     """Run `work` on the cluster and return its result. End the command if it fails.
 
     `read` says that the command's input was validated before, so malformed data can only be in the cluster.
     """
     import asyncio
 
-    async def connected() -> T:
+    from lanloom.kube.http import HttpClient
 
-        async with connect(kubeconfig) as client:
+    async def connected() -> T:
+        async with HttpClient(cluster.config) as client:
             return await work(client)
 
     with refusals(reading=read):
@@ -77,14 +147,16 @@ def completed(
 ) -> list[CompletionItem]:
     """Return the cluster's names that begin with `incomplete`; none if it does not answer in time.
 
-    `filtered` names are offered as they are.
+    `filtered` names are offered as they are. Nobody is asked for a password meanwhile.
     """
     import asyncio
 
     from lanloom.kube.errors import KubeError
+    from lanloom.kube.http import HttpClient
 
     async def read() -> "Iterable[str]":
-        async with asyncio.timeout(COMPLETION_SECONDS), connect(ctx.params.get("kubeconfig")) as client:
+        config = options_of(ctx).quiet_config.without_terminal()
+        async with asyncio.timeout(COMPLETION_SECONDS), HttpClient(config) as client:
             return await names(client)
 
     try:
@@ -92,6 +164,29 @@ def completed(
     except (KubeError, OSError, TimeoutError):
         return []
     return [CompletionItem(name) for name in found if filtered or name.startswith(incomplete)]
+
+
+def complete_namespaces(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    """Complete the namespaces of the cluster."""
+    from lanloom.api.core import NAMESPACES
+
+    async def names(client: "Client") -> list[str]:
+        return sorted(item.metadata.name for item in (await client.list(NAMESPACES)).items)
+
+    return completed(ctx, incomplete, names)
+
+
+def completed_contexts(ctx: click.Context, option: str, incomplete: str) -> list[CompletionItem]:
+    """Complete the contexts, clusters or users of the kubeconfig, without asking a cluster."""
+    from lanloom.kube.errors import ConfigError
+    from lanloom.kube.loading import read_files
+
+    try:
+        merged = read_files(ctx.params.get("kubeconfig"))
+    except ConfigError:
+        return []
+    names = {"context": [*merged.contexts], "cluster_name": [*merged.clusters], "user": [*merged.users]}
+    return [CompletionItem(name) for name in sorted(names[option]) if name.startswith(incomplete)]
 
 
 def report_notes(notes: Iterable[str]) -> None:

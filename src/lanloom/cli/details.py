@@ -72,6 +72,13 @@ def print_section(console: "Console", title: str, lines: Iterable[str], *, lates
         console.print(paragraph(f"and {len(every) - LISTED} {more}: see --output json", 2))
 
 
+def absent(kind: str, scope: str, remedy: str) -> str:
+    """Say that a list shows no object of a kind, in the namespace `scope` or in any."""
+    if not scope:
+        return f"There is no {kind}. {remedy}"
+    return f"There is no {kind} in the namespace {scope}. To list those of all namespaces, use -A. {remedy}"
+
+
 def print_remarks(
     views: Sequence[T], absent: str, problem: Callable[[T], str], command: Callable[[T], str]
 ) -> None:

@@ -1,21 +1,133 @@
 """Options that several commands share."""
 
+import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
+
+from lanloom.cli.cluster import ClusterOptions, completed_contexts
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def cluster_options(function: F) -> F:
+    """The options of kubectl that say which cluster to talk to, and as whom; the command gets them as `cluster`."""
+    return _cluster_options(function, *_PLACE)
+
+
+def cluster_list_options(function: F) -> F:
+    """`cluster_options` with `-A`, for lists of kinds that are in namespaces: see `ClusterOptions.scope`."""
+    return _cluster_options(function, *_PLACE, _ALL_NAMESPACES)
+
+
+def _cluster_options(function: F, *options: Callable[[Any], Any]) -> F:
+    @functools.wraps(function)
+    def called(*words: Any, **values: Any) -> Any:
+        own = {name: values.pop(name) for name in ClusterOptions.names() if name in values}
+        return function(*words, cluster=ClusterOptions(**own), **values)
+
+    decorated: Any = called
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def _seconds(_ctx: click.Context, _parameter: click.Parameter, given: str | None) -> float | None:
+    """Read a duration as kubectl's --request-timeout: a number of seconds, or numbers with units."""
+    if given is None:
+        return None
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|h|m|s)", given)
+    if not (given.isdecimal() or (parts and "".join(map("".join, parts)) == given)):
+        raise click.BadParameter(
+            f"{given!r} is no duration; use a number of seconds, or one such as 500ms, 5s, 1m30s"
+        )
+    return float(given) if given.isdecimal() else sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def _namespace(_ctx: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
+    """Read a namespace, which kubectl accepts with its kind, as in ns/shop."""
+    if not given:
+        return None
+    kind, slash, name = given.partition("/")
+    name = name if slash and kind.lower() in ("ns", "namespace", "namespaces") else given
+    if not _NAMESPACE.fullmatch(name):
+        raise click.BadParameter(f"{given!r} can't be a namespace; use small letters, digits and dashes")
+    return name
+
+
+def _complete_contexts(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    return completed_contexts(ctx, str(parameter.name), incomplete)
+
+
+def _complete_namespaces(
+    ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from lanloom.cli.cluster import complete_namespaces
+
+    return complete_namespaces(ctx, incomplete)
+
 
 def kubeconfig_option(function: F) -> F:
-    """`--kubeconfig`: which cluster to talk to."""
+    """`--kubeconfig` alone, for processes that run in a cluster, and for tools of one machine."""
     return click.option(
         "--kubeconfig",
         metavar="FILE",
         help="Credentials of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.",
     )(function)
+
+
+_PLACE = (
+    click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        callback=_namespace,
+        shell_complete=_complete_namespaces,
+        help="Namespace of objects that name none. Default: that of the context.",
+    ),
+    kubeconfig_option,
+    click.option(
+        "--context",
+        metavar="NAME",
+        shell_complete=_complete_contexts,
+        help="Context of the kubeconfig to use.",
+    ),
+    click.option(
+        "--cluster",
+        "cluster_name",
+        metavar="NAME",
+        shell_complete=_complete_contexts,
+        help="Cluster of the kubeconfig to use.",
+    ),
+    click.option(
+        "--user", metavar="NAME", shell_complete=_complete_contexts, help="User of the kubeconfig to use."
+    ),
+    click.option("--as", "as_", metavar="NAME", help="User to act as."),
+    click.option("--as-uid", metavar="UID", help="UID to act as."),
+    click.option(
+        "--as-group", "as_groups", multiple=True, metavar="NAME", help="Group to act as. Can be repeated."
+    ),
+    click.option(
+        "--request-timeout",
+        metavar="DURATION",
+        callback=_seconds,
+        help="Time limit of a request, such as 5s or 1m; 0: none. Default: 30s.",
+    ),
+)
+
+_ALL_NAMESPACES = click.option(
+    "-A", "--all-namespaces", is_flag=True, help="List the objects of all namespaces."
+)
 
 
 AGENT_ADDRESS = "127.0.0.1:9810"

@@ -7,7 +7,6 @@ from importlib.resources import files
 from urllib.parse import parse_qs
 
 from htpy import Node
-from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
@@ -22,12 +21,12 @@ from lanloom.console import html
 from lanloom.console.frontpage import read_front
 from lanloom.console.live import stream
 from lanloom.console.page import NoSuchPage, Page
-from lanloom.console.scoped import Scoped
 from lanloom.console.sessions import MOST_STREAMS, Session, Sessions
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import ApiError, Forbidden, KubeError, NotFound, Unauthorized
 from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Watcher
+from lanloom.kube.scoped import Scoped
 from lanloom.refusals import Refusal
 
 COOKIE = "lanloom-console"
@@ -159,7 +158,7 @@ class Console:
                 return self._page("Log in", "", html.login(why), status=403, menu=False)
             return await self._welcome(config)
         token = (await _form(request)).get("token", "").strip()
-        config = replace(self._config, token=token, token_file="", client_certificate=b"", client_key=b"")
+        config = self._config.with_token(token)
         if why := await _why_refused(config):
             return self._page("Log in", "", html.login(why), status=403, menu=False)
         return await self._welcome(config)

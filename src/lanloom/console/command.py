@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.cluster import ClusterOptions
+from lanloom.cli.options import cluster_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @click.command(name="console")
-@kubeconfig_option
+@cluster_options
 @click.option(
     "--address",
     default="127.0.0.1:9880",
@@ -47,7 +48,7 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 @click.pass_context
 def command(
     ctx: click.Context,
-    kubeconfig: str | None,
+    cluster: ClusterOptions,
     address: str,
     login: bool,
     names: tuple[str, ...],
@@ -69,7 +70,7 @@ def command(
       lanloom console --login --address 0.0.0.0:9443 --host-name lanloom.example.com \\
         --tls-certificate tls.crt --tls-key tls.key
     """
-    from lanloom.kube.config import SERVICE_ACCOUNT, load
+    from lanloom.kube.config import SERVICE_ACCOUNT
     from lanloom.kube.errors import ConfigError
     from lanloom.runtime.https.server import listen
     from lanloom.runtime.probes import parse_address
@@ -87,7 +88,7 @@ def command(
             f"{host} is no loopback address: --login and --tls-certificate keep others' credentials from being read"
         )
     try:
-        config = load(kubeconfig)
+        config = cluster.config
         is_pod = config.token_file.startswith(str(SERVICE_ACCOUNT))
         sock = listen(host, port)
     except (ConfigError, OSError) as error:

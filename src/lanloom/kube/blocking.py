@@ -4,13 +4,16 @@ aiohttp and an event loop take longer to import than such a command takes to do 
 reading half of `lanloom.kube.ports.Client`, so that the same coroutines use it. It waits inside of each call, so a
 coroutine that awaits nothing else runs from its first line to its last without an event loop (`finished`).
 
-What it sends and what it raises is what `lanloom.kube.http.HttpClient` does; tests hold the two together.
+What it sends and what it raises is what `lanloom.kube.http.HttpClient` does; tests hold the two together. It connects
+directly, with credentials that are configured: proxies, and programs that print credentials, are for HttpClient
+(`ClusterConfig.is_simple`).
 """
 
+import math
+import ssl
 import time
 from collections.abc import Coroutine, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -20,6 +23,7 @@ from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec, refusal
 from lanloom.kube.config import ClusterConfig, client_context, why_not_connected
+from lanloom.kube.credentials import identity_headers, read_token
 from lanloom.kube.errors import ConfigError, Unreachable, from_status
 from lanloom.kube.ports import Listing
 
@@ -37,19 +41,18 @@ _CHUNK = 1 << 18
 class BlockingReader:
     """Reads from the server of `config`. Use it as a context manager.
 
-    `page` is in objects; `timeout`, in seconds, is that of each request. Raises ConfigError for certificates or a token
-    file that can't be used.
+    `page` is in objects; `timeout`, in seconds, is that of each request if the configuration has none. Raises
+    ConfigError for certificates or a token file that can't be used.
     """
 
     def __init__(self, config: ClusterConfig, *, page: int = PAGE, timeout: float = REQUEST_SECONDS) -> None:
         self._server = config.server
         self._page = page
-        self._timeout = timeout
-        self._headers = {"Accept": "application/json", "User-Agent": "lanloom"}
-        if token := _token(config):
-            self._headers["Authorization"] = f"Bearer {token}"
+        self._timeout = timeout if config.timeout is None else config.timeout or None
+        self._headers = [("Accept", "application/json"), ("User-Agent", "lanloom")]
+        self._headers += identity_headers(config, read_token(config))
         self._place = urlsplit(config.server)
-        self._connection = _connection(config, timeout)
+        self._connection = _connection(config, self._timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -83,11 +86,14 @@ class BlockingReader:
     def _read(self, path: str, query: Mapping[str, str]) -> bytes:
         """Return the body of an answer. Raises ApiError, and Unreachable for every way to get none."""
         call = f"GET {self._server}{path}"
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + (self._timeout or math.inf)
         self._connect(call)
         target = self._place.path + path + (f"?{urlencode(query)}" if query else "")
         try:
-            self._connection.request("GET", target, headers=self._headers)
+            self._connection.putrequest("GET", target)
+            for name, value in self._headers:
+                self._connection.putheader(name, value.encode())
+            self._connection.endheaders()
             response = self._connection.getresponse()
             body = b"".join(_chunks(response, deadline))
         except TimeoutError:
@@ -122,7 +128,22 @@ def finished(work: Coroutine[Any, Any, V]) -> V:
     raise RuntimeError("the coroutine waits for something that needs an event loop")
 
 
-def _connection(config: ClusterConfig, timeout: float) -> HTTPConnection:
+class _NamedConnection(HTTPSConnection):
+    """A connection to a server whose certificate has another name than its address, `name`."""
+
+    def __init__(
+        self, host: str, port: int | None, context: ssl.SSLContext, name: str, timeout: float | None
+    ) -> None:
+        super().__init__(host, port, timeout=timeout, context=context)
+        self._tls, self._name = context, name
+
+    def connect(self) -> None:
+        """Connect, and expect the name."""
+        HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
+
+
+def _connection(config: ClusterConfig, timeout: float | None) -> HTTPConnection:
     place = urlsplit(config.server)
     try:
         host, port = place.hostname or "", place.port
@@ -132,16 +153,7 @@ def _connection(config: ClusterConfig, timeout: float) -> HTTPConnection:
         ) from None
     if place.scheme != "https":
         return HTTPConnection(host, port, timeout=timeout)
-    return HTTPSConnection(host, port, timeout=timeout, context=client_context(config))
-
-
-def _token(config: ClusterConfig) -> str:
-    if not config.token_file:
-        return config.token
-    try:
-        return Path(config.token_file).read_text().strip()
-    except OSError as error:
-        raise ConfigError(f"can't read the token file {config.token_file}: {error.strerror}") from None
+    return _NamedConnection(host, port, client_context(config), config.server_name or host, timeout)
 
 
 def _chunks(response: HTTPResponse, deadline: float) -> list[bytes]:

@@ -1,14 +1,15 @@
 """The client for an API server over HTTP, by aiohttp. What the answers say is for `lanloom.kube.codec`."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import aiohttp
 import msgspec
+from multidict import CIMultiDict
 from yarl import URL
 
 from lanloom.api.meta import Object
@@ -16,7 +17,9 @@ from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec, mapping, refusal
 from lanloom.kube.config import ClusterConfig, client_context, why_not_connected
-from lanloom.kube.errors import ConfigError, Unreachable, from_status
+from lanloom.kube.credentials import identity_headers, read_token
+from lanloom.kube.errors import Unauthorized, Unreachable, from_status
+from lanloom.kube.execplugin import Credential, ExecCredentials
 from lanloom.kube.outage import Outage
 from lanloom.kube.ports import Listing, WatchEvent
 from lanloom.kube.silence import (
@@ -63,8 +66,8 @@ class HttpClient:
     """Speaks `lanloom.kube.ports.Client` to the server of `config`. Use it as an asynchronous context manager.
 
     `idle`, `bookmarked_idle` and `token_age` are in seconds, see IDLE_SECONDS, BOOKMARKED_IDLE_SECONDS and
-    TOKEN_SECONDS; `page` in objects. `keepalive` holds for every connection. `observe` must be quick. `outage`
-    is told which requests were answered.
+    TOKEN_SECONDS; `page` in objects. `keepalive` holds for every direct connection. `observe` must be quick. `outage`
+    is told which requests were answered. `now` is the time in seconds since 1970, by which credentials expire.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class HttpClient:
         keepalive: Keepalive = KEEPALIVE,
         observe: Observer | None = None,
         outage: Outage | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._config = config
         self._idle = idle
@@ -88,6 +92,9 @@ class HttpClient:
         self._observe = observe
         self._session: aiohttp.ClientSession | None = None
         self._ssl = client_context(config) if config.server.startswith("https:") else False
+        self._certificate: tuple[bytes, bytes] | None = None
+        self._plugin = ExecCredentials(config.exec, now) if config.exec is not None else None
+        self._seconds = REQUEST_SECONDS if config.timeout is None else config.timeout or None
         self._codecs: dict[Resource[Any], Codec[Any]] = {}
         self._outage = outage
         self._token = config.token
@@ -254,7 +261,7 @@ class HttpClient:
         query: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> bytes:
-        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=self._seconds)
         async with self._send(
             about, method, path, body, query=query, content_type=content_type, timeout=timeout
         ) as response:
@@ -273,9 +280,7 @@ class HttpClient:
         content_type: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """One request; a refusal is raised as an ApiError, and every way to get no answer as Unreachable."""
-        headers = {"Accept": JSON, "User-Agent": "lanloom"}
-        if token := await self._bearer():
-            headers["Authorization"] = f"Bearer {token}"
+        headers, credential = await self._headers()
         data = None
         if body is not None:
             data, headers["Content-Type"] = msgspec.json.encode(body), content_type
@@ -288,6 +293,8 @@ class HttpClient:
                 if response.status >= 300:
                     status = refusal(await response.read(), response.status, response.reason or "")
                     refused = from_status(response.status, status)
+                    if isinstance(refused, Unauthorized) and credential is not None and self._plugin:
+                        self._plugin.refused(credential)
                     if self._outage is not None:
                         self._outage.refused(refused, began)
                     raise refused
@@ -317,9 +324,14 @@ class HttpClient:
         started = asyncio.get_running_loop().time()
         code = NO_ANSWER
         try:
-            async with asyncio.timeout(REQUEST_SECONDS):
+            async with asyncio.timeout(self._seconds):
                 response = await self._opened().request(
-                    method, url, ssl=self._ssl, allow_redirects=False, **options
+                    method,
+                    url,
+                    ssl=self._ssl,
+                    server_hostname=self._config.server_name or None,
+                    allow_redirects=False,
+                    **options,
                 )
             code = str(response.status)
             return response
@@ -329,21 +341,47 @@ class HttpClient:
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, socket_factory=self._keepalive.connection)
-            self._session = aiohttp.ClientSession(connector=connector, read_bufsize=1 << 18)
+            proxy = URL(self._config.proxy)
+            if proxy.scheme == "socks5":
+                from lanloom.kube.socks import SocksConnector
+
+                connector: aiohttp.TCPConnector = SocksConnector(proxy, limit=0)
+            else:
+                connector = aiohttp.TCPConnector(limit=0, socket_factory=self._keepalive.connection)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                read_bufsize=1 << 18,
+                proxy=proxy if proxy.scheme in ("http", "https") else None,
+            )
         return self._session
+
+    async def _headers(self) -> tuple[CIMultiDict[str], Credential | None]:
+        """Return the headers of a request, and what a program printed for them."""
+        headers = CIMultiDict({"Accept": JSON, "User-Agent": "lanloom"})
+        if not self._config.compression:
+            headers["Accept-Encoding"] = "identity"
+        token, credential = await self._bearer(), None
+        if self._plugin is not None and not (
+            token or self._config.username or self._config.client_certificate
+        ):
+            credential = await self._plugin.get()
+            token = credential.token
+            self._show(credential.certificate)
+        headers.extend(identity_headers(self._config, token))
+        return headers, credential
+
+    def _show(self, certificate: tuple[bytes, bytes] | None) -> None:
+        """Have new connections show this certificate. Those that show another one are not used again."""
+        if certificate != self._certificate:
+            self._certificate = certificate
+            self._ssl = client_context(self._config, certificate)
 
     async def _bearer(self) -> str:
         """Return the token; one from a file is read again when it is older than `token_age`."""
         now = asyncio.get_running_loop().time()
         if self._config.token_file and now >= self._token_due:
-            try:
-                text = await asyncio.to_thread(Path(self._config.token_file).read_text)
-            except OSError as error:
-                raise ConfigError(
-                    f"can't read the token file {self._config.token_file}: {error.strerror}"
-                ) from None
-            self._token, self._token_due = text.strip(), now + self._token_age
+            self._token = await asyncio.to_thread(read_token, self._config)
+            self._token_due = now + self._token_age
         return self._token
 
 

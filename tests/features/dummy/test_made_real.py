@@ -20,8 +20,8 @@ from lanloom.features.dummy.rules.objects import (
     nad_body,
 )
 from lanloom.features.dummy.rules.subnet import Ranges, overlaps
-from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from tests.features.dummy.rules.made import SETTINGS, UID, isolated
 from tests.harness.servers.eventually import eventually
 from tests.harness.servers.installed import Installer

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from lanloom.api.core import PODS
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NETWORK_STATUS
-from lanloom.kube.config import load
 from lanloom.kube.errors import KubeError
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom_lab.workloads.multus import (
     Attachment,
     Unreadable,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom_lab.processes import processes
 from tests.harness.nodes.enclosure import CGROUPS, PREFIX, Enclosure, obstacle
 from tests.harness.nodes.node import RealNode

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from lanloom.__main__ import cli
 from lanloom.api.resource import Resource
-from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom.processes.chart import source
 from lanloom.processes.definitions import foreign, install, own
 from lanloom_lab.assets import default_cache

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.cluster import completed, run
+from lanloom.cli.cluster import ClusterOptions, completed, run
 from lanloom.cli.listing import Listing, listing_options, output_option, print_data, print_rows
-from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.options import cluster_list_options, cluster_options
 
 if TYPE_CHECKING:
     from lanloom.cli.query import Query
@@ -40,9 +40,9 @@ def _fields() -> "Query[LanView]":
 
 
 @command.command(name="list")
-@kubeconfig_option
+@cluster_list_options
 @listing_options(_fields)
-def list_lans(kubeconfig: str | None, listing: Listing) -> None:
+def list_lans(cluster: ClusterOptions, listing: Listing) -> None:
     """List the LANs with VNI, nodes, MTU and spokes.
 
     NODES shows on how many of the nodes that carry a LAN it is ready; SPOKES, how many of its spokes are in use.
@@ -55,11 +55,12 @@ def list_lans(kubeconfig: str | None, listing: Listing) -> None:
       lanloom lan list -o namespace,name,message
       lanloom lan list --output json | jq -r '.[] | .name + ": " + .message'
     """
-    views = run(kubeconfig, _read_all, read=True)
+    scope = cluster.scope
+    views = run(cluster, lambda client: _read_all(client, scope), read=True)
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
-        _print_remarks(views)
+        _print_remarks(views, scope)
     sys.exit(0 if all(view.ready for view in views) else 1)
 
 
@@ -74,12 +75,12 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
 
 @command.command(name="show")
 @click.argument("name", metavar="NAMESPACE/NAME", shell_complete=_complete)
-@kubeconfig_option
+@cluster_options
 @output_option
-def show(name: str, kubeconfig: str | None, output: str) -> None:
+def show(name: str, cluster: ClusterOptions, output: str) -> None:
     """Show one LAN: nodes, spokes, NADs, and what keeps it.
 
-    NAME alone is enough for a name that only one LAN has.
+    NAME alone is the LAN of the namespace, or the only one that has the name.
 
     Exit code: 0 if the LAN is ready, 1 if it is not, does not exist, or the cluster can't be reached, 2 for wrong
     usage.
@@ -89,7 +90,8 @@ def show(name: str, kubeconfig: str | None, output: str) -> None:
       lanloom lan show default/blue
       lanloom lan show blue --output json | jq '.nodes'
     """
-    view = run(kubeconfig, lambda client: _read_one(client, name), read=True)
+    place = cluster.place
+    view = run(cluster, lambda client: _read_one(client, name, place), read=True)
     if output != "table":
         print_data(view, output)
     else:
@@ -153,7 +155,7 @@ def _complete_end(ctx: click.Context, _parameter: click.Parameter, incomplete: s
     metavar="DIR",
     help="State directory of the agent of LANs. Used with --live.",
 )
-@kubeconfig_option
+@cluster_options
 @output_option
 def trace(
     name: str,
@@ -164,7 +166,7 @@ def trace(
     live: bool,
     node: str | None,
     state: Path,
-    kubeconfig: str | None,
+    cluster: ClusterOptions,
     output: str,
 ) -> None:
     """Follow a frame from one pod to another, and show where it stops.
@@ -192,7 +194,7 @@ def trace(
         raise click.UsageError("--live needs --node: the name of this machine's Node")
     asked = Asked(lan=name, sender=sender, receiver=receiver, size=size or 0, source=source or "")
     here = (node, state) if live and node else None
-    view = run(kubeconfig, lambda client: _trace(client, asked, here))
+    view = run(cluster, lambda client: _trace(client, asked, here))
     if output != "table":
         print_data(view, output)
     else:
@@ -235,31 +237,32 @@ def _print_trace(view: "TraceView") -> None:
         console.print(paragraph("States are as reported. To read a node's kernel, use --live on that node."))
 
 
-async def _read_all(client: "Client") -> "tuple[LanView, ...]":
-    """Read every LAN. Raises KubeError."""
+async def _read_all(client: "Client", namespace: str = "") -> "tuple[LanView, ...]":
+    """Read the LANs of a namespace, or every one. Raises KubeError."""
     from lanloom.features.lan.views import read_views
+    from lanloom.kube.scoped import Scoped
 
-    return await read_views(client)
+    return await read_views(Scoped(client, namespace) if namespace else client)
 
 
-async def _read_one(client: "Client", name: str) -> "LanView":
+async def _read_one(client: "Client", name: str, namespace: str) -> "LanView":
     """Read one LAN with its Events. Raises KubeError, and Denied for a name that is no LAN's, or several's."""
     from msgspec.structs import replace
 
     from lanloom.cli.details import read_events
     from lanloom.features.lan.views import choose
 
-    view = choose(name, {view.title: view for view in await _read_all(client)})
+    view = choose(name, {view.title: view for view in await _read_all(client)}, namespace)
     return replace(view, events=await read_events(client, view.uid))
 
 
-def _print_remarks(views: "tuple[LanView, ...]") -> None:
+def _print_remarks(views: "tuple[LanView, ...]", scope: str) -> None:
     """Print what to do about the first LAN that is not ready."""
-    from lanloom.cli.details import print_remarks
+    from lanloom.cli.details import absent, print_remarks
 
     print_remarks(
         views,
-        "There is no LAN yet. Create one (see examples/lan.yaml).",
+        absent("LAN", scope, "Create one (see examples/lan.yaml)."),
         lambda view: "" if view.ready else f"{view.title}: {view.reason}: {view.message}",
         lambda view: f"lanloom lan show {view.title}",
     )

@@ -112,8 +112,13 @@ async def read_views(client: Reader) -> tuple[LanView, ...]:
     return lan_views(lans, reports)
 
 
-def choose(name: str, by_title: Mapping[str, T]) -> T:
-    """The LAN of that name, with its namespace or without. Raises Denied for none, and for several."""
+def choose(name: str, by_title: Mapping[str, T], namespace: str = "") -> T:
+    """The LAN of that name, with its namespace or without: then `namespace` goes before others.
+
+    Raises Denied for none, and for several.
+    """
+    if (own := f"{namespace}/{name}") in by_title:
+        return by_title[own]
     titles = sorted(title for title in by_title if name in (title, title.partition("/")[2]))
     if name in titles:
         titles = [name]

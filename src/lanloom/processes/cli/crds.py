@@ -1,14 +1,15 @@
 """`lanloom crds`: install the kinds that a cluster lacks, without changing those of other projects."""
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
 
+from lanloom.cli.cluster import ClusterOptions, run
 from lanloom.cli.listing import output_option, print_data
-from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.options import cluster_options
 
 if TYPE_CHECKING:
+    from lanloom.kube.http import HttpClient
     from lanloom.processes.definitions import Definition
 
 _VERBS = {"created": "create", "updated": "update", "unchanged": "unchanged", "left alone": "leave alone"}
@@ -22,9 +23,9 @@ _VERBS = {"created": "create", "updated": "update", "unchanged": "unchanged", "l
     is_flag=True,
     help="Create and update the definitions instead of showing the changes.",
 )
-@kubeconfig_option
+@cluster_options
 @output_option
-def command(applying: bool, kubeconfig: str | None, output: str) -> None:
+def command(applying: bool, cluster: ClusterOptions, output: str) -> None:
     """Show which CustomResourceDefinitions a cluster lacks, or install them with --apply.
 
     Definitions of Harvester and Multus are not changed: Lanloom uses them as they are. If a cluster has none, Lanloom
@@ -38,24 +39,17 @@ def command(applying: bool, kubeconfig: str | None, output: str) -> None:
       lanloom crds --apply
       lanloom crds --output json | jq -r '.[] | select(.outcome == "left alone").name'
     """
-    from lanloom.kube.errors import KubeError
-
-    try:
-        found = asyncio.run(_install(kubeconfig, applying))
-    except KubeError as error:
-        raise click.ClickException(str(error)) from None
+    found = run(cluster, lambda client: _install(client, applying))
     if output != "table":
         print_data(found, output)
     else:
         _show(found, applying)
 
 
-async def _install(kubeconfig: str | None, applying: bool) -> "tuple[Definition, ...]":
-    from lanloom.cli.cluster import connect
+async def _install(client: "HttpClient", applying: bool) -> "tuple[Definition, ...]":
     from lanloom.processes.definitions import install
 
-    async with connect(kubeconfig) as client:
-        return await install(client, dry_run=not applying)
+    return await install(client, dry_run=not applying)
 
 
 def _show(found: "tuple[Definition, ...]", applying: bool) -> None:

@@ -120,8 +120,8 @@ async def _checks(
     import time
 
     from lanloom.cli.cluster import connect
-    from lanloom.kube.config import load
     from lanloom.kube.errors import KubeError
+    from lanloom.kube.loading import load
     from lanloom.node.host import open_host
     from lanloom.processes.checks import (
         check_agent,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.cluster import completed, run
+from lanloom.cli.cluster import ClusterOptions, completed, run
 from lanloom.cli.listing import output_option, print_data
-from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.options import cluster_options
 from lanloom.processes.cli.features import features_of
 
 if TYPE_CHECKING:
@@ -58,15 +58,10 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
 
 @click.command(name="why-not-deleted")
 @click.argument("object", metavar="KIND/NAME", nargs=-1, required=True, shell_complete=_complete)
-@click.option(
-    "-n", "--namespace", default="default", show_default=True, help="Namespace of NAME if it names none."
-)
-@kubeconfig_option
+@cluster_options
 @output_option
 @click.pass_context
-def command(
-    ctx: click.Context, object: tuple[str, ...], namespace: str, kubeconfig: str | None, output: str
-) -> None:
+def command(ctx: click.Context, object: tuple[str, ...], cluster: ClusterOptions, output: str) -> None:
     """Show what blocks the deletion of an object, or what would block it.
 
     KIND/NAME, or KIND/NAMESPACE/NAME, is an object of one of Lanloom's kinds or a NAD. Kinds are named as in kubectl:
@@ -87,11 +82,13 @@ def command(
     from lanloom.refusals import Malformed
 
     features = features_of(ctx)
+    kinds, words = Kinds(features), "/".join(object)
     try:
-        target = Kinds(features).target("/".join(object), namespace)
+        kinds.target(words, "default")  # wrong words are said before a kubeconfig is read
+        target = kinds.target(words, cluster.place)
     except Malformed as error:
         raise click.UsageError(str(error)) from None
-    found = _explain(kubeconfig, target, features)
+    found = _explain(cluster, target, features)
     if output != "table":
         print_data(found, output)
     else:
@@ -99,12 +96,10 @@ def command(
     sys.exit(1 if found.blockers else 0)
 
 
-def _explain(kubeconfig: str | None, target: "Target", features: "Sequence[Feature]") -> "Explanation":
+def _explain(cluster: ClusterOptions, target: "Target", features: "Sequence[Feature]") -> "Explanation":
     from lanloom.processes.blockers import dry_run, explain
 
-    return run(
-        kubeconfig, lambda client: explain(client, target, dry_run(client), features=features), read=True
-    )
+    return run(cluster, lambda client: explain(client, target, dry_run(client), features=features), read=True)
 
 
 def _show(found: "Explanation") -> None:

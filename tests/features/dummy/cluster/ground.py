@@ -19,9 +19,9 @@ from lanloom.api.core import (
 )
 from lanloom.api.meta import rfc3339
 from lanloom.api.workloads import DAEMON_SETS
-from lanloom.kube.config import load
 from lanloom.kube.errors import NotFound
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom_lab.workloads.daemonsets import DaemonSets
 from tests.features.dummy.cluster.kubelets import PLACED_PODS, Kubelets, wanted_node
 from tests.harness.servers.eventually import eventually as eventually_within

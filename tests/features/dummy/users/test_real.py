@@ -23,10 +23,10 @@ from lanloom.api.workloads import (
     STATEFUL_SETS,
 )
 from lanloom.features.dummy.users import Users, list_live_users
-from lanloom.kube.config import load
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import all_synced
+from lanloom.kube.loading import load
 from tests.features.dummy.users.cluster import informers_of
 from tests.features.dummy.users.objects import notes
 from tests.harness.servers.eventually import eventually

@@ -17,12 +17,12 @@ from lanloom.api.ipam import NETWORKS, NICS, Nic
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.manager.controllers import IpamManager
 from lanloom.features.ipam.reader import ipam_informers
-from lanloom.kube.config import load
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import AlreadyExists
 from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.loading import load
 from tests.harness.servers.eventually import eventually
 from tests.harness.servers.real import RealServer
 

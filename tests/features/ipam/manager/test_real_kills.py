@@ -15,9 +15,9 @@ import pytest
 from lanloom.api.core import CRDS, LEASES, NAMESPACES
 from lanloom.api.ipam import NETWORKS, NICS, Nic
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.kube.config import load
 from lanloom.kube.errors import AlreadyExists, ApiError, KubeError
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom.processes.definitions import manifests
 from tests.harness.installing import install_webhooks
 from tests.harness.servers.eventually import eventually

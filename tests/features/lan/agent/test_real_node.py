@@ -17,8 +17,8 @@ from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins
 from lanloom.features.lan.agent.ports import MACVTAP, VETH, Device
 from lanloom.features.lan.agent.programs import NAMES, lan_socket, program
 from lanloom.features.lan.rules.nads import WantedNad
-from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from tests.fakes.spokes import FakeSpokes
 from tests.features.lan.agent.programs import serving
 from tests.harness.nodes.node import BRIDGE, CNI_PLUGINS, DEVICE_PLUGINS, RealNode, with_nads

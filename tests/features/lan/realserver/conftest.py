@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.kube.config import load
 from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from tests.features.lan.realserver.cluster import LanCluster, LanNode, managed
 from tests.harness.nodes.enclosure import connect
 from tests.harness.nodes.node import BRIDGE, RealNode, with_nads

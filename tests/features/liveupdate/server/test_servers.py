@@ -28,11 +28,11 @@ from lanloom.features.liveupdate.manager.swapreader import swap_informers
 from lanloom.features.liveupdate.manager.whole import WHOLE_INSTANCES
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.conditions import find
-from lanloom.kube.config import load
 from lanloom.kube.errors import AlreadyExists, KubeError
 from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.loading import load
 from lanloom.processes.definitions import manifests
 from tests.embedded.cases.kit.ground import embedded_server
 from tests.features.liveupdate.definitions import KINDS, definition

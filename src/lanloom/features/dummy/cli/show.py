@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.cluster import completed, run
+from lanloom.cli.cluster import ClusterOptions, completed, run
 from lanloom.cli.listing import (
     Listing,
     listing_options,
@@ -16,7 +16,7 @@ from lanloom.cli.listing import (
     print_data,
     print_rows,
 )
-from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.options import cluster_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,9 +35,9 @@ def _fields() -> "Query[DummyView]":
 
 
 @click.command(name="list")
-@kubeconfig_option
+@cluster_options
 @listing_options(_fields)
-def list_networks(kubeconfig: str | None, listing: Listing) -> None:
+def list_networks(cluster: ClusterOptions, listing: Listing) -> None:
     """List the isolated networks with phase, nodes and users.
 
     NODES shows how many of the awaited nodes have acknowledged the network. Users are read from the cluster now.
@@ -50,7 +50,7 @@ def list_networks(kubeconfig: str | None, listing: Listing) -> None:
       lanloom dummy list --output json | jq -r '.[] | .name + ": " + .message'
     """
 
-    views = run(kubeconfig, _read_views, read=True)
+    views = run(cluster, _read_views, read=True)
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
@@ -70,9 +70,9 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
 
 @click.command(name="show")
 @click.argument("name", shell_complete=_complete)
-@kubeconfig_option
+@cluster_options
 @output_option
-def show(name: str, kubeconfig: str | None, output: str) -> None:
+def show(name: str, cluster: ClusterOptions, output: str) -> None:
     """Show one isolated network: nodes, users, and what to do.
 
     Also shows the objects created for the network, and admitted requests that can still use it. For a node that has not
@@ -87,7 +87,7 @@ def show(name: str, kubeconfig: str | None, output: str) -> None:
       lanloom dummy show br-dummy-cluster --output json | jq -r '.users[].name'
     """
 
-    view = run(kubeconfig, lambda client: _read_view(client, name), read=True)
+    view = run(cluster, lambda client: _read_view(client, name), read=True)
     if output != "table":
         print_data(view, output)
     else:

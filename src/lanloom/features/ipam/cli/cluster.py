@@ -1,13 +1,12 @@
 """Shared by the commands of address management: read the cluster, name its objects, change networks, report changes."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.cluster import completed, refusals
+from lanloom.cli.cluster import ClusterOptions, completed, options_of, refusals
 
 if TYPE_CHECKING:
     from lanloom.features.ipam.cli.grammar.difference import Difference
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from lanloom.cli.cluster import report_notes, run
 from lanloom.cli.listing import long_output_option, print_data
-from lanloom.cli.options import dry_run_option, kubeconfig_option
+from lanloom.cli.options import cluster_options, dry_run_option
 
 if TYPE_CHECKING:
     from lanloom.features.ipam.commands.networks import NetworkCheck, Result
@@ -37,17 +36,19 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 
 
-def read_cluster(kubeconfig: str | None) -> "State":
+def read_cluster(cluster: ClusterOptions) -> "State":
     """The cluster's networks and NICs. Ends the command where that fails.
 
     People wait for it, and so do scripts that call it often: neither aiohttp nor an event loop is imported.
     """
     from lanloom.features.ipam.state import read_state
     from lanloom.kube.blocking import BlockingReader, finished
-    from lanloom.kube.config import load
 
-    with refusals(), BlockingReader(load(kubeconfig)) as reader:
-        return finished(read_state(reader))
+    with refusals():
+        if not cluster.config.is_simple:
+            return run(cluster, read_state)
+        with BlockingReader(cluster.config) as reader:
+            return finished(read_state(reader))
 
 
 def completion(names: "Callable[[State, click.Context], Iterable[str]]") -> Complete:
@@ -78,29 +79,14 @@ def report_differences(found: "Iterable[Difference]", unchanged: str, *, dry_run
         console.print("This was a dry run: nothing was changed.")
 
 
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-
-
 def _instance_names(state: "State", ctx: click.Context) -> list[str]:
     from lanloom.features.ipam.commands.instances import instances
 
-    return [item.name for item in instances(state, ctx.params.get("namespace") or "default")]
+    return [item.name for item in instances(state, options_of(ctx).quiet_config.namespace)]
 
 
 complete_instances = completion(_instance_names)
 """Complete the names of a namespace's instances."""
-
-
-def namespace_option(function: F) -> F:
-    """`--namespace`: where instances are looked for."""
-    return click.option(
-        "-n",
-        "--namespace",
-        default="default",
-        show_default=True,
-        callback=_check_namespace,
-        help="Kubernetes namespace of the instances. (In Ganeti, -n is a node.)",
-    )(function)
 
 
 def instance_argument(function: F) -> F:
@@ -113,14 +99,6 @@ def instances_argument(function: F) -> F:
     return click.argument("instances", nargs=-1, metavar="[INSTANCE]...", shell_complete=complete_instances)(
         function
     )
-
-
-def _check_namespace(ctx: click.Context, parameter: click.Parameter, given: str) -> str:
-    if len(given) > 63 or not _NAMESPACE.fullmatch(given):
-        raise click.BadParameter(
-            f"{given!r} can't be a namespace; use small letters, digits and dashes", ctx=ctx, param=parameter
-        )
-    return given
 
 
 def _network_names(state: "State", _ctx: click.Context) -> list[str]:
@@ -143,11 +121,11 @@ def networks_argument(function: F) -> F:
     )
 
 
-def read_networks(kubeconfig: str | None, networks: Sequence[str] = ()) -> "State":
+def read_networks(cluster: ClusterOptions, networks: Sequence[str] = ()) -> "State":
     """The cluster's networks and NICs; `networks` are identifiers that must be well formed. Ends where that fails."""
     with refusals():
         check_idents(networks)
-    return read_cluster(kubeconfig)
+    return read_cluster(cluster)
 
 
 def check_idents(networks: Sequence[str]) -> None:
@@ -167,7 +145,7 @@ class ChangeOptions:
 
     dry_run: bool
     output: str
-    kubeconfig: str | None
+    cluster: ClusterOptions
 
     def modify(
         self,
@@ -191,7 +169,7 @@ class ChangeOptions:
         """Do the work, whose input was read before, and report what changed or would, and notes as warnings."""
         from lanloom.features.ipam.cli.grammar.difference import differences
 
-        done = run(self.kubeconfig, work, read=True)
+        done = run(self.cluster, work, read=True)
         report_notes(done.notes)
         if self.output != "table":
             print_data(_plain(done, dry_run=self.dry_run), self.output)
@@ -204,10 +182,10 @@ def change_options(function: F) -> F:
     """The options of a change; the command gets them as one argument `change`."""
 
     @functools.wraps(function)
-    def called(*words: Any, dry_run: bool, output: str, kubeconfig: str | None, **options: Any) -> Any:
-        return function(*words, change=ChangeOptions(dry_run, output, kubeconfig), **options)
+    def called(*words: Any, dry_run: bool, output: str, cluster: ClusterOptions, **options: Any) -> Any:
+        return function(*words, change=ChangeOptions(dry_run, output, cluster), **options)
 
-    plain: Any = long_output_option(kubeconfig_option(called))
+    plain: Any = long_output_option(cluster_options(called))
     decorated: F = dry_run_option(plain)
     return decorated
 

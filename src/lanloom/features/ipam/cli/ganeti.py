@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.cluster import refusals, report_notes, run
-from lanloom.cli.options import dry_run_option, kubeconfig_option
+from lanloom.cli.cluster import ClusterOptions, refusals, report_notes, run
+from lanloom.cli.options import cluster_options, dry_run_option
 from lanloom.features.ipam.cli.cluster import (
     complete_instances,
     complete_networks,
-    namespace_option,
     read_cluster,
     read_networks,
 )
@@ -186,7 +185,6 @@ def _count(number: int, what: str) -> str:
     type=click.Path(path_type=Path),
     help="Read a config.data file of Ganeti, in either format, instead of the cluster.",
 )
-@namespace_option
 @click.option(
     "-o",
     "--output",
@@ -195,16 +193,15 @@ def _count(number: int, what: str) -> str:
     show_default=True,
     help="Lines NAME=value, a JSON object, or lines for a shell's eval, without names that contain a colon.",
 )
-@kubeconfig_option
+@cluster_options
 def env(
     instance: str | None,
     hooks: bool,
     nic: int | None,
     network: str | None,
     config: Path | None,
-    namespace: str,
     output: str,
-    kubeconfig: str | None,
+    cluster: ClusterOptions,
 ) -> None:
     """Print the environment of Ganeti hooks and scripts.
 
@@ -226,9 +223,9 @@ def env(
         raise click.UsageError("name an instance, or a network with --network")
     with refusals():
         if network is not None:
-            _print(_network_env(network, config, kubeconfig), output)
+            _print(_network_env(network, config, cluster), output)
         else:
-            described = _described(str(instance), config, namespace, kubeconfig)
+            described = _described(str(instance), config, cluster)
             _print(_instance_env(described, hooks, nic), output)
 
 
@@ -248,19 +245,19 @@ def _instance_env(described: "InstanceNics", hooks: bool, nic: int | None) -> "E
     return script_environment(described.name, index, *described.nics[index])
 
 
-def _described(instance: str, config: Path | None, namespace: str, kubeconfig: str | None) -> "InstanceNics":
+def _described(instance: str, config: Path | None, cluster: ClusterOptions) -> "InstanceNics":
     from lanloom.features.ipam.commands.instances import check_instance
     from lanloom.features.ipam.ganeti.environment import instance_of_config, instance_of_state, read_config
 
     if config is not None:
         return instance_of_config(read_config(config), instance)
     check_instance(instance)
-    state = read_cluster(kubeconfig)
+    state = read_cluster(cluster)
     with refusals(reading=True):
-        return instance_of_state(state, namespace, instance)
+        return instance_of_state(state, cluster.place, instance)
 
 
-def _network_env(name: str, config: Path | None, kubeconfig: str | None) -> "Environment":
+def _network_env(name: str, config: Path | None, cluster: ClusterOptions) -> "Environment":
     from lanloom.features.ipam.ganeti.environment import (
         network_environment,
         network_of_config,
@@ -270,7 +267,7 @@ def _network_env(name: str, config: Path | None, kubeconfig: str | None) -> "Env
 
     if config is not None:
         return network_environment(network_of_config(read_config(config), name))
-    state = read_networks(kubeconfig, [name])
+    state = read_networks(cluster, [name])
     with refusals(reading=True):
         return network_environment(network_of_state(state, name))
 
@@ -289,7 +286,6 @@ def _print(env: "Environment", output: str) -> None:
 
 @command.command(name="import")
 @click.argument("config", metavar="CONFIG.DATA", type=click.Path(path_type=Path))
-@namespace_option
 @dry_run_option
 @click.option(
     "--keep",
@@ -297,10 +293,8 @@ def _print(env: "Environment", output: str) -> None:
     help="Keep existing objects that differ from the file, instead of refusing the import.",
 )
 @click.option("--no-wait", is_flag=True, help="Do not wait until the manager has allocated the addresses.")
-@kubeconfig_option
-def import_(
-    config: Path, namespace: str, dry_run: bool, keep: bool, no_wait: bool, kubeconfig: str | None
-) -> None:
+@cluster_options
+def import_(config: Path, dry_run: bool, keep: bool, no_wait: bool, cluster: ClusterOptions) -> None:
     """Import a Ganeti cluster's networks and NICs.
 
     CONFIG.DATA can have the old format or the one with subnets; it is only read. Connections and tags of networks are
@@ -321,13 +315,15 @@ def import_(
     with refusals():
         read = read_config(config)
 
+    namespace = cluster.place
+
     async def bring(client: "Client") -> "Import":
         plan = await _plan_import(client, read, namespace, keep)
         if not dry_run:
             await _import(client, plan, wait=not no_wait)
         return plan
 
-    _report_import(run(kubeconfig, bring), dry_run)
+    _report_import(run(cluster, bring), dry_run)
 
 
 async def _plan_import(client: "Client", config: "Config", namespace: str, keep: bool) -> "Import":

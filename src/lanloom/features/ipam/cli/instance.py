@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.cluster import refusals
+from lanloom.cli.cluster import ClusterOptions, refusals
 from lanloom.cli.console import console as make_console
 from lanloom.cli.listing import (
     Listing,
@@ -14,8 +14,8 @@ from lanloom.cli.listing import (
     print_data,
     print_fields,
 )
-from lanloom.cli.options import kubeconfig_option
-from lanloom.features.ipam.cli.cluster import instances_argument, namespace_option, read_cluster
+from lanloom.cli.options import cluster_list_options, cluster_options
+from lanloom.features.ipam.cli.cluster import instances_argument, read_cluster
 from lanloom.features.ipam.cli.instancechange import add, modify, remove
 from lanloom.features.ipam.commands.instances import READY
 from lanloom.features.ipam.commands.instanceviews import NicView, views
@@ -50,15 +50,11 @@ def command() -> None:
 @command.command(name="list")
 @instances_argument
 @listing_options(_fields)
-@namespace_option
-@click.option("-A", "--all-namespaces", is_flag=True, help="List the instances of all namespaces.")
-@kubeconfig_option
+@cluster_list_options
 def list_instances(
     instances: tuple[str, ...],
     listing: Listing,
-    namespace: str,
-    all_namespaces: bool,
-    kubeconfig: str | None,
+    cluster: ClusterOptions,
 ) -> None:
     """List instances. `lanloom instance list-fields` describes the fields.
 
@@ -73,9 +69,9 @@ def list_instances(
       lanloom instance list --no-headers --separator : -o name,nic.ips inst1
       lanloom instance list -o name,nic.ip/0,nic.mac/0 --output json
     """
-    if instances and all_namespaces:
+    if instances and cluster.all_namespaces:
         raise click.UsageError("names belong to one namespace; omit --all-namespaces or the names")
-    found = _read(kubeconfig, "" if all_namespaces else namespace, instances)
+    found = _read(cluster, cluster.scope, instances)
     with refusals(reading=True):
         listing.print(found)
 
@@ -95,10 +91,9 @@ def list_fields(fields: tuple[str, ...], listing: Listing) -> None:
 
 @command.command()
 @instances_argument
-@namespace_option
 @output_option
-@kubeconfig_option
-def info(instances: tuple[str, ...], namespace: str, output: str, kubeconfig: str | None) -> None:
+@cluster_options
+def info(instances: tuple[str, ...], output: str, cluster: ClusterOptions) -> None:
     """Show the details of instances.
 
     Shows each NIC with its addresses and, for a refused request, the reason.
@@ -114,7 +109,7 @@ def info(instances: tuple[str, ...], namespace: str, output: str, kubeconfig: st
     from lanloom.features.ipam.cli.instance import print_instance
     from lanloom.features.ipam.commands.instanceviews import information
 
-    found = _read(kubeconfig, namespace, instances)
+    found = _read(cluster, cluster.place, instances)
     with refusals(reading=True):
         if output != "table":
             print_data([information(item) for item in found], output)
@@ -123,14 +118,14 @@ def info(instances: tuple[str, ...], namespace: str, output: str, kubeconfig: st
             print_instance(item)
 
 
-def _read(kubeconfig: str | None, namespace: str, names: tuple[str, ...]) -> "list[Instance]":
+def _read(cluster: ClusterOptions, namespace: str, names: tuple[str, ...]) -> "list[Instance]":
     """The instances of those names in their order; without any all of a namespace, or of all of them."""
     from lanloom.features.ipam.commands.instances import check_instance, instances, the_instance
 
     with refusals():
         for name in names:
             check_instance(name)
-    state = read_cluster(kubeconfig)
+    state = read_cluster(cluster)
     with refusals(reading=True):
         return [the_instance(state, namespace, name) for name in names] or instances(state, namespace)
 

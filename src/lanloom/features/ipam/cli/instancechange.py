@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lanloom.cli.cluster import refusals, report_notes, run
+from lanloom.cli.cluster import ClusterOptions, refusals, report_notes, run
 from lanloom.cli.listing import long_output_option, print_data
-from lanloom.cli.options import dry_run_option, kubeconfig_option
-from lanloom.features.ipam.cli.cluster import instance_argument, namespace_option, report_differences
+from lanloom.cli.options import cluster_options, dry_run_option
+from lanloom.features.ipam.cli.cluster import instance_argument, report_differences
 
 if TYPE_CHECKING:
     from lanloom.api.meta import Key
@@ -39,11 +39,10 @@ class ChangeOptions:
     """An instance that is to be changed, and how."""
 
     instance: str
-    namespace: str
+    cluster: ClusterOptions
     dry_run: bool
     wait: bool
     output: str
-    kubeconfig: str | None
 
     def run(self, work: "Callable[[Client, Key, ApplyOptions], Awaitable[Result]]") -> None:
         """Do the work, waiting for addresses, and report what changed or would."""
@@ -53,10 +52,10 @@ class ChangeOptions:
 
         with refusals():
             check_instance(self.instance)
-        key = Key(self.namespace, self.instance)
+        key = Key(self.cluster.place, self.instance)
         with _progress(self.instance) as report:
             how = ApplyOptions(dry_run=self.dry_run, wait=self.wait, report=report)
-            done = run(self.kubeconfig, lambda client: work(client, key, how))
+            done = run(self.cluster, lambda client: work(client, key, how))
         self._report(done)
 
     def _report(self, done: "Result") -> None:
@@ -65,7 +64,7 @@ class ChangeOptions:
         report_notes(done.notes)
         if self.output != "table":
             nics = [plain(view) for view in done.after]
-            print_data({"name": self.instance, "namespace": self.namespace, "nics": nics}, self.output)
+            print_data({"name": self.instance, "namespace": self.cluster.place, "nics": nics}, self.output)
             return
         found = differences(done.before, done.after)
         report_differences(found, f"Instance {self.instance} is unchanged.", dry_run=self.dry_run)
@@ -76,15 +75,15 @@ def change_options(function: F) -> F:
 
     @functools.wraps(function)
     def called(*words: Any, no_wait: bool, **options: Any) -> Any:
-        names = ("instance", "namespace", "dry_run", "output", "kubeconfig")
+        names = ("instance", "cluster", "dry_run", "output")
         own = {name: options.pop(name) for name in names}
         return function(*words, change=ChangeOptions(wait=not no_wait, **own), **options)
 
     no_wait_option = click.option(
         "--no-wait", is_flag=True, help="Do not wait for the allocation or release of addresses."
     )
-    plain: Any = long_output_option(kubeconfig_option(called))
-    decorated: F = namespace_option(dry_run_option(no_wait_option(plain)))
+    plain: Any = long_output_option(cluster_options(called))
+    decorated: F = dry_run_option(no_wait_option(plain))
     return decorated
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.cluster import refusals
+from lanloom.cli.cluster import ClusterOptions, refusals
 from lanloom.cli.listing import (
     Listing,
     fields_arguments,
@@ -14,7 +14,7 @@ from lanloom.cli.listing import (
     print_data,
     print_fields,
 )
-from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.options import cluster_options
 from lanloom.features.ipam.cli.cluster import (
     ChangeOptions,
     change_options,
@@ -63,8 +63,8 @@ def command() -> None:
 @command.command(name="list")
 @networks_argument
 @listing_options(_fields)
-@kubeconfig_option
-def list_networks(networks: tuple[str, ...], listing: Listing, kubeconfig: str | None) -> None:
+@cluster_options
+def list_networks(networks: tuple[str, ...], listing: Listing, cluster: ClusterOptions) -> None:
     """List networks. `lanloom network list-fields` describes the fields.
 
     Exit code: 0, or 1 if a network is not found, 2 for an unknown field.
@@ -76,7 +76,7 @@ def list_networks(networks: tuple[str, ...], listing: Listing, kubeconfig: str |
       lanloom network list --no-headers --separator : -o name,free_count net1
       lanloom network list -o name,pools --output json
     """
-    listing.print(_described(kubeconfig, networks))
+    listing.print(_described(cluster, networks))
 
 
 @command.command(name="list-fields")
@@ -95,8 +95,8 @@ def list_fields(fields: tuple[str, ...], listing: Listing) -> None:
 @command.command()
 @networks_argument
 @output_option
-@kubeconfig_option
-def info(networks: tuple[str, ...], output: str, kubeconfig: str | None) -> None:
+@cluster_options
+def info(networks: tuple[str, ...], output: str, cluster: ClusterOptions) -> None:
     """Show the details of networks.
 
     Shows subnets, pools with their maps, reservations, node groups, and the addresses of each NIC.
@@ -112,7 +112,7 @@ def info(networks: tuple[str, ...], output: str, kubeconfig: str | None) -> None
     from lanloom.features.ipam.cli.networkinfo import print_network
     from lanloom.features.ipam.commands.networkviews import information
 
-    found = _described(kubeconfig, networks)
+    found = _described(cluster, networks)
     with refusals(reading=True):
         if output != "table":
             print_data([information(item) for item in found], output)
@@ -124,8 +124,8 @@ def info(networks: tuple[str, ...], output: str, kubeconfig: str | None) -> None
 @command.command()
 @networks_argument
 @output_option
-@kubeconfig_option
-def usage(networks: tuple[str, ...], output: str, kubeconfig: str | None) -> None:
+@cluster_options
+def usage(networks: tuple[str, ...], output: str, cluster: ClusterOptions) -> None:
     """Show the usage of each pool.
 
     A bar shows the addresses that NICs own, then the externally reserved ones. A small pool has a map too: X is an
@@ -144,7 +144,7 @@ def usage(networks: tuple[str, ...], output: str, kubeconfig: str | None) -> Non
     from lanloom.features.ipam.cli.networkinfo import print_usage
     from lanloom.features.ipam.commands.networkviews import plain, pools_of
 
-    found = _described(kubeconfig, networks)
+    found = _described(cluster, networks)
     with refusals(reading=True):
         usages = [pools_of(item) for item in found]
     if output != "table":
@@ -154,10 +154,10 @@ def usage(networks: tuple[str, ...], output: str, kubeconfig: str | None) -> Non
     sys.exit(SHORT if any(pool.warning for item in usages for pool in item.pools) else 0)
 
 
-def _described(kubeconfig: str | None, networks: tuple[str, ...]) -> "list[Described]":
+def _described(cluster: ClusterOptions, networks: tuple[str, ...]) -> "list[Described]":
     from lanloom.features.ipam.commands.networkviews import described
 
-    state = read_networks(kubeconfig, networks)
+    state = read_networks(cluster, networks)
     with refusals(reading=True):
         return described(state, networks)
 
@@ -176,15 +176,15 @@ def tag() -> None:
 
 @tag.command(name="list")
 @network_argument
-@kubeconfig_option
-def list_tags(network: str, kubeconfig: str | None) -> None:
+@cluster_options
+def list_tags(network: str, cluster: ClusterOptions) -> None:
     """Print the tags of a network, one per line.
 
     \b
     Example:
       lanloom network tag list net1
     """
-    state = read_networks(kubeconfig, [network])
+    state = read_networks(cluster, [network])
     with refusals():
         item = state.find(network)
     for text in item.spec.tags:

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.cluster import report_notes, run
+from lanloom.cli.cluster import ClusterOptions, report_notes, run
 from lanloom.cli.listing import output_option, print_data
-from lanloom.cli.options import dry_run_option, kubeconfig_option
+from lanloom.cli.options import cluster_options, dry_run_option
 from lanloom.features.liveupdate.cli.names import (
     complete_nads,
     complete_nics,
     key_of,
     machine_argument,
-    namespace_option,
 )
 
 if TYPE_CHECKING:
@@ -72,8 +71,7 @@ _WAYS = {
     help="Time limit of --wait. The move goes on after it.",
 )
 @dry_run_option
-@namespace_option
-@kubeconfig_option
+@cluster_options
 @output_option
 def move(
     vm: str,
@@ -86,8 +84,7 @@ def move(
     wait: bool,
     timeout: float,
     dry_run: bool,
-    namespace: str,
-    kubeconfig: str | None,
+    cluster: ClusterOptions,
     output: str,
 ) -> None:
     """Move a NIC of a machine to another network, without a reboot.
@@ -110,7 +107,7 @@ def move(
     """
     from lanloom.features.liveupdate.rules.move import POLICIES, Wish
 
-    machine = key_of(vm, namespace)
+    machine = key_of(vm, cluster.place)
     chosen = next((item for item in POLICIES if item == policy), None)
     wish = Wish(
         machine=machine,
@@ -121,7 +118,7 @@ def move(
         force=force,
         until_restart=until_restart,
     )
-    result = run(kubeconfig, lambda client: _move(client, wish, timeout if wait else 0, dry_run=dry_run))
+    result = run(cluster, lambda client: _move(client, wish, timeout if wait else 0, dry_run=dry_run))
     _report(result, output)
     sys.exit(_STATUSES.get(result.outcome, 0))
 

@@ -6,24 +6,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.cluster import completed
+from lanloom.cli.cluster import completed, options_of
 
 if TYPE_CHECKING:
     from lanloom.api.meta import Key
     from lanloom.kube.ports import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def namespace_option(function: F) -> F:
-    """`--namespace`: where the machine is, unless its name says so."""
-    return click.option(
-        "-n",
-        "--namespace",
-        default="default",
-        show_default=True,
-        help="Namespace of the machine if its name has none.",
-    )(function)
 
 
 def machine_argument(function: F) -> F:
@@ -51,7 +40,7 @@ def _complete_machines(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete names of the namespace's machines; those of all namespaces after a slash."""
-    namespace = ctx.params.get("namespace") or "default"
+    namespace = options_of(ctx).quiet_config.namespace
 
     async def names(client: "Client") -> list[str]:
         from lanloom.api.kubevirt import VIRTUAL_MACHINES
@@ -69,7 +58,7 @@ def complete_nics(ctx: click.Context, _parameter: click.Parameter, incomplete: s
     async def names(client: "Client") -> list[str]:
         from lanloom.api.kubevirt import VIRTUAL_MACHINES
 
-        key = key_of(ctx.params.get("vm") or "", ctx.params.get("namespace") or "default")
+        key = key_of(ctx.params.get("vm") or "", options_of(ctx).quiet_config.namespace)
         template = (await client.get(VIRTUAL_MACHINES, key.name, key.namespace)).spec.template
         return [item.name for item in template.spec.networks if item.multus is not None] if template else []
 
@@ -82,7 +71,7 @@ def complete_nads(ctx: click.Context, _parameter: click.Parameter, incomplete: s
     async def names(client: "Client") -> list[str]:
         from lanloom.api.multus import NADS
 
-        key = key_of(ctx.params.get("vm") or "x", ctx.params.get("namespace") or "default")
+        key = key_of(ctx.params.get("vm") or "x", options_of(ctx).quiet_config.namespace)
         found = [item.metadata.key for item in (await client.list(NADS)).items]
         own = [item.name for item in found if item.namespace == key.namespace]
         return sorted((*own, *map(str, found)))

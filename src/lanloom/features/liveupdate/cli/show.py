@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.cluster import run
+from lanloom.cli.cluster import ClusterOptions, run
 from lanloom.cli.listing import Listing, listing_options, output_option, print_data, print_rows
-from lanloom.cli.options import kubeconfig_option
-from lanloom.features.liveupdate.cli.names import key_of, machine_argument, namespace_option
+from lanloom.cli.options import cluster_list_options, cluster_options
+from lanloom.features.liveupdate.cli.names import key_of, machine_argument
 
 if TYPE_CHECKING:
     from lanloom.api.meta import Key
@@ -26,10 +26,9 @@ def _fields() -> "Query[MachineView]":
 
 
 @click.command(name="list")
-@click.option("-n", "--namespace", default="", help="Namespace of the machines. Default: all.")
-@kubeconfig_option
+@cluster_list_options
 @listing_options(_fields)
-def list_machines(namespace: str, kubeconfig: str | None, listing: Listing) -> None:
+def list_machines(cluster: ClusterOptions, listing: Listing) -> None:
     """List the machines with node, state, and the network of each NIC.
 
     NICS shows each NIC with its NAD; a→b is a NIC that is attached to a and is to be on b. A machine is Ready if every
@@ -44,23 +43,23 @@ def list_machines(namespace: str, kubeconfig: str | None, listing: Listing) -> N
       lanloom vm list -n prod -o +policy,migratable
       lanloom vm list --output json | jq -r '.[] | .name + ": " + .message'
     """
+    scope = cluster.scope
     views, mode = run(
-        kubeconfig, lambda client: _read_all(client, namespace, with_mode=listing.is_for_people), read=True
+        cluster, lambda client: _read_all(client, scope, with_mode=listing.is_for_people), read=True
     )
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
-        _print_remarks(views)
+        _print_remarks(views, scope)
         _print_mode(mode)
     sys.exit(0 if all(view.is_well for view in views) else 1)
 
 
 @click.command(name="show")
 @machine_argument
-@namespace_option
-@kubeconfig_option
+@cluster_options
 @output_option
-def show(vm: str, namespace: str, kubeconfig: str | None, output: str) -> None:
+def show(vm: str, cluster: ClusterOptions, output: str) -> None:
     """Show one machine: its NICs, swaps, migrations, conditions and Events.
 
     WANTED is the NAD that the VirtualMachine names, OBSERVED the one that Multus has attached the NIC to.
@@ -73,8 +72,8 @@ def show(vm: str, namespace: str, kubeconfig: str | None, output: str) -> None:
       lanloom vm show web
       lanloom vm show prod/web --output json | jq '.nics'
     """
-    key = key_of(vm, namespace)
-    view = run(kubeconfig, lambda client: _read_one(client, key), read=True)
+    key = key_of(vm, cluster.place)
+    view = run(cluster, lambda client: _read_one(client, key), read=True)
     if output != "table":
         print_data(view, output)
     else:
@@ -105,13 +104,13 @@ async def _read_one(client: "Client", key: "Key") -> "MachineView":
     return replace(view, events=await read_events(client, *uids))
 
 
-def _print_remarks(views: "tuple[MachineView, ...]") -> None:
+def _print_remarks(views: "tuple[MachineView, ...]", scope: str) -> None:
     """Print why the first machine that is not well is so."""
-    from lanloom.cli.details import print_remarks
+    from lanloom.cli.details import absent, print_remarks
 
     print_remarks(
         views,
-        "There is no VirtualMachine.",
+        absent("VirtualMachine", scope, "").rstrip(),
         lambda view: "" if view.is_well else f"{view.title}: {view.state}: {view.message}",
         lambda view: f"lanloom vm show {view.title}",
     )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.cluster import completed, run
+from lanloom.cli.cluster import ClusterOptions, completed, run
 from lanloom.cli.listing import Listing, listing_options, output_option, print_data, print_rows
-from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.options import cluster_list_options, cluster_options
 from lanloom.runtime.feature import CommandOptions
 
 if TYPE_CHECKING:
@@ -57,10 +57,12 @@ def _fields() -> "Query[NetworkView]":
     return NETWORK_FIELDS
 
 
-async def _read(client: "Client") -> "VlanObjects":
+async def _read(client: "Client", namespace: str = "") -> "VlanObjects":
+    """Read the NADs of a namespace, or all of them, and what they refer to. Raises KubeError."""
     from lanloom.features.vlan.views import read_objects
+    from lanloom.kube.scoped import Scoped
 
-    return await read_objects(client)
+    return await read_objects(Scoped(client, namespace) if namespace else client)
 
 
 @click.group(name="vlan")
@@ -76,9 +78,9 @@ def command() -> None:
 
 
 @command.command(name="list")
-@kubeconfig_option
+@cluster_list_options
 @listing_options(_fields)
-def list_networks(kubeconfig: str | None, listing: Listing) -> None:
+def list_networks(cluster: ClusterOptions, listing: Listing) -> None:
     """List the VLAN networks with the number of ready nodes and the worst reason of the others.
 
     \b
@@ -92,19 +94,21 @@ def list_networks(kubeconfig: str | None, listing: Listing) -> None:
     """
     from lanloom.features.vlan.views.view import network_views
 
-    objects = run(kubeconfig, _read, read=True)
+    scope = cluster.scope
+    objects = run(cluster, lambda client: _read(client, scope), read=True)
     views = network_views(objects)
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
-        _print_remarks(views, objects)
+        _print_remarks(views, objects, scope)
     sys.exit(1 if any(view.reason for view in views) else 0)
 
 
-def _print_remarks(views: "tuple[NetworkView, ...]", objects: "VlanObjects") -> None:
+def _print_remarks(views: "tuple[NetworkView, ...]", objects: "VlanObjects", scope: str) -> None:
     """Print what is below the list: cluster networks without a NAD, and the first reason in full."""
     from lanloom.api.dummy import UID_LABEL
     from lanloom.cli.console import console as make_console
+    from lanloom.cli.details import absent
 
     console = make_console()
     used = {view.cluster_network for view in views}
@@ -114,8 +118,8 @@ def _print_remarks(views: "tuple[NetworkView, ...]", objects: "VlanObjects") -> 
         if item.metadata.name not in used and UID_LABEL not in item.metadata.labels
     )
     if not views:
-        console.print("No VLAN network exists; see examples/.")
-    if bare:
+        console.print(absent("VLAN network", scope, "To create one, see examples/."), markup=False)
+    if bare and not scope:
         console.print(f"Cluster networks without a network: {', '.join(bare)}.")
     first = next((view for view in views if view.reason), None)
     if first is not None:
@@ -136,12 +140,9 @@ def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
 
 @command.command()
 @click.argument("name", shell_complete=_complete)
-@click.option(
-    "-n", "--namespace", default="default", show_default=True, help="Namespace of a NAD if NAME has none."
-)
-@kubeconfig_option
+@cluster_options
 @output_option
-def show(name: str, namespace: str, kubeconfig: str | None, output: str) -> None:
+def show(name: str, cluster: ClusterOptions, output: str) -> None:
     """Show one network on every node: address, state, reason and remedy, lease, uplink, VLAN ids and MTU.
 
     NAME is a NetworkAttachmentDefinition (`vlan2012` or `default/vlan2012`) or a ClusterNetwork (`cluster-1`).
@@ -157,7 +158,7 @@ def show(name: str, namespace: str, kubeconfig: str | None, output: str) -> None
     from lanloom.features.vlan.views.view import NetworkView, UnknownNetwork, find_view
 
     try:
-        view = find_view(run(kubeconfig, _read, read=True), name, namespace)
+        view = find_view(run(cluster, _read, read=True), name, cluster.place)
     except UnknownNetwork as error:
         raise click.ClickException(str(error)) from None
     if output != "table":
@@ -258,12 +259,9 @@ def _print_details(console: "Console", nodes: Iterable["NodeView"]) -> None:
     help="A manifest, a directory of them, or - for standard input. Can be repeated.",
 )
 @click.option("--delete", "deleting", is_flag=True, help="Plan the deletion of the manifest's objects.")
-@click.option(
-    "-n", "--namespace", default="default", show_default=True, help="Namespace of NADs that name none."
-)
-@kubeconfig_option
+@cluster_options
 @output_option
-def plan(files: tuple[str, ...], deleting: bool, namespace: str, kubeconfig: str | None, output: str) -> None:
+def plan(files: tuple[str, ...], deleting: bool, cluster: ClusterOptions, output: str) -> None:
     """Preview the changes of a manifest by node: links, VLAN ids, sub-interfaces, addresses, profiles and MTU.
 
     Changes nothing, neither in the cluster nor on a node. Merges the manifest's objects into those of the cluster as
@@ -286,10 +284,10 @@ def plan(files: tuple[str, ...], deleting: bool, namespace: str, kubeconfig: str
     from lanloom.features.vlan.views.plan import plan as make_plan
 
     try:
-        documents = read_files(files, _standard_input(), namespace)
+        documents = read_files(files, _standard_input(), cluster.place)
     except ManifestError as error:
         raise click.ClickException(str(error)) from None
-    objects = run(kubeconfig, lambda client: read_objects(client, with_vms=True), read=True)
+    objects = run(cluster, lambda client: read_objects(client, with_vms=True), read=True)
     found = make_plan(objects, documents, deleting=deleting)
     if output != "table":
         print_data(found, output)

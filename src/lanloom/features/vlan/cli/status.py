@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanloom.cli.cluster import run
+from lanloom.cli.cluster import ClusterOptions, run
 from lanloom.cli.listing import Listing, listing_options
-from lanloom.cli.options import kubeconfig_option
+from lanloom.cli.options import cluster_options
 
 if TYPE_CHECKING:
     from lanloom.cli.query import Query
@@ -22,9 +22,9 @@ def _fields() -> "Query[Row]":
 
 
 @click.command(name="status")
-@kubeconfig_option
+@cluster_options
 @listing_options(_fields)
-def command(kubeconfig: str | None, listing: Listing) -> None:
+def command(cluster: ClusterOptions, listing: Listing) -> None:
     """Show the state of every VLAN network on every node, and why something is not ready.
 
     Exit code: 0 if everything is ready, 1 if something is not or the cluster can't be reached.
@@ -35,7 +35,7 @@ def command(kubeconfig: str | None, listing: Listing) -> None:
       lanloom status --output json | jq '.troubles[]'
       lanloom status --kubeconfig "$(lanloom lab kubeconfig)"
     """
-    view = run(kubeconfig, _read, read=True)
+    view = run(cluster, _read, read=True)
     if listing.is_for_people:
         _show(view, listing)
     else:

@@ -1,0 +1,130 @@
+"""Connections through a SOCKS 5 proxy (RFC 1928, RFC 1929). The proxy looks names up, as with kubectl."""
+
+import asyncio
+import socket
+import struct
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+_REFUSALS = {
+    1: "general failure",
+    2: "connection not allowed",
+    3: "network unreachable",
+    4: "host unreachable",
+    5: "connection refused",
+    6: "TTL expired",
+    7: "command not supported",
+    8: "address type not supported",
+}
+
+
+class SocksConnector(aiohttp.TCPConnector):
+    """Connects through the SOCKS proxy of that URL, whose port is 1080 if it names none."""
+
+    def __init__(self, proxy: URL, **options: Any) -> None:
+        super().__init__(resolver=_Unresolved(), **options)
+        self._socks = proxy
+
+    async def _wrap_create_connection(
+        self,
+        *args: Any,
+        req: Any,
+        timeout: Any,
+        addr_infos: Any = None,
+        client_error: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Open the connection through the proxy, and go on with it as the base class does."""
+        try:
+            async with asyncio.timeout(timeout.sock_connect):
+                opened = await _open(self._socks, req.url.raw_host or "", req.url.port or 443)
+        except OSError as error:
+            raise aiohttp.ClientProxyConnectionError(req.connection_key, error) from error
+        try:
+            return await self._wrap_existing_connection(
+                *args, req=req, timeout=timeout, sock=opened, **kwargs
+            )
+        except BaseException:
+            opened.close()
+            raise
+
+
+class _Unresolved(AbstractResolver):
+    """Looks no name up: the proxy does."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        return [ResolveResult(hostname=host, host="0.0.0.0", port=port, family=family, proto=0, flags=0)]
+
+    async def close(self) -> None:
+        """Close nothing."""
+
+
+async def _open(proxy: URL, host: str, port: int) -> socket.socket:
+    """Return a connection to a host by way of the proxy. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(proxy.host or "", proxy.explicit_port or 1080, type=socket.SOCK_STREAM)
+    family, kind, protocol, _, address = found[0]
+    opened = socket.socket(family, kind, protocol)
+    try:
+        opened.setblocking(False)
+        await loop.sock_connect(opened, address)
+        await _greet(opened, proxy.user or "", proxy.password or "")
+        await _request(opened, host, port)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+async def _greet(opened: socket.socket, user: str, password: str) -> None:
+    """Agree on how we log in: with a password if there is one."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(opened, b"\x05\x02\x00\x02" if user else b"\x05\x01\x00")
+    version, method = await _receive(opened, 2)
+    if version != 5 or method == 0xFF:
+        raise OSError("the proxy speaks no SOCKS 5, or wants another login")
+    if method == 2:
+        name, secret = user.encode(), password.encode()
+        login = bytes([1, len(name)]) + name + bytes([len(secret)]) + secret
+        await loop.sock_sendall(opened, login)
+        if (await _receive(opened, 2))[1]:
+            raise OSError("the SOCKS proxy refuses the user or the password of proxy-url")
+
+
+async def _request(opened: socket.socket, host: str, port: int) -> None:
+    """Ask for a connection to a host, and read the answer to its end."""
+    request = b"\x05\x01\x00" + _destination(host) + struct.pack("!H", port)
+    await asyncio.get_running_loop().sock_sendall(opened, request)
+    _, code, _, kind = await _receive(opened, 4)
+    if code:
+        raise OSError(
+            f"the SOCKS proxy can't connect to {host}:{port}: {_REFUSALS.get(code, f'error {code}')}"
+        )
+    length = {1: 4, 4: 16}.get(kind) or (await _receive(opened, 1))[0]
+    await _receive(opened, length + 2)
+
+
+def _destination(host: str) -> bytes:
+    for family, kind in ((socket.AF_INET, b"\x01"), (socket.AF_INET6, b"\x04")):
+        try:
+            return kind + socket.inet_pton(family, host)
+        except OSError:
+            continue
+    name = host.encode()
+    return b"\x03" + bytes([len(name)]) + name
+
+
+async def _receive(opened: socket.socket, length: int) -> bytes:
+    """Return so many bytes. Raises OSError at the end of the connection."""
+    found = b""
+    while len(found) < length:
+        part = await asyncio.get_running_loop().sock_recv(opened, length - len(found))
+        if not part:
+            raise OSError("the SOCKS proxy closed the connection")
+        found += part
+    return found

@@ -1,0 +1,199 @@
+"""Which cluster, as whom, and in which namespace: the options that every command has, and what they change."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from lanloom.__main__ import cli
+from lanloom.api.core import NAMESPACES
+from lanloom.api.ipam import NICS
+from lanloom.api.lan import LANS
+from lanloom.cli.options import cluster_options
+from lanloom.kube.ports import Client
+from tests.cli.cluster import Cluster, served, typing
+
+OPTIONS = {
+    *("--kubeconfig", "--context", "--cluster", "--user", "--namespace", "--request-timeout"),
+    *("--as", "--as-uid", "--as-group"),
+}
+
+PROCESSES = {"agent", "manager", "serve", "doctor"}
+"""Commands that are told one file: they run in a pod, or look at a machine."""
+
+
+def commands(group: click.Command, *names: str) -> Iterator[tuple[str, click.Command]]:
+    """All commands below a group, by their words; not those of the lab, which has its own cluster."""
+    if not isinstance(group, click.Group):
+        yield " ".join(names), group
+        return
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        if (found := group.get_command(context, name)) is not None and name != "lab":
+            yield from commands(found, *names, name)
+
+
+def options(command: click.Command) -> set[str]:
+    """All names of a command's options."""
+    return {name for parameter in command.params for name in parameter.opts}
+
+
+TALKING = [
+    pytest.param(command, id=name)
+    for name, command in commands(cli)
+    if "--kubeconfig" in options(command) and name not in PROCESSES
+]
+
+
+@pytest.mark.parametrize("command", TALKING)
+def test_every_command_has_the_options(command: click.Command) -> None:
+    """Every command that talks to a cluster takes the same options, and none of its own is called like one."""
+    names = [name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)]
+    assert set(names) >= OPTIONS
+    assert len(names) == len(set(names))
+
+
+@pytest.fixture(scope="module", name="cluster")
+def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A server with LANs in two namespaces."""
+    with served(tmp_path_factory.mktemp("cluster")) as made:
+        made.do(_fill)
+        yield made
+
+
+async def _fill(client: Client) -> None:
+    await client.create(NAMESPACES, {"metadata": {"name": "shop"}})
+    names = (("default", "blue"), ("shop", "red"), ("shop", "blue"), ("shop", "green"))
+    for number, (namespace, name) in enumerate(names):
+        spec = {
+            "ns": f"ns{number}",
+            "bridge": "br",
+            "vni": 100 + number,
+            "vxlan": f"vx{number}",
+            "spokes": ["a"],
+        }
+        await client.create(LANS, {"metadata": {"name": name}, "spec": spec}, namespace)
+
+
+def changed(cluster: Cluster, path: Path, **user: Any) -> str:
+    """A kubeconfig of the cluster whose context is in the namespace `shop`, with more of its user."""
+    content = yaml.safe_load(cluster.kubeconfig.read_text())
+    content["contexts"][0]["context"]["namespace"] = "shop"
+    content["users"][0]["user"] |= user
+    path.write_text(yaml.safe_dump(content))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), ["default/blue"]),
+        (("-n", "shop"), ["shop/blue", "shop/green", "shop/red"]),
+        (("--namespace", "ns/shop"), ["shop/blue", "shop/green", "shop/red"]),
+        (("-A",), ["default/blue", "shop/blue", "shop/green", "shop/red"]),
+        (("-n", "shop", "-A"), ["default/blue", "shop/blue", "shop/green", "shop/red"]),
+        (("-n", "none"), []),
+    ],
+)
+def test_lists(words: tuple[str, ...], expected: list[str], cluster: Cluster) -> None:
+    """A list shows one namespace, or all with -A."""
+    done = cluster.lanloom("lan", "list", "-o", "namespace,name", "--no-headers", "--separator", "/", *words)
+    assert done.output.split() == expected
+
+
+def test_an_empty_namespace(cluster: Cluster) -> None:
+    """An empty list of one namespace says so, and how to see the others."""
+    done = cluster.lanloom("lan", "list", "-n", "none")
+    assert "There is no LAN in the namespace none. To list those of all namespaces, use -A." in done.output
+
+
+def test_the_namespace_of_the_context(cluster: Cluster, tmp_path: Path) -> None:
+    """Without -n, the namespace is that of the context: for lists, names, and new objects."""
+    kubeconfig = ("--kubeconfig", changed(cluster, tmp_path / "config"))
+    names = cluster.lanloom("lan", "list", "-o", "name", "--no-headers", *kubeconfig).output.split()
+    assert names == ["blue", "green", "red"]
+    assert cluster.lanloom("lan", "show", "blue", *kubeconfig).output.startswith("shop/blue: ")
+    assert cluster.lanloom("lan", "show", "blue", "-n", "default", *kubeconfig).output.startswith(
+        "default/blue: "
+    )
+    assert "LAN shop/red" in cluster.lanloom("why-not-deleted", "lan/red", *kubeconfig).output
+    cluster.lanloom("instance", "add", "--net", "0:mode=bridged,link=br1", "--no-wait", "inst1", *kubeconfig)
+    made = cluster.do(lambda client: client.list(NICS)).items
+    assert [item.metadata.namespace for item in made] == ["shop"]
+    cluster.clear()
+
+
+@pytest.mark.parametrize("how", ["kubeconfig", "options"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("network", "list"),
+        ("network", "add", "--subnet", "cidr=192.0.2.0/24", "net1"),
+        ("instance", "add", "--net", "0:mode=bridged,link=br1", "--no-wait", "inst1"),
+        ("lan", "list"),
+        ("vlan", "list"),
+        ("crds",),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_another_user(words: tuple[str, ...], how: str, cluster: Cluster, tmp_path: Path) -> None:
+    """Who acts as somebody without rights has none, whether the kubeconfig says so or an option."""
+    before = cluster.state()
+    if how == "kubeconfig":
+        more: tuple[str, ...] = ("--kubeconfig", changed(cluster, tmp_path / "config", **{"as": "jane"}))
+    else:
+        more = ("--as", "jane", "--as-group", "dev")
+    done = cluster.lanloom(*words, *more)
+    assert done.exit_code == 1
+    assert "jane" in done.output
+    assert cluster.state() == before
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [("5", 5.0), ("0", 0.0), ("1m30s", 90.0), ("500ms", 0.5), ("1.5s", 1.5), ("2h", 7200.0)],
+)
+def test_durations(given: str, seconds: float) -> None:
+    """--request-timeout takes seconds, or numbers with units."""
+
+    @click.command()
+    @cluster_options
+    def probe(cluster: Any) -> None:
+        click.echo(cluster.request_timeout)
+
+    assert CliRunner().invoke(probe, ["--request-timeout", given]).output == f"{seconds}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--request-timeout", "soon"), "'soon' is no duration"),
+        (("--request-timeout", "5 s"), "'5 s' is no duration"),
+        (("-n", "Shop"), "'Shop' can't be a namespace"),
+        (("-n", "../x"), "'../x' can't be a namespace"),
+    ],
+)
+def test_malformed_options(words: tuple[str, ...], message: str) -> None:
+    """An option that can't be right is refused before anything is read."""
+    done = CliRunner().invoke(cli, ["lan", "list", *words])
+    assert done.exit_code == 2
+    assert message in done.output
+
+
+@pytest.mark.parametrize(
+    ("option", "kind"), [("--context", "contexts"), ("--cluster", "clusters"), ("--user", "users")]
+)
+def test_completion_of_the_kubeconfig(option: str, kind: str, cluster: Cluster) -> None:
+    """Contexts, clusters and users of the kubeconfig are completed."""
+    names = [item["name"] for item in yaml.safe_load(cluster.kubeconfig.read_text())[kind]]
+    assert cluster.offered(f"lanloom lan list {option} {names[0][:1]}") == [f"plain,{name}" for name in names]
+
+
+def test_completion_of_namespaces(cluster: Cluster) -> None:
+    """Namespaces of the cluster are completed, as whom the line says."""
+    assert cluster.offered("lanloom lan list -n sh") == ["plain,shop"]
+    assert cluster.lanloom(environment=typing("lanloom lan list --as jane -n sh")).output == "\n"

@@ -1,0 +1,144 @@
+"""Kubeconfigs, options and environments: what an API server is sent by Lanloom, and by kubectl with the same."""
+
+import asyncio
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from lanloom.cli.cluster import ClusterOptions, run
+from lanloom.cli.options import cluster_options
+from lanloom.kube.blocking import BlockingReader
+from lanloom.kube.errors import KubeError
+from lanloom_lab.assets import debian_package, default_cache
+from tests.kube.kubectl.site import Site, site
+
+GOLDEN = Path(__file__).parents[2] / "golden/kube/kubectl.yaml"
+CASES: list[dict[str, Any]] = yaml.load(GOLDEN.read_text(), yaml.CSafeLoader)
+
+ON_PATH = shutil.which("kubectl")
+
+TOLD = (1, 22)
+"""The first kubectl that tells programs whether they have a terminal."""
+
+VARIABLES = (
+    "KUBECONFIG",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "KUBERNETES_SERVICE_HOST",
+    "POD_NAMESPACE",
+)
+
+
+def environment_of(case: dict[str, Any], made: Site) -> dict[str, str]:
+    """Write the case's files and return its environment."""
+    files = []
+    for name, content in made.filled(case["files"]).items():
+        path = made.directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(yaml.safe_dump(content))
+        files.append(str(path))
+    (made.directory / "plugin.answer").write_text(json.dumps(made.filled(case.get("answer"))))
+    environment = {"HOME": str(made.directory), "KUBECONFIG": os.pathsep.join(files)}
+    environment |= made.filled(case.get("environment", {}))
+    return environment
+
+
+@click.command()
+@cluster_options
+def probe(cluster: ClusterOptions) -> None:
+    """Send one request."""
+    run(cluster, lambda client: client.request("GET", "/probe"))
+
+
+@click.command()
+@cluster_options
+def blocking_probe(cluster: ClusterOptions) -> None:
+    """Send one request without an event loop, where that is possible."""
+    try:
+        if cluster.config.is_simple:
+            with BlockingReader(cluster.config) as reader:
+                reader._read("/probe", {})
+    except KubeError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def invoke(command: click.Command, case: dict[str, Any], made: Site) -> tuple[int, str]:
+    """Run a command with the case's options; its exit code, and what it says."""
+    environment = dict.fromkeys((*VARIABLES, *map(str.lower, VARIABLES))) | environment_of(case, made)
+    done = CliRunner(env=environment).invoke(command, made.filled(case.get("options", [])))
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("command", [probe, blocking_probe], ids=["aiohttp", "blocking"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+async def test_what_lanloom_sends(case: dict[str, Any], command: click.Command, tmp_path: Path) -> None:
+    """Lanloom sends what kubectl sends, refuses what it can't, and says what it ignores."""
+    async with site(tmp_path) as made:
+        code, output = await asyncio.to_thread(invoke, command, case, made)
+        if command is blocking_probe and not (made.seen or code):
+            return
+        if "refused" in case:
+            assert (code, output) == (1, f"Error: {made.filled(case['refused'])}\n")
+            assert not made.seen
+            return
+        notes = [f"Note: {text}\n" for text in made.filled(case.get("notes", []))]
+        assert (code, output) == (0, "".join(notes))
+        expected = made.filled(case["sent"])
+        assert made.recorded() == expected | ({"compression": False} if command is blocking_probe else {})
+        if "info" in case:
+            assert json.loads((tmp_path / "plugin.info").read_text()) == made.filled(case["info"])
+
+
+@pytest.fixture(scope="session", params=["debian", *(["path"] if ON_PATH else [])])
+def kubectl(request: pytest.FixtureRequest) -> str:
+    """Debian's kubectl, and the one that the machine has, if it has one."""
+    if request.param == "path" and ON_PATH:
+        return ON_PATH
+    return str(debian_package(default_cache(), ["kubernetes-client"], print) / "usr/bin/kubectl")
+
+
+async def _run(program: str, *words: str, env: dict[str, str]) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        program,
+        *words,
+        env={"PATH": os.environ["PATH"], **env},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate()
+    return process.returncode or 0, output.decode() or errors.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.realserver
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+async def test_what_kubectl_sends(case: dict[str, Any], kubectl: str, tmp_path: Path) -> None:
+    """The golden cases are kubectl's, but for the differences that they name."""
+    _, output = await _run(kubectl, "version", "--client", "-o", "json", env={})
+    version = msgspec.json.decode(output)["clientVersion"]
+    number = (int(version["major"]), int(version["minor"].rstrip("+")))
+    if number < tuple(map(int, case.get("since", "1.0").split("."))):
+        pytest.skip(f"kubectl {number} has no such thing yet")
+    async with site(tmp_path) as made:
+        words = ["get", "--raw", "/probe", *made.filled(case.get("options", []))]
+        code, output = await _run(kubectl, *words, env=environment_of(case, made))
+        known = case.get("kubectl", case)
+        if "sent" not in known:
+            assert code and not made.seen, output
+            return
+        assert code == 0, output
+        assert made.recorded() == made.filled(known["sent"])
+        if "info" in case and number >= TOLD:
+            assert json.loads((tmp_path / "plugin.info").read_text()) == made.filled(case["info"])
