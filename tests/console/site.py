@@ -10,13 +10,13 @@ import aiohttp
 from msgspec import Struct
 
 from lanloom.console.app import Console
+from lanloom.console.menu import pages
 from lanloom.console.serve import serve as serve_console
 from lanloom.console.sessions import Sessions
 from lanloom.features import FEATURES
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
-from lanloom.runtime.feature import pages_of
 from lanloom.runtime.https.server import listen
 from lanloom_embedded.serve import ServeSettings, serve
 
@@ -83,7 +83,7 @@ async def site(directory: Path) -> AsyncIterator[Site]:
 @asynccontextmanager
 async def _console(config: ClusterConfig, admin: HttpClient) -> AsyncIterator[Site]:
     sessions = Sessions(asyncio.get_running_loop().time)
-    console = Console(config, pages_of(FEATURES), sessions, hosts=frozenset({"127.0.0.1"}), secure=False)
+    console = Console(config, pages(FEATURES), sessions, hosts=frozenset({"127.0.0.1"}), secure=False)
     sock = listen("127.0.0.1", 0)
     address = f"http://127.0.0.1:{sock.getsockname()[1]}"
     task = asyncio.create_task(serve_console(console, sessions, sock, None))

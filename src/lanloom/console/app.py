@@ -66,6 +66,7 @@ class Console:
         self._config = config
         self._pages = {page.path: page for page in pages}
         self._menu = tuple(page for page in pages if page.menu)
+        self._front = tuple(page for page in self._menu if page.front)
         self._sessions = sessions
         self._secure = secure
         self._now = now
@@ -101,7 +102,7 @@ class Console:
         page, names = self._find(asked.path)
         reader = _scoped(client, asked, names)
         if page is None:
-            return "Overview", await read_front(reader, self._menu, asked, at)
+            return "Overview", await read_front(reader, self._front, asked, at)
         content = await page.read(reader, names)
         return content.title, html.main(content, page.command.format(**names), asked, at)
 
@@ -126,7 +127,7 @@ class Console:
         except NoSuchPage:
             return Response(status_code=404)
         kinds = (
-            page.kinds if page is not None else tuple(dict.fromkeys(k for p in self._menu for k in p.kinds))
+            page.kinds if page is not None else tuple(dict.fromkeys(k for p in self._front for k in p.kinds))
         )
 
         async def make() -> str:

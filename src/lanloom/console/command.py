@@ -107,13 +107,13 @@ async def _run(
     import asyncio
 
     from lanloom.console.app import Console
+    from lanloom.console.menu import pages
     from lanloom.console.serve import serve
     from lanloom.console.sessions import Sessions
-    from lanloom.runtime.feature import pages_of
 
     sessions = Sessions(asyncio.get_running_loop().time)
     host, port = sock.getsockname()[:2]
-    console = Console(config, pages_of(features), sessions, hosts=LOOPBACK | names, secure=tls is not None)
+    console = Console(config, pages(features), sessions, hosts=LOOPBACK | names, secure=tls is not None)
     place = f"[{host}]" if ":" in host else host
     at = f"{'https' if tls else 'http'}://{place}:{port}/"
     click.echo(at if login else f"{at}login?once={sessions.link(config)}")

@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from lanloom.cli.console import visible
 from lanloom.cli.query import Field
-from lanloom.console.page import READY, Cell, Content, Matrix, Page, Table, Trouble
+from lanloom.console import svg
+from lanloom.console.page import READY, TROUBLE, Cell, Content, Matrix, Page, Table, Trouble
 
 MOST_NODES, MOST_ROWS = 100, 500
 """Nodes of a matrix and rows of a table on one page; those with troubles come first."""
 
-_MARKS = {READY: "●"}
-_TROUBLED = "◆"
+_TROUBLED = svg.MARKS[TROUBLE]
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -92,6 +92,9 @@ def main(content: Content, command: str, asked: Asked, at: str) -> str:
         )
     if content.matrix is not None:
         parts.append(_matrix(content.matrix))
+    if content.drawing is not None:
+        parts.append(svg.drawing(content.drawing))
+    parts += [svg.pool_map(item, asked.path) for item in content.maps]
     if content.tables:
         parts.append(_filter(asked))
     parts += [_table(table, asked) for table in content.tables]
@@ -195,7 +198,7 @@ def _cell(field: Field[Any], row: Any) -> Element:
     if field.style is not None:
         good = "green" in field.style(row)
         shown = h.span(class_="state ready" if good else "state trouble")[
-            f"{'●' if good else _TROUBLED} {shown}"
+            f"{svg.MARKS[READY] if good else _TROUBLED} {shown}"
         ]
     return h.td(class_=_kind(field))[shown]
 
@@ -213,7 +216,7 @@ def _has(table: Table, row: Any, words: str) -> bool:
 
 
 def _kind(field: Field[Any]) -> str | None:
-    return "number" if field.kind == "number" else None
+    return field.kind if field.kind in ("number", "timestamp") else None
 
 
 def _matrix(matrix: Matrix) -> Node:
@@ -245,13 +248,16 @@ def _is_troubled(cells: Mapping[str, Any]) -> bool:
 
 
 def _node(node: str, cells: Mapping[str, Cell], columns: Sequence[tuple[str, str]]) -> Element:
-    return h.tr[h.th(scope="row")[node], (_place(cells.get(title)) for title, _href in columns)]
+    return h.tr[
+        h.th(scope="row")[h.a(href=f"/nodes/{node}")[node]],
+        (_place(cells.get(title)) for title, _href in columns),
+    ]
 
 
 def _place(cell: Cell | None) -> Element:
     if cell is None:
         return h.td(".absent")["–"]
-    words, mark = visible(cell.words), _MARKS.get(cell.state, _TROUBLED)
+    words, mark = visible(cell.words), svg.MARKS.get(cell.state, _TROUBLED)
     return h.td[h.span(class_=f"state {cell.state}", title=words, role="img", aria_label=words)[mark]]
 
 

@@ -11,7 +11,7 @@ from lanloom.kube.ports import Reader
 from lanloom.refusals import Refusal
 
 READY, TROUBLE = "ready", "trouble"
-"""The state of a cell. A cell that is not there has none."""
+"""The state of a cell or a box. What is not there has none."""
 
 
 class NoSuchPage(Refusal):
@@ -55,6 +55,55 @@ class Matrix(Struct, frozen=True, kw_only=True):
     cells: Mapping[str, Mapping[str, Cell]]
 
 
+class Box(Struct, frozen=True, kw_only=True):
+    """A thing in a drawing: `key` is its own among all boxes, `state` as of a cell, `words` the whole story.
+
+    `label` and `note` are its two lines, `href` its page.
+    """
+
+    key: str
+    label: str
+    note: str = ""
+    words: str = ""
+    state: str = ""
+    href: str = ""
+
+
+class Drawing(Struct, frozen=True, kw_only=True):
+    """Boxes by layer, in the order of layers, and lines between the keys of boxes."""
+
+    title: str
+    layers: Sequence[tuple[str, Sequence[Box]]]
+    lines: Sequence[tuple[str, str]] = ()
+
+
+class Square(Struct, frozen=True):
+    """An address of a pool: its state is free, used or reserved; the words say who has it."""
+
+    address: str
+    state: str
+    words: str
+
+
+class PoolMap(Struct, frozen=True, kw_only=True):
+    """All addresses of a pool, in order."""
+
+    title: str
+    squares: Sequence[Square]
+
+
+class NodePart(Struct, frozen=True, kw_only=True):
+    """What a feature has on a node: boxes by layer (`LAYERS`) with lines, and lists."""
+
+    boxes: Mapping[str, Sequence[Box]] = {}
+    lines: Sequence[tuple[str, str]] = ()
+    tables: Sequence[Table] = ()
+
+
+LAYERS = ("NICs", "Bonds and links", "Bridges", "Networks", "Pods and machines")
+"""The layers of a node, from the wire to its users."""
+
+
 class Content(Struct, frozen=True, kw_only=True):
     """A page as it is now. `trouble` is of the thing that the page is about; `facts` are names with values."""
 
@@ -62,6 +111,8 @@ class Content(Struct, frozen=True, kw_only=True):
     trouble: Trouble | None = None
     facts: Sequence[tuple[str, str]] = ()
     matrix: Matrix | None = None
+    drawing: Drawing | None = None
+    maps: Sequence[PoolMap] = ()
     tables: Sequence[Table] = ()
 
 
@@ -69,6 +120,7 @@ Names = Mapping[str, str]
 """The names in a path, by placeholder."""
 
 Read = Callable[[Reader, Names], Awaitable[Content]]
+ReadNode = Callable[[Reader, str], Awaitable[NodePart]]
 
 
 class Page(Struct, frozen=True, kw_only=True):
@@ -76,6 +128,7 @@ class Page(Struct, frozen=True, kw_only=True):
 
     `path` and `command` have placeholders such as `{name}`. `menu` is the word in the menu, empty for a page of one
     thing. `kinds` are what it is made of: a change of one of them makes it anew. `read` raises KubeError and Refusal.
+    With `front`, the first page tells what is not ready there.
     """
 
     path: str
@@ -83,3 +136,11 @@ class Page(Struct, frozen=True, kw_only=True):
     kinds: tuple[Resource[Any], ...]
     read: Read
     menu: str = ""
+    front: bool = True
+
+
+class NodeView(Struct, frozen=True):
+    """What a feature shows of one node, and the kinds that it is made of."""
+
+    kinds: tuple[Resource[Any], ...]
+    read: ReadNode

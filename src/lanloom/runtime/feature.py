@@ -61,6 +61,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """A function from a `Client` to an awaitable of `Check`s: what `lanloom doctor` says of the cluster."""
     pages: str = ""
     """A tuple of `lanloom.console.page.Page`: what the console shows of the feature."""
+    node: str = ""
+    """A `lanloom.console.page.NodeView`: what the console shows of the feature on one node."""
     cni: Mapping[str, str] = {}
     """CNI programs by name: a function from the path of the agent's socket to the program's text."""
     cni_optional: bool = False
@@ -120,6 +122,11 @@ def checks_of(features: Iterable[Feature]) -> "tuple[Callable[[Client], Awaitabl
 def pages_of(features: Iterable[Feature]) -> tuple[Any, ...]:
     """Return the pages of all features."""
     return tuple(page for feature in features if feature.pages for page in load(feature.pages))
+
+
+def node_views_of(features: Iterable[Feature]) -> tuple[Any, ...]:
+    """Return what the console shows of the features on one node."""
+    return tuple(load(feature.node) for feature in features if feature.node)
 
 
 def cni_programs(features: Iterable[Feature], socket: Path) -> dict[str, bytes]:

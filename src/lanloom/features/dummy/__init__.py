@@ -13,5 +13,6 @@ FEATURE = Feature(
     agent_metrics="lanloom.features.dummy.agent.garbage:DummyAgentMetrics",
     blockers="lanloom.features.dummy.blockers:BLOCKERS",
     pages="lanloom.features.dummy.pages:PAGES",
+    node="lanloom.features.dummy.pages:NODE",
     commands={"dummy": ("lanloom.features.dummy.cli", "Show isolated networks and their users.")},
 )

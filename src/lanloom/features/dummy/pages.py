@@ -4,7 +4,19 @@ import time
 
 from lanloom.api.core import PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
-from lanloom.console.page import Content, Names, NoSuchPage, Page, Table, Trouble
+from lanloom.console.page import (
+    READY,
+    TROUBLE,
+    Box,
+    Content,
+    Names,
+    NodePart,
+    NodeView,
+    NoSuchPage,
+    Page,
+    Table,
+    Trouble,
+)
 from lanloom.features.dummy.views import NETWORK_FIELDS, NODE_FIELDS, DummyView, dummy_views, read_dummies
 from lanloom.kube.ports import Reader
 
@@ -49,6 +61,38 @@ async def network(client: Reader, names: Names) -> Content:
     return Content(title=view.name, trouble=_trouble(view), facts=facts, tables=(nodes,))
 
 
+async def on_node(client: Reader, node: str) -> NodePart:
+    """Return the isolated networks of a node, with their users there. Raises KubeError."""
+    views = [view for view in await _views(client) if any(item.node == node for item in view.nodes)]
+    states = {view.name: next(item for item in view.nodes if item.node == node) for view in views}
+    bridges = [
+        Box(
+            key=f"link {view.bridge}",
+            label=view.bridge,
+            note=f"isolated network {view.name}",
+            words=states[view.name].message,
+            state=READY if states[view.name].acknowledged else TROUBLE,
+            href=f"/isolated/{view.name}",
+        )
+        for view in views
+    ]
+    users = [(view, user) for view in views for user in view.users if node in user.nodes]
+    return NodePart(
+        boxes={
+            "Bridges": bridges,
+            "Pods and machines": [
+                Box(
+                    key=f"pod {user.namespace}/{user.name}",
+                    label=f"{user.namespace}/{user.name}",
+                    note=user.kind,
+                )
+                for _, user in users
+            ],
+        },
+        lines=[(f"link {view.bridge}", f"pod {user.namespace}/{user.name}") for view, user in users],
+    )
+
+
 async def _views(client: Reader) -> tuple[DummyView, ...]:
     objects, users = await read_dummies(client)
     return dummy_views(objects, users, time.time())
@@ -64,3 +108,5 @@ PAGES = (
     ),
     Page(path="/isolated/{name}", command="lanloom dummy show {name}", kinds=KINDS, read=network),
 )
+
+NODE = NodeView(KINDS, on_node)

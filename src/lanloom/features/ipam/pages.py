@@ -2,7 +2,7 @@
 
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.cli.query import Field, Query
-from lanloom.console.page import Content, Names, NoSuchPage, Page, Table, Trouble
+from lanloom.console.page import Content, Names, NoSuchPage, Page, PoolMap, Square, Table, Trouble
 from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS, Described
 from lanloom.features.ipam.commands.networkviews import PoolUsage, described, pools_of
 from lanloom.features.ipam.rules.addresses import format_address
@@ -11,6 +11,9 @@ from lanloom.features.ipam.state import read_state
 from lanloom.kube.ports import Reader
 
 KINDS = (NETWORKS, NICS)
+
+MOST_SQUARES = 1024
+"""Addresses of a pool that is drawn; a larger one has its counts, and its owners are in the list."""
 
 NIC_FIELDS: Query[Nic] = Query(
     (
@@ -77,7 +80,26 @@ async def network(client: Reader, names: Names) -> Content:
     )
     nics = Table(title="Addresses", query=NIC_FIELDS, rows=found.nics, name=lambda nic: nic.key)
     facts = (("Subnets", ", ".join(str(subnet.cidr) for subnet in found.network.subnets)),)
-    return Content(title=found.network.name, facts=facts, tables=(pools, nics))
+    maps = tuple(_map(found, item) for item in pools.rows if item.usage.size <= MOST_SQUARES)
+    return Content(title=found.network.name, facts=facts, maps=maps, tables=(pools, nics))
+
+
+def _map(found: Described, item: PoolUsage) -> PoolMap:
+    """Return each address of a pool with its owner, or why nobody gets it."""
+    range_, ledger = item.pool.range, found.ledger
+    reserved = tuple(ledger.reserved_runs(item.pool))
+    squares = []
+    for number in range(range_.size):
+        address = range_.first + number
+        text = format_address(address)
+        if owner := ledger.owner_of(address):
+            squares.append(Square(text, "used", f"{text}: NIC {owner}"))
+        elif any(run.first <= address <= run.last for run in reserved):
+            squares.append(Square(text, "reserved", f"{text}: reserved"))
+        else:
+            squares.append(Square(text, "free", f"{text}: free"))
+    title = f"{format_address(range_.first)}-{format_address(range_.last)}"
+    return PoolMap(title=f"{title} ({item.pool.name})" if item.pool.name else title, squares=squares)
 
 
 def _trouble(item: Described) -> Trouble | None:

@@ -20,5 +20,6 @@ FEATURE = Feature(
     },
     cni_optional=True,
     pages="lanloom.features.lan.pages:PAGES",
+    node="lanloom.features.lan.pages:NODE",
     commands={"lan": ("lanloom.features.lan.cli", "Show LANs across the nodes of the cluster.")},
 )

@@ -14,6 +14,7 @@ FEATURE = Feature(
     agent_metrics="lanloom.features.vlan.agent.metrics:VlanAgentMetrics",
     blockers="lanloom.features.vlan.blockers:BLOCKERS",
     pages="lanloom.features.vlan.pages:PAGES",
+    node="lanloom.features.vlan.nodepages:NODE",
     commands={
         "status": ("lanloom.features.vlan.cli.status", "Show the state of all networks on all nodes."),
         "vlan": ("lanloom.features.vlan.cli", "Show VLAN networks, and preview changes."),

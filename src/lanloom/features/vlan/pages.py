@@ -6,7 +6,19 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.cli.query import Field, Query
 from lanloom.console.page import READY as WELL
-from lanloom.console.page import TROUBLE, Cell, Content, Matrix, Names, NoSuchPage, Page, Table, Trouble
+from lanloom.console.page import (
+    TROUBLE,
+    Box,
+    Cell,
+    Content,
+    Drawing,
+    Matrix,
+    Names,
+    NoSuchPage,
+    Page,
+    Table,
+    Trouble,
+)
 from lanloom.features.vlan.views import read_objects
 from lanloom.features.vlan.views.overview import overview
 from lanloom.features.vlan.views.view import (
@@ -47,7 +59,35 @@ async def network(client: Reader, names: Names) -> Content:
         title=found.network,
         trouble=Trouble(found.reason, found.message) if found.reason else None,
         facts=facts,
+        drawing=_drawing(found),
         tables=(_nodes(found.nodes, addresses=bool(found.mode)),),
+    )
+
+
+def _drawing(view: NetworkView) -> Drawing:
+    """Return the VLAN over its nodes."""
+    well = not view.reason
+    top = Box(
+        key="vlan",
+        label=view.network,
+        note=f"VLAN {view.vlan} of {view.cluster_network}",
+        state=WELL if well else TROUBLE,
+        href=f"/cluster-networks/{view.cluster_network}",
+    )
+    nodes = [
+        Box(
+            key=f"node {item.node}",
+            label=item.node,
+            note=item.address or item.interface or item.uplink,
+            words=f"{item.node}: {item.message or item.state}",
+            state=WELL if item.state == READY else TROUBLE,
+            href=f"/nodes/{item.node}",
+        )
+        for item in view.nodes
+    ]
+    layers = (("Network", [top] if nodes else []), ("Nodes", nodes))
+    return Drawing(
+        title=f"{view.network} over its nodes", layers=layers, lines=[("vlan", n.key) for n in nodes]
     )
 
 

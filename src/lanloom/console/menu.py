@@ -1,0 +1,14 @@
+"""All pages of the console, in the order of the menu."""
+
+from collections.abc import Iterable
+
+from lanloom.console.changes import CHANGES
+from lanloom.console.nodepage import node_pages
+from lanloom.console.page import Page
+from lanloom.runtime.feature import Feature, node_views_of, pages_of
+
+
+def pages(features: Iterable[Feature]) -> tuple[Page, ...]:
+    """Return the pages of the features, and those that show several features together."""
+    features = tuple(features)
+    return (*node_pages(node_views_of(features)), *pages_of(features), CHANGES)

@@ -1,0 +1,118 @@
+"""Drawings: where boxes and lines are, and what a reader of any kind gets of them."""
+
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanloom.console import svg
+from lanloom.console.drawing import BOX_HEIGHT, BOX_WIDTH, MOST_BOXES, Layout, lay_out
+from lanloom.console.page import READY, TROUBLE, Box, Drawing, PoolMap, Square
+
+GOLDEN = Path(__file__).parents[1] / "golden/console/node.svg"
+
+NODE = Drawing(
+    title="Networks of node1",
+    layers=(
+        ("NICs", [Box(key="eth1", label="eth1"), Box(key="eth0", label="eth0")]),
+        ("Bonds", [Box(key="bo", label="cluster-1-bo", note="uplink", state=READY)]),
+        (
+            "Bridges",
+            [Box(key="br", label="cluster-1-br", note="VLANs 1,2012", state=TROUBLE, words="no carrier")],
+        ),
+        ("Empty", []),
+        ("Networks", [Box(key="v", label="192.168.1.10/24", note="VLAN 2012", href="/networks/default/a")]),
+    ),
+    lines=(("eth1", "bo"), ("bo", "br"), ("br", "v"), ("br", "gone")),
+)
+
+
+@st.composite
+def drawings(draw: st.DrawFn) -> Drawing:
+    """Up to four layers, with lines between any of their boxes."""
+    sizes = draw(st.lists(st.integers(0, 9), max_size=4))
+    layers = [
+        (
+            f"layer {n}",
+            [
+                Box(key=f"{n}.{m}", label=str(m), note=draw(st.sampled_from(["", "note"])))
+                for m in range(size)
+            ],
+        )
+        for n, size in enumerate(sizes)
+    ]
+    keys = [box.key for _, boxes in layers for box in boxes] or ["none"]
+    lines = draw(st.lists(st.tuples(st.sampled_from(keys), st.sampled_from(keys)), max_size=12))
+    return Drawing(title="any", layers=layers, lines=lines)
+
+
+def cells(layout: Layout) -> set[tuple[int, int]]:
+    """The upper left corners of all boxes."""
+    return {(placed.x, placed.y) for placed in layout.boxes}
+
+
+@given(drawings())
+def test_every_box_has_a_place_of_its_own(drawing: Drawing) -> None:
+    """Each box is there once, inside of the drawing, apart from the others, and each line ends at two of them."""
+    layout = lay_out(drawing)
+    every = [box.key for _, boxes in drawing.layers for box in boxes]
+    assert sorted(placed.box.key for placed in layout.boxes) == sorted(every)
+    assert len(cells(layout)) == len(every)
+    for placed in layout.boxes:
+        assert placed.x + BOX_WIDTH <= layout.width and placed.y + BOX_HEIGHT <= layout.height
+    others = {x for x, _ in cells(layout)}
+    assert all(abs(a - b) >= BOX_WIDTH for a in others for b in others if a != b)
+    assert len(layout.lines) == len(drawing.lines) if every else not layout.lines
+    corners = {(x + BOX_WIDTH, y + BOX_HEIGHT // 2) for x, y in cells(layout)}
+    assert all((line.x1, line.y1) in corners for line in layout.lines)
+
+
+@given(drawings())
+def test_the_same_things_are_drawn_the_same(drawing: Drawing) -> None:
+    """A drawing does not depend on the order in which things were read."""
+    layers = [(title, list(reversed(boxes))) for title, boxes in drawing.layers]
+    assert set(lay_out(drawing).boxes) == set(
+        lay_out(Drawing(title="any", layers=layers, lines=drawing.lines)).boxes
+    )
+
+
+def test_a_large_layer_is_cut() -> None:
+    """Of many boxes those are drawn that are not ready, and a box counts the others."""
+    boxes = [Box(key=str(n), label=f"node{n:03}", state=READY if n < 490 else TROUBLE) for n in range(500)]
+    layout = lay_out(Drawing(title="any", layers=(("Nodes", boxes),)))
+    assert len(layout.boxes) == MOST_BOXES + 1
+    shown = {placed.box.label for placed in layout.boxes}
+    assert {f"node{n}" for n in range(490, 500)} <= shown and "and 440 more" in shown
+
+
+def test_a_drawing_as_svg() -> None:
+    """The SVG has marks and words for states, titles for boxes, and links; LANLOOM_GOLDEN=rewrite writes it anew."""
+    text = str.replace(str(svg.drawing(NODE)), "><", ">\n<") + "\n"
+    if os.environ.get("LANLOOM_GOLDEN") == "rewrite":
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text()
+    root = ElementTree.fromstring(text)
+    assert len(root.findall(".//title")) == 5
+    assert "◆ cluster-1-br" in text and "no carrier" in text and 'href="/networks/default/a"' in text
+    assert "style=" not in text
+
+
+def test_nothing_is_drawn_of_nothing() -> None:
+    """A drawing without boxes is left out."""
+    assert svg.drawing(Drawing(title="any", layers=(("Nodes", []),))) is None
+
+
+def test_a_map_of_a_pool() -> None:
+    """Each address is a link to its rows, and says who has it, also to a screen reader; the states are counted."""
+    squares = (
+        Square("10.0.0.1", "used", "10.0.0.1: NIC default/web"),
+        Square("10.0.0.2", "reserved", "10.0.0.2: reserved"),
+        Square("10.0.0.3", "free", "10.0.0.3: free"),
+    )
+    text = str(svg.pool_map(PoolMap(title="10.0.0.1-10.0.0.3", squares=squares), "/pools/net1"))
+    assert 'href="/pools/net1?q=10.0.0.1&amp;show=all"' in text
+    assert text.count('aria-label="10.0.0.1: NIC default/web"') == 1
+    assert "■ 1 used, ▨ 1 reserved, □ 1 free" in text
