@@ -8,7 +8,7 @@ import pytest
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import EVENTS, NODES, PODS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
-from lanloom.api.lan import LAN_NODES
+from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.api.multus import NADS, NETWORK_STATUS
 from lanloom.features.vlan.nodepages import MACHINE_LABEL
 from tests.console.site import TENANT, Site, read, site
@@ -121,3 +121,26 @@ async def test_what_changed_last_comes_first(tmp_path: Path) -> None:
         assert places == sorted(places)
         assert "Ofkubelet" not in page and HOSTILE not in page
         assert "Oflanloom-agent" in await read(browser, "/nodes/node1")
+
+
+async def test_the_way_through_a_lan(tmp_path: Path) -> None:
+    """The page of a LAN offers the ways between its spokes, and that of a way shows its hops and where it stops."""
+    async with site(tmp_path) as made, made.browser() as browser:
+        await fill(made)
+        spec = {"ns": "blue", "bridge": "br0", "vxlan": "vx0", "vni": 7, "defaultVxlanDev": "eth0"}
+        spokes = [{"name": "web", "mode": "veth"}, {"name": "db", "mode": "veth"}]
+        lan = {"metadata": {"name": "blue"}, "spec": spec | {"spokes": ["web", "db", "idle"]}}
+        uid = (await made.admin.create(LANS, lan, "ours")).metadata.uid
+        entry = {"namespace": "ours", "name": "blue", "uid": uid, "ready": True, "spokes": spokes}
+        await made.admin.patch(LAN_NODES, "node1", {"status": {"lans": [entry]}}, subresource="status")
+        page = await read(browser, "/lans/ours/blue")
+        assert 'href="/lans/ours/blue/trace/web/db"' in page and "idle/" not in page
+        page = await read(browser, "/lans/ours/blue/trace/web/db")
+        assert "lanloom lan trace ours/blue --from web --to db" in page
+        assert "Nothing is known to stop the frame" in page and "● webV0" in page and "◆" not in page
+        broken = entry | {"ready": False, "message": "eth0 is down", "spokes": spokes[:1]}
+        await made.admin.patch(LAN_NODES, "node1", {"status": {"lans": [broken]}}, subresource="status")
+        page = await read(browser, "/lans/ours/blue/trace/web/db")
+        assert "The frame stops at hop" in page and "◆ stops here" in page
+        for path in ("/lans/ours/blue/trace/web/none", "/lans/ours/none/trace/web/db"):
+            await read(browser, path, 404)

@@ -195,12 +195,15 @@ def _row(table: Table, fields: Sequence[Field[Any]], row: Any, trouble: Trouble 
 
 def _cell(field: Field[Any], row: Any) -> Element:
     shown: Node = text(field, row)
-    if field.style is not None:
-        good = "green" in field.style(row)
-        shown = h.span(class_="state ready" if good else "state trouble")[
-            f"{svg.MARKS[READY] if good else _TROUBLED} {shown}"
-        ]
+    state = _state(field.style(row)) if field.style is not None else ""
+    if state:
+        shown = h.span(class_=f"state {state}")[f"{svg.MARKS[state]} {shown}"]
     return h.td(class_=_kind(field))[shown]
+
+
+def _state(style: str) -> str:
+    """Return the state that a colour of the terminal tells; none tells nothing."""
+    return READY if "green" in style else TROUBLE if style else ""
 
 
 def text(field: Field[Any], row: Any) -> str:

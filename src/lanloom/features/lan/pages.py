@@ -1,5 +1,10 @@
 """LANs in the console."""
 
+import time
+
+from msgspec.structs import replace
+
+from lanloom.api.core import PODS
 from lanloom.api.lan import LAN_NODES, LANS, LANEntry
 from lanloom.cli.query import Field, Query
 from lanloom.console.page import (
@@ -16,6 +21,9 @@ from lanloom.console.page import (
     Table,
     Trouble,
 )
+from lanloom.features.lan.trace.hops import Hop
+from lanloom.features.lan.trace.reading import Asked, read_facts
+from lanloom.features.lan.trace.views import HOP_FIELDS, trace_view
 from lanloom.features.lan.views import LAN_FIELDS, NODE_FIELDS, SPOKE_FIELDS, LanView, read_views
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Reader
@@ -34,6 +42,21 @@ ENTRY_FIELDS: Query[LANEntry] = Query(
     ("lan", "vni", "device", "address", "mtu", "spokes"),
 )
 """The fields of a LAN on a node."""
+
+PAIR_FIELDS: Query[tuple[str, str]] = Query(
+    (
+        Field("from", "From", "text", "Spoke that sends", lambda pair: pair[0]),
+        Field("to", "To", "text", "Spoke that receives", lambda pair: pair[1]),
+    ),
+    ("from", "to"),
+)
+"""The fields of a way through a LAN."""
+
+UPLINK = "uplink"
+"""The end of a trace that is the VLAN of a LAN."""
+
+MOST_TRACES = 100
+"""Ways that a page offers; the address of a trace takes any two spokes."""
 
 
 async def lans(client: Reader, _names: Names) -> Content:
@@ -74,9 +97,61 @@ async def lan(client: Reader, names: Names) -> Content:
         ("Being deleted since", view.deleting),
         ("Kept by", ", ".join(view.users)),
     )
-    return Content(
-        title=title, trouble=_trouble(view), facts=facts, drawing=_drawing(view), tables=(nodes, spokes)
+    traces = Table(
+        title="Traces",
+        query=PAIR_FIELDS,
+        rows=_pairs(view),
+        name=" to ".join,
+        href=lambda pair: f"/lans/{title}/trace/{pair[0]}/{pair[1]}",
     )
+    return Content(
+        title=title,
+        trouble=_trouble(view),
+        facts=facts,
+        drawing=_drawing(view),
+        tables=(nodes, spokes, *((traces,) if traces.rows else ())),
+    )
+
+
+def _pairs(view: LanView) -> list[tuple[str, str]]:
+    """Return the ways between attached spokes, and to the VLAN that the LAN is joined to."""
+    spokes = [spoke.name for spoke in view.spokes if spoke.node]
+    ends = [*spokes, UPLINK] if view.uplink else spokes
+    pairs = [(sender, receiver) for sender in ends for receiver in ends if sender != receiver]
+    return pairs[:MOST_TRACES]
+
+
+async def trace(client: Reader, names: Names) -> Content:
+    """Return the way of a frame from one spoke to another, hop by hop. Raises Denied and Malformed."""
+    title = f"{names['namespace']}/{names['name']}"
+    asked = Asked(lan=title, sender=names["sender"], receiver=names["receiver"])
+    view = trace_view(await read_facts(client, asked, now=time.time()))
+    hops = [(f"{hop.number}. {hop.node}" if hop.node else f"{hop.number}.", [_hop(hop)]) for hop in view.hops]
+    lines = [(str(hop.number), str(hop.number + 1)) for hop in view.hops]
+    return Content(
+        title=f"{title}: from {view.sender} to {view.receiver}",
+        trouble=None if view.passes else Trouble("Stops", view.verdict),
+        facts=(("Verdict", view.verdict if view.passes else ""),),
+        drawing=Drawing(title="Hops", layers=hops, lines=lines),
+        tables=(Table(title="Hops", query=_HOPS, rows=view.hops, name=lambda hop: hop.name),),
+    )
+
+
+_STATES = {"ok": READY, "stops": TROUBLE}
+_STYLES = {"ok": "green", "stops": "red"}
+_HOPS = Query(
+    tuple(
+        replace(field, style=lambda hop: _STYLES.get(hop.state, "")) if field.style is not None else field
+        for field in HOP_FIELDS.fields
+    ),
+    HOP_FIELDS.default,
+)
+"""The fields of hops. What nobody has seen is neither well nor in trouble."""
+
+
+def _hop(hop: Hop) -> Box:
+    state = _STATES.get(hop.state, "")
+    return Box(key=str(hop.number), label=hop.name, note=hop.kind, words=hop.reason, state=state)
 
 
 def _drawing(view: LanView) -> Drawing:
@@ -167,6 +242,12 @@ PAGES = (
         command="lanloom lan show {namespace}/{name}",
         kinds=KINDS,
         read=lan,
+    ),
+    Page(
+        path="/lans/{namespace}/{name}/trace/{sender}/{receiver}",
+        command="lanloom lan trace {namespace}/{name} --from {sender} --to {receiver}",
+        kinds=(*KINDS, PODS),
+        read=trace,
     ),
 )
 

@@ -31,7 +31,7 @@ from lanloom.features.lan.trace.facts import (
 from lanloom.features.lan.trace.joints import host_bridge, uplink_end
 from lanloom.features.lan.views import choose
 from lanloom.kube.lookup import get_or_none, list_or_empty
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 from lanloom.node.errors import LinkError, NodeError
 from lanloom.node.ports import Records
 from lanloom.refusals import Denied, Malformed
@@ -54,7 +54,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
-async def read_facts(client: Client, asked: Asked, *, now: float) -> Facts:
+async def read_facts(client: Reader, asked: Asked, *, now: float) -> Facts:
     """Read what a trace is made from. Raises KubeError, Denied and Malformed."""
     lans, reports, nodes = await asyncio.gather(
         list_or_empty(client, LANS), list_or_empty(client, LAN_NODES), list_or_empty(client, NODES)
@@ -94,7 +94,7 @@ def _chosen(name: str, lans: Iterable[LAN]) -> LAN:
 
 
 async def _end(
-    client: Client, text: str, option: str, lan: LAN, lans: Iterable[LAN], reports: Iterable[LANNode]
+    client: Reader, text: str, option: str, lan: LAN, lans: Iterable[LAN], reports: Iterable[LANNode]
 ) -> End:
     if text in lan.spec.spokes:
         return spoke_end(text, lan, reports)
@@ -120,7 +120,7 @@ def _others(lan: LAN) -> str:
     return f"or a spoke of the LAN: {listed(lan.spec.spokes) or 'it has none'}{uplink}"
 
 
-async def read_end_names(client: Client, name: str) -> list[str]:
+async def read_end_names(client: Reader, name: str) -> list[str]:
     """The spokes of a LAN, and the pods of its namespace at them; none if there is no such LAN. Raises KubeError."""
     try:
         lan = _chosen(name, await list_or_empty(client, LANS))
