@@ -117,10 +117,10 @@ def _components(requirements: str) -> Iterator[dict[str, Any]]:
 def _licences(package: str) -> list[dict[str, Any]]:
     """Return the licence as the package names it: an SPDX expression, or any text."""
     try:
-        known = metadata(package)
+        known = metadata(package).json
     except PackageNotFoundError:
         return []
-    if expression := known.get("License-Expression"):
+    if expression := known.get("license_expression"):
         return [{"expression": expression}]
     classifiers = [
         text.rpartition(" :: ")[2]
