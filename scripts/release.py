@@ -122,12 +122,10 @@ def _licences(package: str) -> list[dict[str, Any]]:
         return []
     if expression := known.get("license_expression"):
         return [{"expression": expression}]
-    classifiers = [
-        text.rpartition(" :: ")[2]
-        for text in known.get_all("Classifier", [])
-        if text.startswith("License ::")
+    named = [
+        text.rpartition(" :: ")[2] for text in known.get("classifier", ()) if text.startswith("License ::")
     ]
-    text = classifiers[0] if classifiers else (known.get("License") or "").partition("\n")[0]
+    text = named[0] if named else str(known.get("license", "")).partition("\n")[0]
     return [{"license": {"name": text}}] if text else []
 
 
