@@ -1,6 +1,7 @@
 """Move in place beside KubeVirt's own live update: the order of writes follows from who follows, in every release."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -21,13 +22,20 @@ FIXED = {"type": "LiveMigratable", "status": "False", "reason": "DisksNotLiveMig
 FOLLOWING = ("1.8+gate", "1.9", "main")
 
 
-async def beside(scene: Scene, name: str, methods: tuple[str, ...], *, migratable: bool) -> BesideKubeVirt:
+async def beside(
+    scene: Scene,
+    name: str,
+    methods: tuple[str, ...],
+    *,
+    migratable: bool,
+    nads: Mapping[str, str] = {"blue": "old"},
+) -> BesideKubeVirt:
     """The machine runs beside that release."""
     release = RELEASES[name]
     assert isinstance(release, Release)
     await install(scene.client, name, methods)
     can = MIGRATABLE if migratable else FIXED
-    await scene.start({"blue": "old"}, conditions=[{"type": "Ready", "status": "True"}, can])
+    await scene.start(nads, conditions=[{"type": "Ready", "status": "True"}, can])
     found = BesideKubeVirt(scene, release)
     scene.run("kubevirt", found.run())
     scene.serve()
