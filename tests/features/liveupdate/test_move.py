@@ -269,6 +269,17 @@ def test_a_machine_that_moves_already(busy: dict[str, Any], why: str, policy: Po
         plan_move(wish(policy), found, Findings())
 
 
+@pytest.mark.parametrize("policy", ["migrate", "in-place"])
+def test_a_nic_on_the_pod_network(policy: Policy) -> None:
+    """A NIC that the instance still has on the pod network needs a restart, whichever network its machine names."""
+    found = machine()
+    assert found.vmi is not None
+    spec = msgspec.structs.replace(found.vmi.spec, networks=(VmNic(name="default"), VmNic(name="blue")))
+    odd = msgspec.structs.replace(found, vmi=msgspec.structs.replace(found.vmi, spec=spec))
+    with pytest.raises(Denied, match=r"the network blue is the pod network.*restart it"):
+        plan_move(wish(policy), odd, Findings())
+
+
 def test_an_unreadable_pod() -> None:
     """A migration is not asked for while nobody knows the networks of the pod: none would follow."""
     [found] = machines_of(objects())

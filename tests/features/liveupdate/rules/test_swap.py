@@ -188,6 +188,27 @@ def test_an_instance_that_has_to_follow(phase: str, age: float) -> None:
     assert "--until-restart (spec.untilRestart)" in decision.status.message
 
 
+@pytest.mark.parametrize(
+    ("found", "facts"),
+    [
+        (swap("Pending", 0, deleted=True), {}),
+        (swap("Pending", 0, uid="u2"), {}),
+        (swap("Pending", 0, to="vms/old"), {}),
+        (swap("Recording", 0), {"pod_uid": "p2", "asked": NEW}),
+        (swap("Syncing", 20, "vms/old"), {}),
+        (swap("Moving", 31, ""), {}),
+        (swap("Reverting", 301, ""), {}),
+    ],
+    ids=["deleted", "another", "nowhere", "restarted", "not followed", "late", "failed"],
+)
+def test_events(found: NetworkSwap, facts: Raw) -> None:
+    """An Event names the instance once, whatever its text begins with."""
+    title = "VirtualMachineInstance vms/vm"
+    for event in decide(Course(swap=found, now=NOW, **HERE | {"named": NEW, "asked": OLD} | facts)).events:
+        assert event.message.startswith(title)
+        assert event.message.count(title) == 1
+
+
 def test_a_swap_until_the_restart_is_deleted() -> None:
     """Whoever deletes it gets the NIC back on its former network."""
     facts: Raw = HERE | {"named": NEW, "asked": OLD}

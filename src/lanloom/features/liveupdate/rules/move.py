@@ -89,6 +89,7 @@ def plan_move(wish: Wish, machine: Machine, findings: Findings) -> Plan:
         if machine.migration is None and machine.swap is None:
             return replace(plan, way="edit")
     _check_idle(wish, machine)
+    _check_plugged(wish, vmi)
     against = findings.against_in_place
     if policy == "in-place" or (policy == "prefer-in-place" and not against):
         _check_running(vmi)
@@ -209,6 +210,16 @@ def _check_idle(wish: Wish, machine: Machine) -> None:
         raise Denied(
             f"machine {machine.key} migrates (VirtualMachineInstanceMigration {migration.metadata.name}, "
             f"{migration.status.phase or 'Pending'}); wait until it is over"
+        )
+
+
+def _check_plugged(wish: Wish, vmi: VirtualMachineInstance) -> None:
+    """Raise Denied for a NIC that the instance has on the pod network, which nothing changes while it runs."""
+    found = next((item for item in vmi.spec.networks if item.name == wish.nic), None)
+    if found is not None and found.multus is None:
+        raise Denied(
+            f"VirtualMachineInstance {vmi.metadata.key}: the network {wish.nic} is the pod network, which can't be "
+            "changed while the machine runs; edit the VirtualMachine and restart it"
         )
 
 

@@ -38,7 +38,7 @@ def take(course: Course, step: Step) -> Decision:
 def turn_back(course: Course, reason: str, why: str) -> Decision:
     """Return the decision to undo the swap."""
     status = with_condition(course, MOVED, "False", reason, why)
-    events = (EventDraft("Warning", "NetworkSwapReverting", f"{title_of(course.swap)}: {why}"[:MESSAGE_MAX]),)
+    events = (EventDraft("Warning", "NetworkSwapReverting", _titled(course.swap, why)),)
     return enter(course, status, "Reverting", why, events=events)
 
 
@@ -59,7 +59,7 @@ def end(course: Course, phase: Phase, reason: str, message: str) -> Decision:
     draft = EventDraft(
         "Normal" if succeeded else "Warning",
         f"NetworkSwap{phase}",
-        f"{title_of(course.swap)}: {message}"[:MESSAGE_MAX],
+        _titled(course.swap, message),
     )
     return enter(course, status, phase, message, events=(draft,))
 
@@ -126,6 +126,12 @@ def since(stamp: str, now: float) -> float:
         return max(now - parse_rfc3339(stamp), 0.0)
     except ValueError:
         return 0.0
+
+
+def _titled(swap: NetworkSwap, text: str) -> str:
+    """Return a text of an Event, with the instance that it is about unless it begins with that."""
+    title = title_of(swap)
+    return (text if text.startswith(title) else f"{title}: {text}")[:MESSAGE_MAX]
 
 
 def title_of(swap: NetworkSwap) -> str:
