@@ -71,6 +71,21 @@ def test_a_move_in_place(fixed: tuple[Machine, Identity], release: str) -> None:
         assert machine.instance()["spec"]["networks"][0]["multus"]["networkName"] in (nad, f"default/{nad}")
 
 
+def test_a_port_that_an_edit_left_behind(fixed: tuple[Machine, Identity]) -> None:
+    """Beside 1.9, an edit leaves the port of a machine that can't migrate behind, and a move in place heals that."""
+    machine, before = fixed
+    play(machine.lab, "1.9")
+    pods = machine.pods()
+    machine.edit(net0="vlan2013")
+    eventually(lambda: machine.condition("vmi", "MigrationRequired").get("status") == "True")
+    check_place(machine, "vlan2012")
+    move(machine, "vlan2013")
+    check_place(machine, "vlan2013")
+    check_untouched(machine, before, pods)
+    move(machine, "vlan2012")
+    check_place(machine, "vlan2012")
+
+
 @pytest.mark.parametrize("release", ["1.7", "1.8", "main"])
 def test_until_the_restart(fixed: tuple[Machine, Identity], release: str) -> None:
     """Where no instance follows, a move is refused or undone; with --until-restart, it lasts, and can be taken back."""
