@@ -40,6 +40,7 @@ from lanloom.features.liveupdate.rules.evaluation import evaluate
 from lanloom.features.liveupdate.rules.launcher import launcher_of
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
+from lanloom.kube.ports import Client
 from lanloom.runtime.context import ManagerContext
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import Change, MemoryStorage
@@ -75,16 +76,17 @@ def rows() -> Iterator[Row]:
     yield _evaluations()
 
 
-def _nads(number: int, shift: int = 0) -> dict[str, str]:
+def nads_of(number: int, shift: int = 0) -> dict[str, str]:
     """The NADs of a machine; `shift` moves its second NIC to another one."""
     return {"blue": f"net{number % NAD_COUNT}", "red": f"net{(number + 7 + shift) % NAD_COUNT}"}
 
 
 def _titles(number: int, shift: int = 0) -> dict[str, str]:
-    return {name: f"{PLACE}/{nad}" for name, nad in _nads(number, shift).items()}
+    return {name: f"{PLACE}/{nad}" for name, nad in nads_of(number, shift).items()}
 
 
-def _node(number: int) -> str:
+def node_of(number: int) -> str:
+    """The node of a machine."""
     return f"node{number % NODE_COUNT}"
 
 
@@ -104,10 +106,11 @@ class _Wait(NamedTuple):
     by_clock: float
 
 
-class _Cluster:
+class Cluster:
     """The server with its machines, and what the manager has requested."""
 
-    def __init__(self) -> None:
+    def __init__(self, machines: int = MACHINES) -> None:
+        self._machines = machines
         self.engine = Engine(MemoryStorage(), now=time.time, rng=Random(1))
         self.client = LocalClient(self.engine)
         self.requested: asyncio.Queue[_Request] = asyncio.Queue()
@@ -121,23 +124,23 @@ class _Cluster:
             await self.client.create(CRDS, manifest(kind))
         await self.client.create(NAMESPACES, {"metadata": {"name": PLACE}})
         for number in range(NODE_COUNT):
-            await self.client.create(NODES, {"metadata": {"name": _node(number)}})
+            await self.client.create(NODES, {"metadata": {"name": node_of(number)}})
             ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-            await self.client.patch(NODES, _node(number), ready, subresource="status")
+            await self.client.patch(NODES, node_of(number), ready, subresource="status")
         for number in range(NAD_COUNT):
             config = f'{{"type": "bridge", "bridge": "lan-br", "vlan": {number + 2}}}'
             body = {"metadata": {"name": f"net{number}"}, "spec": {"config": config}}
             await self.client.create(NADS, body, PLACE)
-        for number in range(MACHINES):
+        for number in range(self._machines):
             await self._start(number)
         self.engine.ledger.listen(self._hear)
 
     async def _start(self, number: int) -> None:
-        name, spec = f"vm{number}", on(_nads(number))
+        name, spec = f"vm{number}", on(nads_of(number))
         owner = (await self.client.create(VIRTUAL_MACHINES, machine(spec, name), PLACE)).metadata.uid
-        body = instance(spec, name, owner=owner, nodeName=_node(number))
+        body = instance(spec, name, owner=owner, nodeName=node_of(number))
         uid = (await self.client.create(VIRTUAL_MACHINE_INSTANCES, body, PLACE)).metadata.uid
-        pod = launcher(uid, _titles(number), name=name, node=_node(number))
+        pod = launcher(uid, _titles(number), name=name, node=node_of(number))
         await self.client.create(PODS, pod, PLACE)
 
     def _hear(self, change: Change) -> None:
@@ -148,12 +151,15 @@ class _Cluster:
             self.requested.put_nowait(_Request(time.perf_counter(), kept, name, machine))
 
     @asynccontextmanager
-    async def managed(self) -> AsyncIterator[float]:
-        """A manager that leads, from the moment at which it has looked at every machine; the CPU seconds of that."""
-        rng = Random(1)
+    async def managed(self, client: Client | None = None) -> AsyncIterator[float]:
+        """A manager that leads, from the moment at which it has looked at every machine; the CPU seconds of that.
+
+        Its requests go by `client` if one is given.
+        """
+        rng, asking = Random(1), client or self.client
         context = ManagerContext(
-            client=self.client,
-            recorder=Recorder(self.client, "lanloom-manager", "bench", now=time.time, rng=rng),
+            client=asking,
+            recorder=Recorder(asking, "lanloom-manager", "bench", now=time.time, rng=rng),
             now=time.time,
             rng=rng,
             observe=lambda *_words: None,
@@ -180,7 +186,7 @@ class _Cluster:
     async def edit(self, number: int) -> _Wait:
         """Another NAD for a machine, and how long its migration takes to be there. It succeeds then."""
         path = "/spec/template/spec/networks/2/multus/networkName"
-        step = {"op": "replace", "path": path, "value": _nads(number, 1)["red"]}
+        step = {"op": "replace", "path": path, "value": nads_of(number, 1)["red"]}
         name = f"vm{number}"
         began, kept = time.perf_counter(), kept_waiting(os.getpid())
         await self.client.json_patch(VIRTUAL_MACHINES, name, [step], PLACE)
@@ -191,7 +197,7 @@ class _Cluster:
         return _Wait((by_clock - (request.kept - kept)) * 1e3, by_clock * 1e3)
 
     async def _migrate(self, number: int, migration: str) -> None:
-        pod = f"virt-launcher-vm{number}-{_node(number)}"
+        pod = f"virt-launcher-vm{number}-{node_of(number)}"
         change = {"metadata": {"annotations": {NETWORK_STATUS: network_status(_titles(number, 1))}}}
         await self.client.patch(PODS, pod, change, PLACE)
         done = {"status": {"phase": "Succeeded"}}
@@ -200,7 +206,7 @@ class _Cluster:
 
 
 async def _edits() -> list[Row]:
-    cluster = _Cluster()
+    cluster = Cluster()
     await cluster.furnish()
     gc.collect()
     gc.freeze()
@@ -234,10 +240,10 @@ async def _edits() -> list[Row]:
 def _evaluations() -> Row:
     found: list[tuple[VirtualMachineInstance, Pod]] = []
     for number in range(MACHINES):
-        name, spec = f"vm{number}", on(_nads(number))
-        raw = instance(spec, name, nodeName=_node(number))
+        name, spec = f"vm{number}", on(nads_of(number))
+        raw = instance(spec, name, nodeName=node_of(number))
         raw["metadata"]["uid"] = f"uid{number}"
-        pod = launcher(f"uid{number}", _titles(number, number % 2), name=name, node=_node(number))
+        pod = launcher(f"uid{number}", _titles(number, number % 2), name=name, node=node_of(number))
         found.append((convert(raw, VirtualMachineInstance), convert(pod, Pod)))
     gc.collect()
     best, needed = min(_evaluate(found) for _ in range(ROUNDS))

@@ -64,6 +64,7 @@ def _followed(course: Course) -> Decision | None:
 
 
 UNTIL_RESTART_POLL = 60.0
+"""How often a port is looked at that waits for the restart of its machine; what changes wakes the swap anyway."""
 
 
 def until_restart(course: Course) -> Decision:
