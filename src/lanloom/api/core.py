@@ -142,10 +142,15 @@ class ContainerState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ContainerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What a kubelet reports of a container. `image_id` is the image that runs, with its digest where it has one."""
+    """What a kubelet reports of a container.
+
+    `image` is the name of the image that runs, and `image_id` its name and digest, or its digest alone where it was
+    loaded onto the node and not pulled.
+    """
 
     name: str = ""
     ready: bool = False
+    image: str = ""
     image_id: str = field(name="imageID", default="")
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()

@@ -133,8 +133,24 @@ def reported(*containers: dict[str, Any]) -> str:
     ],
 )
 def test_forms_of_runtimes(image_id: str, image: str) -> None:
-    """A name with a digest is taken, in the forms of containerd and Docker; a digest alone can't be pulled."""
+    """A name with a digest is taken, in the forms of containerd and Docker; a digest alone names nothing."""
     assert reported({"name": "manager", "imageID": image_id}) == image
+
+
+@pytest.mark.parametrize(
+    ("image", "taken"),
+    [
+        ("docker.io/library/lanloom:0.1.0", "docker.io/library/lanloom:0.1.0"),
+        ("localhost:5000/lanloom", ""),
+        (DIGEST, ""),
+        ("lanloom", ""),
+        ("", ""),
+    ],
+)
+def test_an_image_that_was_loaded_is_known_by_its_tag(image: str, taken: str) -> None:
+    """Where a runtime reports a digest alone, the image was loaded, and its name with a tag is taken."""
+    assert reported({"name": "manager", "imageID": DIGEST, "image": image}) == taken
+    assert reported({"name": "manager", "imageID": "", "image": image}) == ""
 
 
 def test_the_manager_s_container_counts() -> None:

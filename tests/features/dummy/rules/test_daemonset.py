@@ -24,6 +24,7 @@ from lanloom.features.dummy.rules.daemonset import (
     daemon_set_patch,
     defaulted,
     has_digest,
+    has_tag,
 )
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.patches import merge_diff
@@ -123,7 +124,6 @@ def test_readiness_is_asked_for_where_it_is_told() -> None:
         (f"localhost:5000/a/b:1.0@sha256:{'0' * 64}", True),
         ("", False),
         ("lanloom", False),
-        ("lanloom:0.1.0", False),
         (f"sha256:{'0' * 64}", False),
         (f"@sha256:{'0' * 64}", False),
         (f"lanloom@sha256:{'0' * 63}", False),
@@ -133,11 +133,23 @@ def test_readiness_is_asked_for_where_it_is_told() -> None:
     ],
 )
 def test_images_are_named_by_their_digest(image: str, good: bool) -> None:
-    """Only a name with a digest is taken; without one, the message says how to set it."""
+    """A name with a digest is taken; without one, the message says how to set it."""
     assert has_digest(image) == good
+    assert not has_tag(image)
     if not good:
         with pytest.raises(UnknownImage, match=r"net1: .*--dummy-image, or as image in the ConfigMap"):
             body(settings=Settings(image=image))
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [(IMAGE, "IfNotPresent"), ("docker.io/library/lanloom:0.1.0", "Never"), ("host:5000/lanloom:a", "Never")],
+)
+def test_an_image_without_digest_is_never_pulled(image: str, policy: str) -> None:
+    """An image that is known by its tag runs only where it was loaded; one with a digest may be pulled."""
+    made = _container(body(settings=Settings(image=image)))
+    assert (made["image"], made["imagePullPolicy"]) == (image, policy)
+    assert has_tag(image) != has_digest(image)
 
 
 @pytest.mark.parametrize("state", [PRESENT, ABSENT])

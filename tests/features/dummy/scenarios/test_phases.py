@@ -115,7 +115,7 @@ def test_error_ensuring_daemon_set() -> None:
     assert run(on.allowed("daemonsets"), state).dcn.status.phase == "Ready"
 
 
-@pytest.mark.parametrize("image", ["", "registry.example/lanloom:latest"])
+@pytest.mark.parametrize("image", ["", "registry.example/lanloom"])
 def test_an_image_without_a_digest(image: str) -> None:
     """No pods are made of an image that is not known exactly; what to set is said."""
     state = run(on.made(), State(settings=Settings(image=image)))

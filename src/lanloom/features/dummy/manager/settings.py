@@ -23,7 +23,7 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, MANAGED_BY, MANAGED_BY_CON
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.workloads import lean
 from lanloom.features.dummy.rights import CONFIG_MAP
-from lanloom.features.dummy.rules.daemonset import has_digest
+from lanloom.features.dummy.rules.daemonset import has_digest, has_tag
 from lanloom.features.dummy.rules.flags import Flags, read_entries, settings
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.controller import backoff
@@ -37,17 +37,20 @@ CONTAINER = "manager"
 
 
 def image_of(pod: Pod) -> str:
-    """Return the image with its digest as the node's runtime reports it; empty where it does not.
+    """Return the image that the manager runs, as the node's runtime reports it; empty where it does not.
 
     The bridges' pods run the manager's own image. containerd reports `docker.io/a/b@sha256:…`, Docker the same after
-    `docker-pullable://`. A digest alone is that of an image that was loaded onto the node: no other node could pull it.
+    `docker-pullable://`. A digest alone is that of an image that was loaded onto the node. No node could pull it by
+    that digest, so it is known by its tag, and used only where it was loaded too.
     """
     statuses = pod.status.container_statuses
     chosen = [item for item in statuses if item.name == CONTAINER] or list(statuses)
     if len(chosen) != 1:
         return ""
-    image = chosen[0].image_id.rpartition("://")[2]
-    return image if has_digest(image) else ""
+    image_id, image = chosen[0].image_id.rpartition("://")[2], chosen[0].image
+    if has_digest(image_id):
+        return image_id
+    return image if image_id.startswith("sha256:") and has_tag(image) else ""
 
 
 log = structlog.get_logger(__name__)

@@ -14,6 +14,7 @@ from lanloom.features.dummy.rules.daemonset import (
     acknowledgement,
     daemon_set_body,
     daemon_set_patch,
+    has_digest,
     titles,
 )
 from lanloom.features.dummy.rules.model import (
@@ -170,14 +171,14 @@ def _removal(observed: Observed, item: DaemonSet) -> Raw:
 
 
 def _with_image(settings: Settings, current: DaemonSet | None, uid: str) -> Settings:
-    """Return the settings; without an image, with that of the running DaemonSet."""
+    """Return the settings; without an image, with that of the running DaemonSet, if it is named by its digest."""
     if settings.image or current is None or not is_ours(current.metadata, uid):
         return settings
     try:
         image = current.spec.template["spec"]["containers"][0]["image"]
     except (KeyError, IndexError, TypeError):
         return settings
-    return replace(settings, image=str(image))
+    return replace(settings, image=str(image)) if has_digest(str(image)) else settings
 
 
 def _failed(known: Acknowledgement, reason: str, message: str) -> Bridges:

@@ -74,13 +74,21 @@ _ROLLING = {PRESENT: "10%", ABSENT: "100%"}
 """Pods that are replaced at once: few where bridges are kept, which stay without them; all where they are removed."""
 
 
+_LOADED = re.compile(r"(?!sha256:)[^\s@]+:[^\s@/:]+", re.ASCII)
+
+
 class UnknownImage(Denied):
-    """The image of the DaemonSets is unknown, or known without its digest."""
+    """The image of the DaemonSets is unknown, or known neither by its digest nor by its tag."""
 
 
 def has_digest(image: str) -> bool:
     """Return whether an image is named immutably: `name@sha256:<64 hexadecimal digits>`."""
     return _IMAGE.fullmatch(image) is not None
+
+
+def has_tag(image: str) -> bool:
+    """Return whether an image is named by its tag alone, as one that was loaded onto nodes."""
+    return _LOADED.fullmatch(image) is not None
 
 
 def daemon_set_body(
@@ -144,7 +152,7 @@ def daemon_set_patch(current: DaemonSet, wanted: Raw) -> Raw:
 
 
 def _check_image(name: str, image: str) -> None:
-    if has_digest(image):
+    if has_digest(image) or has_tag(image):
         return
     said = f'the image "{image}" has no digest' if image else "no image is configured"
     raise UnknownImage(
@@ -177,7 +185,8 @@ def _container(image: str, arguments: list[str]) -> Raw:
     return {
         "name": "bridge",
         "image": image,
-        "imagePullPolicy": "IfNotPresent",
+        # What a tag names in a registry may be another image, or another's: only the one that was loaded runs.
+        "imagePullPolicy": "IfNotPresent" if has_digest(image) else "Never",
         "args": arguments,
         "readinessProbe": {
             "exec": {"command": ["/usr/bin/test", "-e", READY_FILE]},

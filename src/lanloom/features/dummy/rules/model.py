@@ -45,7 +45,8 @@ class Isolated(Struct, frozen=True, kw_only=True):
 class Settings(Struct, frozen=True, kw_only=True):
     """The settings of the controller, and of the network that it creates at start unless `default` is off.
 
-    `image` is that of the DaemonSets, with its digest; empty if it is unknown. `namespace` is where they run.
+    `image` is that of the DaemonSets, with its digest, or with its tag if it was loaded onto the nodes; empty if it is
+    unknown. `namespace` is where they run.
     `node_timeout` is after how many seconds a node that is not ready is not awaited any more. `service_cidrs` and
     `pod_cidrs` are ranges that the cluster does not report itself.
     """
