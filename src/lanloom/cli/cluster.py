@@ -128,11 +128,17 @@ def run(cluster: ClusterOptions, work: "Callable[[HttpClient], Awaitable[T]]", *
     """
     import asyncio
 
+    from lanloom.kube.errors import ApiError, KubeError
+    from lanloom.kube.firstcontact import explain
     from lanloom.kube.http import HttpClient
 
     async def connected() -> T:
         async with HttpClient(cluster.config) as client:
-            return await work(client)
+            try:
+                return await work(client)
+            except ApiError as error:
+                text = await explain(client, error)
+                raise (KubeError(text) if text != str(error) else error) from None
 
     with refusals(reading=read):
         return asyncio.run(connected())

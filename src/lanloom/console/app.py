@@ -24,6 +24,7 @@ from lanloom.console.page import NoSuchPage, Page
 from lanloom.console.sessions import MOST_STREAMS, Session, Sessions
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import ApiError, Forbidden, KubeError, NotFound, Unauthorized
+from lanloom.kube.firstcontact import explain
 from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Watcher
 from lanloom.kube.scoped import Scoped
@@ -93,7 +94,8 @@ class Console:
             return self._redirect("/login")
         except (KubeError, Refusal) as error:
             status, title, body = *_refused(error), ""
-            return self._page(title, asked.path, html.message(title, str(error), asked), status=status)
+            why = await _why(session.client, error)
+            return self._page(title, asked.path, html.message(title, why, asked), status=status)
         return self._page(title, asked.path, html.raw(body), status=status, live=live)
 
     async def _made(self, client: HttpClient, asked: html.Asked) -> tuple[str, str]:
@@ -134,7 +136,7 @@ class Console:
             try:
                 return (await self._made(session.client, asked))[1]
             except (Refusal, NotFound, Forbidden) as error:
-                return str(html.message(_refused(error)[1], str(error), asked))
+                return str(html.message(_refused(error)[1], await _why(session.client, error), asked))
 
         return StreamingResponse(
             self._counted(session, stream(reader, kinds, make)), media_type="text/event-stream"
@@ -260,6 +262,11 @@ def _scoped(client: Watcher, asked: html.Asked, names: Mapping[str, str]) -> Wat
     if any(not is_name(name) for name in (*names.values(), *filter(None, (asked.namespace,)))):
         raise NoSuchPage(f"there is no page {asked.path}; choose one of the menu")
     return Scoped(client, namespace) if namespace else client
+
+
+async def _why(client: HttpClient, error: KubeError | Refusal) -> str:
+    """Return what a page says instead of its content."""
+    return await explain(client, error) if isinstance(error, KubeError) else str(error)
 
 
 def _refused(error: Exception) -> tuple[int, str]:

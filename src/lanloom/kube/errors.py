@@ -61,7 +61,12 @@ class SilentWatch(Unreachable):
 
 
 class ApiError(KubeError):
-    """The server refused. `status` is the wire Status object, `code` its HTTP code, `reason` its CamelCase reason."""
+    """The server refused. `status` is the wire Status object, `code` its HTTP code, `reason` its CamelCase reason.
+
+    `asked` is the full name of the resource of the request, empty for one without types.
+    """
+
+    asked = ""
 
     def __init__(self, code: int, reason: str, message: str, status: dict[str, Any] | None = None) -> None:
         super().__init__(message or f"{code} {reason}")
@@ -95,8 +100,17 @@ class NotFound(ApiError):
         Else it knows no such resource, perhaps only not yet: a kube-apiserver that starts says so of custom resources
         whose objects are all there.
         """
+        return self._named == name
+
+    @property
+    def names_object(self) -> bool:
+        """Whether the server says that there is no such object, rather than no such resource."""
+        return bool(self._named)
+
+    @property
+    def _named(self) -> object:
         details = self.status.get("details")
-        return isinstance(details, dict) and details.get("name") == name
+        return details.get("name") if isinstance(details, dict) else None
 
 
 class Conflict(ApiError):

@@ -108,6 +108,11 @@ class HttpClient:
     ) -> None:
         await self.close()
 
+    @property
+    def server(self) -> str:
+        """The server's address."""
+        return self._config.server
+
     async def close(self) -> None:
         """Close every connection."""
         if self._session is not None:
@@ -293,6 +298,7 @@ class HttpClient:
                 if response.status >= 300:
                     status = refusal(await response.read(), response.status, response.reason or "")
                     refused = from_status(response.status, status)
+                    refused.asked = about.resource
                     if isinstance(refused, Unauthorized) and credential is not None and self._plugin:
                         self._plugin.refused(credential)
                     if self._outage is not None:

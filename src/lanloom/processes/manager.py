@@ -37,6 +37,7 @@ from lanloom.runtime.certificates import (
 )
 from lanloom.runtime.context import HARVESTER_RUNS, ManagerContext, ManagerPart
 from lanloom.runtime.feature import Feature, in_order, load, webhooks_of
+from lanloom.runtime.identity import MANAGER_LEASE
 from lanloom.runtime.webhookconfig import SERVICE_NAME, Registration, may_register, webhook_configurations
 from lanloom.runtime.webhooks import TlsServer, refer_all, secluded, webhook_app
 from lanloom.runtime.webhooktable import Webhook
@@ -159,8 +160,6 @@ class WebhookService:
 
 log = structlog.get_logger(__name__)
 
-LEASE_NAME = "lanloom-manager"
-
 
 class ManagerSettings(Struct, frozen=True, kw_only=True):
     """The settings of a manager.
@@ -263,7 +262,7 @@ class Manager:
         elector = Elector(
             self._client,
             LANLOOM_NAMESPACE,
-            LEASE_NAME,
+            MANAGER_LEASE,
             settings.identity,
             now=self._now,
             rng=self._rng,

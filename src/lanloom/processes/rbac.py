@@ -16,9 +16,9 @@ from lanloom.api import core, kubevirt, names
 from lanloom.api.clusterranges import API_SERVICE, ENDPOINT_SLICES, SERVICE_CIDRS
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
-from lanloom.processes.manager import LEASE_NAME
 from lanloom.runtime.certificates import SECRET_NAME
 from lanloom.runtime.feature import Feature, rights_of
+from lanloom.runtime.identity import MANAGER_LEASE
 from lanloom.runtime.rights import FOLLOW, READ, WRITE, Access
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
 
@@ -79,7 +79,7 @@ _NAMESPACE: tuple[Raw, ...] = (
     {
         "apiGroups": [_LEASES.group],
         "resources": [_LEASES.plural],
-        "resourceNames": [LEASE_NAME],
+        "resourceNames": [MANAGER_LEASE],
         "verbs": ["get", "patch"],
     },
 )

@@ -19,6 +19,9 @@ NodeOfPod = Callable[[str], str]
 MANAGERS = (f"system:serviceaccount:{LANLOOM_NAMESPACE}:lanloom-manager", "system:lanloom:apiserver")
 """The manager's account on Kubernetes, and the embedded server itself, in which a manager runs."""
 
+MANAGER_LEASE = "lanloom-manager"
+"""The Lease of the leading manager, in Lanloom's namespace."""
+
 AGENTS = f"system:serviceaccount:{LANLOOM_NAMESPACE}:lanloom-agent"
 """The account that the agents of all nodes share on Kubernetes."""
 

@@ -44,7 +44,6 @@ from lanloom.features.dummy.rules.model import (
 )
 from lanloom.features.dummy.rules.spec import CLUSTER_MTU
 from lanloom.features.dummy.users import list_live_users
-from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
 
@@ -64,10 +63,6 @@ _BUSY = {
 _PODLESS = "the DaemonSet has no pod there yet"
 _DOWN = "Down", "the node is not Ready; the manager waits for it for some minutes"
 _AWAY = "the node is not Ready for some minutes and is skipped; its agent catches up when it returns"
-
-
-class NotServed(KubeError):
-    """The API server does not know the kind; the message says what to do."""
 
 
 class NodeView(Struct, frozen=True, kw_only=True):
@@ -161,12 +156,7 @@ class DummyObjects(Struct, frozen=True, kw_only=True):
 
 async def read_dummies(client: Reader) -> tuple[DummyObjects, UserView]:
     """Reads all of it, and who uses networks. Raises KubeError."""
-    try:
-        networks = await client.list(DUMMY_CLUSTER_NETWORKS)
-    except NotFound:
-        raise NotServed(
-            "the API server does not serve DummyClusterNetworks; install the CRDs: lanloom crds --apply"
-        ) from None
+    networks = await client.list(DUMMY_CLUSTER_NETWORKS)
     nads, daemon_sets, pods, nodes = await asyncio.gather(
         list_or_empty(client, NADS, labels=UID_LABEL),
         list_or_empty(client, DAEMON_SETS, labels=UID_LABEL),

@@ -239,10 +239,14 @@ def _print_trace(view: "TraceView") -> None:
 
 async def _read_all(client: "Client", namespace: str = "") -> "tuple[LanView, ...]":
     """Read the LANs of a namespace, or every one. Raises KubeError."""
+    from lanloom.api.lan import LANS
     from lanloom.features.lan.views import read_views
     from lanloom.kube.scoped import Scoped
 
-    return await read_views(Scoped(client, namespace) if namespace else client)
+    views = await read_views(Scoped(client, namespace) if namespace else client)
+    if not views:
+        await client.list(LANS, namespace)  # which fails where no LAN can be
+    return views
 
 
 async def _read_one(client: "Client", name: str, namespace: str) -> "LanView":

@@ -29,8 +29,8 @@ from lanloom.kube.errors import (
 )
 from lanloom.kube.http import HttpClient
 from lanloom.processes.definitions import manifests
-from lanloom.processes.manager import LEASE_NAME
 from lanloom.processes.rbac import manager_roles
+from lanloom.runtime.identity import MANAGER_LEASE
 from tests.features.dummy.cluster.ground import eventually
 from tests.harness.installing import install_webhooks
 
@@ -78,7 +78,7 @@ async def unregister(client: HttpClient) -> None:
     """Removes the webhooks and the lease of a manager that is no more; then nobody is asked about what is written."""
     await remove_webhooks(client)
     with suppress(NotFound):
-        await client.delete(LEASES, LEASE_NAME, LANLOOM_NAMESPACE)
+        await client.delete(LEASES, MANAGER_LEASE, LANLOOM_NAMESPACE)
 
 
 async def remove_webhooks(client: HttpClient) -> None:

@@ -34,7 +34,8 @@ from lanloom.features.dummy.rules.model import daemon_set_name
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import NotFound
 from lanloom.kube.http import HttpClient
-from lanloom.processes.manager import LEASE_NAME, Manager, ManagerSettings
+from lanloom.processes.manager import Manager, ManagerSettings
+from lanloom.runtime.identity import MANAGER_LEASE
 from tests.features.dummy.cluster.ground import (
     PATIENCE,
     Ground,
@@ -245,7 +246,7 @@ class Managed:
         """Returns when so much time has passed for the manager that leads: it has renewed its lease meanwhile."""
 
         async def renewed() -> float:
-            lease = await self.client.get(LEASES, LEASE_NAME, LANLOOM_NAMESPACE)
+            lease = await self.client.get(LEASES, MANAGER_LEASE, LANLOOM_NAMESPACE)
             return parse_rfc3339(lease.spec.renew_time or "")
 
         end = await renewed() + seconds

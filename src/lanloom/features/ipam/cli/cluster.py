@@ -43,12 +43,16 @@ def read_cluster(cluster: ClusterOptions) -> "State":
     """
     from lanloom.features.ipam.state import read_state
     from lanloom.kube.blocking import BlockingReader, finished
+    from lanloom.kube.errors import ApiError
 
     with refusals():
         if not cluster.config.is_simple:
             return run(cluster, read_state)
-        with BlockingReader(cluster.config) as reader:
-            return finished(read_state(reader))
+        try:
+            with BlockingReader(cluster.config) as reader:
+                return finished(read_state(reader))
+        except ApiError:
+            return run(cluster, read_state)  # once more, with a client that can find out why
 
 
 def completion(names: "Callable[[State, click.Context], Iterable[str]]") -> Complete:

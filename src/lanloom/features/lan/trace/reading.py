@@ -56,9 +56,8 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 async def read_facts(client: Reader, asked: Asked, *, now: float) -> Facts:
     """Read what a trace is made from. Raises KubeError, Denied and Malformed."""
-    lans, reports, nodes = await asyncio.gather(
-        list_or_empty(client, LANS), list_or_empty(client, LAN_NODES), list_or_empty(client, NODES)
-    )
+    lans = (await client.list(LANS)).items
+    reports, nodes = await asyncio.gather(list_or_empty(client, LAN_NODES), list_or_empty(client, NODES))
     lan = _chosen(asked.lan, lans)
     sender, receiver = [
         await _end(client, text, option, lan, lans, reports)

@@ -38,6 +38,8 @@ def command(cluster: ClusterOptions, listing: Listing) -> None:
     view = run(cluster, _read, read=True)
     if listing.is_for_people:
         _show(view, listing)
+        if not view.networks and not view.isolated:
+            _print_first_steps(is_managed=run(cluster, _is_managed))
     else:
         listing.print(view.rows, whole=view)
     sys.exit(1 if view.troubles else 0)
@@ -55,14 +57,47 @@ async def _read(client: "Client") -> "Overview":
     return overview(networks.items, statuses.items, nodes.items)
 
 
+async def _is_managed(client: "Client") -> bool:
+    """Return whether a manager has ever led here; also true where that may not be read."""
+    from lanloom.api.core import LEASES
+    from lanloom.api.meta import Key
+    from lanloom.api.names import LANLOOM_NAMESPACE
+    from lanloom.kube.errors import ApiError
+    from lanloom.kube.lookup import get_or_none
+    from lanloom.runtime.identity import MANAGER_LEASE
+
+    try:
+        return await get_or_none(client, LEASES, Key(LANLOOM_NAMESPACE, MANAGER_LEASE)) is not None
+    except ApiError:
+        return True
+
+
+def _print_first_steps(*, is_managed: bool) -> None:
+    """Print what comes next in a cluster without any network."""
+    from lanloom.cli.console import console as make_console
+    from lanloom.cli.console import paragraph
+
+    console = make_console()
+    console.print("No cluster network exists.")
+    if not is_managed:
+        console.print("No manager has run here yet. To install Lanloom:")
+        console.print("  lanloom crds --apply\n  lanloom install | kubectl apply -f -")
+        return
+    console.print("To begin, create one of these (see examples/):")
+    for line in (
+        "VLANs of your switches: a ClusterNetwork and a VlanConfig (cluster-1.yaml)",
+        "a LAN across the nodes, without any switch: a LAN (lan.yaml)",
+        "a network that is isolated on each node: a DummyClusterNetwork (dummy.yaml)",
+    ):
+        console.print(paragraph(line, 2))
+
+
 def _show(view: "Overview", listing: Listing) -> None:
     from rich.padding import Padding
 
     from lanloom.cli.console import console as make_console
 
     console = make_console()
-    if not view.networks and not view.isolated:
-        console.print("No cluster network exists. Create a ClusterNetwork and a VlanConfig (see examples/).")
     for name, owner in view.isolated.items():
         text = f"{name}: isolated network, without uplinks; see `lanloom dummy show {owner}`."
         console.print(text, markup=False)

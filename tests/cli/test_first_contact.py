@@ -1,0 +1,142 @@
+"""The first command on a cluster that has nothing of Lanloom, is too old, or lends no rights."""
+
+import asyncio
+import base64
+from pathlib import Path
+
+import pytest
+import yaml
+from aiohttp import web
+from click.testing import CliRunner
+
+from lanloom.__main__ import cli
+from lanloom.kube.firstcontact import INSTALL
+from tests.cli.cluster import served
+from tests.kube.server import Handler, answer, serving, status_object
+
+COMMANDS = [
+    "status",
+    "vlan list",
+    "vlan show x",
+    "vlan plan -f examples/vlan2013-static.yaml",
+    "network list",
+    "network info",
+    "network usage",
+    "network add --subnet cidr=192.0.2.0/24 net1",
+    "network remove net1",
+    "instance list",
+    "instance info i",
+    "dummy list",
+    "dummy show x",
+    "lan list",
+    "lan show x",
+    "lan trace x --from a --to b",
+]
+"""What a new user may type first, of each feature."""
+
+
+def no_page() -> web.Response:
+    """What an API server says of a path that it does not know."""
+    return web.Response(status=404, text="404 page not found\n")
+
+
+def kubernetes(minor: str) -> Handler:
+    """An API server of that version without custom resources."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        path, name = request.path, request.path.rpartition("/")[2]
+        if path == "/version":
+            return answer({"major": "1", "minor": minor})
+        if path.startswith("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"):
+            return answer(
+                status_object(404, "NotFound", f"{name} not found") | {"details": {"name": name}}, 404
+            )
+        if path.startswith("/api/v1/"):
+            return answer({"metadata": {"resourceVersion": "1"}, "items": []})
+        return no_page()
+
+    return handle
+
+
+async def another_server(_request: web.BaseRequest) -> web.StreamResponse:
+    """A server of something else."""
+    return no_page()
+
+
+async def strict(request: web.BaseRequest) -> web.StreamResponse:
+    """An API server that lends no rights."""
+    plural = request.path.rpartition("/")[2]
+    user = f'{plural} is forbidden: User "jane" cannot list resource "{plural}"'
+    message = f'{user} in API group "x" at the cluster scope'
+    return answer(status_object(403, "Forbidden", message), 403)
+
+
+async def typed(command: str, handler: Handler, directory: Path) -> tuple[int, str]:
+    """Run a command on a server; its exit code and what it says, on one line."""
+    async with serving(handler) as server:
+        ca = base64.b64encode(server.ca).decode()
+        content = {
+            "current-context": "m",
+            "clusters": [{"name": "c", "cluster": {"server": server.url, "certificate-authority-data": ca}}],
+            "contexts": [{"name": "m", "context": {"cluster": "c"}}],
+        }
+        (directory / "config").write_text(yaml.safe_dump(content))
+        words = [*command.split(), "--kubeconfig", str(directory / "config")]
+        done = await asyncio.to_thread(CliRunner(env={"COLUMNS": "400"}).invoke, cli, words)
+        return done.exit_code, " ".join(done.output.replace(server.url, "SERVER").split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_a_cluster_without_the_kinds(command: str, tmp_path: Path) -> None:
+    """Every command names the kind that is missing, and how Lanloom is installed."""
+    code, output = await typed(command, kubernetes("36"), tmp_path)
+    assert code == 1
+    assert output.startswith("Error: the API server SERVER does not serve ")
+    assert output.endswith(f"; to install Lanloom, {INSTALL}")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_an_older_cluster(command: str, tmp_path: Path) -> None:
+    """A server that is too old is named with its version, and the oldest that would do."""
+    found = await typed(command, kubernetes("16+"), tmp_path)
+    assert found == (1, "Error: the API server SERVER is Kubernetes 1.16; Lanloom needs 1.20 or later")
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "vm list", "why-not-deleted lan/x"])
+async def test_missing_rights(command: str, tmp_path: Path) -> None:
+    """Where a right is missing, the message names it, and who can give it."""
+    code, output = await typed(command, strict, tmp_path)
+    assert code == 1
+    assert 'User "jane" cannot list resource' in output
+    assert "; ask an administrator of the cluster for that right" in output
+
+
+async def test_a_server_of_something_else(tmp_path: Path) -> None:
+    """A server that has no version is no API server."""
+    found = await typed("status", another_server, tmp_path)
+    assert found == (1, "Error: SERVER is no API server of Kubernetes; check the server of the kubeconfig")
+
+
+async def test_a_kind_that_is_not_served_yet(tmp_path: Path) -> None:
+    """A kind that is defined and not served is so for a moment."""
+
+    async def starting(request: web.BaseRequest) -> web.StreamResponse:
+        if "customresourcedefinitions/" in request.path:
+            return answer({"metadata": {"name": request.path.rpartition("/")[2]}})
+        return await kubernetes("36")(request)
+
+    _, output = await typed("network list", starting, tmp_path)
+    assert output.endswith(
+        "networks.ipam.lanloom.io yet, although the kind is defined; try again in a moment"
+    )
+
+
+@pytest.mark.parametrize("manager", [False, True])
+def test_an_empty_cluster(manager: bool, tmp_path: Path) -> None:
+    """The status of a cluster without any network names the next step: to install a manager, or what to create."""
+    with served(tmp_path, manager=manager) as cluster:
+        output = cluster.lanloom("status").output
+    if manager:
+        assert "a ClusterNetwork and a VlanConfig (cluster-1.yaml)" in output
+    else:
+        assert "  lanloom install | kubectl apply -f -" in output
