@@ -230,5 +230,6 @@ The lab is still running. For example:
   export KUBECONFIG={layout.kubeconfig}
   kubectl apply -f examples/cluster-1.yaml -f examples/vlan2012-dhcp.yaml
   {program} status
+  {program} console        # the same as web pages: prints a link
   {lab} exec node1 -- ip -brief address
   {lab} down"""
