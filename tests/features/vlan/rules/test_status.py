@@ -1,5 +1,7 @@
 """What a node reports, and when it looks again."""
 
+from typing import Any
+
 import pytest
 
 from lanloom.features.vlan.rules.network import NodeNetwork, Problem
@@ -191,6 +193,14 @@ def test_obstacles_come_first() -> None:
     assert (conditions["ready"].reason, conditions["ready"].message) == ("ForeignLink", "it is not ours")
     assert (interface.state, interface.reason) == ("Failed", "ForeignLink")
     assert delay == 5.0
+
+
+@pytest.mark.parametrize(("phase", "addresses"), [("active", LEASED), ("inactive", ())])
+def test_addresses_outlive_an_obstacle(phase: Any, addresses: tuple[str, ...]) -> None:
+    """Where the uplink became somebody else's, the column shows the addresses that are up all the same."""
+    problem = Problem(vid=0, network="cluster-1-br", reason="ForeignLink", message="not ours", keep=True)
+    status = node_status(NODE, DHCP, (problem,), built(), said(phase, *addresses), (), NOW)
+    assert (status.interfaces[0].state, status.addresses) == ("Failed", ",".join(addresses))
 
 
 def test_a_node_at_rest_is_looked_at_seldom() -> None:

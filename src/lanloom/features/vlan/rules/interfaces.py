@@ -31,13 +31,14 @@ def failed(problem: Problem) -> VlanInterface:
     )
 
 
-def unbuilt(item: Interface, problem: Problem) -> VlanInterface:
-    """Return the report of a sub-interface that something stands in the way of."""
+def unbuilt(item: Interface, problem: Problem, connection: Connection | None = None) -> VlanInterface:
+    """Return the report of a sub-interface that something stands in the way of. It may have its address still."""
     return VlanInterface(
         vlan_id=item.vid,
         name=item.name,
         network=item.network,
         mode=item.mode,
+        address=_address(item, connection) if connection is not None else "",
         state="Failed",
         reason=problem.reason,
         message=problem.message,

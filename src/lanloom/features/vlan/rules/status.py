@@ -130,16 +130,17 @@ def _interface_report(
     observed: LinkState,
     now: float,
 ) -> VlanInterface:
+    found = (connections or {}).get(item.uuid)
     if blocked(problems):
-        return unbuilt(item, problems[0])
+        return unbuilt(item, problems[0], found)
     own = next((problem for problem in problems if problem.vid == item.vid), None)
     if own is not None and own.reason != NOT_WRITTEN:
-        return unbuilt(item, own)
-    found = interface_report(item, connections, observed, now)
+        return unbuilt(item, own, found)
+    report = interface_report(item, connections, observed, now)
     if own is None:
-        return found
+        return report
     return replace(
-        found, state="Failed", reason=own.reason, message=own.message
+        report, state="Failed", reason=own.reason, message=own.message
     )  # it may have its former address
 
 
