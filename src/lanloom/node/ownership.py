@@ -7,6 +7,7 @@ links of their own on bridges of Lanloom's, and give them names that Lanloom mig
 
 from collections.abc import Mapping
 
+from lanloom.node.marks import owner_of
 from lanloom.node.ports import Link
 
 ANY = 0
@@ -21,10 +22,19 @@ NOBODY: Named = {}
 def is_ours(link: Link, named: Named = NOBODY, *, owner: str = "") -> bool:
     """Return whether Lanloom made this link for its VLAN networks, or for the object with the uid `owner`."""
     if owner:
-        return link.owner_uid == owner
+        return link.kind == "bridge" and is_marked_for(link.alias, owner)
     if link.ours:
         return True
     return link.kind == "vlan" and named.get(link.name) in (ANY, link.index)
+
+
+def is_marked_for(alias: str, *owners: str) -> bool:
+    """Return whether an ifalias says that Lanloom made the link for one of these owners; for none, if all are empty.
+
+    Bridges of isolated networks and all links of LANs, in whatever network namespace, have such a mark.
+    """
+    owner = owner_of(alias)
+    return bool(owner) and owner in owners
 
 
 def strangers_above(name: str, links: Mapping[str, Link], named: Named = NOBODY) -> tuple[str, ...]:

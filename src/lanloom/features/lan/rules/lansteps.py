@@ -10,6 +10,7 @@ from lanloom.features.lan.rules.observed import LanLink, Vtep
 from lanloom.features.lan.rules.options import PortFlags
 from lanloom.node.errors import LinkError, NotOurs
 from lanloom.node.marks import is_owner, owner_of
+from lanloom.node.ownership import is_marked_for
 
 
 class MakeNamespace(LanStep, frozen=True, kw_only=True):
@@ -71,7 +72,7 @@ class MakeBridge(LanStep, frozen=True, kw_only=True):
         found = links.get(self.name)
         if found is not None and found.kind != "bridge":
             raise NotOurs(f"{self.title}: a link of the kind {found.kind or 'NIC'} has this name; delete it")
-        if found is not None and owner_of(found.alias) not in ("", self.uid, self.was):
+        if found is not None and owner_of(found.alias) and not is_marked_for(found.alias, self.uid, self.was):
             raise NotOurs(f"{self.title}: it belongs to another LAN; give this one a spec.ns of its own")
 
 

@@ -27,7 +27,7 @@ from lanloom.features.lan.rules.lansteps import (
     SetLanMtu,
     SetLanUp,
 )
-from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep, alias_of
+from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep
 from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenHost, SeenLan
 from lanloom.features.lan.rules.options import UNFLAGGED, PortFlags
 from lanloom.features.lan.rules.optionsteps import (
@@ -45,6 +45,7 @@ from lanloom.features.lan.rules.portsteps import (
     MakeVeth,
     SetPodUp,
 )
+from lanloom.node.ownership import is_marked_for
 
 _PORT = re.compile(r".+(M[01]|V0)")
 """How the names of ports end, and of what macvtaps stand on. Other links in the namespace are somebody's business."""
@@ -78,7 +79,7 @@ def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
         if wanted.bridge in seen.links and seen.links[wanted.bridge].kind == "bridge":
             yield DeleteLanLink(ns=wanted.ns, name=wanted.bridge)
         yield MakeBridge(ns=wanted.ns, uid=wanted.uid, name=wanted.bridge, learned_limit=wanted.learned_limit)
-    elif links[wanted.bridge].alias != alias_of(wanted.uid):
+    elif not is_marked_for(links[wanted.bridge].alias, wanted.uid):
         yield MakeBridge(
             ns=wanted.ns,
             uid=wanted.uid,
@@ -119,8 +120,7 @@ def _storm_filter(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
 def _is_bridge(wanted: DesiredLan, seen: SeenLan) -> bool:
     found = seen.links.get(wanted.bridge)
     whole = found is not None and found.kind == "bridge" and not found.snooping
-    marks = [alias_of(uid) for uid in (wanted.uid, wanted.was) if uid]
-    return whole and found is not None and found.alias in marks
+    return whole and found is not None and is_marked_for(found.alias, wanted.uid, wanted.was)
 
 
 def _without_ports(seen: SeenLan) -> dict[str, LanLink]:
