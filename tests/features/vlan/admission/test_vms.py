@@ -220,6 +220,13 @@ def test_a_stopped_machine_leaves_the_rest_free() -> None:
         assert check_request(asked, seen).message == ""
 
 
+def test_the_uplink_of_the_installer_needs_no_vlan_config() -> None:
+    """The VlanConfig that Harvester's controller left for mgmt can be deleted, whatever runs on mgmt."""
+    left = vlan_config("mgmt-vlanconfig-node1", "mgmt")
+    seen = world(nad("net", "mgmt", 2012), vm("web", "net"))
+    assert check_request(request(VLAN_CONFIGS, None, left), seen).message == ""
+
+
 def test_isolated_networks_keep_their_own_rules() -> None:
     """The NAD of an isolated network goes as that says, whoever names it."""
     isolated = network(mode="")

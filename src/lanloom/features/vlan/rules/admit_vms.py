@@ -88,8 +88,13 @@ def check_overlay(
 
 
 def check_nodes_lost(config: VlanConfig, lost: Iterable[str], reader: ClusterReader) -> None:
-    """Whether these nodes may lose a VlanConfig: no VM there may use a network of its cluster network."""
+    """Whether these nodes may lose a VlanConfig: no VM there may use a network of its cluster network.
+
+    That of `mgmt` is Harvester's description of an uplink that the installer made, and stays without it.
+    """
     nodes, network = set(lost), config.spec.cluster_network
+    if network == names.MGMT:
+        return
     vms = _on(nodes, _users(reader.nads_of(network), reader)) if nodes else ()
     if vms:
         raise Denied(
