@@ -19,12 +19,13 @@ from scripts.manifests import DEPLOY, generated, rendered
 from tests.processes.chart.sets import GOLDEN, documents, value_sets
 
 SETS = value_sets()
+WRITTEN = {**generated(), **rendered()}
 
 
-@pytest.mark.parametrize("name", [*generated(), *rendered()])
+@pytest.mark.parametrize("name", WRITTEN)
 def test_the_files_follow_from_the_code(name: str) -> None:
     """What `make manifests` writes is what the repository has."""
-    assert (DEPLOY / name).read_text() == {**generated(), **rendered()}[name]
+    assert (DEPLOY / name).read_text() == WRITTEN[name]
 
 
 def differences(values: dict[str, Any]) -> Iterator[str]:
