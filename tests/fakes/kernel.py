@@ -23,6 +23,7 @@ from lanloom.node.steps import (
     DeleteLink,
     EnsureBond,
     EnsureBridge,
+    Mark,
     RemoveVlans,
     RestoreRoutes,
     SetMaster,
@@ -375,6 +376,11 @@ def _change_vlans(step: AddVlans | RemoveVlans, kernel: FakeKernel) -> None:
 @apply.register
 def _delete(step: DeleteLink, kernel: FakeKernel) -> None:
     kernel.delete(step.name)
+
+
+@apply.register
+def _mark(step: Mark, kernel: FakeKernel) -> None:
+    kernel.change(step.link, alias=MARK)
 
 
 @apply.register

@@ -27,6 +27,10 @@ NODE_ADDRESS_NAMESPACES = PREFIX + "node-address-namespaces"
 NODE_ROUTING_NAMESPACES = PREFIX + "node-routing-namespaces"
 LAN_UPLINK_NAMESPACES = PREFIX + "lan-uplink-namespaces"
 MANAGEMENT_VLAN_NAMESPACES = PREFIX + "management-vlan-namespaces"
+ADOPT_LINKS = PREFIX + "adopt-links"
+
+# Annotation of a NAD that takes the place of a HostNetworkConfig, or leaves it to one.
+HOST_NETWORK = PREFIX + "host-network-config"
 
 # Annotation of a VlanConfig, and of the ClusterNetwork `mgmt`, which has none: a JSON list of node names.
 MATCHED_NODES = PREFIX + "matched-nodes"
@@ -63,6 +67,12 @@ HARVESTER_ACCOUNT = "harvester-network-controller"
 
 HARVESTER_CONTROLLER = f"system:serviceaccount:{HARVESTER_NAMESPACE}:{HARVESTER_ACCOUNT}"
 """As whom Harvester's own network controller writes these kinds, where it runs beside Lanloom."""
+
+HARVESTER_WEBHOOK = "harvester-network-webhook"
+"""The service account of Harvester's webhook for networks, and the name of its configurations."""
+
+HARVESTER_FINALIZERS = "wrangler.cattle.io/harvester-network-"
+"""How the finalizers of Harvester's network controller begin. It puts them on Nodes, too."""
 
 NODE_USER_PREFIX = "system:lanloom:node:"
 """User name of an agent on the embedded server: this prefix and the node's name."""

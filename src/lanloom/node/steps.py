@@ -304,6 +304,25 @@ class DeleteLink(LinkStep, frozen=True, kw_only=True):
                 )
 
 
+class Mark(LinkStep, frozen=True, kw_only=True):
+    """Put Lanloom's mark on a bridge or bond of others that was given to Lanloom. A marked one stays as it is."""
+
+    link: str
+
+    @property
+    def title(self) -> str:
+        """Say that the link can't be marked."""
+        return f"can't put Lanloom's mark on {self.link}"
+
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """Accept a bridge or bond without an alias, which somebody else may go by."""
+        link = _present(self.title, self.link, links)
+        if link.kind not in ("bridge", "bond"):
+            raise LinkError(f"{self.title}: it is neither a bridge nor a bond")
+        if link.alias and not link.ours:
+            raise NotOurs(f"{self.title}: its alias is {link.alias!r}")
+
+
 class Unmark(LinkStep, frozen=True, kw_only=True):
     """Take Lanloom's mark off a link that another controller has taken over. One without the mark stays as it is."""
 

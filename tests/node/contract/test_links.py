@@ -4,12 +4,14 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.node.errors import LinkError, LinkInUse, LinkMissing, NotOurs
+from lanloom.node.marks import MARK
 from lanloom.node.ports import LinkStep
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
     EnsureBond,
     EnsureBridge,
+    Mark,
     RemoveVlans,
     SetMaster,
     SetMtu,
@@ -270,6 +272,21 @@ async def test_unmark(node: Node) -> None:
     assert {name: replace(link, alias="") for name, link in before.items()} == after
     with pytest.raises(NotOurs, match="Lanloom did not create"):
         await node.host.links.apply((DeleteLink(name="c-br"),))
+
+
+@on_node
+async def test_mark(node: Node) -> None:
+    """A bridge and bond that are given to Lanloom get its mark, and nothing else of them changes; not other links."""
+    await node.host.links.apply(uplink(2013))
+    await node.host.links.apply((Unmark(link="c-br"), Unmark(link="c-bo")))
+    before = await settings(node)
+    for name in ("c-br", "c-bo"):
+        await node.host.links.apply((Mark(link=name), Mark(link=name)))
+    marked = {name: replace(before[name], alias=MARK) for name in ("c-br", "c-bo")}
+    assert await settings(node) == {**before, **marked}
+    node.plant_vlan("c-br", 2013)
+    with pytest.raises(LinkError, match="neither a bridge nor a bond"):
+        await node.host.links.apply((Mark(link="c-br.2013"),))
 
 
 @on_node

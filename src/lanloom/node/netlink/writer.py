@@ -54,6 +54,7 @@ from lanloom.node.steps import (
     DeleteLink,
     EnsureBond,
     EnsureBridge,
+    Mark,
     RemoveVlans,
     RestoreRoutes,
     SetMaster,
@@ -280,6 +281,13 @@ def _change_vlans(step: AddVlans | RemoveVlans, writer: LinkWriter) -> None:
 @apply.register
 def _delete(step: DeleteLink, writer: LinkWriter) -> None:
     writer.delete(step.name)
+
+
+@apply.register
+def _mark(step: Mark, writer: LinkWriter) -> None:
+    if not writer.links[step.link].ours:
+        writer.change(writer.links[step.link].index, alias(MARK))
+        writer.refresh()
 
 
 @apply.register

@@ -13,6 +13,7 @@ from lanloom.api.l3 import L3, VID_MIN, AnnotationError
 from lanloom.api.l3keys import network_suffix
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
+from lanloom.features.vlan.rules.adoption import given
 from lanloom.features.vlan.rules.conflicts import age
 from lanloom.features.vlan.rules.l3values import Unsettled, l3_entries
 from lanloom.features.vlan.rules.names import interface_name, is_cluster_network, profile_file, routing_table
@@ -77,7 +78,8 @@ def node_networks(
         if beside:
             networks.append(_delegated(name, uplink, contents))
         else:
-            networks.append(_installed(contents) if uplink is None else _built(known[name], uplink, contents))
+            found = _installed(contents) if uplink is None else _built(known[name], uplink, contents)
+            networks.append(given(found, known[name], node))
     return tuple(networks)
 
 

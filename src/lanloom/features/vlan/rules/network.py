@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.node.ports import LinkState
 from lanloom.node.vlanids import VlanIds
@@ -55,7 +56,8 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
     `tx_queue_length` and `mac` of the bond are left as they are where they are None and empty. `problems` are those of
     VM networks, `uplink_problems` those of the VlanConfig; without a `mode` there can't be a bond. On a `foreign`
     network bridge and uplink are made by others, as `mgmt` is by the installer, and nothing but VLAN ids is wanted of
-    them. On a `delegated` one another controller puts the ids on the uplink, too.
+    them. On a `delegated` one another controller puts the ids on the uplink, too. If it `adopts`, the links of such a
+    controller become Lanloom's, and the sub-interfaces of `adopted_vlans` (`adoption.py`).
     """
 
     cluster_network: str
@@ -70,6 +72,8 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
     mac: str = ""
     foreign: bool = False
     delegated: bool = False
+    adopts: bool = False
+    adopted_vlans: tuple[int, ...] = ()
     bridge_ids: VlanIds = ()
     uplink_ids: VlanIds = ()
     interfaces: tuple[Interface, ...] = ()
@@ -79,7 +83,8 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """A short hash of everything wanted here: whether a status speaks of the present configuration."""
-        return hashlib.sha256(msgspec.msgpack.encode(self)).hexdigest()[:16]
+        wanted = replace(self, adopts=False, adopted_vlans=())
+        return hashlib.sha256(msgspec.msgpack.encode(wanted)).hexdigest()[:16]
 
     @property
     def uplink_hash(self) -> str:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from lanloom.api.names import MGMT, bridge_name
 from lanloom.features.vlan.rules import foreign, uplink
+from lanloom.features.vlan.rules.adoption import adopt
 from lanloom.features.vlan.rules.names import (
     interface_name,
     network_of_bridge,
@@ -87,16 +88,17 @@ def plan(
     `added` is the record of what Lanloom put on links of others. Bridges and bonds that nothing wants go if `tidy`.
     """
     added = added or {}
-    named = named_links(files, added)
+    adopted = adopt(wanted, observed, named_links(files, added))
+    observed, named, groups = adopted.observed, adopted.named, adopted.steps
     problems = {}
-    groups: dict[str, tuple[LinkStep, ...]] = {}
     for network in wanted:
         name = network.cluster_network
         found = _problems_of(network, observed, files, named)
         if found:
             problems[name] = found
         if not (network.foreign or blocked(found)):
-            groups[name] = uplink.build_steps(network, observed, found, held_ids(name, observed, named))
+            steps = uplink.build_steps(network, observed, found, held_ids(name, observed, named))
+            groups[name] = (*groups.get(name, ()), *steps)
     foreign_groups, record = _recorded(wanted, observed, files, added, named, problems)
     groups |= foreign_groups
     orphaned = orphans(wanted, observed, files, named)

@@ -1,0 +1,105 @@
+"""Links of Harvester's controller that an administrator gives to Lanloom, when that controller is gone for good.
+
+The gift is an annotation of the ClusterNetwork, which `lanloom harvester adopt` writes and removes again. It names the
+nodes, and the VLANs of sub-interfaces. An agent takes what bears the very names and stands where the controller would
+have put it; bridge and bond get Lanloom's mark then, and a sub-interface gets into the record. Nothing else changes, so
+no frame is lost.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.harvester import ClusterNetwork
+from lanloom.api.l3 import VID_MAX, VID_MIN
+from lanloom.api.names import ADOPT_LINKS
+from lanloom.features.vlan.rules.names import interface_name
+from lanloom.features.vlan.rules.network import Interface, NodeNetwork
+from lanloom.features.vlan.rules.profile import DAD_TIMEOUT
+from lanloom.node.marks import MARK
+from lanloom.node.ownership import Named, is_ours
+from lanloom.node.ports import Link, LinkState, LinkStep
+from lanloom.node.steps import Mark
+
+
+class Gift(Struct, frozen=True):
+    """The nodes that may take the bridge and bond of a cluster network, and its sub-interfaces with these VLAN ids."""
+
+    nodes: tuple[str, ...] = ()
+    vlans: tuple[int, ...] = ()
+
+
+NO_GIFT = Gift()
+
+
+def gift_of(network: ClusterNetwork) -> Gift:
+    """Return what a ClusterNetwork gives; nothing where it can't be read."""
+    try:
+        found = msgspec.json.decode(network.metadata.annotations.get(ADOPT_LINKS, "{}"), type=Gift)
+    except (msgspec.DecodeError, RecursionError):
+        return NO_GIFT
+    return Gift(found.nodes, tuple(vid for vid in found.vlans if VID_MIN <= vid <= VID_MAX))
+
+
+def given(network: NodeNetwork, source: ClusterNetwork, node: str) -> NodeNetwork:
+    """Return the cluster network with what is given to the node."""
+    gift = gift_of(source)
+    if node not in gift.nodes:
+        return network
+    interfaces = tuple(_at_once(item) if item.vid in gift.vlans else item for item in network.interfaces)
+    return replace(network, adopts=True, adopted_vlans=gift.vlans, interfaces=interfaces)
+
+
+def _at_once(item: Interface) -> Interface:
+    """Without a search for duplicates: the node has the address, and would be without it as long as that takes.
+
+    When the gift ends the profile is applied as usual. NetworkManager does not search for an address that it has.
+    """
+    return replace(item, content=item.content.replace(_SEARCH, _NO_SEARCH))
+
+
+_SEARCH, _NO_SEARCH = f"dad-timeout={DAD_TIMEOUT}\n".encode(), b"dad-timeout=0\n"
+
+
+class Adopted(Struct, frozen=True):
+    """The links as they are when the steps, by cluster network, are done, and the sub-interfaces that are ours then."""
+
+    observed: LinkState
+    named: Named
+    steps: dict[str, tuple[LinkStep, ...]]
+
+
+def adopt(networks: Iterable[NodeNetwork], observed: LinkState, named: Named) -> Adopted:
+    """Take the links that are given."""
+    links, names = dict(observed.links), dict(named)
+    steps: dict[str, tuple[LinkStep, ...]] = {}
+    for network in networks:
+        marked = _uplink(network, observed)
+        links |= {link.name: replace(link, alias=MARK) for link in marked}
+        names |= {link.name: link.index for link in _sub_interfaces(network, observed)}
+        if marked:
+            steps[network.cluster_network] = tuple(Mark(link=link.name) for link in marked)
+    return Adopted(replace(observed, links=links), names, steps)
+
+
+def _uplink(network: NodeNetwork, observed: LinkState) -> tuple[Link, ...]:
+    """Return bridge and bond where both are there, the one in the other, and one of them has no mark yet."""
+    bridge, bond = observed.links.get(network.bridge), observed.links.get(network.bond)
+    if not network.adopts or network.foreign or bridge is None or bond is None:
+        return ()
+    if (bridge.kind, bond.kind, bond.master) != ("bridge", "bond", bridge.name):
+        return ()
+    found = tuple(link for link in (bridge, bond) if not is_ours(link))
+    return found if not any(link.alias for link in found) else ()
+
+
+def _sub_interfaces(network: NodeNetwork, observed: LinkState) -> Iterator[Link]:
+    wanted = {item.vid for item in network.interfaces}.intersection(network.adopted_vlans)
+    for vid in sorted(wanted) if network.adopts else ():
+        link = observed.links.get(interface_name(network.cluster_network, vid))
+        if link is None or link.alias:
+            continue
+        if (link.kind, link.parent, link.vlan_id) == ("vlan", network.bridge, vid):
+            yield link
