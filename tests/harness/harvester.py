@@ -143,6 +143,7 @@ class Controller:
                 kind="bond",
                 mac=mac,
                 up=True,
+                tx_queue_length=1000,
                 master=bridge,
                 vlans=((1, 1),),
                 bond_mode="active-backup",
@@ -156,6 +157,7 @@ class Controller:
                 kind="bridge",
                 mac=mac,
                 up=True,
+                tx_queue_length=1000,
                 vlan_filtering=True,
                 self_vlans=((1, 1),),
             )

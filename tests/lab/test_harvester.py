@@ -3,12 +3,15 @@
 The links are made as that controller makes them, with the VLAN's id on the uplink; its service account stands for it.
 """
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from lanloom.api import names
+from lanloom.api.harvester import GROUP
 from lanloom.features.vlan.rules.names import interface_name, profile_file
+from tests.harness.harvester import definitions
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import look, report
 from tests.lab.objects import cluster_network, vlan_config, vm_network
@@ -59,8 +62,7 @@ def harvester(clean: Lab) -> Iterator[Lab]:
         yield clean
     finally:
         clean.kubectl("delete", "namespace", names.HARVESTER_NAMESPACE)
-        eventually(lambda: mode(clean) != "beside", timeout=120)
-        clean.on("node1", f"ip link show hci-br && {ADOPT}", status=None)
+        clean.lanloom("harvester", "adopt", "--wait", "150")
 
 
 def mode(lab: Lab) -> str:
@@ -115,3 +117,81 @@ def test_beside_harvester_and_then_alone(harvester: Lab) -> None:
     assert seen.links["hci-br.36"]["ifindex"] == before.links["hci-br.36"]["ifindex"]
     assert (seen.address("hci-br.36"), 36 in seen.ids["hci-br"]) == ("10.36.0.1/24", True)
     harvester.on("node1", "ip link delete hci-br.36")
+
+
+HOST_LINK, HOST_ADDRESS = interface_name("hci", 2013), "192.168.2.10/24"
+
+HOST_NETWORK = f"""
+ip link add link hci-br name {HOST_LINK} type vlan id 2013
+ip address add {HOST_ADDRESS} dev {HOST_LINK}
+ip link set {HOST_LINK} up
+bridge vlan add vid 2013 dev hci-br self
+bridge vlan add vid 2013 dev hci-bo
+"""
+
+PING = """
+rm -f /run/pings.{link}
+setsid sh -c 'echo $$ >/run/pid.{link}; exec ping -q -i 0.2 -I {link} {gateway} >/run/pings.{link}' >/dev/null 2>&1 &
+"""
+PINGS = """
+kill -INT $(cat /run/pid.{link})
+while ! grep transmitted /run/pings.{link}; do sleep 0.1; done
+"""
+
+
+def lost_pings(lab: Lab, link: str) -> int:
+    """How many echoes were not answered, but for the one that may be under way; at least some were sent."""
+    sent, received = map(
+        int, re.findall(r"(\d+) (?:packets transmitted|received)", lab.on("node1", PINGS.format(link=link)))
+    )
+    assert received > 10
+    return max(sent - received - 1, 0)
+
+
+def finalized(resource: str, name: str, lab: Lab) -> None:
+    """Puts a finalizer of Harvester's controller on an object."""
+    patch = '{"metadata": {"finalizers": ["wrangler.cattle.io/harvester-network-x-controller"]}}'
+    lab.kubectl("patch", resource, name, "--type", "merge", "-p", patch)
+
+
+def test_adopt_and_hand_over(harvester: Lab) -> None:
+    """A cluster goes from Harvester's controller to Lanloom and back: no echo is lost, no link made anew."""
+    host_networks = next(
+        item for item in definitions() if item["spec"]["names"]["kind"] == "HostNetworkConfig"
+    )
+    harvester.apply(host_networks)
+    harvester.on("node1", HOST_NETWORK)
+    spec = {"clusterNetwork": "hci", "vlanID": 2013, "mode": "static", "ips": {"node1": HOST_ADDRESS}}
+    storage = {"apiVersion": f"{GROUP}/v1beta1", "kind": "HostNetworkConfig", "metadata": {"name": "storage"}}
+    eventually(lambda: ready(harvester))
+    harvester.apply(
+        {**storage, "spec": spec}, vm_network("vlan2012", "hci", 2012, "static", {"node1": ADDRESS})
+    )
+    eventually(lambda: ready(harvester) and look(harvester, "node1").address(LINK) == ADDRESS)
+    for resource, name in (("vlanconfig", "hci"), ("hostnetworkconfig", "storage"), ("node", "node1")):
+        finalized(resource, name, harvester)
+    links = ("hci-br", "hci-bo", LINK, HOST_LINK)
+    before = {name: look(harvester, "node1").links[name]["ifindex"] for name in links}
+    for link, gateway in ((LINK, "192.168.1.1"), (HOST_LINK, "192.168.2.1")):
+        harvester.on("node1", PING.format(link=link, gateway=gateway))
+    assert "harvester-network-controller.enabled: false" in harvester.lanloom("harvester", "adopt")
+    assert "wrangler" in harvester.kubectl("get", "vlanconfig", "hci", "-o", "yaml")
+    harvester.kubectl("delete", "serviceaccount", names.HARVESTER_ACCOUNT, "-n", names.HARVESTER_NAMESPACE)
+    printed = harvester.lanloom("harvester", "adopt", "--wait", "180")
+    assert "Nothing is left to do." in printed
+    seen = look(harvester, "node1")
+    assert {name: seen.links[name]["ifindex"] for name in links} == before
+    assert {seen.links[name].get("ifalias") for name in ("hci-br", "hci-bo")} == {"lanloom"}
+    assert profile_file("hci", 2013) in seen.profiles
+    assert ready(harvester)
+    for resource, name in (("vlanconfig", "hci"), ("node", "node1"), ("net-attach-def", "storage")):
+        assert "wrangler" not in harvester.kubectl("get", resource, name, "-o", "yaml")
+    harvester.apply(ACCOUNT)
+    assert "Nothing is left to do." in harvester.lanloom("harvester", "hand-over", "--wait", "180")
+    seen = look(harvester, "node1")
+    assert {name: seen.links[name]["ifindex"] for name in links} == before
+    assert not any(seen.links[name].get("ifalias") for name in ("hci-br", "hci-bo"))
+    assert (seen.address(LINK), seen.address(HOST_LINK)) == (ADDRESS, HOST_ADDRESS)
+    assert lost_pings(harvester, LINK) == 0
+    assert lost_pings(harvester, HOST_LINK) <= 1  # NetworkManager takes the address away and gives it at once
+    harvester.kubectl("delete", "crd", f"hostnetworkconfigs.{GROUP}")

@@ -12,6 +12,7 @@ from lanloom.runtime.blockers import foreign
         ("orphan", "Kubernetes' garbage collector"),
         ("kubevirt.io/virtualMachineControllerFinalize", "probably KubeVirt"),
         ("wrangler.cattle.io/some-controller", "probably a controller of Rancher or Harvester"),
+        ("wrangler.cattle.io/harvester-network-vlanconfig-controller", "Harvester's network controller"),
         ("harvesterhci.io/x", "probably Harvester"),
         ("kubernetes.io/pvc-protection", "probably a controller of Kubernetes"),
         ("controller.example.org/x", "probably a controller of controller.example.org"),
@@ -29,3 +30,9 @@ def test_no_remedy_is_to_force_a_finalizer() -> None:
     blocker = foreign("example.com/x")
     assert "Do not remove the finalizer manually" in blocker.remedy
     assert blocker.what == "finalizer example.com/x"
+
+
+def test_finalizers_of_harvesters_controller_have_a_remedy() -> None:
+    """If that controller was removed for good, a command removes its finalizers."""
+    blocker = foreign("wrangler.cattle.io/harvester-network-manager-node-controller")
+    assert "lanloom harvester adopt" in blocker.remedy

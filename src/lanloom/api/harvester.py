@@ -6,7 +6,7 @@ The parsers of an uplink's values serve the webhooks, and again the agents, wher
 
 import re
 from base64 import b64decode, b64encode
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -170,11 +170,17 @@ class VlanStatus(Object, frozen=True, kw_only=True):
 
 
 class HostNetworkConfigSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The VLAN of a cluster network on which Harvester gives addresses to nodes: of mode static, `ips` by node."""
+    """The VLAN of a cluster network on which Harvester gives addresses to nodes: of mode static, `ips` by node.
+
+    `node_selector` is a label selector, and `underlay` says that overlay networks run over these addresses.
+    """
 
     cluster_network: str = ""
     vlanID: int = 0
+    mode: str = ""
     ips: dict[str, str] = {}
+    node_selector: dict[str, Any] = {}
+    underlay: bool = False
 
 
 class HostNetworkConfig(Object, frozen=True, kw_only=True):
@@ -247,3 +253,13 @@ HOST_NETWORK_CONFIGS = Resource(
     short_names=("hnc", "hncs"),
 )
 """Served only where Harvester defines it."""
+LINK_MONITORS = Resource(
+    group=GROUP,
+    version=VERSION,
+    kind="LinkMonitor",
+    plural="linkmonitors",
+    type=Object,
+    namespaced=False,
+    short_names=("lm", "lms"),
+)
+"""Harvester's reports about NICs, which Lanloom neither reads nor writes. They have its controller's finalizer."""

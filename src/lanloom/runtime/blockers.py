@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from lanloom.api.names import HARVESTER_FINALIZERS
 from lanloom.api.resource import Resource
 from lanloom.kube.ports import Client
 
@@ -70,11 +71,23 @@ _FAMILIES = (
 
 def foreign(finalizer: str) -> Blocker:
     """Explain a finalizer that is not the feature's own, as far as its name tells."""
+    if finalizer.startswith(HARVESTER_FINALIZERS):
+        return _harvesters(finalizer)
     owner, why = _KNOWN.get(finalizer) or (
         _owner(finalizer),
         "its controller has not finished, and the finalizer does not state its task",
     )
     return Blocker(what=f"finalizer {finalizer}", whose=owner, why=why, remedy=_remedy(owner))
+
+
+def _harvesters(finalizer: str) -> Blocker:
+    return Blocker(
+        what=f"finalizer {finalizer}",
+        whose="Harvester's network controller",
+        why="its controller or agents have not finished, or are gone",
+        remedy="Check that the controller runs in harvester-system, and read its log for the object. If it was "
+        "removed for good, run lanloom harvester adopt, which removes its finalizers.",
+    )
 
 
 def _owner(finalizer: str) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from random import Random
 
 import pytest
@@ -10,11 +11,15 @@ from msgspec.structs import replace
 
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
+from lanloom.features.vlan.migrate import migrate
+from lanloom.features.vlan.rules.adoptplan import plan_adoption
+from lanloom.features.vlan.rules.handover import plan_hand_over
 from lanloom.features.vlan.rules.names import interface_name, profile_file
 from lanloom.kube.errors import KubeError
 from lanloom.node.marks import MARK
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import contains
+from lanloom.refusals import Denied
 from tests.fakes import FakeHost
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
@@ -54,7 +59,8 @@ class Story:
             self.put_link: 4,
             self.take_link: 1,
             self.change_mode: 2,
-            self.adopt: 2,
+            self.adopt: 1,
+            self.migrate: 3,
             self.restart_agent: 2,
             self.restart_manager: 1,
         }
@@ -114,6 +120,14 @@ class Story:
             for host in self.quiet.sim.hosts.values():
                 for name in {BRIDGE, BOND} & host.kernel.links.keys():
                     host.kernel.change(name, alias=MARK)
+
+    async def migrate(self) -> None:
+        """Or begins to migrate, in whichever direction, with as much patience as may be."""
+        planner = self.rng.choice((partial(plan_adoption, namespace="default"), plan_hand_over))
+        with suppress(KubeError, Denied):
+            await migrate(
+                self.quiet.admin, planner, lambda _: None, wait_seconds=self.rng.choice((0, 30, 120))
+            )
 
     async def restart_agent(self) -> None:
         """An agent dies, and starts anew."""

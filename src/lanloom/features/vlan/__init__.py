@@ -12,11 +12,16 @@ FEATURE = Feature(
     metrics="lanloom.features.vlan.metrics:VlanMetrics",
     agent="lanloom.features.vlan.agent:build",
     agent_metrics="lanloom.features.vlan.agent.metrics:VlanAgentMetrics",
+    checks="lanloom.features.vlan.checks:check_harvester",
     blockers="lanloom.features.vlan.blockers:BLOCKERS",
     pages="lanloom.features.vlan.pages:PAGES",
     node="lanloom.features.vlan.nodepages:NODE",
     commands={
         "status": ("lanloom.features.vlan.cli.status", "Show the state of all networks on all nodes."),
+        "harvester": (
+            "lanloom.features.vlan.cli.harvester",
+            "Migrate from Harvester's network controller, or to it.",
+        ),
         "vlan": ("lanloom.features.vlan.cli", "Show VLAN networks, and preview changes."),
     },
 )

@@ -1,0 +1,178 @@
+"""What a migration checks first, and what it waits for."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from lanloom.api import names
+from lanloom.api.clusternetworknode import ClusterNetworkNode, ClusterNetworkNodeStatus
+from lanloom.api.harvester import HOST_NETWORK_CONFIGS
+from lanloom.api.meta import Condition
+from lanloom.features.vlan.checks import check_of
+from lanloom.features.vlan.rules.adoptplan import plan_adoption
+from lanloom.features.vlan.rules.handover import plan_hand_over
+from lanloom.features.vlan.rules.hostnetworks import HostNetwork
+from lanloom.features.vlan.rules.migration import Change, MigrationPlan, Snapshot, Wait, ready
+from tests.features.vlan.cluster import cluster_network, cluster_of, host_network, nad, node, vlan_config
+
+NODES = ("node1", "node2")
+IPS = {"node1": "10.36.0.1/24", "node2": "10.36.0.2/24"}
+
+
+def report(
+    name: str, network: str = "cluster-1", mode: str = "beside", reason: str = ""
+) -> ClusterNetworkNode:
+    """What a node reports; with a reason, that it is not ready."""
+    condition = Condition(type="ready", status="False" if reason else "True", reason=reason)
+    status = ClusterNetworkNodeStatus(cluster_network=network, node=name, mode=mode, conditions=(condition,))
+    return ClusterNetworkNode(status=status)
+
+
+def snapshot(*objects: dict[str, Any], **more: Any) -> Snapshot:
+    """Two nodes with cluster-1 and their reports, the controller away, and further objects."""
+    documents = [node(name, ready=True) for name in NODES]
+    documents += [cluster_network("cluster-1"), vlan_config("one", "cluster-1"), *objects]
+    managed = cluster_of(documents).managed()
+    fields = {
+        "nodes": managed.nodes,
+        "networks": managed.networks,
+        "configs": managed.configs,
+        "nads": managed.nads,
+        "host_networks": managed.host_networks,
+        "reports": tuple(report(name, mode="alone", reason="ForeignLink") for name in NODES),
+    }
+    return Snapshot(**(fields | more))
+
+
+def storage(**spec: Any) -> dict[str, Any]:
+    """A HostNetworkConfig with addresses for both nodes, but for these fields."""
+    body = host_network("storage", vid=36, mode="static")
+    return {**body, "spec": {**body["spec"], "ips": IPS, **spec}}
+
+
+def adoption(now: Snapshot) -> MigrationPlan:
+    """The plan with NADs in the namespace default."""
+    return plan_adoption(now, "default")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"nodeSelector": {"matchLabels": {"a": "b"}}}, "spec.nodeSelector selects nodes"),
+        ({"underlay": True}, "spec.underlay is true"),
+        ({"vlanID": 1}, "spec.vlanID is 1"),
+        ({"clusterNetwork": "gone"}, "there is no ClusterNetwork gone; delete the HostNetworkConfig"),
+        ({"ips": {"node1": "10.36.0.1/24"}}, "has addresses for node1, and cluster-1 is on node1, node2"),
+        ({"ips": {**IPS, "node2": "fd00::1/64"}}, "spec.ips"),
+    ],
+)
+def test_what_no_nad_can_say_is_refused(spec: dict[str, Any], message: str) -> None:
+    """A HostNetworkConfig that can't become a NAD is named with the field and the remedy, and nothing is done."""
+    plan = adoption(snapshot(storage(**spec)))
+    (refusal,) = plan.refusals
+    assert refusal.startswith("HostNetworkConfig storage can't become a NAD because ")
+    assert message in refusal
+    assert not ready(plan)
+
+
+def test_a_nad_of_the_name_is_not_overwritten() -> None:
+    """Somebody else's NAD stays: another namespace is asked for."""
+    (refusal,) = adoption(snapshot(storage(), nad("storage", "cluster-1", 99))).refusals
+    assert "the NAD default/storage exists; choose another --namespace" in refusal
+
+
+def test_every_node_needs_an_agent() -> None:
+    """Nobody would serve the uplink of a node without an agent of Lanloom."""
+    (refusal,) = adoption(snapshot(reports=(report("node1"),))).refusals
+    assert "no agent of Lanloom reports cluster-1 on node2" in refusal
+
+
+def test_a_node_that_is_down_holds_nothing_up() -> None:
+    """It is named in a note, and neither waited for nor given links."""
+    down = (node("node1", ready=True), node("node2", ready=False))
+    plan = adoption(snapshot(nodes=cluster_of(down).nodes, reports=(report("node1", mode="alone"),)))
+    assert (plan.refusals, plan.items) == ((), ())
+    assert plan.notes[0].startswith("node2 is down")
+
+
+def test_an_adopted_cluster_has_nothing_left() -> None:
+    """Where nodes are ready alone, and nothing is left of Harvester, there is nothing to do."""
+    assert adoption(snapshot(reports=tuple(report(name, mode="alone") for name in NODES))) == MigrationPlan()
+
+
+def test_addresses_are_known_to_one_object_at_any_time() -> None:
+    """The NAD takes note before the HostNetworkConfig is deleted, and asks for the addresses only afterwards."""
+    changes = [item for item in adoption(snapshot(storage())).items if isinstance(item, Change)]
+    order = [(item.verb, item.resource.kind) for item in changes if item.resource.kind != "ClusterNetwork"]
+    nads = "NetworkAttachmentDefinition"
+    assert order == [
+        ("create", nads),
+        ("delete", HOST_NETWORK_CONFIGS.kind),
+        ("change", nads),
+        ("change", nads),
+    ]
+    created, _, asks, ends = (item for item in changes if item.resource.kind != "ClusterNetwork")
+    noted = msgspec.json.decode(created.body["metadata"]["annotations"][names.HOST_NETWORK], type=HostNetwork)
+    assert (noted.mode, noted.ips) == ("static", IPS)
+    assert names.L3_CONNECTIVITY not in created.body["metadata"]["annotations"]
+    assert asks.body["metadata"]["annotations"][names.L3_CONNECTIVITY] == "true"
+    assert ends.body["metadata"]["annotations"] == {names.HOST_NETWORK: None}
+
+
+def test_a_deleted_host_network_does_not_come_back() -> None:
+    """One that a user deleted, and that waits for the controller's finalizer, becomes no NAD."""
+    body = storage()
+    body["metadata"] |= {
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": [f"{names.HARVESTER_FINALIZERS}hostnetworkconfig-controller"],
+    }
+    plan = adoption(snapshot(body, reports=tuple(report(name, mode="alone") for name in NODES)))
+    (item,) = plan.items
+    assert isinstance(item, Change)
+    assert item.body == {"metadata": {"finalizers": []}}
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "refused"), [(0, 1500, False), (0, 9000, True), (1500, 9000, True)]
+)
+def test_equal_mtus(small: int, large: int, refused: bool) -> None:
+    """VlanConfigs of one network may differ as far as Harvester's webhook takes 0 for the default."""
+    configs = [
+        vlan_config(f"mtu{mtu}", "cluster-1", uplink={"linkAttributes": {"mtu": mtu}})
+        for mtu in (small, large)
+    ]
+    now = snapshot(configs=cluster_of(configs).configs)
+    assert bool(plan_hand_over(now).refusals) == refused
+
+
+def test_networks_that_harvester_does_not_take_are_named() -> None:
+    """NADs that its webhook refuses, and those whose addresses stay Lanloom's, are named in notes."""
+    odd = nad("lan", "cluster-1", config='{"cniVersion": "0.3.1", "type": "macvtap"}')
+    routed = nad("routed", "cluster-1", 7, mode="static", addresses=IPS, more={names.DNS: "10.36.0.3"})
+    notes = plan_hand_over(snapshot(odd, routed), convert=True).notes
+    assert [name in note for name, note in zip(("default/lan", "default/routed"), notes, strict=True)] == [
+        True,
+        True,
+    ]
+
+
+def test_a_hand_over_waits_for_the_marks() -> None:
+    """The agents take the marks off; until they report it nothing else is changed."""
+    plan = plan_hand_over(snapshot(controller=True))
+    assert [type(item) for item in plan.items] == [Change, Wait]
+    assert [item.title for item in ready(plan)] == ["VlanConfig one"]
+
+
+@pytest.mark.parametrize(
+    ("now", "result", "text"),
+    [
+        (snapshot(controller=True), "ok", "its network controller runs"),
+        (snapshot(), "ok", "nothing waits"),
+        (snapshot(storage()), "warning", "nobody serves the HostNetworkConfigs storage"),
+    ],
+)
+def test_doctor_names_what_nobody_serves(now: Snapshot, result: str, text: str) -> None:
+    """A HostNetworkConfig without its controller is named, with the command that replaces it."""
+    check = check_of(now)
+    assert (check.result, text in check.found) == (result, True)
