@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from lanloom import __version__
-from lanloom.cli.root import LazyGroup, replace_unencodable
+from lanloom.cli.root import RootGroup, replace_unencodable
 from lanloom.features import FEATURES
 from lanloom.runtime.feature import Feature, commands
 
@@ -36,7 +36,7 @@ def command_line(features: Sequence[Feature] = FEATURES) -> click.Group:
     """The command `lanloom` with the commands of these features, which commands of processes find in `Context.obj`."""
 
     @click.group(
-        cls=LazyGroup,
+        cls=RootGroup,
         lazy={**_PROCESSES, **commands(features)},
         context_settings={"help_option_names": ["-h", "--help"], "obj": features},
         epilog="Start with `lanloom lab up`, which creates a cluster on this machine, or with `lanloom status`.",
@@ -48,15 +48,19 @@ def command_line(features: Sequence[Feature] = FEATURES) -> click.Group:
     return lanloom
 
 
+PLUGIN = "kubectl-lanloom"
+"""The name by which kubectl finds the command as a plugin of its own."""
+
 COMMANDS = {**_PROCESSES, **commands(FEATURES)}
 cli = command_line()
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed or not ready, 2 wrong usage."""
+    """Run the command line. Exit codes: 0 done, 1 failed or not ready, 2 wrong usage, 130 interrupted."""
     replace_unencodable()
+    called = sys.argv[0].rpartition("/")[2]
     try:
-        cli(prog_name="lanloom", args=sys.argv[1:])
+        cli(prog_name="kubectl lanloom" if called == PLUGIN else "lanloom", args=sys.argv[1:])
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise

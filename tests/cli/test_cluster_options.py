@@ -76,7 +76,8 @@ async def _fill(client: Client) -> None:
             "vxlan": f"vx{number}",
             "spokes": ["a"],
         }
-        await client.create(LANS, {"metadata": {"name": name}, "spec": spec}, namespace)
+        labels = {"team": "a"} if number < 2 else {}
+        await client.create(LANS, {"metadata": {"name": name, "labels": labels}, "spec": spec}, namespace)
 
 
 def changed(cluster: Cluster, path: Path, **user: Any) -> str:
@@ -105,6 +106,40 @@ def test_lists(words: tuple[str, ...], expected: list[str], cluster: Cluster) ->
     assert done.output.split() == expected
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("lan", "list", "-A", "-l", "team=a"), "default/blue shop/red"),
+        (("lan", "list", "-l", "team=a"), "default/blue"),
+        (("lan", "list", "-A", "-l", "team!=a"), "shop/blue shop/green"),
+        (("lan", "list", "-A", "--field-selector", "metadata.name=blue"), "default/blue shop/blue"),
+        (("lan", "list", "-A", "--field-selector", "metadata.name=blue", "-l", "team=a"), "default/blue"),
+    ],
+)
+def test_selectors(words: tuple[str, ...], expected: str, cluster: Cluster) -> None:
+    """A list shows what the selectors choose, in its namespace."""
+    done = cluster.lanloom(*words, "-o", "namespace,name", "--no-headers", "--separator", "/")
+    assert done.output.split() == expected.split()
+
+
+def test_selectors_of_networks(cluster: Cluster) -> None:
+    """Networks are selected without an event loop, too."""
+    for name in ("net1", "net2"):
+        cluster.lanloom("network", "add", "--subnet", "cidr=192.0.2.0/24", name)
+    done = cluster.lanloom(
+        "network", "list", "--field-selector", "metadata.name=net2", "-o", "name", "--no-headers"
+    )
+    assert done.output.split() == ["net2"]
+    cluster.clear()
+
+
+@pytest.mark.parametrize("words", [("dummy", "list"), ("vlan", "list")], ids=" ".join)
+def test_selectors_of_other_lists(words: tuple[str, ...], cluster: Cluster) -> None:
+    """All lists take selectors."""
+    done = cluster.lanloom(*words, "-l", "team=a", "-o", "json")
+    assert (done.exit_code, done.output) == (0, "[]\n")
+
+
 def test_an_empty_namespace(cluster: Cluster) -> None:
     """An empty list of one namespace says so, and how to see the others."""
     done = cluster.lanloom("lan", "list", "-n", "none")
@@ -114,7 +149,7 @@ def test_an_empty_namespace(cluster: Cluster) -> None:
 def test_the_namespace_of_the_context(cluster: Cluster, tmp_path: Path) -> None:
     """Without -n, the namespace is that of the context: for lists, names, and new objects."""
     kubeconfig = ("--kubeconfig", changed(cluster, tmp_path / "config"))
-    names = cluster.lanloom("lan", "list", "-o", "name", "--no-headers", *kubeconfig).output.split()
+    names = cluster.lanloom("lan", "list", "-o", "jsonpath={.items[*].name}", *kubeconfig).output.split()
     assert names == ["blue", "green", "red"]
     assert cluster.lanloom("lan", "show", "blue", *kubeconfig).output.startswith("shop/blue: ")
     assert cluster.lanloom("lan", "show", "blue", "-n", "default", *kubeconfig).output.startswith(
@@ -197,3 +232,52 @@ def test_completion_of_namespaces(cluster: Cluster) -> None:
     """Namespaces of the cluster are completed, as whom the line says."""
     assert cluster.offered("lanloom lan list -n sh") == ["plain,shop"]
     assert cluster.lanloom(environment=typing("lanloom lan list --as jane -n sh")).output == "\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("-o", "name"), "lan.lan.k8slan.io/blue\nlan.lan.k8slan.io/green\nlan.lan.k8slan.io/red\n"),
+        (("-o", "jsonpath={.items[*].name}"), "blue green red"),
+        (("-o", "jsonpath={.items[*].name}", "--sort-by", "{.vni}"), "red blue green"),
+        (("-o", "jsonpath={.items[*].name}", "--sort-by", "vni"), "red blue green"),
+        (
+            ("-o", "custom-columns=NAME:.name,VNI:.vni"),
+            "NAME    VNI\nblue    102\ngreen   103\nred     101\n",
+        ),
+        (("-o", "custom-columns=NAME:.name", "--no-headers"), "blue\ngreen\nred\n"),
+        (("-o", "name,vni", "--no-headers", "--separator", ":"), "blue:102\ngreen:103\nred:101\n"),
+    ],
+)
+def test_formats(words: tuple[str, ...], expected: str, cluster: Cluster) -> None:
+    """Lists have kubectl's formats and order."""
+    assert cluster.lanloom("lan", "list", "-n", "shop", *words).output == expected
+
+
+def test_wide_lists(cluster: Cluster) -> None:
+    """A wide list has all fields, also those that the usual one lacks."""
+    usual, wide = (
+        cluster.lanloom("lan", "list", "-n", "shop", "-o", name).output for name in ("table", "wide")
+    )
+    assert "Replication" in wide
+    assert "Replication" not in usual
+    assert max(map(len, usual.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-o", "jsonpath"), "jsonpath needs a template"),
+        (("-o", "jsonpath={.items[*}"), "is malformed"),
+        (("-o", "custom-columns=NAME"), "custom columns are TITLE:PATH"),
+        (("-o", "nothing"), "formats are: table, json, yaml, wide, name, jsonpath, custom-columns"),
+        (("-o", "name", "--no-headers"), "apply to a table only"),
+        (("--sort-by", "nothing"), "'nothing' is not a field"),
+        (("--sort-by", "{.a[}"), "is malformed"),
+    ],
+)
+def test_malformed_formats(words: tuple[str, ...], message: str, cluster: Cluster) -> None:
+    """A format or an order that can't be is refused as wrong usage."""
+    done = cluster.lanloom("lan", "list", "-n", "shop", *words, columns=300)
+    assert done.exit_code == 2
+    assert message in done.output

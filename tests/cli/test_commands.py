@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from lanloom.__main__ import COMMANDS, cli
+from lanloom.cli.root import RootGroup
 
 Completed = subprocess.CompletedProcess[str]
 
@@ -184,3 +185,31 @@ def test_doctor_tells_programs_what_it_found() -> None:
 def test_completion_is_for_lanloom(shell: str) -> None:
     """The completion script of each shell completes the command lanloom."""
     assert "_LANLOOM_COMPLETE" in lanloom("completion", shell).stdout
+
+
+def test_the_plugin_of_kubectl() -> None:
+    """Called as kubectl's plugin, the command says so in its usage."""
+    program = "import sys; sys.argv[:] = ['/usr/bin/kubectl-lanloom', 'lan', '--help']\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}from lanloom.__main__ import main; main()"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("Usage: kubectl lanloom lan ")
+
+
+@click.command()
+def interrupted() -> None:
+    """Wait until somebody presses Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_command() -> None:
+    """Ctrl-C ends a command with the exit code that shells have for it, and says what goes on."""
+    group = RootGroup(name="lanloom", lazy={"wait": (f"{__name__}:interrupted", "Wait.")})
+    done = CliRunner().invoke(group, ["wait"])
+    assert (done.exit_code, done.output) == (
+        130,
+        "Interrupted. What the cluster has accepted before goes on there.\n",
+    )

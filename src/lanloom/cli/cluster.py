@@ -4,15 +4,16 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from lanloom.api.resource import Resource
     from lanloom.kube.config import ClusterConfig
     from lanloom.kube.http import HttpClient, Observer
-    from lanloom.kube.ports import Client
+    from lanloom.kube.ports import Client, Reader, Watcher
 
 T = TypeVar("T")
 
@@ -59,6 +60,8 @@ class ClusterOptions:
     request_timeout: float | None = None
     namespace: str | None = None
     all_namespaces: bool = False
+    selector: str | None = None
+    field_selector: str | None = None
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -101,6 +104,20 @@ class ClusterOptions:
     def scope(self) -> str:
         """The namespace whose objects a list shows; empty for those of all namespaces."""
         return "" if self.all_namespaces else self.place
+
+    def narrowed(self, client: "Watcher", resource: "Resource[Any]") -> "Reader":
+        """Return a reader for a list of a kind: in `scope`, and of what the selectors choose."""
+        from lanloom.kube.scoped import Scoped
+
+        return self.selected(Scoped(client, self.scope) if self.scope else client, resource)
+
+    def selected(self, reader: "Reader", resource: "Resource[Any]") -> "Reader":
+        """Return a reader that lists what the selectors choose of a kind."""
+        from lanloom.kube.scoped import Selected
+
+        if not (self.selector or self.field_selector):
+            return reader
+        return Selected(reader, resource, self.selector or "", self.field_selector or "")
 
 
 def options_of(ctx: click.Context) -> ClusterOptions:

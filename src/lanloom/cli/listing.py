@@ -1,8 +1,9 @@
 """The list kit: each command that prints a list takes the same options and prints through the same table.
 
 `-o` has one meaning: what to print. Its value is a format (`-o json`, as with kubectl) or a list of fields
-(`-o name,+free`, as with Ganeti). No field is named like a format, so a value is never ambiguous. Both can be given:
-`-o name,pools -o json`.
+(`-o name,+free`, as with Ganeti). No field is named like a format, so a value is never ambiguous, but for `name`: it is
+kubectl's format in lists of its kind, and a field in those that are like Ganeti's. Both can be given: `-o name,pools -o
+json`.
 """
 
 import functools
@@ -25,37 +26,105 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FORMATS = ("table", "json", "yaml")
 
+LIST_FORMATS = (*FORMATS, "wide")
+
+TEMPLATES = ("jsonpath", "custom-columns")
+"""Formats that have a value: `-o jsonpath={.items[*].name}`."""
+
 WORD = 18
 """Length of the longest word that a table keeps whole if there is room: an IPv4 CIDR, or a short IPv6 one."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The options of a list. `fields` are None if the user chose none."""
+    """The options of a list. `fields` are None if the user chose none.
+
+    `template` is the value of a format of `TEMPLATES`; `sort_by` a field or a JSONPath.
+    """
 
     query: "Query[Any]"
     fields: "tuple[Field[Any], ...] | None" = None
     headers: bool = True
     separator: str | None = None
     output: str = "table"
+    template: str = ""
+    sort_by: str = ""
 
     @property
     def is_for_people(self) -> bool:
         """Whether remarks below the table are welcome, rather than in the way of a program."""
-        return self.output == "table" and self.separator is None and self.headers
+        return self.output in ("table", "wide") and self.separator is None and self.headers
 
     def print(self, things: Iterable[Any], whole: Any = None) -> None:
         """Print a row for each thing. Programs get `whole` instead unless the user chose fields."""
-        things = list(things)
-        if self.output != "table" and self.fields is None and whole is not None:
-            print_data(whole, self.output)
-            return
-        fields = self.fields or self.query.choose()
-        if self.output != "table":
-            print_data(
-                [{field.name: field.value(thing) for field in fields} for thing in things], self.output
-            )
-        elif self.separator is None:
+        given, things = things, self._sorted(list(things))
+        whole = things if whole is given else whole
+        if self.output == "name":
+            self._print_names(things)
+        elif self.output in TEMPLATES:
+            self._print_template(self._data(things, things if whole is not None else None))
+        elif self.output in ("json", "yaml"):
+            print_data(self._data(things, whole), self.output)
+        else:
+            self._print_rows(things)
+
+    def _shown(self) -> "tuple[Field[Any], ...]":
+        if self.fields is None and self.output == "wide":
+            return self.query.fields
+        return self.fields or self.query.choose()
+
+    def _data(self, things: "Sequence[Any]", whole: Any) -> Any:
+        """Return what programs get."""
+        if self.fields is None and whole is not None:
+            return whole
+        return [{field.name: field.value(thing) for field in self._shown()} for thing in things]
+
+    def _sorted(self, things: list[Any]) -> list[Any]:
+        """Order the things by a field or a JSONPath; what has no value there comes first, as with kubectl."""
+        if not self.sort_by:
+            return things
+        from msgspec import to_builtins
+
+        from lanloom.cli.jsonpath import find
+
+        field = next((item for item in self.query.fields if item.name == self.sort_by), None)
+
+        def key(thing: Any) -> tuple[int, Any]:
+            found = [field.value(thing)] if field else find(self.sort_by.strip("{}"), to_builtins(thing))
+            value = found[0] if found else None
+            if value is None:
+                return 0, 0
+            return (1, value) if isinstance(value, int | float) else (2, str(value))
+
+        with refusals():
+            return sorted(things, key=key)
+
+    def _print_names(self, things: "Sequence[Any]") -> None:
+        (field,) = self.query.named([self.query.identity])
+        for thing in things:
+            click.echo(f"{self.query.resource}/{str(field.value(thing)).rpartition('/')[2]}")
+
+    def _print_template(self, data: Any) -> None:
+        """Print by JSONPath over an object with `items`, or custom columns of each item."""
+        from msgspec import to_builtins
+
+        from lanloom.cli.jsonpath import cell, columns_of, render
+
+        items = to_builtins(data)
+        with refusals():
+            if self.output == "jsonpath":
+                click.echo(render(self.template, {"items": _lists(items)}), nl=False)
+                return
+            columns = columns_of(self.template)
+            rows = [[cell(path, item) for _, path in columns] for item in _lists(items)]
+        titles = [[title for title, _ in columns]] if self.headers else []
+        widths = [max(map(len, column)) for column in zip(*titles, *rows, strict=True)]
+        for row in (*titles, *rows):
+            click.echo("   ".join(map(str.ljust, row, widths)).rstrip())
+
+    def _print_rows(self, things: "Sequence[Any]") -> None:
+        fields = self._shown()
+        if self.separator is None:
             self._print_table(things)
         else:
             rows = ([_text(field, thing) for field in fields] for thing in things)
@@ -68,9 +137,9 @@ class Listing:
         if not things and not self.headers:
             return
         target = console.console()
-        fields, query = self.fields or self.query.choose(), self.query
+        fields, query = self._shown(), self.query
         wide = max(target.width, console.NARROWEST)
-        narrow = bool(query.narrow) and self.fields is None and _width(fields, things) > wide
+        narrow = bool(query.narrow) and fields == query.choose() and _width(fields, things) > wide
         shown = query.named(query.narrow) if narrow else fields
         table = make_table(
             shown, things, ruled=query.ruled, width=target.width, narrow=narrow, headers=self.headers
@@ -170,12 +239,14 @@ def listing_options(load: "Callable[[], Query[Any]]", *, selectable: bool = True
     def decorate(function: F) -> F:
         @functools.wraps(function)
         def called(*words: Any, no_headers: bool, separator: str | None, **options: Any) -> Any:
-            query, output, fields = load(), options.pop("output"), None
-            if selectable:
-                output, fields = output
-            if output != "table" and (separator is not None or no_headers):
+            query, chosen = load(), options.pop("output")
+            output, fields = chosen if selectable else (chosen, None)
+            output, _, template = output.partition("=")
+            has_titles = output in ("table", "wide", "custom-columns")
+            if not has_titles and (separator is not None or no_headers):
                 raise click.UsageError("--separator and --no-headers apply to a table only")
-            listing = Listing(query, fields, not no_headers, separator, output)
+            sort_by = options.pop("sort_by", None) or ""
+            listing = Listing(query, fields, not no_headers, separator, output, template, sort_by)
             return function(*words, listing=listing, **options)
 
         headers = click.option("--no-headers", is_flag=True, help="Omit the line with the titles.")
@@ -183,7 +254,9 @@ def listing_options(load: "Callable[[], Query[Any]]", *, selectable: bool = True
             "--separator", metavar="TEXT", help="Separate fields by TEXT instead of padding them."
         )
         option = _selection_option(load) if selectable else output_option
-        return headers(text(option(called)))  # type: ignore[return-value]
+        ordered: Any = _order_option(load)(called) if selectable else called
+        decorated: F = headers(text(option(ordered)))
+        return decorated
 
     return decorate
 
@@ -192,10 +265,13 @@ def _selection_option(load: "Callable[[], Query[Any]]") -> Callable[[F], F]:
     def choose(
         _ctx: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
     ) -> "tuple[str, tuple[Field[Any], ...] | None]":
-        formats = [text for text in given if text in FORMATS]
-        lists = [text for text in given if text not in FORMATS]
+        known = _formats_of(load())
+        formats = [text for text in given if text in known or text.partition("=")[0] in TEMPLATES]
+        lists = [text for text in given if text not in formats]
         if len(lists) > 1:
             raise click.BadParameter("fields are given twice; give them once", param_hint="-o")
+        if bare := next((text for text in formats if text in TEMPLATES), None):
+            raise click.BadParameter(f"{bare} needs a template: -o {bare}=…", param_hint="-o")
         return formats[-1] if formats else FORMATS[0], _chosen(load(), lists[0]) if lists else None
 
     def complete(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -208,8 +284,33 @@ def _selection_option(load: "Callable[[], Query[Any]]") -> Callable[[F], F]:
         multiple=True,
         callback=choose,
         shell_complete=complete,
-        help="Format (table, json, yaml), or the fields to show, separated by commas; a leading + adds them to the "
-        "default ones. Can be given twice, once for each.",
+        help="Format (table, wide, json, yaml, jsonpath=TEMPLATE, custom-columns=TITLE:PATH,…), or the fields to show, "
+        "separated by commas; a leading + adds them to the default ones. Can be given twice, once for each.",
+    )
+
+
+def _formats_of(query: "Query[Any]") -> tuple[str, ...]:
+    return (*LIST_FORMATS, "name") if query.resource else LIST_FORMATS
+
+
+def _order_option(load: "Callable[[], Query[Any]]") -> Callable[[F], F]:
+    def check(_ctx: click.Context, _parameter: click.Parameter, given: str | None) -> str | None:
+        if given and given[0] not in "{.[" and given not in load().names():
+            raise click.BadParameter(
+                f"{given!r} is not a field; fields are: {', '.join(sorted(load().names()))}",
+                param_hint="--sort-by",
+            )
+        return given
+
+    def complete(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in load().names() if name.startswith(incomplete)]
+
+    return click.option(
+        "--sort-by",
+        metavar="FIELD|JSONPATH",
+        callback=check,
+        shell_complete=complete,
+        help="Order by a field, or by a JSONPath such as {.name}.",
     )
 
 
@@ -282,12 +383,15 @@ def _chosen(query: "Query[Any]", text: str) -> "tuple[Field[Any], ...]":
     try:
         return query.choose(text)
     except Malformed as error:
-        raise click.BadParameter(f"{error}; formats are: {', '.join(FORMATS)}", param_hint="-o") from None
+        raise click.BadParameter(
+            f"{error}; formats are: {', '.join((*_formats_of(query), *TEMPLATES))}", param_hint="-o"
+        ) from None
 
 
 def _completions(query: "Query[Any]", incomplete: str) -> list[CompletionItem]:
     """Complete a format, or the last name of a list of fields."""
     start = len(incomplete) - len(incomplete.rpartition(",")[2].removeprefix("+"))
     before, last = incomplete[:start], incomplete[start:]
-    names = query.names() if before else (*query.names(), *FORMATS)
+    formats = (*_formats_of(query), *(f"{name}=" for name in TEMPLATES))
+    names = query.names() if before else dict.fromkeys((*query.names(), *formats))
     return [CompletionItem(before + name) for name in names if name.startswith(last)]

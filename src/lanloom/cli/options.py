@@ -23,9 +23,14 @@ def cluster_options(function: F) -> F:
     return _cluster_options(function, *_PLACE)
 
 
+def cluster_scope_options(function: F) -> F:
+    """`cluster_options` with `-A`: see `ClusterOptions.scope`."""
+    return _cluster_options(function, *_PLACE, _SELECTION[0])
+
+
 def cluster_list_options(function: F) -> F:
-    """`cluster_options` with `-A`, for lists of kinds that are in namespaces: see `ClusterOptions.scope`."""
-    return _cluster_options(function, *_PLACE, _ALL_NAMESPACES)
+    """`cluster_options` with those of lists: see `ClusterOptions.narrowed`."""
+    return _cluster_options(function, *_PLACE, *_SELECTION)
 
 
 def _cluster_options(function: F, *options: Callable[[Any], Any]) -> F:
@@ -125,8 +130,16 @@ _PLACE = (
     ),
 )
 
-_ALL_NAMESPACES = click.option(
-    "-A", "--all-namespaces", is_flag=True, help="List the objects of all namespaces."
+_SELECTION = (
+    click.option("-A", "--all-namespaces", is_flag=True, help="List the objects of all namespaces."),
+    click.option(
+        "-l", "--selector", metavar="LABELS", help="List objects with these labels, as in a=b,c!=d."
+    ),
+    click.option(
+        "--field-selector",
+        metavar="FIELDS",
+        help="List objects with these fields, as in metadata.name=blue, as far as the server selects by them.",
+    ),
 )
 
 

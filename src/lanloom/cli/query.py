@@ -50,12 +50,16 @@ class Query(Struct, Generic[T], frozen=True):
     """All fields of a kind of things, and the names of the default ones.
 
     `narrow` are the default ones where the others do not fit the terminal. A `ruled` table has a line under its titles.
+    `resource` is the singular and the group of the kind, for lists like kubectl's: `-o name` is no field there.
+    `identity` is the field with the name.
     """
 
     fields: tuple[Field[T], ...]
     default: tuple[str, ...]
     narrow: tuple[str, ...] = ()
     ruled: bool = False
+    resource: str = ""
+    identity: str = "name"
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all fields."""

@@ -13,6 +13,9 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
 
 class LazyGroup(click.Group):
     """A group that imports a command when it is called.
@@ -40,6 +43,18 @@ class LazyGroup(click.Group):
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, self._lazy[name][1]) for name in self.list_commands(ctx)])
+
+
+class RootGroup(LazyGroup):
+    """The group of all commands. Ctrl-C ends it with the exit code that shells have for it."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("Interrupted. What the cluster has accepted before goes on there.", err=True)
+            ctx.exit(INTERRUPTED)
 
 
 @click.command(name="completion")

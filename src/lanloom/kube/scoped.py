@@ -1,11 +1,11 @@
-"""A client that sees one namespace: whoever may read no others still gets pages of what he may read."""
+"""Clients that see a part: one namespace, for whoever may read no others, or the objects that selectors choose."""
 
 from collections.abc import AsyncGenerator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.kube.ports import Listing, Watcher, WatchEvent
+from lanloom.kube.ports import Listing, Reader, Watcher, WatchEvent
 
 T = TypeVar("T", bound=Object)
 
@@ -47,3 +47,27 @@ class Scoped(Watcher):
 
     def _of(self, resource: Resource[T], namespace: str) -> str:
         return namespace or (self._namespace if resource.namespaced else "")
+
+
+class Selected(Reader):
+    """Lists one kind by selectors, and other kinds as they are."""
+
+    def __init__(self, reader: Reader, resource: Resource[Any], labels: str, fields: str) -> None:
+        self._reader = reader
+        self._resource = resource
+        self._labels = labels
+        self._fields = fields
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """As the port says."""
+        return await self._reader.get(resource, name, namespace)
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """As the port says."""
+        if resource == self._resource:
+            labels, fields = (
+                ",".join(filter(None, pair)) for pair in ((labels, self._labels), (fields, self._fields))
+            )
+        return await self._reader.list(resource, namespace, labels=labels, fields=fields)

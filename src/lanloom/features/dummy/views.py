@@ -304,6 +304,7 @@ NETWORK_FIELDS: Query[DummyView] = Query(
     ("name", "phase", "scope", "bridge", "nad", "nodes", "users", "age"),
     narrow=("name", "phase", "bridge", "nad", "nodes", "users", "age"),
     ruled=True,
+    resource=f"{DUMMY_CLUSTER_NETWORKS.singular}.{DUMMY_CLUSTER_NETWORKS.group}",
 )
 """The fields of `lanloom dummy list`."""
 

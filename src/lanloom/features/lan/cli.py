@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lanloom.features.lan.trace.reading import Asked
     from lanloom.features.lan.trace.views import TraceView
     from lanloom.features.lan.views import LanView
-    from lanloom.kube.ports import Client
+    from lanloom.kube.ports import Client, Reader
 
 
 @click.group(name="lan")
@@ -55,8 +55,10 @@ def list_lans(cluster: ClusterOptions, listing: Listing) -> None:
       lanloom lan list -o namespace,name,message
       lanloom lan list --output json | jq -r '.[] | .name + ": " + .message'
     """
+    from lanloom.api.lan import LANS
+
     scope = cluster.scope
-    views = run(cluster, lambda client: _read_all(client, scope), read=True)
+    views = run(cluster, lambda client: _read_all(cluster.narrowed(client, LANS)), read=True)
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
@@ -237,15 +239,14 @@ def _print_trace(view: "TraceView") -> None:
         console.print(paragraph("States are as reported. To read a node's kernel, use --live on that node."))
 
 
-async def _read_all(client: "Client", namespace: str = "") -> "tuple[LanView, ...]":
-    """Read the LANs of a namespace, or every one. Raises KubeError."""
+async def _read_all(client: "Reader") -> "tuple[LanView, ...]":
+    """Read every LAN that the client sees. Raises KubeError."""
     from lanloom.api.lan import LANS
     from lanloom.features.lan.views import read_views
-    from lanloom.kube.scoped import Scoped
 
-    views = await read_views(Scoped(client, namespace) if namespace else client)
+    views = await read_views(client)
     if not views:
-        await client.list(LANS, namespace)  # which fails where no LAN can be
+        await client.list(LANS)  # which fails where no LAN can be
     return views
 
 

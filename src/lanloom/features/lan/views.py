@@ -276,6 +276,7 @@ LAN_FIELDS: Query[LanView] = Query(
     ),
     ("namespace", "name", "ready", "vni", "nodes", "mtu", "spokes"),
     ruled=True,
+    resource=f"{LANS.singular}.{LANS.group}",
 )
 """The fields of `lanloom lan list`."""
 

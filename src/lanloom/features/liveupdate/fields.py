@@ -1,5 +1,6 @@
 """The fields of machines and of their NICs in `lanloom vm list` and `lanloom vm show`."""
 
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.cli.query import Field, Query
 from lanloom.features.liveupdate.views import POD_NETWORK, MachineView, NicView
 
@@ -48,6 +49,7 @@ MACHINE_FIELDS: Query[MachineView] = Query(
     ),
     ("namespace", "name", "state", "node", "nics"),
     ruled=True,
+    resource=f"{VIRTUAL_MACHINES.singular}.{VIRTUAL_MACHINES.group}",
 )
 """The fields of `lanloom vm list`."""
 

@@ -16,14 +16,14 @@ from lanloom.cli.listing import (
     print_data,
     print_rows,
 )
-from lanloom.cli.options import cluster_options
+from lanloom.cli.options import cluster_list_options, cluster_options
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from lanloom.cli.query import Query
     from lanloom.features.dummy.views import DummyView
-    from lanloom.kube.ports import Client
+    from lanloom.kube.ports import Client, Reader
 
 _UNSEEN = "no manager has processed it yet; check that one runs"
 
@@ -35,7 +35,7 @@ def _fields() -> "Query[DummyView]":
 
 
 @click.command(name="list")
-@cluster_options
+@cluster_list_options
 @listing_options(_fields)
 def list_networks(cluster: ClusterOptions, listing: Listing) -> None:
     """List the isolated networks with phase, nodes and users.
@@ -50,7 +50,11 @@ def list_networks(cluster: ClusterOptions, listing: Listing) -> None:
       lanloom dummy list --output json | jq -r '.[] | .name + ": " + .message'
     """
 
-    views = run(cluster, _read_views, read=True)
+    from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
+
+    views = run(
+        cluster, lambda client: _read_views(cluster.selected(client, DUMMY_CLUSTER_NETWORKS)), read=True
+    )
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
@@ -95,7 +99,7 @@ def show(name: str, cluster: ClusterOptions, output: str) -> None:
     sys.exit(0 if view.is_ready else 1)
 
 
-async def _read_views(client: "Client") -> "tuple[DummyView, ...]":
+async def _read_views(client: "Reader") -> "tuple[DummyView, ...]":
     """Read every network. Raises KubeError."""
     from lanloom.features.dummy.views import dummy_views, read_dummies
 

@@ -11,7 +11,7 @@ from lanloom.cli.cluster import ClusterOptions, completed, options_of, refusals
 if TYPE_CHECKING:
     from lanloom.features.ipam.cli.grammar.difference import Difference
     from lanloom.features.ipam.state import State
-    from lanloom.kube.ports import Client
+    from lanloom.kube.ports import Client, Reader
 
 import functools
 from collections.abc import Awaitable
@@ -37,22 +37,26 @@ _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 
 
 def read_cluster(cluster: ClusterOptions) -> "State":
-    """The cluster's networks and NICs. Ends the command where that fails.
+    """The networks that the options choose, and the NICs. Ends the command where that fails.
 
     People wait for it, and so do scripts that call it often: neither aiohttp nor an event loop is imported.
     """
+    from lanloom.api.ipam import NETWORKS
     from lanloom.features.ipam.state import read_state
     from lanloom.kube.blocking import BlockingReader, finished
     from lanloom.kube.errors import ApiError
 
+    async def read(reader: "Reader") -> "State":
+        return await read_state(cluster.selected(reader, NETWORKS))
+
     with refusals():
         if not cluster.config.is_simple:
-            return run(cluster, read_state)
+            return run(cluster, read)
         try:
             with BlockingReader(cluster.config) as reader:
-                return finished(read_state(reader))
+                return finished(read(reader))
         except ApiError:
-            return run(cluster, read_state)  # once more, with a client that can find out why
+            return run(cluster, read)  # once more, with a client that can find out why
 
 
 def completion(names: "Callable[[State, click.Context], Iterable[str]]") -> Complete:

@@ -14,7 +14,7 @@ from lanloom.cli.listing import (
     print_data,
     print_fields,
 )
-from lanloom.cli.options import cluster_list_options, cluster_options
+from lanloom.cli.options import cluster_options, cluster_scope_options
 from lanloom.features.ipam.cli.cluster import instances_argument, read_cluster
 from lanloom.features.ipam.cli.instancechange import add, modify, remove
 from lanloom.features.ipam.commands.instances import READY
@@ -50,7 +50,7 @@ def command() -> None:
 @command.command(name="list")
 @instances_argument
 @listing_options(_fields)
-@cluster_list_options
+@cluster_scope_options
 def list_instances(
     instances: tuple[str, ...],
     listing: Listing,

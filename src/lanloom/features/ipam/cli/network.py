@@ -14,7 +14,7 @@ from lanloom.cli.listing import (
     print_data,
     print_fields,
 )
-from lanloom.cli.options import cluster_options
+from lanloom.cli.options import cluster_list_options, cluster_options
 from lanloom.features.ipam.cli.cluster import (
     ChangeOptions,
     change_options,
@@ -63,7 +63,7 @@ def command() -> None:
 @command.command(name="list")
 @networks_argument
 @listing_options(_fields)
-@cluster_options
+@cluster_list_options
 def list_networks(networks: tuple[str, ...], listing: Listing, cluster: ClusterOptions) -> None:
     """List networks. `lanloom network list-fields` describes the fields.
 

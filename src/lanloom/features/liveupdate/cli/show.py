@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lanloom.cli.query import Query
     from lanloom.features.liveupdate.rules.mode import Mode
     from lanloom.features.liveupdate.views import MachineView
-    from lanloom.kube.ports import Client
+    from lanloom.kube.ports import Client, Reader
 
 
 def _fields() -> "Query[MachineView]":
@@ -43,9 +43,15 @@ def list_machines(cluster: ClusterOptions, listing: Listing) -> None:
       lanloom vm list -n prod -o +policy,migratable
       lanloom vm list --output json | jq -r '.[] | .name + ": " + .message'
     """
+    from lanloom.api.kubevirt import VIRTUAL_MACHINES
+
     scope = cluster.scope
     views, mode = run(
-        cluster, lambda client: _read_all(client, scope, with_mode=listing.is_for_people), read=True
+        cluster,
+        lambda client: _read_all(
+            cluster.selected(client, VIRTUAL_MACHINES), scope, with_mode=listing.is_for_people
+        ),
+        read=True,
     )
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
@@ -82,7 +88,7 @@ def show(vm: str, cluster: ClusterOptions, output: str) -> None:
 
 
 async def _read_all(
-    client: "Client", namespace: str, *, with_mode: bool
+    client: "Reader", namespace: str, *, with_mode: bool
 ) -> "tuple[tuple[MachineView, ...], Mode | None]":
     """Read every machine, and the mode if it may be read. Raises KubeError, and Denied without KubeVirt."""
     from lanloom.features.liveupdate.machines import machines_of

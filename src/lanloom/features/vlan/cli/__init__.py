@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lanloom.cli.query import Query
     from lanloom.features.vlan.views import VlanObjects
     from lanloom.features.vlan.views.view import ClusterNetworkView, NetworkView, NodeView
-    from lanloom.kube.ports import Client
+    from lanloom.kube.ports import Client, Reader
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -57,12 +57,10 @@ def _fields() -> "Query[NetworkView]":
     return NETWORK_FIELDS
 
 
-async def _read(client: "Client", namespace: str = "") -> "VlanObjects":
-    """Read the NADs of a namespace, or all of them, and what they refer to. Raises KubeError."""
+async def _read(client: "Reader") -> "VlanObjects":
     from lanloom.features.vlan.views import read_objects
-    from lanloom.kube.scoped import Scoped
 
-    return await read_objects(Scoped(client, namespace) if namespace else client)
+    return await read_objects(client)
 
 
 @click.group(name="vlan")
@@ -92,19 +90,24 @@ def list_networks(cluster: ClusterOptions, listing: Listing) -> None:
       lanloom vlan list -o network,nodes,message
       lanloom vlan list --output json | jq '.[] | select(.reason != "")'
     """
+    from lanloom.api.multus import NADS
     from lanloom.features.vlan.views.view import network_views
 
     scope = cluster.scope
-    objects = run(cluster, lambda client: _read(client, scope), read=True)
+    objects = run(cluster, lambda client: _read(cluster.narrowed(client, NADS)), read=True)
     views = network_views(objects)
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
-        _print_remarks(views, objects, scope)
+        _print_remarks(
+            views, objects, scope, is_whole=not (scope or cluster.selector or cluster.field_selector)
+        )
     sys.exit(1 if any(view.reason for view in views) else 0)
 
 
-def _print_remarks(views: "tuple[NetworkView, ...]", objects: "VlanObjects", scope: str) -> None:
+def _print_remarks(
+    views: "tuple[NetworkView, ...]", objects: "VlanObjects", scope: str, *, is_whole: bool
+) -> None:
     """Print what is below the list: cluster networks without a NAD, and the first reason in full."""
     from lanloom.api.dummy import UID_LABEL
     from lanloom.cli.console import console as make_console
@@ -119,7 +122,7 @@ def _print_remarks(views: "tuple[NetworkView, ...]", objects: "VlanObjects", sco
     )
     if not views:
         console.print(absent("VLAN network", scope, "To create one, see examples/."), markup=False)
-    if bare and not scope:
+    if bare and is_whole:
         console.print(f"Cluster networks without a network: {', '.join(bare)}.")
     first = next((view for view in views if view.reason), None)
     if first is not None:

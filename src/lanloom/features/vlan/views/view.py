@@ -11,7 +11,7 @@ from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import AnnotationError, Routing
 from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Condition, Object
-from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
 from lanloom.cli.query import Field, Query
 from lanloom.features.vlan.rules.cluster import is_live
@@ -337,6 +337,8 @@ NETWORK_FIELDS: Query[NetworkView] = Query(
     ),
     ("network", "cluster_network", "vlan", "mode", "nodes", "reason"),
     ruled=True,
+    resource=f"{NADS.singular}.{NADS.group}",
+    identity="network",
 )
 """The fields of `lanloom vlan list`."""
 
