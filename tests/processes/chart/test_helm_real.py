@@ -11,6 +11,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from lanloom import __version__
 from lanloom.__main__ import cli
 from lanloom.api.resource import Resource
 from lanloom.kube.http import HttpClient
@@ -18,7 +19,7 @@ from lanloom.kube.loading import load
 from lanloom.processes.chart import source
 from lanloom.processes.definitions import foreign, install, own
 from lanloom_lab.assets import default_cache
-from tests.harness.servers.helm import CHART, ROOT, Helm, helm_library
+from tests.harness.servers.helm import CHART, ROOT, Helm, HelmFailed, helm_library
 from tests.harness.servers.real import RealServer
 from tests.processes.chart.sets import documents
 
@@ -119,15 +120,15 @@ def test_a_release_from_its_installation_to_its_end(cluster: Cluster, namespace:
     helm = helm_at(cluster, namespace)
     values = cluster.values | {"crds": {"keep": False}}
     helm.install(values)
-    assert cluster.image() == "lanloom:0.1.0"
+    assert cluster.image() == f"lanloom:{__version__}"
     hook = {"name": "a.lanloom.io", "clientConfig": {"url": "https://127.0.0.1:1/"}, "sideEffects": "None"}
     hooks = yaml.safe_dump({"webhooks": [hook | {"admissionReviewVersions": ["v1"]}]})
     cluster.kubectl("patch", WEBHOOKS, "lanloom", "--type=merge", "-p", hooks)
-    helm.upgrade(values | {"image": {"tag": "0.2.0"}}, newer_chart(tmp_path))
-    assert cluster.image() == "lanloom:0.2.0"
+    helm.upgrade(values | {"image": {"tag": "newer"}}, newer_chart(tmp_path))
+    assert cluster.image() == "lanloom:newer"
     assert cluster.get("crd", NICS)["spec"]["names"]["shortNames"] == ["nnn"]
     helm.rollback()
-    assert cluster.image() == "lanloom:0.1.0"
+    assert cluster.image() == f"lanloom:{__version__}"
     assert cluster.get("crd", NICS)["spec"]["names"]["shortNames"] != ["nnn"]
     # The manager registered it; neither an upgrade nor a rollback takes it away.
     assert [each["name"] for each in cluster.get(WEBHOOKS, "lanloom")["webhooks"]] == ["a.lanloom.io"]
@@ -137,7 +138,10 @@ def test_a_release_from_its_installation_to_its_end(cluster: Cluster, namespace:
 
 
 async def test_kinds_of_others_and_objects_of_users_survive(cluster: Cluster) -> None:
-    """A release never changes a kind of Multus, and by default it leaves Lanloom's kinds and objects behind."""
+    """A release never changes a kind of Multus, and by default it leaves Lanloom's kinds and objects behind.
+
+    Another release leaves them alone if it is told to, and else refuses to take them.
+    """
     theirs = yaml.safe_load((ROOT / f"deploy/crds/others/{NADS}.yaml").read_text())
     theirs["spec"]["names"]["categories"] = ["theirs"]
     cluster.kubectl("apply", "-f", "-", given=yaml.safe_dump(theirs))
@@ -164,6 +168,13 @@ async def test_kinds_of_others_and_objects_of_users_survive(cluster: Cluster) ->
     assert cluster.generation(NADS) == generation
     helm.uninstall()
     cluster.gone()
+    other = helm_at(cluster, "kube-system")
+    with pytest.raises(HelmFailed, match="cannot be imported into the current release"):
+        other.install(cluster.values)
+    other.install(cluster.values | {"crds": {"install": False}})
+    other.uninstall()
+    cluster.gone()
+    assert cluster.get("networks.ipam.lanloom.io", "kept")["spec"] == spec
     cluster.kubectl("delete", "crd", *(kind.full_name for kind in own()))
     cluster.expect(before, definitions(foreign()))
 

@@ -15,10 +15,10 @@ class _Section(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
 
 
 class Image(_Section, frozen=True):
-    """The image of all containers: by its digest if one is given, else by its tag."""
+    """The image of all containers: by its digest if one is given, else by its tag, else by the chart's version."""
 
     repository: Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9._:/-]*$")]
-    tag: Annotated[str, Meta(pattern="^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+    tag: Annotated[str, Meta(pattern="^([A-Za-z0-9_][A-Za-z0-9._-]*)?$")]
     digest: Annotated[str, Meta(pattern="^(sha256:[0-9a-f]{64})?$")]
     pull_policy: Literal["Always", "IfNotPresent", "Never"]
 
