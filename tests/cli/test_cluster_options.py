@@ -188,6 +188,32 @@ def test_another_user(words: tuple[str, ...], how: str, cluster: Cluster, tmp_pa
     assert cluster.state() == before
 
 
+PLUGIN = """#!/bin/sh
+echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "TOKEN"}}'
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [("network", "list"), ("instance", "list", "-A"), ("lan", "list", "-A")], ids=" ".join
+)
+def test_a_program_for_credentials(words: tuple[str, ...], cluster: Cluster, tmp_path: Path) -> None:
+    """All lists work with the credentials that a program prints, and in the context's namespace."""
+    path = Path(changed(cluster, tmp_path / "config"))
+    content = yaml.safe_load(path.read_text())
+    token = content["users"][0]["user"].pop("token")
+    (tmp_path / "plugin").write_text(PLUGIN.replace("TOKEN", token))
+    (tmp_path / "plugin").chmod(0o755)
+    version = "client.authentication.k8s.io/v1"
+    content["users"][0]["user"]["exec"] = {
+        "apiVersion": version,
+        "command": "./plugin",
+        "interactiveMode": "Never",
+    }
+    path.write_text(yaml.safe_dump(content))
+    done = cluster.lanloom(*words, "-o", "json", "--kubeconfig", str(path))
+    assert done.output == cluster.lanloom(*words, "-o", "json").output
+
+
 @pytest.mark.parametrize(
     ("given", "seconds"),
     [("5", 5.0), ("0", 0.0), ("1m30s", 90.0), ("500ms", 0.5), ("1.5s", 1.5), ("2h", 7200.0)],

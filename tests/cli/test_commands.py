@@ -9,9 +9,11 @@ from pathlib import Path
 
 import click
 import pytest
+import structlog.testing
 from click.testing import CliRunner
 
 from lanloom.__main__ import COMMANDS, cli
+from lanloom.cli.cluster import connect
 from lanloom.cli.root import RootGroup
 
 Completed = subprocess.CompletedProcess[str]
@@ -213,3 +215,22 @@ def test_an_interrupted_command() -> None:
         130,
         "Interrupted. What the cluster has accepted before goes on there.\n",
     )
+
+
+def test_a_process_logs_what_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A process logs which fields of its kubeconfig are ignored; a command prints them."""
+    path = tmp_path / "config"
+    content = {
+        "current-context": "m",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1", "impersonate": "jane"}}],
+        "contexts": [{"name": "m", "context": {"cluster": "c"}}],
+    }
+    path.write_text(json.dumps(content))
+    with structlog.testing.capture_logs() as lines:
+        connect(str(path), logs=True)
+    (line,) = lines
+    text = f"{path}: cluster 'c': the field impersonate is not known and ignored"
+    assert (line["event"], line["message"]) == ("kubeconfig-ignored", text)
+    assert capsys.readouterr().err == ""
+    connect(str(path))
+    assert capsys.readouterr().err == f"Note: {text}\n"

@@ -129,13 +129,23 @@ def options_of(ctx: click.Context) -> ClusterOptions:
 def connect(kubeconfig: str | None, observe: "Observer | None" = None, *, logs: bool = False) -> "HttpClient":
     """Return the client of a process for the cluster that `kubeconfig`, or the environment, names. Raises ConfigError.
 
-    With `logs` the log says when the API server goes away and when it is back: that is for processes that stay.
+    With `logs` the log says what of the kubeconfig is ignored, and when the API server goes away and is back: that is
+    for processes that stay.
     """
     from lanloom.kube.http import HttpClient
+
+    chosen = ClusterOptions(kubeconfig)
+    if not logs:
+        return HttpClient(chosen.config, observe=observe)
+
+    import structlog
+
     from lanloom.kube.outage import Outage
 
-    config = ClusterOptions(kubeconfig).config
-    return HttpClient(config, observe=observe, outage=Outage(config.server) if logs else None)
+    config = chosen.quiet_config
+    for note in config.notes:
+        structlog.get_logger(__name__).warning("kubeconfig-ignored", message=note)
+    return HttpClient(config, observe=observe, outage=Outage(config.server))
 
 
 def run(cluster: ClusterOptions, work: "Callable[[HttpClient], Awaitable[T]]", *, read: bool = False) -> T:
