@@ -4,6 +4,7 @@ The definitions are facts of those that Harvester ships (`tests/api/harvester_cr
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ from lanloom.api.admission import UserInfo
 from lanloom.api.core import CRDS, NAMESPACES, SERVICE_ACCOUNTS
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
+    DEFAULT_MTU,
     GROUP,
     VERSION,
     VLAN_CONFIGS,
     VLAN_STATUSES,
+    VlanConfig,
 )
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.rules.names import vlan_status_name
@@ -100,6 +103,26 @@ async def install_account(admin: Client) -> None:
 async def uninstall(admin: Client) -> None:
     """Take its service account away; its definitions and objects stay."""
     await admin.delete(SERVICE_ACCOUNTS, names.HARVESTER_ACCOUNT, names.HARVESTER_NAMESPACE)
+
+
+def webhook_refusal(config: VlanConfig, configs: Iterable[VlanConfig]) -> str:
+    """What its webhook says to any update of a VlanConfig; empty if it lets it pass.
+
+    Its controller's own updates are judged as well (Update and validateMTU of pkg/webhook/vlanconfig/validator.go,
+    IsClusterNetworkLabelValid and AreEqualMTUs of pkg/utils, at 2e5cbea).
+    """
+    network = config.spec.cluster_network
+    if config.metadata.is_deleting:
+        return ""
+    if config.metadata.labels.get(names.CLUSTER_NETWORK_LABEL, "") != network:
+        return "cluster network label is invalid and must not be updated by user"
+    mtus = {
+        item.spec.uplink.linkAttributes.mtu or DEFAULT_MTU
+        for item in (config, *configs)
+        if item.metadata.labels.get(names.CLUSTER_NETWORK_LABEL) == network and not item.metadata.is_deleting
+    }
+    different = network != names.MGMT and len(mtus) > 1
+    return "all vlanconfigs on one clusternetwork need to have same MTU" if different else ""
 
 
 class Controller:

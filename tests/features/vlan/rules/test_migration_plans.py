@@ -4,17 +4,22 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode, ClusterNetworkNodeStatus
-from lanloom.api.harvester import HOST_NETWORK_CONFIGS
+from lanloom.api.harvester import HOST_NETWORK_CONFIGS, VlanConfig
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.checks import check_of
 from lanloom.features.vlan.rules.adoptplan import plan_adoption
 from lanloom.features.vlan.rules.handover import plan_hand_over
 from lanloom.features.vlan.rules.hostnetworks import HostNetwork
 from lanloom.features.vlan.rules.migration import Change, MigrationPlan, Snapshot, Wait, ready
+from lanloom.kube.patches import merge
 from tests.features.vlan.cluster import cluster_network, cluster_of, host_network, nad, node, vlan_config
+from tests.harness.examples import examples
+from tests.harness.harvester import webhook_refusal
 
 NODES = ("node1", "node2")
 IPS = {"node1": "10.36.0.1/24", "node2": "10.36.0.2/24"}
@@ -176,3 +181,42 @@ def test_doctor_names_what_nobody_serves(now: Snapshot, result: str, text: str) 
     """A HostNetworkConfig without its controller is named, with the command that replaces it."""
     check = check_of(now)
     assert (check.result, text in check.found) == (result, True)
+
+
+_CONFIGS = st.lists(
+    st.tuples(
+        st.sampled_from(["cluster-1", "cluster-2", "mgmt"]),
+        st.sampled_from([None, "cluster-1", "cluster-2"]),
+        st.sampled_from([0, 0, 1500, 9000]),
+        st.booleans(),
+    ),
+    max_size=5,
+)
+
+
+def _label(network: str) -> dict[str, Any]:
+    return {"metadata": {"labels": {names.CLUSTER_NETWORK_LABEL: network}}}
+
+
+@settings(max_examples=examples(200))
+@given(_CONFIGS)
+def test_harvesters_webhook_takes_what_is_handed_over(
+    wanted: list[tuple[str, str | None, int, bool]],
+) -> None:
+    """Once nothing is refused, its webhook refuses no update of any VlanConfig; what is refused, it would refuse."""
+    documents: list[dict[str, Any]] = [cluster_network(name) for name in ("cluster-1", "cluster-2", "mgmt")]
+    for index, (network, label, mtu, deleting) in enumerate(wanted):
+        body = vlan_config(f"vc{index}", network, uplink={"linkAttributes": {"mtu": mtu}})
+        body["metadata"] |= {"labels": {names.CLUSTER_NETWORK_LABEL: label} if label else {}}
+        body["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {}
+        documents.append(body)
+    now = cluster_of(documents)
+    plan = plan_hand_over(snapshot(networks=now.networks, configs=now.configs))
+    patches = {item.key.name: item.body for item in plan.items if isinstance(item, Change)}
+    if plan.refusals:  # nothing is done; the labels alone would not help
+        patches = {item.metadata.name: _label(item.spec.cluster_network) for item in now.configs}
+    bodies = [
+        msgspec.convert(merge(msgspec.to_builtins(item), patches.get(item.metadata.name, {})), VlanConfig)
+        for item in now.configs
+    ]
+    assert any(webhook_refusal(item, bodies) for item in bodies) == bool(plan.refusals)

@@ -44,7 +44,7 @@ def _unequal_mtus(now: Snapshot) -> Iterator[str]:
         found = {
             item.metadata.name: item.spec.uplink.linkAttributes.mtu
             for item in now.configs
-            if item.spec.cluster_network == name != names.MGMT
+            if item.spec.cluster_network == name != names.MGMT and not item.metadata.is_deleting
         }
         if len({mtu or DEFAULT_MTU for mtu in found.values()}) > 1:
             listing = ", ".join(f"{config} has {mtu}" for config, mtu in sorted(found.items()))
