@@ -124,9 +124,9 @@ def problems_of(network: NodeNetwork, observed: LinkState, named: Named = NOBODY
         link = observed.links.get(name)
         if link is not None and not is_ours(link) and not _is_adoptable(link, network, observed):
             message = (
-                f"the link {name} exists and was not created by Lanloom; if no other program manages it, give it to "
-                f"Lanloom by `ip link set {name} alias {MARK}`, which interrupts nothing; remove it only if nothing "
-                "uses it"
+                f"the link {name} exists and was not created by Lanloom; if Harvester's network controller left it, run"
+                " `lanloom harvester adopt`; if no other program manages it, give it to Lanloom by "
+                f"`ip link set {name} alias {MARK}`; both interrupt nothing; remove it only if nothing uses it"
             )
             if link.owner_uid:
                 message = (
