@@ -20,7 +20,7 @@ from lanloom.api.core import NODES
 from lanloom.api.lan import LANEntry
 from lanloom.features.lan.agent.node import NetlinkLanKernel
 from lanloom.features.lan.agent.parts import DataPlane
-from lanloom.features.lan.agent.ports import Attached, Attachment, Device
+from lanloom.features.lan.agent.ports import Attached, Attachment, Device, SpokeError
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.agent.tapdevice import TapDevices
 from lanloom.features.lan.rules.desired import DesiredLan
@@ -74,6 +74,19 @@ async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> Non
         assert loop.time() < end, "it does not come about"
         await asyncio.sleep(min(max(0.02, 2 * (loop.time() - began)), 0.5))
         began = loop.time()
+
+
+async def finds_well(machine: "Machine", attachment: Attachment) -> None:
+    """Waits until a check finds an attachment well; until then it may say that the LAN takes up a peer, say."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + PATIENCE
+    while True:
+        try:
+            return await machine.spokes.check(attachment)
+        except SpokeError as error:
+            if not error.again or loop.time() > end:
+                raise
+        await asyncio.sleep(0.1)
 
 
 def reaches(where: Path, target: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lanloom.features.lan.agent.ports import Attachment, Device, SpokeError
 from lanloom.features.lan.rules.addressing import PodRoute
-from tests.features.lan.kernel.machines import Lab, Machine, played, reaches, run, until
+from tests.features.lan.kernel.machines import Lab, Machine, finds_well, played, reaches, run, until
 
 ADDRESSES = ("172.16.0.1/24", "2001:db8::1/64")
 ROUTES = (
@@ -78,7 +78,7 @@ async def test_addresses(made: Lab) -> None:
     assert (metric["metric"], metric["metrics"]) == (7, [{"mtu": 1300}])
     await _addressed(made[1], "blue-b", "q", ("172.16.0.2/24", "2001:db8::2/64"))
     await until(lambda: reaches(path, "172.16.0.2") and reaches(path, "2001:db8::2"))
-    await made[0].spokes.check(attachment)
+    await finds_well(made[0], attachment)
     await made[0].spokes.attach(attachment)
     for where, command in (
         (made[0].lan(), "ip link delete blue-aV0"),

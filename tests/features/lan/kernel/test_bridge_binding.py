@@ -7,7 +7,17 @@ from lanloom.features.lan.agent.ports import Attached, Attachment, Device
 from lanloom.node.namespaces import open_namespace
 from tests.features.lan.agent.test_migration import launcher
 from tests.features.lan.kernel.kubevirt import bind
-from tests.features.lan.kernel.machines import Lab, Machine, Wire, frame, played, reaches, run, until
+from tests.features.lan.kernel.machines import (
+    Lab,
+    Machine,
+    Wire,
+    finds_well,
+    frame,
+    played,
+    reaches,
+    run,
+    until,
+)
 
 INTERFACE = "pod16477688c0e"
 """What KubeVirt calls the interface of a machine's network: a hash behind `pod`."""
@@ -128,10 +138,10 @@ async def test_heals_into_the_bridge(made: Lab) -> None:
     path = first.pods.path("vm")
     await asyncio.to_thread(runs, path)
     await until(lambda: reaches(second.pods.path("p"), VM))
-    await first.spokes.check(attachment(first, "vm"))
+    await finds_well(first, attachment(first, "vm"))
     await asyncio.to_thread(run, first.lan(), "ip link delete blue-aV0")
     await until(lambda: "16477688c0e-nic" in run(path, "ip -o link show master k6t-16477688c0e"))
     await until(lambda: reaches(second.pods.path("p"), VM))
-    await first.spokes.check(attachment(first, "vm"))
+    await finds_well(first, attachment(first, "vm"))
     assert attached.mac not in await asyncio.to_thread(run, path, "ip -o link show dev 16477688c0e-nic")
     assert "learning off" in await asyncio.to_thread(run, path, "bridge -d link show dev 16477688c0e-nic")
