@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from lanloom.api.admission import UserInfo
 from lanloom.api.core import CRDS, NAMESPACES, PODS
@@ -21,6 +22,7 @@ from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
+from lanloom.kube.config import Impersonation
 from lanloom.kube.errors import ApiError, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
@@ -63,12 +65,11 @@ class As(HttpClient):
     """A user of a real server, as whom the administrator writes; with `trial` nothing is stored."""
 
     def __init__(self, server: RealServer, user: str, *, trial: bool = False) -> None:
-        super().__init__(load(str(server.kubeconfig)))
-        self._user = user
+        identity = Impersonation(user=user, groups=(MASTERS,))
+        super().__init__(replace(load(str(server.kubeconfig)), impersonate=identity))
         self._trial = trial
 
     async def _begin(self, about: Any, method: str, url: Any, **options: Any) -> Any:
-        options["headers"] |= {"Impersonate-User": self._user, "Impersonate-Group": MASTERS}
         if self._trial and method == "PATCH":
             options["params"] = {"dryRun": "All"}
         return await super()._begin(about, method, url, **options)
