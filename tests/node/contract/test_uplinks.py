@@ -115,7 +115,11 @@ async def test_mtu_of_a_sub_interface(node: Node) -> None:
     await node.host.links.apply(uplink())
     node.plant_vlan("c-br", 2013)
     await node.host.links.apply(mtu_of_uplink(1400))
-    assert (await links(node))["c-br.2013"].mtu == 1400
+
+    async def is_lowered() -> bool:
+        return (await links(node))["c-br.2013"].mtu == 1400
+
+    await until(is_lowered)
     await node.host.links.apply(mtu_of_uplink(1500))
     assert (await links(node))["c-br.2013"].mtu == 1400
 
