@@ -23,7 +23,8 @@ from tests.kube.kubectl.site import Site, site
 GOLDEN = Path(__file__).parents[2] / "golden/kube/kubectl.yaml"
 CASES: list[dict[str, Any]] = yaml.load(GOLDEN.read_text(), yaml.CSafeLoader)
 
-ON_PATH = shutil.which("kubectl")
+NAMED = shutil.which("kubectl", path=os.environ.get("KUBEBUILDER_ASSETS", ""))
+"""The kubectl beside the binaries that somebody names: what else a machine has may be of any version."""
 
 TOLD = (1, 22)
 """The first kubectl that tells programs whether they have a terminal."""
@@ -100,11 +101,11 @@ async def test_what_lanloom_sends(case: dict[str, Any], command: click.Command, 
             assert json.loads((tmp_path / "plugin.info").read_text()) == made.filled(case["info"])
 
 
-@pytest.fixture(scope="session", params=["debian", *(["path"] if ON_PATH else [])])
+@pytest.fixture(scope="session", params=["debian", *(["named"] if NAMED else [])])
 def kubectl(request: pytest.FixtureRequest) -> str:
-    """Debian's kubectl, and the one that the machine has, if it has one."""
-    if request.param == "path" and ON_PATH:
-        return ON_PATH
+    """Debian's kubectl, and the one that is named."""
+    if request.param == "named" and NAMED:
+        return NAMED
     return str(debian_package(default_cache(), ["kubernetes-client"], print) / "usr/bin/kubectl")
 
 
