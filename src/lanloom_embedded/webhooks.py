@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from lanloom.kube.errors import TransportError
-from lanloom.kube.http import reason
+from lanloom.kube.reasons import reason
 from lanloom_embedded.engine.webhooks import WebhookError
 from lanloom_embedded.kinds import Raw
 

@@ -10,7 +10,6 @@ from lanloom.api.core import EVENTS, NODES, PODS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.api.multus import NADS, NETWORK_STATUS
-from lanloom.features.vlan.nodepages import MACHINE_LABEL
 from tests.console.site import TENANT, Site, read, site
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
 
@@ -57,9 +56,10 @@ async def fill(made: Site) -> None:
     }
     await admin.create(LAN_NODES, {"metadata": {"name": "node1"}})
     await admin.patch(LAN_NODES, "node1", {"status": {"lans": [entry]}}, subresource="status")
-    for name, labels in (("server", {}), ("launcher", {MACHINE_LABEL: "vm1"})):
+    instance = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "vm1", "uid": "u1"}
+    for name, owners in (("server", []), ("launcher", [instance])):
         attached = '[{"name": "ours/guests", "interface": "net1"}]'
-        meta = {"name": name, "labels": labels, "annotations": {NETWORK_STATUS: attached}}
+        meta = {"name": name, "ownerReferences": owners, "annotations": {NETWORK_STATUS: attached}}
         spec = {"nodeName": "node1", "containers": [{"name": "main", "image": "web"}]}
         await admin.create(PODS, {"metadata": meta, "spec": spec}, "ours")
 

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Match, Mount, Route
+from starlette.routing import Mount, Route, compile_path
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -71,7 +71,7 @@ class Console:
         self._sessions = sessions
         self._secure = secure
         self._now = now
-        self._paths = [Route(path, _nothing) for path in ("/", *self._pages)]
+        self._paths = [(path, compile_path(path)[0]) for path in ("/", *self._pages)]
         routes = [
             Route("/login", self._login, methods=["GET", "POST"]),
             Route("/logout", self._logout, methods=["POST"]),
@@ -110,10 +110,9 @@ class Console:
 
     def _find(self, path: str) -> tuple[Page | None, Mapping[str, str]]:
         """Return the page of a path and the names in it; None for the first page. Raises NoSuchPage."""
-        for route in self._paths:
-            match, found = route.matches({"type": "http", "path": path, "method": "GET"})
-            if match is Match.FULL:
-                return self._pages.get(route.path), found["path_params"]
+        for known, pattern in self._paths:
+            if found := pattern.match(path):
+                return self._pages.get(known), found.groupdict()
         raise NoSuchPage(f"there is no page {path}; choose one of the menu")
 
     async def _live(self, request: Request) -> Response:
@@ -237,10 +236,6 @@ def _name(host: str) -> str:
     """Return a Host header without its port."""
     name, _, port = host.rpartition(":")
     return (name if name and port.isdigit() else host).strip("[]")
-
-
-async def _nothing(_request: Request) -> Response:
-    raise NotImplementedError
 
 
 def _asked(request: Request, path: str = "") -> html.Asked:

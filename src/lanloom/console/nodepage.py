@@ -109,11 +109,11 @@ def _unique(layers: Sequence[tuple[str, list[Box]]]) -> list[tuple[str, list[Box
     known: set[str] = set()
     found = []
     for title, boxes in layers:
-        fresh = [
-            box for number, box in enumerate(boxes) if box.key not in known | {b.key for b in boxes[:number]}
-        ]
-        known.update(box.key for box in fresh)
-        found.append((title, fresh))
+        fresh = {
+            box.key: box for box in reversed(boxes) if box.key not in known
+        }  # of two the first one counts
+        known.update(fresh)
+        found.append((title, list(fresh.values())))
     return found
 
 

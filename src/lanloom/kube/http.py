@@ -16,12 +16,13 @@ from lanloom.api.meta import Object
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec, mapping, refusal
-from lanloom.kube.config import ClusterConfig, client_context, why_not_connected
+from lanloom.kube.config import ClusterConfig, client_context
 from lanloom.kube.credentials import identity_headers, read_token
 from lanloom.kube.errors import Unauthorized, Unreachable, from_status
 from lanloom.kube.execplugin import Credential, ExecCredentials
 from lanloom.kube.outage import Outage
 from lanloom.kube.ports import Listing, WatchEvent
+from lanloom.kube.reasons import reason
 from lanloom.kube.silence import (
     BOOKMARKED_IDLE_SECONDS,
     IDLE_SECONDS,
@@ -394,13 +395,3 @@ class HttpClient:
 def _selectors(labels: str, fields: str) -> dict[str, str]:
     chosen = {"labelSelector": labels, "fieldSelector": fields}
     return {name: value for name, value in chosen.items() if value}
-
-
-def reason(error: Exception) -> str:
-    """Return why there was no answer, for people: aiohttp's own texts show objects of the TLS library."""
-    match error:
-        case aiohttp.ClientConnectorCertificateError(certificate_error=OSError() as why):
-            return why_not_connected(why, "")
-        case aiohttp.ClientConnectorError(os_error=OSError() as why, host=host, port=port):
-            return why_not_connected(why, f"{host}:{port}") or str(error)
-    return str(error)

@@ -87,14 +87,13 @@ async def network(client: Reader, names: Names) -> Content:
 def _map(found: Described, item: PoolUsage) -> PoolMap:
     """Return each address of a pool with its owner, or why nobody gets it."""
     range_, ledger = item.pool.range, found.ledger
-    reserved = tuple(ledger.reserved_runs(item.pool))
     squares = []
     for number in range(range_.size):
         address = range_.first + number
         text = format_address(address)
         if owner := ledger.owner_of(address):
             squares.append(Square(text, "used", f"{text}: NIC {owner}"))
-        elif any(run.first <= address <= run.last for run in reserved):
+        elif item.map is not None and item.map[number] == "X":
             squares.append(Square(text, "reserved", f"{text}: reserved"))
         else:
             squares.append(Square(text, "free", f"{text}: free"))

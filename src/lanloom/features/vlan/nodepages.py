@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNodeStatus
 from lanloom.api.core import PODS, Pod
 from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, instance_of
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS, NETWORK_STATUS, NetworkAttachmentDefinition, attachments
 from lanloom.api.nadconfig import cluster_network_of
@@ -16,9 +16,6 @@ from lanloom.features.vlan.rules.status import L3_READY
 from lanloom.features.vlan.rules.status import READY as UPLINK_READY
 from lanloom.kube.conditions import find
 from lanloom.kube.ports import Reader
-
-MACHINE_LABEL = "vm.kubevirt.io/name"
-"""The label of a launcher pod that names its machine."""
 
 KINDS = (CLUSTER_NETWORK_NODES, VLAN_CONFIGS, NADS, PODS)
 
@@ -112,7 +109,7 @@ def users_of(pods: Iterable[Pod], networks: Mapping[str, str]) -> tuple[list[Box
 
 def user_box(pod: Pod) -> Box:
     """Return the box of a pod, or of the machine that it runs."""
-    key, machine = pod.metadata.key, pod.metadata.labels.get(MACHINE_LABEL, "")
+    key, (machine, _) = pod.metadata.key, instance_of(pod)
     if not machine:
         return Box(key=f"pod {key}", label=str(key), note="pod")
     title = f"{key.namespace}/{machine}"
