@@ -5,9 +5,25 @@ from hypothesis import strategies as st
 
 from lanloom.cli.query import Field, Query
 from lanloom.console import html
-from lanloom.console.page import READY, TROUBLE, Cell, Content, Matrix, Table, Trouble
+from lanloom.console.page import READY, TROUBLE, Asked, Cell, Content, Matrix, Page, Table, Trouble
+from lanloom.console.tables import MOST_NODES
+from lanloom.kube.ports import Reader
 
 NAMES = Query[str]((Field("name", "Name", "text", "Name", lambda thing: thing),), ("name",))
+
+
+async def nothing(_client: Reader, _names: object) -> Content:
+    """An empty page."""
+    return Content(title="Things")
+
+
+PLAIN = Asked(path="/things")
+PAGE = Page(path="/things", command="lanloom things", kinds=(), read=nothing)
+
+
+def made(content: Content, asked: Asked = PLAIN) -> str:
+    """The HTML of a page."""
+    return html.main(content, PAGE, None, "lanloom things", asked, "12:00:00")
 
 
 def table(*things: str, bad: tuple[str, ...] = ()) -> Table:
@@ -23,8 +39,8 @@ def table(*things: str, bad: tuple[str, ...] = ()) -> Table:
 
 def shown(*tables: Table, words: str = "", everything: bool = False) -> str:
     """The page of these tables."""
-    asked = html.Asked(path="/things", words=words, everything=everything)
-    return html.main(Content(title="Things", tables=tables), "lanloom things", asked, "12:00:00")
+    asked = Asked(path="/things", words=words, everything=everything)
+    return made(Content(title="Things", tables=tables), asked)
 
 
 @given(st.text(alphabet="<>&\"'ab\n\x00\x1b", min_size=1, max_size=20))
@@ -33,19 +49,16 @@ def test_no_text_becomes_markup(text: str) -> None:
     plain, hostile = shown(table("ab"), words="ab"), shown(table(text), words="")
     assert hostile.count("<td") == plain.count("<td") and hostile.count("<a ") <= plain.count("<a ")
     content = Content(title=text, trouble=Trouble(text, text), facts=((text, text),))
-    page = html.main(content, "a", html.Asked(path="/things", words=text), "a")
-    assert page.count("<p") == html.main(
-        Content(title="a", trouble=Trouble("a", "a"), facts=(("a", "a"),)),
-        "a",
-        html.Asked(path="/things"),
-        "a",
+    page = made(content, Asked(path="/things", words=text))
+    assert page.count("<p") == made(
+        Content(title="a", trouble=Trouble("a", "a"), facts=(("a", "a"),)), Asked(path="/things", words="a")
     ).count("<p")
 
 
 def test_control_characters_are_not_passed_on() -> None:
     """A page has no control characters of names and messages."""
     content = Content(title="a\x1bb", trouble=Trouble("a\x1bb", "a\x00b"), facts=(("a", "a\x1bb"),))
-    page = html.main(content, "a", html.Asked(path="/things"), "a")
+    page = made(content)
     assert page.isprintable()
 
 
@@ -70,11 +83,9 @@ def test_words_are_kept_and_can_be_cleared() -> None:
 def test_a_matrix_shows_troubled_nodes_first() -> None:
     """Of many nodes those with something not ready come first, and it is said how many more there are."""
     well, bad = Cell(READY, "n: fine"), Cell(TROUBLE, "n: broken")
-    cells = {f"node{number:03}": {"a": well} for number in range(html.MOST_NODES + 5)}
+    cells = {f"node{number:03}": {"a": well} for number in range(MOST_NODES + 5)}
     cells["node104"] = {"a": bad}
     matrix = Matrix(title="Nodes", columns=(("a", "/a"), ("b", "/b")), cells=cells)
-    page = html.main(
-        Content(title="Things", matrix=matrix), "lanloom things", html.Asked(path="/"), "12:00:00"
-    )
+    page = made(Content(title="Things", matrix=matrix))
     assert page.index("node104") < page.index("node000") and "5 more nodes" in page
     assert 'aria-label="n: broken"' in page

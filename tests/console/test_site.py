@@ -22,6 +22,7 @@ MENU = (
     "/lans",
     "/machines",
     "/changes",
+    "/plan",
 )
 HOSTILE = "<script>alert(1)</script>"
 

@@ -20,7 +20,7 @@ from lanloom.api.multus import is_name
 from lanloom.console import html
 from lanloom.console.frontpage import read_front
 from lanloom.console.live import stream
-from lanloom.console.page import NoSuchPage, Page
+from lanloom.console.page import Asked, NoSuchPage, Page
 from lanloom.console.sessions import MOST_STREAMS, Session, Sessions
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import ApiError, Forbidden, KubeError, NotFound, Unauthorized
@@ -28,12 +28,12 @@ from lanloom.kube.firstcontact import explain
 from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Watcher
 from lanloom.kube.scoped import Scoped
-from lanloom.refusals import Refusal
+from lanloom.refusals import Denied, Refusal
 
 COOKIE = "lanloom-console"
 
-FORM_BYTES = 16 * 1024
-"""Bytes of a form: a token of a cluster has about one KiB."""
+FORM_BYTES, PASTE_BYTES = 16 * 1024, 512 * 1024
+"""Bytes of the form for a token, which has about one KiB, and of one with a manifest."""
 
 SECURITY = {
     "content-security-policy": "default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'; "
@@ -77,7 +77,7 @@ class Console:
             Route("/logout", self._logout, methods=["POST"]),
             Route("/live", self._live),
             Mount("/static", StaticFiles(directory=str(files("lanloom.console") / "static"))),
-            Route("/{path:path}", self._show),
+            Route("/{path:path}", self._show, methods=["GET", "POST"]),
         ]
         self.app = Starlette(routes=routes, middleware=[Middleware(_Guard, hosts=hosts)])
 
@@ -87,8 +87,9 @@ class Console:
             return self._redirect("/login")
         asked, live, status = _asked(request), False, 200
         try:
-            title, body = await self._made(session.client, asked)
-            live = True
+            given = await _form(request, PASTE_BYTES) if request.method == "POST" else None
+            title, body = await self._made(session.client, asked, given)
+            live = given is None
         except Unauthorized:
             await self._sessions.close(request.cookies.get(COOKIE, ""))
             return self._redirect("/login")
@@ -98,15 +99,32 @@ class Console:
             return self._page(title, asked.path, html.message(title, why, asked), status=status)
         return self._page(title, asked.path, html.raw(body), status=status, live=live)
 
-    async def _made(self, client: HttpClient, asked: html.Asked) -> tuple[str, str]:
-        """Return the title of a page, and its HTML between menu and end. Raises KubeError, Refusal."""
+    async def _made(
+        self, client: HttpClient, asked: Asked, given: Mapping[str, str] | None = None
+    ) -> tuple[str, str]:
+        """Return the title of a page, and its HTML between menu and end. Raises KubeError, Refusal.
+
+        `given` are the fields of its form, None if it was not sent.
+        """
         at = time.strftime("%H:%M:%S", time.gmtime(self._now()))
         page, names = self._find(asked.path)
         reader = _scoped(client, asked, names)
         if page is None:
             return "Overview", await read_front(reader, self._front, asked, at)
-        content = await page.read(reader, names)
-        return content.title, html.main(content, page.command.format(**names), asked, at)
+        if given is None:
+            content = await page.read(reader, names)
+        elif page.answer is not None:
+            content = await page.answer(reader, names, given)
+        else:
+            raise NoSuchPage(f"{asked.path} takes no form")
+        return content.title, html.main(
+            content, page, self._above(page), page.command.format(**names), asked, at
+        )
+
+    def _above(self, page: Page) -> Page | None:
+        """Return the page of the menu that lists what a page is one of."""
+        parent = self._pages.get(f"/{page.path.split('/')[1]}")
+        return parent if parent is not page else None
 
     def _find(self, path: str) -> tuple[Page | None, Mapping[str, str]]:
         """Return the page of a path and the names in it; None for the first page. Raises NoSuchPage."""
@@ -159,7 +177,10 @@ class Console:
                 why = "this link was used already, or is too old; start the console anew for another one"
                 return self._page("Log in", "", html.login(why), status=403, menu=False)
             return await self._welcome(config)
-        token = (await _form(request)).get("token", "").strip()
+        try:
+            token = (await _form(request)).get("token", "").strip()
+        except Denied:
+            token = ""
         config = self._config.with_token(token)
         if why := await _why_refused(config):
             return self._page("Log in", "", html.login(why), status=403, menu=False)
@@ -238,9 +259,9 @@ def _name(host: str) -> str:
     return (name if name and port.isdigit() else host).strip("[]")
 
 
-def _asked(request: Request, path: str = "") -> html.Asked:
+def _asked(request: Request, path: str = "") -> Asked:
     query = request.query_params
-    return html.Asked(
+    return Asked(
         path=path or request.url.path,
         words=query.get("q", "")[:200],
         namespace=query.get("namespace", "")[:63],
@@ -248,7 +269,7 @@ def _asked(request: Request, path: str = "") -> html.Asked:
     )
 
 
-def _scoped(client: Watcher, asked: html.Asked, names: Mapping[str, str]) -> Watcher:
+def _scoped(client: Watcher, asked: Asked, names: Mapping[str, str]) -> Watcher:
     """Return the client for the namespace that the path or the reader names; for all without one.
 
     Raises NoSuchPage for a name that no namespace can have: it would end up in the path of a request.
@@ -289,14 +310,15 @@ async def _why_refused(config: ClusterConfig) -> str:
     return ""
 
 
-async def _form(request: Request) -> dict[str, str]:
-    body = b""
+async def _form(request: Request, most: int = FORM_BYTES) -> dict[str, str]:
+    """Return the fields of a form, each once; none if it does not come. Raises Denied if it is too long."""
+    body = bytearray()
     try:
         async with asyncio.timeout(10):
             async for part in request.stream():
                 body += part
-                if len(body) > FORM_BYTES:
-                    return {}
+                if len(body) > most:
+                    raise Denied(f"a form may have {most // 1024} KiB; use the command line for more")
     except (ClientDisconnect, TimeoutError):
         return {}
     return {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}

@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from lanloom.console.page import TROUBLE, Box, Drawing
 
-BOX_WIDTH, BOX_HEIGHT = 204, 40
-GAP_X, GAP_Y = 44, 14
-TITLE_HEIGHT, MARGIN = 28, 8
+BOX_WIDTH, BOX_HEIGHT = 192, 40
+GAP_X, GAP_Y = 40, 12
+TITLE_HEIGHT, MARGIN = 28, 2
 """Pixels of a drawing that is not scaled."""
 
-LONGEST = 25
+LONGEST = 23
 """Characters of a label that fit into a box."""
 
 MOST_BOXES = 60

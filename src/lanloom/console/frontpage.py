@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 
 from lanloom.console import html
 from lanloom.console.html import Problem
-from lanloom.console.page import Content, Page
+from lanloom.console.page import Asked, Content, Page
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.ports import Reader
 from lanloom.refusals import Refusal
 
 
-async def read_front(client: Reader, menu: Sequence[Page], asked: html.Asked, at: str) -> str:
+async def read_front(client: Reader, menu: Sequence[Page], asked: Asked, at: str) -> str:
     """Return its HTML. Raises KubeError where the API server does not answer."""
     contents = await asyncio.gather(*(_read(client, page) for page in menu))
     shown = [(page, item) for page, item in zip(menu, contents, strict=True) if isinstance(item, Content)]

@@ -9,6 +9,7 @@ from lanloom.runtime.feature import Feature, node_views_of, pages_of
 
 
 def pages(features: Iterable[Feature]) -> tuple[Page, ...]:
-    """Return the pages of the features, and those that show several features together."""
+    """Return the pages of the features, and those that show several features together; those with forms come last."""
     features = tuple(features)
-    return (*node_pages(node_views_of(features)), *pages_of(features), CHANGES)
+    found = (*node_pages(node_views_of(features)), *pages_of(features), CHANGES)
+    return tuple(sorted(found, key=lambda page: page.answer is not None))

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from msgspec import Struct
 
@@ -10,19 +11,42 @@ from lanloom.cli.query import Query
 from lanloom.kube.ports import Reader
 from lanloom.refusals import Refusal
 
-READY, TROUBLE = "ready", "trouble"
-"""The state of a cell or a box. What is not there has none."""
+READY, TROUBLE, BUSY = "ready", "trouble", "busy"
+"""The state of a cell or a box. What is not there has none; what is under way is busy."""
+
+MARKS = {READY: "●", TROUBLE: "◆", BUSY: "◐"}
+"""The shape of each state."""
 
 
 class NoSuchPage(Refusal):
     """There is nothing to show; the message says what there is."""
 
 
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a reader asked for: the path, words to look for, one namespace, and whether also for what is well."""
+
+    path: str
+    words: str = ""
+    namespace: str = ""
+    everything: bool = False
+
+    def href(self, *, everything: bool) -> str:
+        """Return the address of the same page with or without what is well."""
+        asked = {"q": self.words, "namespace": self.namespace, "show": "all" if everything else ""}
+        query = urlencode({name: value for name, value in asked.items() if value})
+        return f"{self.path}?{query}" if query else self.path
+
+
 class Trouble(Struct, frozen=True):
-    """Why something is not ready, and the remedy."""
+    """Why something is not ready, and the remedy; since when, RFC 3339, if that is known.
+
+    What is `under_way` becomes ready by itself.
+    """
 
     reason: str
     message: str
+    since: str = ""
+    under_way: bool = False
 
 
 def _no_trouble(_thing: Any) -> Trouble | None:
@@ -92,6 +116,17 @@ class PoolMap(Struct, frozen=True, kw_only=True):
     squares: Sequence[Square]
 
 
+class Form(Struct, frozen=True, kw_only=True):
+    """A text to paste, which the page says something of; `options` are names of check boxes with labels."""
+
+    hint: str
+    label: str
+    button: str
+    text: str = ""
+    options: Sequence[tuple[str, str]] = ()
+    chosen: frozenset[str] = frozenset()
+
+
 class NodePart(Struct, frozen=True, kw_only=True):
     """What a feature has on a node: boxes by layer (`LAYERS`) with lines, and lists."""
 
@@ -113,6 +148,7 @@ class Content(Struct, frozen=True, kw_only=True):
     matrix: Matrix | None = None
     drawing: Drawing | None = None
     maps: Sequence[PoolMap] = ()
+    form: Form | None = None
     tables: Sequence[Table] = ()
 
 
@@ -120,6 +156,7 @@ Names = Mapping[str, str]
 """The names in a path, by placeholder."""
 
 Read = Callable[[Reader, Names], Awaitable[Content]]
+Answer = Callable[[Reader, Names, Mapping[str, str]], Awaitable[Content]]
 ReadNode = Callable[[Reader, str], Awaitable[NodePart]]
 
 
@@ -128,7 +165,8 @@ class Page(Struct, frozen=True, kw_only=True):
 
     `path` and `command` have placeholders such as `{name}`. `menu` is the word in the menu, empty for a page of one
     thing. `kinds` are what it is made of: a change of one of them makes it anew. `read` raises KubeError and Refusal.
-    With `front`, the first page tells what is not ready there.
+    With `front`, the first page tells what is not ready there. `answer` makes the page of a form that was sent, by the
+    names of its fields; it changes nothing, as `read` does not.
     """
 
     path: str
@@ -137,6 +175,7 @@ class Page(Struct, frozen=True, kw_only=True):
     read: Read
     menu: str = ""
     front: bool = True
+    answer: Answer | None = None
 
 
 class NodeView(Struct, frozen=True):

@@ -8,9 +8,8 @@ from htpy import Element, Node
 
 from lanloom.cli.console import visible
 from lanloom.console.drawing import BOX_HEIGHT, BOX_WIDTH, Placed, lay_out, shortened
-from lanloom.console.page import READY, TROUBLE, Drawing, PoolMap, Square
+from lanloom.console.page import MARKS, Drawing, PoolMap, Square
 
-MARKS = {READY: "●", TROUBLE: "◆"}
 _SQUARES = {"used": "■", "reserved": "▨", "free": "□"}
 
 
@@ -28,7 +27,7 @@ def drawing(what: Drawing) -> Node:
             role="group",
             aria_label=what.title,
         )[
-            (h.text(".layer", x=x, y=20)[title] for title, x in layout.titles),
+            (h.text(".layer", x=x, y=16)[title] for title, x in layout.titles),
             (h.path(".line", d=line.path) for line in layout.lines),
             (_box(placed) for placed in layout.boxes),
         ]
@@ -38,14 +37,17 @@ def drawing(what: Drawing) -> Node:
 def _box(placed: Placed) -> Element:
     box, x, y = placed.box, placed.x, placed.y
     label, note = visible(box.label), visible(box.note)
-    mark = f"{MARKS[box.state]} " if box.state in MARKS else ""
     shape = h.g(class_=f"box {box.state}".strip())[
         h.title[visible(box.words) or " ".join(filter(None, (label, note)))],
         h.rect(x=x, y=y, width=BOX_WIDTH, height=BOX_HEIGHT, rx=4),
-        h.text(".label", x=x + 10, y=y + (17 if note else 25))[f"{mark}{shortened(label)}"],
+        h.text(".label", x=x + 10, y=y + (17 if note else 25))[_mark(box.state), shortened(label)],
         h.text(".note", x=x + 10, y=y + 33)[shortened(note)] if note else None,
     ]
     return h.a(href=box.href)[shape] if box.href else shape
+
+
+def _mark(state: str) -> Node:
+    return h.tspan(".mark")[f"{MARKS[state]} "] if state in MARKS else None
 
 
 def pool_map(what: PoolMap, path: str) -> Node:
@@ -55,7 +57,7 @@ def pool_map(what: PoolMap, path: str) -> Node:
         h.div(".wide", tabindex="0", role="region", aria_label=f"Map of {what.title}")[
             h.div(".pool")[(_square(item, path) for item in what.squares)]
         ],
-        h.p(".counts")[_legend(what.squares)],
+        h.p(".counts.legend")[_legend(what.squares)],
     ]
 
 
@@ -66,6 +68,9 @@ def _square(item: Square, path: str) -> Element:
     )[_SQUARES[item.state]]
 
 
-def _legend(squares: Sequence[Square]) -> str:
+def _legend(squares: Sequence[Square]) -> Node:
     counts = {state: sum(item.state == state for item in squares) for state in _SQUARES}
-    return ", ".join(f"{_SQUARES[state]} {count} {state}" for state, count in counts.items())
+    return (
+        h.span[h.i(class_=state, aria_hidden="true")[_SQUARES[state]], f" {count} {state} "]
+        for state, count in counts.items()
+    )

@@ -18,9 +18,14 @@ from lanloom.console.page import (
     Trouble,
 )
 from lanloom.features.dummy.views import NETWORK_FIELDS, NODE_FIELDS, DummyView, dummy_views, read_dummies
+from lanloom.kube.conditions import READY as IS_READY
+from lanloom.kube.conditions import find
 from lanloom.kube.ports import Reader
 
 KINDS = (DUMMY_CLUSTER_NETWORKS, PODS)
+
+_UNDER_WAY = frozenset({"Pending", "Terminating"})
+"""The phases that end by themselves."""
 
 
 async def networks(client: Reader, _names: Names) -> Content:
@@ -99,7 +104,11 @@ async def _views(client: Reader) -> tuple[DummyView, ...]:
 
 
 def _trouble(view: DummyView) -> Trouble | None:
-    return None if view.is_ready else Trouble(view.shown_phase, view.message)
+    if view.is_ready:
+        return None
+    found = find(view.conditions, IS_READY)
+    since = found.last_transition_time if found is not None and found.status == "False" else ""
+    return Trouble(view.shown_phase, view.message, since, under_way=view.phase in _UNDER_WAY)
 
 
 PAGES = (

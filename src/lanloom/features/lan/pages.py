@@ -25,6 +25,8 @@ from lanloom.features.lan.trace.hops import Hop
 from lanloom.features.lan.trace.reading import Asked, read_facts
 from lanloom.features.lan.trace.views import HOP_FIELDS, trace_view
 from lanloom.features.lan.views import LAN_FIELDS, NODE_FIELDS, SPOKE_FIELDS, LanView, read_views
+from lanloom.kube.conditions import READY as IS_READY
+from lanloom.kube.conditions import find
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Reader
 
@@ -44,11 +46,8 @@ ENTRY_FIELDS: Query[LANEntry] = Query(
 """The fields of a LAN on a node."""
 
 PAIR_FIELDS: Query[tuple[str, str]] = Query(
-    (
-        Field("from", "From", "text", "Spoke that sends", lambda pair: pair[0]),
-        Field("to", "To", "text", "Spoke that receives", lambda pair: pair[1]),
-    ),
-    ("from", "to"),
+    (Field("way", "From and to", "text", "Spokes", lambda pair: f"{pair[0]} → {pair[1]}"),),
+    ("way",),
 )
 """The fields of a way through a LAN."""
 
@@ -232,7 +231,10 @@ def _box(entry: LANEntry) -> Box:
 
 
 def _trouble(view: LanView) -> Trouble | None:
-    return None if view.ready else Trouble(view.reason, view.message)
+    if view.ready:
+        return None
+    found = find(view.conditions, IS_READY)
+    return Trouble(view.reason, view.message, found.last_transition_time if found is not None else "")
 
 
 PAGES = (

@@ -1,15 +1,22 @@
 """Machines in the console: the network of each NIC, and moves under way."""
 
+from lanloom.api.core import EVENTS, PODS
 from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.meta import Key
+from lanloom.console.changes import CHANGE_FIELDS, Change, change_of
 from lanloom.console.page import Content, Names, Page, Table, Trouble
 from lanloom.features.liveupdate.fields import MACHINE_FIELDS, NIC_FIELDS
 from lanloom.features.liveupdate.machines import machines_of
-from lanloom.features.liveupdate.views import MachineView, SwapView, read_machine, read_objects, view_of
+from lanloom.features.liveupdate.moves import MOVE_FIELDS, STEP_FIELDS, moves_of, way_of
+from lanloom.features.liveupdate.views import MachineView, read_machine, read_objects, view_of
+from lanloom.kube.errors import Forbidden
 from lanloom.kube.ports import Reader
 
-KINDS = (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, MIGRATIONS, NETWORK_SWAPS)
+KINDS = (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS, MIGRATIONS, NETWORK_SWAPS)
+
+_UNDER_WAY = frozenset({"Swapping", "Migrating", "Stopping"})
+"""The states that end by themselves."""
 
 
 async def machines(client: Reader, _names: Names) -> Content:
@@ -26,33 +33,59 @@ async def machines(client: Reader, _names: Names) -> Content:
 
 
 async def machine(client: Reader, names: Names) -> Content:
-    """Return one machine with its NICs. Raises Denied for an unknown one."""
-    view = view_of(await read_machine(client, Key(names["namespace"], names["name"])))
-    facts = (
-        ("State", view.state),
-        ("Node", view.node),
-        ("Policy", view.policy),
-        ("Migratable", {None: "", True: "yes", False: "no"}[view.migratable]),
-        *((f"{item.created} {item.network}", _swap(item)) for item in view.swaps),
-    )
+    """Return one machine with its NICs and moves. Raises Denied for an unknown one."""
+    found = await read_machine(client, Key(names["namespace"], names["name"]))
+    view = view_of(found)
     nics = Table(
         title="NICs",
         query=NIC_FIELDS,
         rows=view.nics,
         name=lambda nic: nic.name,
-        trouble=lambda nic: None if nic.is_settled else Trouble(nic.state or "Waiting", ""),
+        trouble=lambda nic: (
+            None
+            if nic.is_settled
+            else Trouble(nic.state or "Waiting", "", under_way=view.state in _UNDER_WAY)
+        ),
     )
-    return Content(title=view.title, trouble=_trouble(view), facts=facts, tables=(nics,))
+    tables = [nics]
+    if found.swap is not None:
+        steps = found.swap.status.conditions
+        tables.append(Table(title=f"Steps of {found.swap.metadata.name}", query=STEP_FIELDS, rows=steps))
+    if moves := moves_of(view):
+        tables.append(Table(title="History", query=MOVE_FIELDS, rows=moves))
+    events = await _events(client, view)
+    tables += [Table(title="Events", query=CHANGE_FIELDS, rows=events)] if events else []
+    return Content(
+        title=view.title,
+        trouble=_trouble(view),
+        facts=(
+            ("State", view.state),
+            ("Node", view.node),
+            ("Policy", view.policy),
+            ("Migratable", {None: "", True: "yes", False: "no"}[view.migratable]),
+        ),
+        drawing=way_of(view),
+        tables=tables,
+    )
 
 
-def _swap(item: SwapView) -> str:
-    gap = f", {item.gap:.0f} ms of silence" if item.gap else ""
-    why = f": {item.message}" if item.message else ""
-    return f"{item.from_} → {item.to}: {item.phase}{gap}{why}"
+async def _events(client: Reader, view: MachineView) -> list[Change]:
+    """Return the Events of machine and instance, the latest first, as far as the reader may see them."""
+    uids = [uid for uid in (view.uid, view.instance_uid) if uid]
+    try:
+        lists = [
+            await client.list(EVENTS, view.namespace, fields=f"involvedObject.uid={uid}") for uid in uids
+        ]
+    except Forbidden:
+        return []
+    found = [change_of(item) for listing in lists for item in listing.items]
+    return sorted(found, key=lambda item: item.time, reverse=True)
 
 
 def _trouble(view: MachineView) -> Trouble | None:
-    return None if view.is_well else Trouble(view.state, view.message)
+    if view.is_well:
+        return None
+    return Trouble(view.state, view.message, under_way=view.state in _UNDER_WAY)
 
 
 PAGES = (

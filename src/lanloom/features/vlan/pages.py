@@ -5,8 +5,8 @@ from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.cli.query import Field, Query
-from lanloom.console.page import READY as WELL
 from lanloom.console.page import (
+    BUSY,
     TROUBLE,
     Box,
     Cell,
@@ -19,7 +19,10 @@ from lanloom.console.page import (
     Table,
     Trouble,
 )
-from lanloom.features.vlan.views import read_objects
+from lanloom.console.page import READY as WELL
+from lanloom.features.vlan.planpage import PLAN
+from lanloom.features.vlan.rules.status import PASSING
+from lanloom.features.vlan.views import VlanObjects, read_objects
 from lanloom.features.vlan.views.overview import overview
 from lanloom.features.vlan.views.view import (
     ADDRESS_FIELDS,
@@ -36,18 +39,24 @@ from lanloom.features.vlan.views.view import (
 )
 from lanloom.kube.ports import Reader
 
+_UNDER_WAY = PASSING - {"NoReport"}
+"""The reasons that go away by themselves; an agent that does not report may be gone."""
+
 KINDS = (NODES, CLUSTER_NETWORKS, VLAN_CONFIGS, NADS, CLUSTER_NETWORK_NODES)
 
 
 async def networks(client: Reader, _names: Names) -> Content:
     """Return all networks, and where each is."""
-    views = network_views(await read_objects(client))
-    return Content(title="VLAN networks", matrix=_matrix(views), tables=(_networks("Networks", views),))
+    objects = await read_objects(client)
+    views = network_views(objects)
+    table = _networks("Networks", views, objects)
+    return Content(title="VLAN networks", matrix=_matrix(views), tables=(table,))
 
 
 async def network(client: Reader, names: Names) -> Content:
     """Return one network on its nodes. Raises NoSuchPage."""
-    found = await _find(client, f"{names['namespace']}/{names['name']}")
+    objects = await read_objects(client)
+    found = _find(objects, f"{names['namespace']}/{names['name']}")
     assert isinstance(found, NetworkView)
     facts = (
         ("Cluster network", found.cluster_network),
@@ -57,7 +66,7 @@ async def network(client: Reader, names: Names) -> Content:
     )
     return Content(
         title=found.network,
-        trouble=Trouble(found.reason, found.message) if found.reason else None,
+        trouble=_trouble(found, objects),
         facts=facts,
         drawing=_drawing(found),
         tables=(_nodes(found.nodes, addresses=bool(found.mode)),),
@@ -80,7 +89,7 @@ def _drawing(view: NetworkView) -> Drawing:
             label=item.node,
             note=item.address or item.interface or item.uplink,
             words=f"{item.node}: {item.message or item.state}",
-            state=WELL if item.state == READY else TROUBLE,
+            state=_state(item),
             href=f"/nodes/{item.node}",
         )
         for item in view.nodes
@@ -93,14 +102,15 @@ def _drawing(view: NetworkView) -> Drawing:
 
 async def cluster_network(client: Reader, names: Names) -> Content:
     """Return one cluster network on its nodes, with the networks on it. Raises NoSuchPage."""
-    found = await _find(client, names["name"])
+    objects = await read_objects(client)
+    found = _find(objects, names["name"])
     assert isinstance(found, ClusterNetworkView)
     bad = next((item for item in found.conditions if item.status != "True"), None)
     return Content(
         title=found.cluster_network,
-        trouble=Trouble(bad.reason, bad.message) if bad is not None else None,
+        trouble=Trouble(bad.reason, bad.message, bad.last_transition_time) if bad is not None else None,
         facts=(("VlanConfigs", ", ".join(found.vlan_configs)), ("MTU", found.mtu)),
-        tables=(_nodes(found.nodes, addresses=False), _networks("Networks", found.networks)),
+        tables=(_nodes(found.nodes, addresses=False), _networks("Networks", found.networks, objects)),
     )
 
 
@@ -114,7 +124,12 @@ async def cluster_networks(client: Reader, _names: Names) -> Content:
         if item.metadata.name in found.networks
     )
     why = {
-        item.network: Trouble(item.reason, f"{item.what}: {item.message}")
+        item.network: Trouble(
+            item.reason,
+            f"{item.what}: {item.message}",
+            _since(objects, item.network),
+            under_way=item.reason in _UNDER_WAY,
+        )
         for item in reversed(found.troubles)
     }
     table = Table(
@@ -128,22 +143,40 @@ async def cluster_networks(client: Reader, _names: Names) -> Content:
     return Content(title="Cluster networks", tables=(table,))
 
 
-async def _find(client: Reader, name: str) -> NetworkView | ClusterNetworkView:
+def _find(objects: VlanObjects, name: str) -> NetworkView | ClusterNetworkView:
     try:
-        return find_view(await read_objects(client), name, "default")
+        return find_view(objects, name, "default")
     except UnknownNetwork as error:
         raise NoSuchPage(str(error)) from None
 
 
-def _networks(title: str, views: tuple[NetworkView, ...]) -> Table:
+def _networks(title: str, views: tuple[NetworkView, ...], objects: VlanObjects) -> Table:
     return Table(
         title=title,
         query=NETWORK_FIELDS,
         rows=views,
         name=lambda view: view.network,
         href=_href,
-        trouble=lambda view: Trouble(view.reason, view.message) if view.reason else None,
+        trouble=lambda view: _trouble(view, objects),
     )
+
+
+def _trouble(view: NetworkView, objects: VlanObjects) -> Trouble | None:
+    if not view.reason:
+        return None
+    since = _since(objects, view.cluster_network)
+    return Trouble(view.reason, view.message, since, under_way=view.reason in _UNDER_WAY)
+
+
+def _since(objects: VlanObjects, cluster_network: str) -> str:
+    """Return since when one of its nodes reports something that is not ready; empty if none does."""
+    times = [
+        item.last_transition_time
+        for report in objects.reports_of(cluster_network).values()
+        for item in report.status.conditions
+        if item.status == "False"
+    ]
+    return min(filter(None, times), default="")
 
 
 def _href(view: NetworkView) -> str:
@@ -156,8 +189,16 @@ def _nodes(nodes: tuple[NodeView, ...], *, addresses: bool) -> Table:
         query=ADDRESS_FIELDS if addresses else UPLINK_FIELDS,
         rows=nodes,
         name=lambda view: view.node,
-        trouble=lambda view: Trouble(view.state, view.message) if view.state != READY else None,
+        trouble=lambda view: (
+            Trouble(view.state, view.message, under_way=view.state in _UNDER_WAY)
+            if view.state != READY
+            else None
+        ),
     )
+
+
+def _state(view: NodeView) -> str:
+    return WELL if view.state == READY else BUSY if view.state in _UNDER_WAY else TROUBLE
 
 
 def _matrix(views: tuple[NetworkView, ...]) -> Matrix:
@@ -165,7 +206,7 @@ def _matrix(views: tuple[NetworkView, ...]) -> Matrix:
     for view in views:
         for node in view.nodes:
             words = f"{view.network} on {node.node}: {node.address or node.state}"
-            state = WELL if node.state == READY else TROUBLE
+            state = _state(node)
             if node.message:
                 words = f"{view.network} on {node.node}: {node.state}, {node.message}"
             cells.setdefault(node.node, {})[view.network] = Cell(state, words)
@@ -209,4 +250,5 @@ PAGES = (
     Page(
         path="/cluster-networks/{name}", command="lanloom vlan show {name}", kinds=KINDS, read=cluster_network
     ),
+    PLAN,
 )

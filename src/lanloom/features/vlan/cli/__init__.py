@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lanloom.features.vlan.views.apply import Applied
-    from lanloom.features.vlan.views.plan import Change, NodeChanges, VlanPlan
+    from lanloom.features.vlan.views.plan import VlanPlan
 
 
 MANAGER_OPTIONS = CommandOptions(
@@ -43,10 +43,6 @@ MANAGER_OPTIONS = CommandOptions(
 REFUSED, WOULD_CHANGE = 1, 3
 """Exit codes of `plan`, besides 0 where no node would change, and 2 for wrong usage."""
 
-NAMED = 5
-"""A plan names so many nodes where the same happens to many; of more, the number."""
-
-_SIGNS = {"add": "+", "change": "~", "remove": "-"}
 _COLOURS = {"add": "green", "change": "yellow", "remove": "red"}
 _OUTCOMES = {"created": "+", "changed": "~", "deleted": "-", "refused": "!"}
 
@@ -305,14 +301,15 @@ def _standard_input() -> Iterator[str]:
 
 def _print(found: "VlanPlan") -> None:
     from lanloom.cli.console import console as make_console
+    from lanloom.features.vlan.views.planwords import SIGNS, alike, title, words
 
     console = make_console()
     for item in found.objects:
         _print_object(console, item)
-    for network, nodes, changes in _alike(found.nodes):
-        console.print(f"\n{_title(network, nodes)}", style="bold", markup=False)
+    for network, nodes, changes in alike(found.nodes):
+        console.print(f"\n{title(network, nodes)}", style="bold", markup=False)
         for change in changes:
-            _print_indented(console, f"{_SIGNS[change.verb]} {_words(change)}", _COLOURS[change.verb], 2)
+            _print_indented(console, f"{SIGNS[change.verb]} {words(change)}", _COLOURS[change.verb], 2)
     console.print()
     for note in found.notes:
         console.print(note, markup=False)
@@ -332,41 +329,6 @@ def _print_object(console: "Console", item: "Applied") -> None:
     for text in (item.message, *(f"warning: {warning}" for warning in item.warnings)):
         if text:
             _print_indented(console, text, "", 4)
-
-
-def _alike(nodes: tuple["NodeChanges", ...]) -> list[tuple[str, tuple[str, ...], list["Change"]]]:
-    """Return the changes of each cluster network that happen to the same nodes, together; those of most nodes first."""
-    where: dict[tuple[str, Change], list[str]] = {}
-    for item in nodes:
-        for change in item.changes:
-            where.setdefault((item.cluster_network, change), []).append(item.node)
-    groups: dict[tuple[str, tuple[str, ...]], list[Change]] = {}
-    for (network, change), names in where.items():
-        groups.setdefault((network, tuple(names)), []).append(change)
-    ordered = sorted(groups.items(), key=lambda group: (group[0][0], -len(group[0][1]), group[0][1]))
-    return [(network, names, changes) for (network, names), changes in ordered]
-
-
-def _title(network: str, nodes: tuple[str, ...]) -> str:
-    if len(nodes) <= NAMED:
-        return f"{network} on {', '.join(nodes)}"
-    return f"{network} on {', '.join(nodes[:NAMED])} and {len(nodes) - NAMED} more nodes"
-
-
-def _words(change: "Change") -> str:
-    what, value = f"{change.kind} {change.name}", change.after or change.before
-    match change.kind, change.verb:
-        case "profile", "change":
-            return f"{what}: rewritten and applied"
-        case (("profile" | "bridge"), _):
-            return what
-        case (("NICs" | "VLAN ids" | "MTU"), ("add" | "remove")):
-            return f"{change.kind} {value} of {change.name}"
-        case (("NICs" | "MTU"), _):
-            return f"{change.kind} of {change.name}: {change.before} → {change.after}"
-        case _, "change":
-            return f"{what}: {change.before} → {change.after}"
-    return f"{what}: {value}"
 
 
 def _print_indented(console: "Console", text: str, style: str, by: int) -> None:

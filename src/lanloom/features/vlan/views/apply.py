@@ -60,7 +60,7 @@ def read_files(paths: Iterable[str], standard_input: Iterator[str], namespace: s
     documents: list[Document] = []
     for path in paths:
         for source, text in _texts(path, standard_input):
-            documents += _documents(source, text, namespace)
+            documents += read_text(source, text, namespace)
     return tuple(documents)
 
 
@@ -83,7 +83,8 @@ def _texts(path: str, standard_input: Iterator[str]) -> Iterator[tuple[str, str]
             raise ManifestError(f"{file} is not UTF-8 text") from None
 
 
-def _documents(source: str, text: str, namespace: str) -> Iterator[Document]:
+def read_text(source: str, text: str, namespace: str) -> Iterator[Document]:
+    """Yield the objects of a text; `source` is what it is called. Raises ManifestError."""
     try:
         loaded = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except (yaml.YAMLError, RecursionError, ValueError) as error:

@@ -1,0 +1,168 @@
+"""Tables and the matrix as HTML: what is not ready first, with its reason."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import htpy as h
+from htpy import Element, Node, Renderable, fragment
+
+from lanloom.cli.console import visible
+from lanloom.cli.query import Field
+from lanloom.console.page import BUSY, MARKS, READY, TROUBLE, Asked, Cell, Matrix, Table, Trouble
+
+MOST_NODES, MOST_ROWS = 100, 500
+"""Nodes of a matrix and rows of a table on one page; those with troubles come first."""
+
+_BOOLS = {"Y": "yes", "N": "no"}
+
+
+def state_of(trouble: Trouble | None) -> str:
+    """Return the state of something with that trouble."""
+    if trouble is None:
+        return READY
+    return BUSY if trouble.under_way else TROUBLE
+
+
+def reason(trouble: Trouble) -> Element:
+    """Return why something is not ready, and the remedy."""
+    state = state_of(trouble)
+    return h.p(".why")[
+        h.span(f".state.{state}")[f"{MARKS[state]} {visible(trouble.reason)}"],
+        f" {visible(trouble.message)}" if trouble.message else None,
+        h.small[" since ", moment(trouble.since)] if trouble.since else None,
+    ]
+
+
+def moment(text: str) -> Element:
+    """Return a time (RFC 3339, UTC) as a reader likes it."""
+    shown = visible(text)
+    return h.time(datetime=shown)[shown.replace("T", " ").replace("Z", " UTC")]
+
+
+def table_of(table: Table, asked: Asked, *, few: int = 0) -> Renderable:
+    """Return a table: the rows that have the words, and only those that are not ready where some are not.
+
+    A table with `few` rows shows all of them.
+    """
+    fields = table.query.choose()
+    found = [(row, table.trouble(row)) for row in table.rows if _has(table, row, asked.words)]
+    bad = [item for item in found if item[1] is not None]
+    shown = found if asked.everything or not bad or len(found) <= few else bad
+    shown = sorted(shown, key=lambda item: item[1] is None)[:MOST_ROWS]
+    return h.section[
+        h.h2[table.title, h.small[f" {len(table.rows)}"]],
+        _counts(len(found), len(bad), len(shown), asked) if len(found) > few else None,
+        h.div(".wide", tabindex="0", role="region", aria_label=table.title)[
+            h.table[
+                h.thead[h.tr[(h.th(scope="col", class_=_kind(field))[field.title] for field in fields)]],
+                h.tbody[(_row(table, fields, row, trouble) for row, trouble in shown)],
+            ]
+        ]
+        if shown
+        else h.p(".none")["Nothing here." if not asked.words else "Nothing has these words."],
+    ]
+
+
+def _counts(found: int, bad: int, shown: int, asked: Asked) -> Node:
+    if not bad:
+        return (
+            h.p(".counts")[f"The first {shown} of {found}; filter to see others."] if shown < found else None
+        )
+    return h.p(".counts")[
+        f"{bad} of {found} not ready. ",
+        h.a(href=asked.href(everything=False))["Only these"]
+        if asked.everything
+        else h.a(href=asked.href(everything=True))[f"Show all {found}"],
+    ]
+
+
+def _row(table: Table, fields: Sequence[Field[Any]], row: Any, trouble: Trouble | None) -> Renderable:
+    texts = [text(field, row) for field in fields]
+    cells = [_cell(field, row, shown, trouble) for field, shown in zip(fields, texts, strict=True)]
+    if table.href is not None:
+        cells[0] = h.td(class_=_kind(fields[0]))[h.a(href=table.href(row))[texts[0]]]
+    line = h.tr(class_=state_of(trouble) if trouble else None)[cells]
+    if trouble is None or _says(fields, texts, trouble):
+        return line
+    return fragment[line, h.tr(".why")[h.td(colspan=len(fields))[reason(trouble)]]]
+
+
+def _says(fields: Sequence[Field[Any]], texts: Sequence[str], trouble: Trouble) -> bool:
+    """Return whether the row itself says all of its trouble: the state, and the message."""
+    has_state = any(field.style is not None for field in fields) or visible(trouble.reason) in texts
+    return has_state and bool(trouble.message) and visible(trouble.message) in texts
+
+
+def _cell(field: Field[Any], row: Any, shown: str, trouble: Trouble | None) -> Element:
+    state = _state(field.style(row), trouble) if field.style is not None else ""
+    if state:
+        return h.td(class_=_kind(field))[h.span(class_=f"state {state}")[f"{MARKS[state]} {shown}"]]
+    return h.td(class_=_kind(field))[moment(shown) if field.kind == "timestamp" else shown]
+
+
+def _state(style: str, trouble: Trouble | None) -> str:
+    """Return the state that a colour of the terminal tells; none tells nothing."""
+    if "green" in style:
+        return READY
+    return state_of(trouble) if style and trouble else TROUBLE if style else ""
+
+
+def text(field: Field[Any], row: Any) -> str:
+    """Return what a field shows of a row."""
+    shown = visible(field.show(field.value(row)))
+    return _BOOLS.get(shown, shown) if field.kind == "bool" else shown
+
+
+def _has(table: Table, row: Any, words: str) -> bool:
+    if not words:
+        return True
+    line = " ".join((table.name(row), *(text(field, row) for field in table.query.fields))).casefold()
+    return all(word in line for word in words.casefold().split())
+
+
+def _kind(field: Field[Any]) -> str | None:
+    return field.kind if field.kind in ("number", "timestamp") else None
+
+
+def matrix_of(matrix: Matrix) -> Node:
+    """Return nodes against networks; the nodes with something that is not ready come first."""
+    if not matrix.columns or not matrix.cells:
+        return None
+    rows = sorted(matrix.cells.items(), key=lambda item: (not _is_troubled(item[1]), item[0]))
+    rest = len(rows) - MOST_NODES
+    return h.section[
+        h.h2[matrix.title, h.small[f" {len(rows)} × {len(matrix.columns)}"]],
+        h.div(".wide", tabindex="0", role="region", aria_label=matrix.title)[
+            h.table(".matrix")[
+                h.thead[
+                    h.tr[
+                        h.th(scope="col")["Node"],
+                        (h.th(scope="col")[h.a(href=href)[title]] for title, href in matrix.columns),
+                    ]
+                ],
+                h.tbody[(_node(node, cells, matrix.columns) for node, cells in rows[:MOST_NODES])],
+            ]
+        ],
+        h.p(".counts")[f"{rest} more nodes; those with something not ready come first."]
+        if rest > 0
+        else None,
+    ]
+
+
+def _is_troubled(cells: Mapping[str, Any]) -> bool:
+    return any(cell.state != READY for cell in cells.values())
+
+
+def _node(node: str, cells: Mapping[str, Cell], columns: Sequence[tuple[str, str]]) -> Element:
+    return h.tr[
+        h.th(scope="row")[h.a(href=f"/nodes/{node}")[node]],
+        (_place(cells.get(title)) for title, _href in columns),
+    ]
+
+
+def _place(cell: Cell | None) -> Element:
+    if cell is None:
+        return h.td(".absent")["–"]
+    words = visible(cell.words)
+    mark = MARKS.get(cell.state, MARKS[TROUBLE])
+    return h.td[h.span(class_=f"state {cell.state}", title=words, role="img", aria_label=words)[mark]]

@@ -1,0 +1,89 @@
+"""The plan of a pasted manifest: what it says, what it refuses, and that it changes nothing."""
+
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+
+from lanloom.api.multus import NADS
+from tests.console.filled import Filler
+from tests.console.site import TENANT, Site, read, site
+from tests.features.vlan.cluster import nad
+
+pytestmark = pytest.mark.slow
+
+HOSTILE = "<script>alert(1)</script>"
+NEW = yaml.safe_dump(nad("vlan77", "cluster-1", 77, namespace="ours"))
+BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
+
+
+async def paste(browser: aiohttp.ClientSession, text: str, status: int = 200, **options: str) -> str:
+    """The page of a manifest that was pasted."""
+    async with browser.post("/plan", data={"text": text, **options}) as answer:
+        assert answer.status == status, await answer.text()
+        return await answer.text()
+
+
+async def names(made: Site) -> set[str]:
+    """The NADs that there are, with their versions."""
+    return {f"{item.metadata.key} {item.metadata.version}" for item in (await made.admin.list(NADS)).items}
+
+
+async def test_a_plan_says_what_would_change_and_changes_nothing(tmp_path: Path) -> None:
+    """A pasted manifest is planned as the command line plans it; the text stays in the form, and nothing is written."""
+    async with site(tmp_path) as made, made.browser() as browser:
+        await Filler(made.admin).fill()
+        before = await names(made)
+        page = await paste(browser, NEW)
+        assert "4 nodes would change" in page and "+ VLAN ids 77 of cluster-1-bo" in page
+        assert "NetworkAttachmentDefinition ours/vlan77" in page and "created" in page
+        assert "vlanId" not in page and "name: vlan77" in page
+        page = await paste(
+            browser, yaml.safe_dump(nad("guests", "cluster-1", 2013, namespace="ours")), delete="on"
+        )
+        assert "deleted" in page or "Refused" in page
+        assert "checked" in page
+        assert await names(made) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "is not valid YAML"),
+        ("[1]", "is not a Kubernetes object"),
+        (BOMB, "has a YAML alias"),
+        (HOSTILE, "is not a Kubernetes object"),
+        ("", "No node would change"),
+        (yaml.safe_dump(nad("x", "nowhere", 5)), "Refused"),
+        (yaml.safe_dump({"apiVersion": "v1", "kind": HOSTILE, "metadata": {"name": HOSTILE}}), "ignored"),
+        ("[" * 20000, "is not valid YAML"),
+    ],
+    ids=["yaml", "list", "aliases", "markup", "nothing", "refused", "other kind", "deep"],
+)
+async def test_what_can_not_be_planned_is_said(tmp_path: Path, text: str, said: str) -> None:
+    """A manifest that can't be read, or is refused, is told with the reason; markup in it is text."""
+    async with site(tmp_path) as made, made.browser() as browser:
+        page = await paste(browser, text)
+        assert said in page and HOSTILE not in page
+
+
+async def test_who_may_not_read_gets_no_plan(tmp_path: Path) -> None:
+    """A user of one namespace gets no plan, as it would tell of others; no other page and no long text is taken."""
+    async with site(tmp_path) as made:
+        await Filler(made.admin).fill()
+        async with made.browser(TENANT) as browser:
+            page = await paste(browser, NEW, 403)
+            assert "You may not see this" in page and "node1" not in page
+        async with made.browser() as browser:
+            assert "a form may have 512 KiB" in await paste(browser, "x" * 600_000, 404)
+            async with browser.post("/lans", data={"text": NEW}) as answer:
+                assert answer.status == 404
+            async with browser.post(
+                "/plan", data={"text": NEW}, headers={"origin": "http://other"}
+            ) as answer:
+                assert answer.status == 403
+            assert "<textarea" in await read(browser, "/plan")
+            browser.cookie_jar.clear()
+            async with browser.post("/plan", data={"text": NEW}) as answer:
+                assert "<h1>Log in</h1>" in await answer.text()
