@@ -136,16 +136,24 @@ def _wanted_lines(text: str) -> Iterator[str]:
 
 class Apt:
     """An apt client whose configuration, lists and archives live in `root` and whose sources are the
-    machine's, for one suite of Debian.
+    machine's, for one suite of Debian, and one architecture where it is not this machine's.
 
     `source_packages` adds the source indexes (slower to refresh). Not safe for two processes at once: callers
     hold a lock.
     """
 
     def __init__(
-        self, root: Path, progress: Progress, *, suite: str = RELEASE, source_packages: bool = False
+        self,
+        root: Path,
+        progress: Progress,
+        *,
+        suite: str = RELEASE,
+        architecture: str = "",
+        source_packages: bool = False,
     ) -> None:
-        self._root = root / f"{suite}{'-with-sources' if source_packages else ''}"
+        foreign = f"-{architecture}" if architecture else ""
+        self._root = root / f"{suite}{foreign}{'-with-sources' if source_packages else ''}"
+        self._architecture = architecture
         self._progress = progress
         self._suite = suite
         self._source_packages = source_packages
@@ -192,6 +200,8 @@ class Apt:
             "APT::Update::Post-Invoke-Success::": "true",
             "Acquire::Languages": "none",
         }
+        if self._architecture:
+            options |= {"APT::Architecture": self._architecture, "APT::Architectures": self._architecture}
         return [
             "apt-get",
             "-qq",
@@ -349,8 +359,19 @@ def _unpack(cache: Path, names: Sequence[str], partial: Path, progress: Progress
 
 @contextmanager
 def apt_client(
-    cache: Path, progress: Progress, *, suite: str = RELEASE, source_packages: bool = False
+    cache: Path,
+    progress: Progress,
+    *,
+    suite: str = RELEASE,
+    architecture: str = "",
+    source_packages: bool = False,
 ) -> Iterator[Apt]:
     """The lab's apt client, for one user at a time."""
     with _locked(cache / "apt", "apt", progress):
-        yield Apt(cache / "apt", progress, suite=suite, source_packages=source_packages)
+        yield Apt(
+            cache / "apt",
+            progress,
+            suite=suite,
+            architecture=architecture,
+            source_packages=source_packages,
+        )
