@@ -36,4 +36,3 @@ def _component(package: Package) -> Raw:
 
 def _hash(content: str) -> Raw:
     return {"alg": "SHA-256", "content": content}
-

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -54,7 +54,9 @@ def build(cache: Path, architecture: str, epoch: int, progress: Progress) -> Bui
         for title, (inputs, make) in parts.items()
     ]
     layers.append(_finished("Lanloom", own(cache, architecture, epoch, progress)))
-    image = oci.Image("lanloom", __version__, architecture, _date(epoch), _run(), [each for each, _ in layers])
+    image = oci.Image(
+        "lanloom", __version__, architecture, _date(epoch), _run(), [each for each, _ in layers]
+    )
     digest = oci.digest(oci.manifest(image))
     bill = image_bill(REQUIREMENTS.read_text(), found, digest)
     return Built(oci.archive(image), digest, sum(size for _, size in layers), bill)
@@ -72,7 +74,7 @@ def own(cache: Path, architecture: str, epoch: int, progress: Progress) -> Files
     return files | {PLACE: File(shim(cache, architecture, progress), 0o755)}
 
 
-def _run() -> Mapping[str, object]:
+def _run() -> oci.Raw:
     return {
         "User": "65534:65534",
         "Env": [f"PATH={PATH}"],

@@ -22,7 +22,9 @@ _RARE = ("pygments/", "pycparser/", "cffi/", "anyio/_backends/_trio")
 def compiled(files: Files) -> Files:
     """Return the bytecode of all Python modules of the files."""
     if sys.version_info[:2] != VERSION:
-        raise RuntimeError(f"the image has CPython 3.11, and this is {sys.version.split()[0]}: run `make setup`")
+        raise RuntimeError(
+            f"the image has CPython 3.11, and this is {sys.version.split()[0]}: run `make setup`"
+        )
     sources = {path: file.content for path, file in files.items() if _is_wanted(path)}
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)

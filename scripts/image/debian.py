@@ -1,7 +1,8 @@
 """The lowest layer: CPython, the libraries that it and the wheels load, and a static busybox.
 
-These are unpacked packages of Debian, and no installed system: there is no package manager, and nothing that a maintainer
-script would make. `/var/lib/dpkg/status.d` names them for scanners of vulnerabilities, as other such images do.
+These are unpacked packages of Debian, and no installed system: there is no package manager, and nothing that a
+maintainer script would make. `/var/lib/dpkg/status.d` names them for scanners of vulnerabilities, as other such images
+do.
 """
 
 import hashlib
@@ -130,6 +131,7 @@ def base(found: Sequence[Package], cache: Path, progress: Progress) -> Files:
         about = _output("dpkg-deb", "--field", package.archive)
         files[f"var/lib/dpkg/status.d/{package.name}"] = File(about)
     files |= {f"usr/bin/{applet}": File(target="busybox") for applet in APPLETS}
+    files["usr/bin/python3"] = File(target="python3.11")
     files |= {"etc/passwd": File(PASSWD.encode()), "etc/group": File(GROUP.encode())}
     files[CERTIFICATES] = File(_certificates(debian_package(cache, ["ca-certificates"], progress)))
     return files
@@ -145,7 +147,9 @@ def _unpacked(package: Package) -> Iterator[tuple[str, File]]:
 
 def _certificates(package: Path) -> bytes:
     """Return Mozilla's authorities in one file, as `update-ca-certificates` makes it."""
-    return b"".join(path.read_bytes() for path in sorted(package.glob("usr/share/ca-certificates/mozilla/*.crt")))
+    return b"".join(
+        path.read_bytes() for path in sorted(package.glob("usr/share/ca-certificates/mozilla/*.crt"))
+    )
 
 
 def _output(*words: str | Path) -> bytes:

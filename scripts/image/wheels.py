@@ -6,7 +6,6 @@ pip fetches them and checks their hashes. It installs nothing, because what it w
 import hashlib
 import io
 import re
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator

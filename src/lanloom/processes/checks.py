@@ -205,17 +205,25 @@ _PLUGIN, _SOCKET = "CNI plugin", "CNI socket"
 
 
 async def check_cni(
-    socket: Path, programs: Path, *, agent_runs: bool, features: Sequence[Feature] = FEATURES
+    socket: Path,
+    programs: Path,
+    *,
+    agent_runs: bool,
+    seen: Path | None = None,
+    features: Sequence[Feature] = FEATURES,
 ) -> tuple[Check, ...]:
-    """Check the plugins and the socket. A machine without any of them, and without an agent, does not need them."""
+    """Check the plugins and the socket. A machine without any of them, and without an agent, does not need them.
+
+    `seen` is where this process sees the socket, if not at its path on the node.
+    """
     texts = {programs / name: text for name, text in cni_programs(features, socket).items()}
     optional = {programs / name for feature in features if feature.cni_optional for name in feature.cni}
     texts = {path: text for path, text in texts.items() if path not in optional or os.access(path, os.F_OK)}
-    if not (agent_runs or any(os.access(path, os.F_OK) for path in (*texts, socket))):
+    if not (agent_runs or any(os.access(path, os.F_OK) for path in (*texts, seen or socket))):
         return (Check(name=_PLUGIN, result="ok", found="not in use: neither plugin nor socket"),)
     plugins = [await _check_plugin(path, text, socket) for path, text in texts.items()]
     names = " or ".join(path.name for path in texts)
-    return (*plugins, await _check_socket(socket, names, agent_runs))
+    return (*plugins, await _check_socket(seen or socket, names, agent_runs))
 
 
 async def _check_plugin(path: Path, text: bytes, socket: Path) -> Check:

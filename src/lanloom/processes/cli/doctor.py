@@ -1,10 +1,11 @@
 """`lanloom doctor`: whether an agent can run on this machine."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,14 +16,35 @@ from lanloom.cli.options import (
     profiles_option,
     records_options,
 )
-from lanloom.processes.cli.features import features_of
+from lanloom.processes.cli.features import agent_features, features_of
+from lanloom.processes.cli.running import adopted, running_agent
 
 if TYPE_CHECKING:
     from lanloom.cli.query import Query
+    from lanloom.node.netlink.trials import Trial
     from lanloom.runtime.checks import Check
     from lanloom.runtime.feature import Feature
 
-_COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
+_COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "unknown": "cyan"}
+
+_ADOPTED = ("profiles", "state", "runtime", "cni_socket", "cni_bin")
+
+
+class _Places(NamedTuple):
+    """Where to look. `root` is where the node's root directory is seen; `features` are those of the agent."""
+
+    profiles: Path
+    state: Path
+    runtime: Path
+    agent_address: str
+    cni_socket: str
+    cni_bin: Path
+    features: "Sequence[Feature]"
+    root: Path | None
+
+    def below_root(self, path: Path) -> Path:
+        """Return the path by which this process sees a path of the node."""
+        return self.root / path.relative_to("/") if self.root and path.is_absolute() else path
 
 
 @click.command(name="doctor")
@@ -50,19 +72,15 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red"}
     show_default=True,
     help="CNI plugin directory of the container runtime, as this process sees it.",
 )
+@click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    help="Root directory of the node, as this process sees it: /host in a pod of `kubectl debug node/NAME`.",
+)
 @click.option("--kubeconfig", metavar="FILE", help="Credentials of a cluster to check as well.")
 @click.pass_context
-def command(
-    ctx: click.Context,
-    output: str,
-    profiles: Path,
-    state: Path,
-    runtime: Path,
-    agent_address: str,
-    cni_socket: str,
-    cni_bin: Path,
-    kubeconfig: str | None,
-) -> None:
+def command(ctx: click.Context, /, output: str, kubeconfig: str | None, **options: Any) -> None:
     """Check whether an agent can run on this machine, and the state of a running one.
 
     Checks the kernel, privileges, directories, NetworkManager, the MTUs of VLAN links, the agent's readiness, the CNI
@@ -71,6 +89,9 @@ def command(
     Changes nothing: kernel features are tried in a temporary namespace. A machine that only runs the lab does not need
     these features: `lanloom lab up` provides what is missing, and reports it.
 
+    In the container of an agent, the defaults are the options of that agent. What a container may not try is unknown,
+    and no failure.
+
     \b
     Exit code: 0 if an agent can run here, 1 if something must be fixed.
 
@@ -78,29 +99,18 @@ def command(
     Examples:
       lanloom doctor
       lanloom doctor --kubeconfig ~/.kube/config
+      kubectl -n lanloom-system exec ds/lanloom-agent -- lanloom doctor
+      kubectl debug node/node1 -it --profile=sysadmin --image=lanloom:0.1.0 -- lanloom doctor --root /host
       lanloom lab exec node1 -- lanloom doctor
     """
-    from lanloom.processes.checks import (
-        check_profiles,
-        check_records,
-        check_rights,
-        failed,
-    )
+    from lanloom.processes.checks import check_rights, failed
 
-    directories = profiles, state, runtime
-    cni = (Path(cni_socket), cni_bin) if cni_socket else None
-    here = (
-        check_rights(Path("/proc/self/status").read_text()),
-        check_profiles(profiles),
-        check_records("state directory", state),
-        check_records("runtime directory", runtime),
-    )
+    places = _places(ctx, options)
+    here = (*_kernel_checks(), check_rights(Path("/proc/self/status").read_text()))
     try:
-        checks = (
-            *_kernel_checks(),
-            *here,
-            *asyncio.run(_checks(directories, agent_address, cni, kubeconfig, features_of(ctx))),
-        )
+        checks = (*here, *asyncio.run(_checks(places)))
+        if kubeconfig:
+            checks += asyncio.run(_cluster_checks(kubeconfig, features_of(ctx)))
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--agent-address") from None
     if output != "table":
@@ -110,41 +120,64 @@ def command(
     sys.exit(1 if failed(checks) else 0)
 
 
-async def _checks(
-    directories: tuple[Path, Path, Path],
-    address: str,
-    cni: tuple[Path, Path] | None,
-    kubeconfig: str | None,
-    features: "Sequence[Feature]",
-) -> "tuple[Check, ...]":
+def _places(ctx: click.Context, options: dict[str, Any]) -> _Places:
+    """Return where to look: what the user gave, else the options of the agent here, else those of a host."""
+    running = running_agent()
+    values = options | adopted(ctx, running, _ADOPTED)
+    if running.get("metrics_address"):
+        values |= adopted(ctx, {"agent_address": running["metrics_address"][0]}, ["agent_address"])
+    places = _Places(**values, features=agent_features(ctx, running.get("names", ())))
+    if places.root:
+        bus = places.below_root(Path("/run/dbus/system_bus_socket"))
+        os.environ.setdefault("DBUS_SYSTEM_BUS_ADDRESS", f"unix:path={bus}")
+    directories = (places.profiles, places.state, places.runtime, places.cni_bin)
+    profiles, state, runtime, programs = map(places.below_root, directories)
+    return places._replace(profiles=profiles, state=state, runtime=runtime, cni_bin=programs)
+
+
+async def _checks(places: _Places) -> "tuple[Check, ...]":
+    from lanloom.node.host import open_host
+    from lanloom.processes.checks import (
+        check_agent,
+        check_cni,
+        check_mtus,
+        check_network_manager,
+        check_profiles,
+        check_records,
+    )
+
+    found: list[Check] = []
+    vlans = any(feature.name == "vlan" for feature in places.features)
+    if vlans:
+        found.append(check_profiles(places.profiles))
+    found.append(check_records("state directory", places.state))
+    found.append(check_records("runtime directory", places.runtime))
+    async with open_host("", places.profiles, places.state, places.runtime) as host:
+        agent = await check_agent(places.agent_address)
+        if vlans:
+            found.append(await check_network_manager(host.network_manager))
+        found += [agent, await check_mtus(host.links)]
+    if places.cni_socket:
+        socket = Path(places.cni_socket)
+        seen = places.below_root(socket)
+        runs = agent.found == "ready" or agent.result == "failed"
+        found += await check_cni(socket, places.cni_bin, agent_runs=runs, seen=seen, features=places.features)
+    return tuple(found)
+
+
+async def _cluster_checks(kubeconfig: str, features: "Sequence[Feature]") -> "tuple[Check, ...]":
     import time
 
     from lanloom.cli.cluster import connect
     from lanloom.kube.errors import KubeError
     from lanloom.kube.loading import load
-    from lanloom.node.host import open_host
-    from lanloom.processes.checks import (
-        check_agent,
-        check_authority,
-        check_cluster,
-        check_cni,
-        check_mtus,
-        check_network_manager,
-    )
+    from lanloom.processes.checks import check_authority, check_cluster
     from lanloom.runtime.checks import Check
 
-    async with open_host("", *directories) as host:
-        agent = await check_agent(address)
-        found: tuple[Check, ...] = (await check_network_manager(host.network_manager), agent)
-        found = (*found, await check_mtus(host.links))
-    if cni is not None:
-        runs = agent.found == "ready" or agent.result == "failed"
-        found = (*found, *await check_cni(*cni, agent_runs=runs, features=features))
-    if kubeconfig is None:
-        return found
+    found: tuple[Check, ...] = ()
     try:
         if authority := load(kubeconfig).ca:
-            found = (*found, check_authority(authority, time.time()))
+            found = (check_authority(authority, time.time()),)
         async with connect(kubeconfig) as client:
             return (*found, *await check_cluster(client, features))
     except KubeError as error:
@@ -152,20 +185,22 @@ async def _checks(
 
 
 def _kernel_checks() -> "tuple[Check, ...]":
-    from lanloom.node.kernel import AGENT_NEEDS, probe
+    from lanloom.node.netlink.trials import try_features
+
+    return tuple(_kernel_check(trial) for trial in try_features())
+
+
+def _kernel_check(trial: "Trial") -> "Check":
     from lanloom.runtime.checks import Check
 
-    return tuple(
-        Check(name=f"kernel: {item.feature.name}", result="ok", found="there")
-        if item.present
-        else Check(
-            name=f"kernel: {item.feature.name}",
-            result="failed",
-            found=item.error,
-            remedy=f"Needed for {item.feature.purpose}. Use a kernel that has it, or load its module.",
-        )
-        for item in probe(AGENT_NEEDS)
-    )
+    name, purpose = f"kernel: {trial.feature.name}", trial.feature.purpose
+    if trial.unknown:
+        remedy = "To try it, run the command as root on the node, or in a privileged container such as lanloom-lan's."
+        return Check(name=name, result="unknown", found=f"can't be tried: {trial.error}", remedy=remedy)
+    if not trial.error:
+        return Check(name=name, result="ok", found="there")
+    remedy = f"Needed for {purpose}. Use a kernel that has it, or load its module."
+    return Check(name=name, result="failed", found=trial.error, remedy=remedy)
 
 
 def _fields() -> "Query[Check]":
@@ -201,5 +236,11 @@ def _show(checks: "tuple[Check, ...]") -> None:
     for check in checks:
         if check.remedy:
             console.print(Padding(f"{check.name}: {check.remedy}", (0, 0, 0, 2), expand=False), markup=False)
-    if not any(check.result == "failed" for check in checks):
-        console.print("An agent can run on this machine.")
+    results = {check.result for check in checks}
+    if "failed" not in results:
+        known = "unknown" not in results
+        console.print(
+            "An agent can run on this machine."
+            if known
+            else "Nothing that could be checked prevents an agent."
+        )
