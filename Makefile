@@ -2,7 +2,7 @@
 # What is slow to make (the lab's tree, a kernel, a kube-apiserver) is kept in ${XDG_CACHE_HOME:-~/.cache}/lanloom.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench lock manifests release clean
+.PHONY: help setup demo test check bench lock manifests image release clean
 
 python := .venv/bin/python
 
@@ -30,7 +30,10 @@ lock: setup ## regenerate requirements/*.txt from pyproject.toml (ARGS=--upgrade
 manifests: setup ## rewrite what in deploy/ follows from the code
 	@$(python) -m scripts.manifests
 
-release: setup ## make in dist/ what a release consists of: wheel, sources, chart, manifests, checksums
+image: setup ## make in dist/ the container image, without Docker (ARGS="--architecture all": arm64, too)
+	@$(python) -m scripts.image $(ARGS)
+
+release: setup ## make in dist/ what a release consists of: wheel, sources, chart, manifests, images, checksums
 	@$(python) -m scripts.release
 
 clean: ## remove what was made in this checkout (the cache stays)

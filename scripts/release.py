@@ -1,7 +1,8 @@
 """Make a release in dist/ (`make release`): what users get, the same bytes from the same sources.
 
-A wheel and the sources, the chart, all manifests in one file, a bill of materials, notes from the changelog, and
-checksums of all of it. Times in archives are that of the last commit (SOURCE_DATE_EPOCH, if it is set).
+A wheel and the sources, the chart, all manifests in one file, a bill of materials, notes from the changelog, images for
+each architecture, and checksums of all of it. Times in archives are that of the last commit (SOURCE_DATE_EPOCH, if it
+is set).
 """
 
 import gzip
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tarfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,10 @@ _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
-def release(target: Path) -> None:
-    """Write everything into a directory that is made anew."""
-    epoch = os.environ.get("SOURCE_DATE_EPOCH") or _output("git", "log", "-1", "--format=%ct").strip()
-    environment = os.environ | {"SOURCE_DATE_EPOCH": epoch}
+def release(target: Path, images: Callable[[Path, int], None]) -> None:
+    """Write everything into a directory that is made anew; `images` writes the images of that time."""
+    epoch = source_epoch()
+    environment = os.environ | {"SOURCE_DATE_EPOCH": str(epoch)}
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     subprocess.run(
@@ -48,11 +49,17 @@ def release(target: Path) -> None:
         stdout=subprocess.DEVNULL,
     )
     name = f"lanloom-{__version__}"
-    (target / f"{name}.tgz").write_bytes(archive(CHART, "lanloom", int(epoch)))
+    (target / f"{name}.tgz").write_bytes(archive(CHART, "lanloom", epoch))
     (target / f"{name}.yaml").write_text(_output(sys.executable, "-m", "lanloom", "install"))
     (target / f"{name}.cdx.json").write_text(bill_of_materials(REQUIREMENTS.read_text()))
     (target / "NOTES.md").write_text(notes(CHANGELOG.read_text(), __version__))
+    images(target, epoch)
     (target / "SHA256SUMS").write_text("".join(_sums(target)))
+
+
+def source_epoch() -> int:
+    """Return the time that archives have: SOURCE_DATE_EPOCH, or that of the last commit."""
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or _output("git", "log", "-1", "--format=%ct"))
 
 
 def _output(*words: str) -> str:
@@ -140,6 +147,8 @@ def notes(changelog: str, version: str) -> str:
 
 
 if __name__ == "__main__":
+    from scripts.image.__main__ import write_all
+
     place = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
-    release(place)
+    release(place, write_all)
     print((place / "SHA256SUMS").read_text(), end="")

@@ -14,8 +14,14 @@ from lanloom import __version__
 from scripts.release import REQUIREMENTS, bill_of_materials, notes, release
 
 EPOCH = "1767225600"
+IMAGE = f"lanloom-{__version__}-image-amd64.tar"
 NAME = f"lanloom-{__version__}"
 WHEEL = f"{NAME}-py3-none-any.whl"
+
+
+def image(target: Path, epoch: int) -> None:
+    """Write what stands for the images, which have tests of their own."""
+    (target / IMAGE).write_text(str(epoch))
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("release") / "dist"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", EPOCH)
-        release(target)
+        release(target, image)
     return target
 
 
@@ -34,12 +40,20 @@ def test_the_same_sources_give_the_same_release(
 ) -> None:
     """Two releases of the same sources have the same checksums, which name every file."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
-    release(tmp_path / "again")
+    release(tmp_path / "again", image)
     sums = (made / "SHA256SUMS").read_text()
     assert sums == (tmp_path / "again/SHA256SUMS").read_text()
     named = {line.split()[1] for line in sums.splitlines()}
     assert named == {path.name for path in made.iterdir()} - {"SHA256SUMS"}
-    assert {WHEEL, f"{NAME}.tar.gz", f"{NAME}.tgz", f"{NAME}.yaml", f"{NAME}.cdx.json", "NOTES.md"} == named
+    assert {
+        WHEEL,
+        f"{NAME}.tar.gz",
+        f"{NAME}.tgz",
+        f"{NAME}.yaml",
+        f"{NAME}.cdx.json",
+        "NOTES.md",
+        IMAGE,
+    } == named
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 """`make image`: build the image for one architecture or for all, and say how to bring it onto nodes."""
 
 import argparse
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,24 +8,23 @@ from lanloom import __version__
 from lanloom_lab.assets import default_cache
 from lanloom_lab.errors import LabError
 from scripts.image.build import ARCHITECTURES, ROOT, build
+from scripts.release import source_epoch
 
 
-def write(target: Path, architecture: str, epoch: int) -> Path:
-    """Build an image and write its archive and its bill of materials; return the archive."""
+def write(target: Path, architecture: str, epoch: int) -> None:
+    """Build an image, write its archive and its bill of materials, and say what it is."""
     built = build(default_cache(), architecture, epoch, _progress)
     archive = target / f"lanloom-{__version__}-image-{architecture}.tar"
     archive.write_bytes(built.archive)
     archive.with_suffix(".cdx.json").write_text(built.bill)
-    print(f"{archive}\n  lanloom:{__version__}@{built.digest}")
-    print(f"  {len(built.archive) / 1e6:.0f} MB, {built.unpacked / 1e6:.0f} MB unpacked")
-    return archive
+    sizes = f"{len(built.archive) / 1e6:.0f} MB, {built.unpacked / 1e6:.0f} MB unpacked"
+    print(f"{archive}: lanloom:{__version__}@{built.digest}, {sizes}")
 
 
-def epoch_of(root: Path) -> int:
-    """Return the time that archives have: SOURCE_DATE_EPOCH, or that of the last commit."""
-    words = ["git", "log", "-1", "--format=%ct"]
-    given = os.environ.get("SOURCE_DATE_EPOCH")
-    return int(given or subprocess.run(words, cwd=root, check=True, stdout=subprocess.PIPE).stdout)
+def write_all(target: Path, epoch: int) -> None:
+    """Write the images of all architectures."""
+    for architecture in ARCHITECTURES:
+        write(target, architecture, epoch)
 
 
 def _progress(line: str) -> None:
@@ -44,7 +41,7 @@ def main() -> int:
     chosen = ARCHITECTURES if options.architecture == "all" else (options.architecture,)
     try:
         for architecture in chosen:
-            write(options.target, architecture, epoch_of(ROOT))
+            write(options.target, architecture, source_epoch())
     except LabError as error:
         print(f"image: {error}", file=sys.stderr)
         return 1

@@ -133,6 +133,7 @@ def base(found: Sequence[Package], cache: Path, progress: Progress) -> Files:
     files |= {f"usr/bin/{applet}": File(target="busybox") for applet in APPLETS}
     files["usr/bin/python3"] = File(target="python3.11")
     files |= {"etc/passwd": File(PASSWD.encode()), "etc/group": File(GROUP.encode())}
+    files["usr/lib/ssl/cert.pem"] = File(target=f"/{CERTIFICATES}")  # where OpenSSL looks
     files[CERTIFICATES] = File(_certificates(debian_package(cache, ["ca-certificates"], progress)))
     return files
 
