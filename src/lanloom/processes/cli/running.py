@@ -24,11 +24,12 @@ def agent_options(cmdline: bytes) -> Mapping[str, Any]:
         return {}
     from lanloom.processes.cli.agent import command
 
-    try:
-        with command.make_context("agent", after, resilient_parsing=True) as ctx:
-            return dict(ctx.params)
-    except click.ClickException:  # of another version, with an option that is not known here
-        return {}
+    # An agent of another version may have options that are not known here.
+    ctx = command.make_context(
+        "agent", after, resilient_parsing=True, ignore_unknown_options=True, allow_extra_args=True
+    )
+    with ctx:
+        return dict(ctx.params)
 
 
 def _after_command(words: list[str]) -> list[str] | None:
