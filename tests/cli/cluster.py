@@ -86,12 +86,21 @@ class Cluster:
 
         return self.do(read)
 
-    def nic(self, name: str, owner: str, network: str, *ips: str, kind: str = "Instance") -> None:
+    def nic(
+        self,
+        name: str,
+        owner: str,
+        network: str,
+        *ips: str,
+        kind: str = "Instance",
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
         """A NIC that owns addresses, as a manager would have written."""
 
         async def create(client: Client) -> None:
             spec = {"owner": {"kind": kind, "name": owner}, "network": network, "ips": list(ips)}
-            await client.create(NICS, {"metadata": {"name": name}, "spec": spec}, "default")
+            meta = {"name": name, "annotations": dict(annotations or {})}
+            await client.create(NICS, {"metadata": meta, "spec": spec}, "default")
             status = {"network": network, "ips": list(ips)}
             await client.patch(NICS, name, {"status": status}, "default", subresource="status")
 

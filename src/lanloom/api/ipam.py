@@ -86,7 +86,8 @@ class NetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     along from elsewhere. `mac_prefix` is three octets such as aa:00:00.
 
     `namespaces` are those whose NICs may take addresses: all if absent or with `*`. `quota` has how many addresses a
-    namespace may have, by its name; `*` stands for each namespace that is not named.
+    namespace may have, by its name; `*` stands for each namespace that is not named. `sticky_for` says for how long the
+    addresses of a name are kept when nobody has it, by the kind of owner: {"StatefulSet": "12h"}.
     """
 
     name: str = ""
@@ -97,6 +98,7 @@ class NetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     connections: tuple[ConnectionSpec, ...] = ()
     namespaces: Annotated[tuple[str, ...], Meta(extra_json_schema={"minItems": 1})] = ()
     quota: dict[str, Annotated[int, Meta(ge=0)]] = {}
+    sticky_for: dict[str, str] = {}
 
 
 class PoolStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -240,6 +242,14 @@ class Nic(Object, frozen=True, kw_only=True):
     spec: NicSpec
     status: NicStatus = NicStatus()
 
+    @property
+    def is_sticky(self) -> bool:
+        """Whether it belongs to its owner's name, and not to one owner alone."""
+        owner = self.spec.owner
+        return (
+            owner.kind in (POD, VIRTUAL_MACHINE) and not owner.uid and STICKY_FOR in self.metadata.annotations
+        )
+
 
 NETWORKS = Resource(
     group=GROUP,
@@ -290,6 +300,15 @@ NICS = Resource(
 
 ADDRESSES = f"{GROUP}/addresses"
 """Annotation of a pod, or of a virtual machine's template: a JSON object, interface or NAD → list as in `spec.ips`."""
+
+STICKY_FOR = f"{GROUP}/sticky-for"
+"""Annotation of a pod, or of a template: how long its addresses are kept for its name, such as 12h; 0s for not at all.
+
+Of a NIC: it belongs to the name of its owner, whose uid it does not say, and is kept for so long without one.
+"""
+
+HELD_UNTIL = f"{GROUP}/held-until"
+"""Annotation of a NIC that belongs to a name which nobody has: when it is deleted (RFC 3339)."""
 
 NODE_LABEL = f"{GROUP}/node"
 """Label of a pod's NIC: the node on which the pod is."""

@@ -101,6 +101,29 @@ class Workload(Maker, frozen=True, kw_only=True):
     spec: WorkloadSpec = WorkloadSpec()
 
 
+class StatefulSetOrdinals(Struct, frozen=True):
+    """The number of a StatefulSet's first pod."""
+
+    start: int = 0
+
+
+class StatefulSetSpec(Struct, frozen=True):
+    """How many pods a StatefulSet wants, and with which numbers in their names."""
+
+    replicas: int = 1
+    ordinals: StatefulSetOrdinals = StatefulSetOrdinals()
+
+
+class StatefulSet(Object, frozen=True, kw_only=True):
+    """Pods whose names come again, by their numbers alone."""
+
+    spec: StatefulSetSpec = StatefulSetSpec()
+
+    def wants(self, number: int) -> bool:
+        """Return whether it wants a pod of that number."""
+        return 0 <= number - self.spec.ordinals.start < self.spec.replicas and not self.metadata.is_deleting
+
+
 class ReplicaSet(Maker, frozen=True, kw_only=True):
     """A number of pods of one template; most belong to a Deployment, which keeps those of its former templates."""
 
@@ -156,6 +179,11 @@ DEPLOYMENTS = Resource(
 STATEFUL_SETS = Resource(
     group="apps", version="v1", kind="StatefulSet", plural="statefulsets", type=Workload, namespaced=True
 )
+STATEFUL_SET_SIZES = Resource(
+    group="apps", version="v1", kind="StatefulSet", plural="statefulsets", type=StatefulSet, namespaced=True
+)
+"""The same, for the names of their pods."""
+
 DAEMON_SET_TEMPLATES = Resource(
     group="apps", version="v1", kind="DaemonSet", plural="daemonsets", type=Workload, namespaced=True
 )

@@ -31,6 +31,7 @@ from lanloom.features.ipam.agent.nics import (
     allocated,
     answered,
     delete_nic,
+    find_name,
     find_network,
     hold_nic,
     nic_body,
@@ -271,6 +272,7 @@ class MachineNics:
             wanted = parse_ipam(config)
             found = await find_network(self._client, wanted.network)
             holder, request = _holder(instance, pod, network, nad.metadata.key, config)
+            holder = await find_name(self._client, holder, pod.metadata.annotations, found, request)
             ips = requested_ips(pod.metadata.annotations, holder, wanted)
             body = nic_body(holder, found.metadata.name, ips, request, pod.spec.node_name)
             nic = await settle_nic(self._client, body, holder.namespace, may_change=False)

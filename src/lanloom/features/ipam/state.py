@@ -50,6 +50,7 @@ def network_of(item: api.Network) -> Network:
         connections=connections_of(item),
         namespaces=spec.namespaces,
         quota=spec.quota,
+        sticky_for=spec.sticky_for,
     )
 
 
@@ -74,6 +75,7 @@ def spec_of(network: Network) -> api.NetworkSpec:
         ),
         namespaces=network.namespaces,
         quota=dict(network.quota),
+        sticky_for=dict(network.sticky_for),
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lanloom.api.core import PODS
-from lanloom.api.ipam import NETWORKS, NICS, NODE
+from lanloom.api.ipam import NETWORKS, NICS, NODE, STICKY_FOR
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.names import NODE_USER_PREFIX
 from tests.features.ipam.admission.cases import (
@@ -63,6 +63,15 @@ def instance(machine: str = MACHINE_UID) -> Present:
 
 OF_POD = owned("Pod", "web", POD_UID, "pool")
 OF_MACHINE = owned("VirtualMachine", "vm", MACHINE_UID, "pool")
+
+
+def named(kind: str, name: str, **meta: Any) -> Raw:
+    """A NIC of a name as an agent makes it."""
+    marks = {"annotations": {STICKY_FOR: "1h"}, **meta}
+    return nic(f"{name}-eth0", "pool", owner={"kind": kind, "name": name}, meta=marks)
+
+
+OF_NAME = named("Pod", "web")
 MAC = "aa:00:00:00:00:01"
 NET: Present = (NETWORKS, network())
 HERE: tuple[Present, ...] = (
@@ -130,16 +139,40 @@ AGENT_CASES: Cases = {
     "an agent names the owner's uid": case(
         (
             "can't create Nic default/web-0 because an agent must name its owner with the uid, in "
-            "spec.owner and as an owner reference"
+            "spec.owner and as an owner reference, or by its name alone with annotation ipam.lanloom.io/sticky-for"
         ),
         nic(owner={"kind": "Pod", "name": "web"}),
     ),
     "an agent makes NICs that go with their owner": case(
         (
             "can't create Nic default/web-eth0 because an agent must name its owner with the uid, in "
-            "spec.owner and as an owner reference"
+            "spec.owner and as an owner reference, or by its name alone with annotation ipam.lanloom.io/sticky-for"
         ),
         nic("web-eth0", owner={"kind": "Pod", "name": "web", "uid": POD_UID}),
+    ),
+    "an agent makes NICs of the names of its node's pods": case(
+        (
+            'can\'t create Nic default/web-eth0 because Pod "web" does not run on node "node3", whose '
+            "agent is allowed to write only NICs of workloads on that node"
+        ),
+        OF_NAME,
+        user=ELSEWHERE,
+    ),
+    "an agent makes no NICs of names of others": case(
+        (
+            "can't create Nic default/web-eth0 because an agent must name its owner with the uid, in "
+            "spec.owner and as an owner reference, or by its name alone with annotation ipam.lanloom.io/sticky-for"
+        ),
+        named("Instance", "web"),
+    ),
+    "an agent deletes no NICs that are kept for a name": case(
+        (
+            'can\'t delete Nic default/web-eth0 because Pod "web" does not run on node "node1", whose '
+            "agent is allowed to write only NICs of workloads on that node"
+        ),
+        None,
+        OF_NAME,
+        present=(NET,),
     ),
     "an agent insists on nothing": case(
         (
@@ -320,8 +353,23 @@ def test_what_agents_may_not(case: Case) -> None:
         (None, OF_MACHINE, f"{NODE_USER_PREFIX}node2"),
         (None, owned("Pod", "web", "an-earlier-one"), ELSEWHERE),
         (None, owned("Pod", "gone", "gone"), ELSEWHERE),
+        (OF_NAME, None, AGENT),
+        (named("VirtualMachine", "vm"), None, f"{NODE_USER_PREFIX}node2"),
+        (named("Pod", "web", annotations={STICKY_FOR: "2h"}), OF_NAME, AGENT),
     ],
-    ids=["make", "machine's", "target's", "change", "delete", "machine's too", "namesake's", "nobody's"],
+    ids=[
+        "make",
+        "machine's",
+        "target's",
+        "change",
+        "delete",
+        "machine's too",
+        "namesake's",
+        "nobody's",
+        "name's",
+        "machine's name's",
+        "period",
+    ],
 )
 def test_what_agents_may(new: Raw | None, old: Raw | None, user: str) -> None:
     """An agent looks after the NICs of what runs on its node, and clears up those of pods that are gone."""

@@ -65,6 +65,16 @@ SHAPE_CASES: Cases = {
         "can't read Network net1 because Expected `int` >= 0 - at `$.spec.quota[...]`",
         network(quota={"*": -1}),
     ),
+    "addresses are kept for names that come again": shape(
+        'Network net1: spec.stickyFor: "Deployment" has no names that come again; choose from StatefulSet, Pod, '
+        "VirtualMachine",
+        network(stickyFor={"Deployment": "1h"}),
+    ),
+    "addresses are kept for a period": shape(
+        'Network net1: spec.stickyFor.Pod: "1 hour" is not a period; write a number with s, m, h or d, such as 12h, '
+        "up to 366d",
+        network(stickyFor={"Pod": "1 hour"}),
+    ),
     "a connection has a mode": shape(
         (
             'Network net1: spec.connections[0]: "magic" is not a mode of a NIC; choose one of bridged, '

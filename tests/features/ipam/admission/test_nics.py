@@ -58,6 +58,12 @@ SHAPE_CASES: Cases = {
         ),
         owner={"kind": "Instance", "name": "web 1"},
     ),
+    "a NIC is kept for a period": Case(
+        request(NICS, nic(meta={"annotations": {"ipam.lanloom.io/sticky-for": "400d"}})),
+        (),
+        'Nic default/web-0: annotation ipam.lanloom.io/sticky-for: "400d" is not a period; write a number with s, m, '
+        "h or d, such as 12h, up to 366d",
+    ),
     "the uid of an owner is a word": shape(
         'Nic default/web-0: spec.owner.uid: "a b" is not a uid; use the uid of the owner',
         owner=WEB | {"uid": "a b"},

@@ -7,7 +7,7 @@ import click
 import pytest
 import yaml
 
-from lanloom.api.ipam import NETWORKS
+from lanloom.api.ipam import HELD_UNTIL, NETWORKS, STICKY_FOR
 from lanloom.features.ipam.cli.network import command
 from tests.cli.cluster import Cluster
 from tests.features.ipam.cli.networks import NET1, done, fields, network
@@ -226,3 +226,33 @@ def test_shares(cluster: Cluster) -> None:
         ("--quota", "a=-1"),
     ):
         assert network(cluster, "modify", *words, "net1").exit_code == 2
+
+
+def test_sticky_addresses(cluster: Cluster) -> None:
+    """Periods are set, shown and taken away; what is kept is listed, and released only where nobody uses it."""
+    done(cluster, *NET1, "--sticky-for", "StatefulSet=12h,VirtualMachine=7d")
+    assert "Keeps addresses for the name of a StatefulSet: 12h after its end" in done(cluster, "info", "net1")
+    until = {STICKY_FOR: "12h", HELD_UNTIL: "2026-01-02T00:00:00Z"}
+    cluster.nic("nic0", "web-0", "net1", "192.0.2.10", "192.0.2.11", kind="Pod", annotations=until)
+    cluster.nic("nic1", "web-1", "net1", "192.0.2.12", kind="Pod", annotations={STICKY_FOR: "12h"})
+    line = "192.0.2.10, 192.0.2.11: held for Pod default/web-0 until 2026-01-02T00:00:00Z"
+    assert line in " ".join(done(cluster, "usage", "net1").split())
+    (found,) = json.loads(done(cluster, "usage", "--output", "json", "net1"))
+    assert [hold["owner"] for hold in found["held"]] == ["Pod default/web-0"]
+    before = cluster.state()
+    assert "- 192.0.2.10, 192.0.2.11, kept for" in done(cluster, "release", "net1", "192.0.2.11", "--dry-run")
+    for address, words in (
+        ("192.0.2.12", "192.0.2.12 of network net1 is used by Pod default/web-1"),
+        ("192.0.2.13", "192.0.2.13 of network net1 belongs to no NIC"),
+        ("192.0.2", "is not an IP address"),
+    ):
+        refused = network(cluster, "release", "net1", "192.0.2.10", address)
+        assert refused.exit_code != 0
+        assert words in " ".join(refused.output.split())
+    assert cluster.state() == before
+    done(cluster, "release", "net1", "192.0.2.10")
+    assert "held" not in done(cluster, "usage", "net1")
+    assert "sticky addresses of StatefulSet" in done(cluster, "modify", "--sticky-for", "none", "net1")
+    assert "Keeps addresses" not in done(cluster, "info", "net1")
+    for text in ("ReplicaSet=1h", "Pod", "Pod=1y"):
+        assert network(cluster, "modify", "--sticky-for", text, "net1").exit_code == 2

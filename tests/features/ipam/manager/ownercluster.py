@@ -71,7 +71,7 @@ class OwnerCluster(IpamCluster):
         nics, owners = ipam_informers(shared).nics, owner_informers(shared)
         recorder = self.recorder("lanloom-manager", "test", self.meddled, self._rng)
         controller = OwnerController(
-            self.meddled, nics, owners, recorder, rng=self._rng, leaked=self._count_leak
+            self.meddled, nics, owners, recorder, now=self.now, rng=self._rng, leaked=self._count_leak
         )
         async with asyncio.TaskGroup() as group:
             for informer in (nics, *owners.all()):
@@ -90,7 +90,10 @@ class OwnerCluster(IpamCluster):
 
     async def add_nic(self, kind: str, uid: str, **more: Any) -> Nic:
         """A NIC of the owner, with the finalizer unless told otherwise."""
-        spec = {"owner": {"kind": kind, "name": "web", "uid": uid}, "interface": more.pop("interface", "")}
+        spec = {
+            "owner": {"kind": kind, "name": more.pop("owner", "web"), "uid": uid},
+            "interface": more.pop("interface", ""),
+        }
         meta = {"name": "web-eth0", "finalizers": [FINALIZER]} | more
         return await self.client.create(NICS, {"metadata": meta, "spec": spec}, "default")
 

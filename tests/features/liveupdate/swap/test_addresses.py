@@ -36,7 +36,7 @@ class AddressedCluster(SwapCluster):
         informers, owners = ipam_informers(shared), owner_informers(shared)
         recorder = self.recorder("lanloom-manager", "addresses", self.client, rng)
         manager = IpamManager(self.client, informers, recorder, identity="addresses", now=self.now, rng=rng)
-        nics = OwnerController(self.client, informers.nics, owners, recorder, rng=rng)
+        nics = OwnerController(self.client, informers.nics, owners, recorder, now=self.now, rng=rng)
         async with asyncio.TaskGroup() as group:
             for informer in shared.all():
                 group.create_task(informer.run())

@@ -21,7 +21,7 @@ from lanloom.api.admission import (
     old_of,
 )
 from lanloom.api.core import PODS, Pod
-from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
+from lanloom.api.ipam import NETWORKS, NICS, STICKY_FOR, Network, Nic
 from lanloom.api.kubevirt import (
     LAUNCHER_LABELS,
     VIRTUAL_MACHINE_INSTANCES,
@@ -192,9 +192,10 @@ async def check_agent(client: Client, node: str, new: Nic | None, old: Nic | Non
         return
     verb = "delete" if new is None else "create" if old is None else "update"
     title = f"can't {verb} Nic {nic.metadata.key} because"
-    if old is None and not (nic.spec.owner.uid and _refers_to_owner(nic)):
+    if old is None and not (_refers_to_owner(nic) or (nic.is_sticky and not nic.metadata.owner_references)):
         raise Denied(
-            f"{title} an agent must name its owner with the uid, in spec.owner and as an owner reference"
+            f"{title} an agent must name its owner with the uid, in spec.owner and as an owner reference, "
+            f"or by its name alone with annotation {STICKY_FOR}"
         )
     if new is not None and new.spec.force:
         raise Denied(f"{title} an agent is not allowed to request reserved addresses; omit spec.force")
@@ -216,12 +217,16 @@ def _protected(nic: Nic) -> tuple[object, ...]:
 
 
 def _refers_to_owner(nic: Nic) -> bool:
-    return any(item.uid == nic.spec.owner.uid for item in nic.metadata.owner_references)
+    uid = nic.spec.owner.uid
+    return uid != "" and any(item.uid == uid for item in nic.metadata.owner_references)
 
 
 async def _has_left(client: Client, nic: Nic) -> bool:
-    """Whether the NIC was of a pod that is gone or has ended: nobody's any more, and nothing is lost with it."""
-    if nic.spec.owner.kind != PODS.kind:
+    """Whether the NIC was of a pod that is gone or has ended: nobody's any more, and nothing is lost with it.
+
+    The NIC of a name is not: its addresses are kept for the next pod.
+    """
+    if nic.spec.owner.kind != PODS.kind or not nic.spec.owner.uid:
         return False
     pod = await get_or_none(client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
     return pod is None or pod.metadata.uid != nic.spec.owner.uid or pod.has_ended
@@ -238,7 +243,7 @@ async def _runs_on(client: Client, nic: Nic, node: str) -> bool:
 async def _own_pod(client: Client, nic: Nic) -> AsyncIterator[Pod]:
     if nic.spec.owner.kind == PODS.kind:
         pod = await get_or_none(client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
-        if pod is not None and pod.metadata.uid == nic.spec.owner.uid:
+        if pod is not None and nic.spec.owner.uid in ("", pod.metadata.uid):
             yield pod
 
 
@@ -246,7 +251,7 @@ async def _machine_pods(client: Client, nic: Nic) -> AsyncIterator[Pod]:
     """The pods in which the instance of that machine runs, or that instance if it has no machine."""
     namespace, owner = nic.metadata.namespace, nic.spec.owner
     instance = await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, Key(namespace, owner.name))
-    if instance is None or owner.uid not in (instance.metadata.uid, machine_uid_of(instance)):
+    if instance is None or owner.uid not in ("", instance.metadata.uid, machine_uid_of(instance)):
         return
     for pod in (await client.list(PODS, namespace, labels=LAUNCHER_LABELS)).items:
         if instance_of(pod) == (owner.name, instance.metadata.uid):

@@ -14,6 +14,7 @@ from lanloom.api.ipam import (
     INSTANCE,
     NODE,
     POD,
+    STICKY_FOR,
     VIRTUAL_MACHINE,
     Network,
     Nic,
@@ -28,6 +29,7 @@ from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.names import NAME_MAX, is_uuid
 from lanloom.features.ipam.rules.requests import MOST, parse_mac, parse_requests
 from lanloom.features.ipam.rules.shares import check_quota, check_served
+from lanloom.features.ipam.rules.sticky import parse_period
 from lanloom.features.ipam.state import held_of, network_of
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
@@ -53,6 +55,7 @@ async def check_nic_change(
         return ()
     if old is not None:
         check_owner_stays(new, old)
+    _check_sticky(new, old)
     if old is not None and old.spec == new.spec:
         return ()
     with _at(new):
@@ -68,6 +71,13 @@ async def check_nic_change(
         return _check_requested(new, requested, context)
 
     return await recheck(check, _views(client, cached, new, requested))
+
+
+def _check_sticky(new: Nic, old: Nic | None) -> None:
+    """Raise Malformed for a period that can't be read; one from before is let alone."""
+    text = new.metadata.annotations.get(STICKY_FOR)
+    if text is not None and (old is None or old.metadata.annotations.get(STICKY_FOR) != text):
+        parse_period(f"Nic {new.metadata.key}: annotation {STICKY_FOR}", text)
 
 
 async def _views(

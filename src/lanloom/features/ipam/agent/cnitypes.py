@@ -17,10 +17,12 @@ from lanloom.features.ipam.rules.addresses import (
     format_address,
     parse_address,
     parse_cidr,
+    parse_range,
     version_of,
 )
 from lanloom.features.ipam.rules.model import Network, Subnet
 from lanloom.features.ipam.rules.requests import format_request, parse_requests
+from lanloom.features.ipam.rules.sticky import is_list_of_ordinals
 from lanloom.features.ipam.state import owned
 from lanloom.refusals import Malformed
 from lanloom.runtime.callsocket import BAD_CONFIG, DIFFERENT, REFUSED, CniError
@@ -101,9 +103,16 @@ def parse_ipam(config: dict[str, Any]) -> IpamConfig:
 
 
 def parse_wanted(field: str, wanted: Sequence[str]) -> tuple[str, ...]:
-    """Return requests for addresses in their usual form. Raises CniError, which names the field."""
+    """Return requests for addresses in their usual form; lists by ordinal as they are.
+
+    Raises CniError, which names the field.
+    """
+    lists = [text for text in wanted if is_list_of_ordinals(text)]
     try:
-        return tuple(map(format_request, parse_requests(wanted)))
+        for text in lists:
+            parse_range(text)
+        parsed = map(format_request, parse_requests([text for text in wanted if text not in lists]))
+        return tuple(text if text in lists else next(parsed) for text in wanted)
     except Malformed as error:
         raise CniError(BAD_CONFIG, f"{field}: {error}") from None
 

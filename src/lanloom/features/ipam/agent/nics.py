@@ -23,6 +23,7 @@ from lanloom.api.ipam import (
     NICS,
     NODE_LABEL,
     POD,
+    STICKY_FOR,
     VIRTUAL_MACHINE,
     Network,
     Nic,
@@ -31,9 +32,10 @@ from lanloom.api.ipam import (
 )
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.features.ipam.agent.cnitypes import MOST, IpamConfig, parse_wanted
-from lanloom.features.ipam.agent.pods import Holder
+from lanloom.features.ipam.agent.pods import Holder, holder_by_name
 from lanloom.features.ipam.agent.server import Request
 from lanloom.features.ipam.rules.names import is_uuid, object_name
+from lanloom.features.ipam.rules.sticky import kept_for, resolved
 from lanloom.features.ipam.state import State, answer
 from lanloom.kube.controller import backoff
 from lanloom.kube.errors import (
@@ -47,7 +49,7 @@ from lanloom.kube.errors import (
 )
 from lanloom.kube.lookup import get_or_none, ignore_not_found
 from lanloom.kube.ports import Client
-from lanloom.refusals import Denied
+from lanloom.refusals import Denied, Malformed
 from lanloom.runtime.callsocket import BAD_CONFIG, REFUSED, CniError
 
 _FORM = 'it must be a JSON object such as {"net1": ["192.0.2.4", "pool"]}'
@@ -55,14 +57,12 @@ _FORM = 'it must be a JSON object such as {"net1": ["192.0.2.4", "pool"]}'
 
 def requested_ips(annotations: Mapping[str, str], holder: Holder, config: IpamConfig) -> tuple[str, ...]:
     """Compute a NIC's `spec.ips` from the pod's annotation, else from the configuration. Raises CniError."""
-    text = annotations.get(ADDRESSES)
-    if text is None:
-        return config.wanted
-    requested = _parse(text)
-    for name in holder.known_as:
-        if name in requested:
-            return requested[name]
-    return config.wanted
+    requested = _parse(annotations.get(ADDRESSES, "{}"))
+    chosen = next((requested[name] for name in holder.known_as if name in requested), config.wanted)
+    try:
+        return resolved(chosen, holder.owner.name)
+    except Malformed as error:
+        raise CniError(BAD_CONFIG, f"addresses of {holder.interface}: {error}") from None
 
 
 def unused(annotations: Mapping[str, str], names: frozenset[str]) -> tuple[str, ...]:
@@ -92,18 +92,20 @@ def _list(name: str, value: Any) -> tuple[str, ...]:
 def nic_body(
     holder: Holder, network: str, ips: tuple[str, ...], request: Request, node: str
 ) -> dict[str, Any]:
-    """A new NIC, marked so that its use can be checked later; a machine's moves about."""
+    """A new NIC, marked so that its use can be checked later; a machine's moves about, and so does one of a name."""
     own = holder.owner.kind == POD
     marks = {NETWORK_NAME: request.network_name, CONTAINER: request.container, LINK: request.interface}
-    if not own:
+    if not own or holder.sticky_for:
         marks = {NAD: holder.nad} if holder.nad else {}
+    if holder.sticky_for:
+        marks[STICKY_FOR] = holder.sticky_for
     meta = ObjectMeta(
         name=holder.nic,
         namespace=holder.namespace,
-        labels={NODE_LABEL: node_value(node)} if own else {},
+        labels={NODE_LABEL: node_value(node)} if own and not holder.sticky_for else {},
         annotations=marks,
         finalizers=(FINALIZER,),
-        owner_references=(holder.reference,),
+        owner_references=() if holder.sticky_for else (holder.reference,),
     )
     spec = NicSpec(
         owner=holder.owner, network=network, ips=ips, index=holder.index, interface=holder.interface
@@ -111,12 +113,35 @@ def nic_body(
     return {"metadata": to_builtins(meta), "spec": to_builtins(spec)}
 
 
-def change(nic: Nic, network: str, ips: tuple[str, ...]) -> dict[str, Any] | None:
-    """Compute the patch by which an existing NIC makes these requests; None if it is empty."""
-    if (nic.spec.network, nic.spec.ips) == (network, ips):
-        return None
-    spec = {"network": network, "ips": list(ips), "release": None}
-    return {"metadata": {"resourceVersion": nic.metadata.resource_version}, "spec": spec}
+def change(nic: Nic, body: dict[str, Any]) -> dict[str, Any] | None:
+    """Compute the patch by which an existing NIC makes the requests of a new one; None if it is empty."""
+    wanted, sticky_for = body["spec"], body["metadata"].get("annotations", {}).get(STICKY_FOR)
+    network, ips = wanted["network"], tuple(wanted["ips"])
+    meta: dict[str, Any] = {"resourceVersion": nic.metadata.resource_version}
+    patch: dict[str, Any] = {}
+    if (nic.spec.network, nic.spec.ips) != (network, ips):
+        patch["spec"] = {"network": network, "ips": list(ips), "release": None}
+    if sticky_for and nic.metadata.annotations.get(STICKY_FOR) != sticky_for:
+        meta["annotations"] = {STICKY_FOR: sticky_for}
+        patch["metadata"] = meta
+    return (patch and {**patch, "metadata": meta}) or None
+
+
+async def find_name(
+    client: Client, holder: Holder, annotations: Mapping[str, str], network: Network, request: Request
+) -> Holder:
+    """The holder, or its name where addresses are kept for that. Raises CniError, KubeError.
+
+    One that got a NIC of its own before they were keeps that.
+    """
+    asked = annotations.get(STICKY_FOR)
+    try:
+        period = kept_for(network.spec.sticky_for, asked, holder.named)
+    except Malformed as error:
+        raise CniError(BAD_CONFIG, f"annotation {STICKY_FOR}: {error}") from None
+    if not period or await get_or_none(client, NICS, Key(holder.namespace, holder.nic)) is not None:
+        return holder
+    return holder_by_name(holder, request, period)
 
 
 TRIES = 5
@@ -152,7 +177,7 @@ async def settle_nic(client: Client, body: dict[str, Any], namespace: str, *, ma
                 return await client.create(NICS, body, namespace)
             continue
         _check_owner(nic, wanted)
-        patch = change(nic, wanted["network"], tuple(wanted["ips"])) if may_change else None
+        patch = change(nic, body) if may_change else None
         if patch is None:
             return nic
         with suppress(Conflict, NotFound):
@@ -164,13 +189,13 @@ async def settle_nic(client: Client, body: dict[str, Any], namespace: str, *, ma
 
 
 async def hold_nic(client: Client, nic: Nic, container: str) -> Nic:
-    """Write down who uses a machine's NIC that is being deleted, before anybody does. Raises KubeError.
+    """Write down who uses a NIC of a machine or a name that is being deleted, before anybody does. Raises KubeError.
 
     Whoever found before that nobody uses it can't let go of it any more, because it has another version; whoever looks
     after that finds the pod.
     """
     meta = nic.metadata
-    if not meta.is_deleting or nic.spec.owner.kind != VIRTUAL_MACHINE:
+    if not meta.is_deleting or not (nic.spec.owner.kind == VIRTUAL_MACHINE or nic.is_sticky):
         return nic
     marks = {"resourceVersion": meta.resource_version, "annotations": {CONTAINER: container}}
     return await client.patch(NICS, meta.name, {"metadata": marks}, meta.namespace)
@@ -178,7 +203,9 @@ async def hold_nic(client: Client, nic: Nic, container: str) -> Nic:
 
 def _check_owner(nic: Nic, wanted: dict[str, Any]) -> None:
     owner = nic.spec.owner
-    if (owner.kind, owner.name, owner.uid) != tuple(wanted["owner"][key] for key in ("kind", "name", "uid")):
+    if (owner.kind, owner.name, owner.uid) != tuple(
+        wanted["owner"].get(key, "") for key in ("kind", "name", "uid")
+    ):
         raise CniError(
             REFUSED,
             f"Nic {nic.metadata.key} belongs to {owner.kind} {owner.name}, not to this workload; delete the NIC",

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.api.core import PODS, Pod
 from lanloom.api.ipam import POD, VIRTUAL_MACHINE, OwnerSpec
@@ -158,7 +159,8 @@ class Holder(Struct, frozen=True, kw_only=True):
 
     `known_as` are the names under which an annotation may ask for addresses for it, the most exact first, and `others`
     the owner's own names of its other interfaces. `runs` says that the owner uses the addresses already, so that none
-    of them may change. `nad` is that of a machine's network; empty where the machine's spec does not tell it.
+    of them may change. `nad` is that of a machine's network; empty where the machine's spec does not tell it. `named`
+    is the kind of what makes owners of that name; addresses are kept for the name as long as `sticky_for` says.
     """
 
     namespace: str
@@ -171,6 +173,8 @@ class Holder(Struct, frozen=True, kw_only=True):
     index: int = 0
     runs: bool = False
     nad: str = ""
+    named: str = ""
+    sticky_for: str = ""
 
 
 def pod_holder(pod: Pod, request: Request) -> Holder:
@@ -187,7 +191,15 @@ def pod_holder(pod: Pod, request: Request) -> Holder:
         known_as=(request.interface, *_nads(pod, request)),
         nic=pod_nic(PodRef(meta.namespace, meta.name, meta.uid), request),
         index=index,
+        named=next((item.kind for item in meta.owner_references if item.controller), POD),
     )
+
+
+def holder_by_name(holder: Holder, request: Request, sticky_for: str) -> Holder:
+    """The name of a holder in its place, for which the addresses are kept for a period."""
+    owner = OwnerSpec(kind=holder.owner.kind, name=holder.owner.name)
+    nic = _nic_name(owner, holder.interface, holder.nad or request.network_name)
+    return replace(holder, owner=owner, nic=nic, sticky_for=sticky_for)
 
 
 def pod_nic(pod: PodRef, request: Request) -> str:
@@ -216,6 +228,7 @@ def machine_holder(pod: Pod, machine: VirtualMachineInstance, request: Request) 
         index=index,
         runs=machine.status.phase == "Running",
         nad="" if found is None else nad,
+        named=VIRTUAL_MACHINE,
     )
 
 

@@ -19,6 +19,7 @@ from lanloom.api.ipam import (
     NICS,
     NODE_LABEL,
     POD,
+    STICKY_FOR,
     Network,
     Nic,
     node_value,
@@ -36,6 +37,7 @@ from lanloom.features.ipam.agent.nics import (
     allocated,
     answered,
     delete_nic,
+    find_name,
     find_network,
     hold_nic,
     nic_body,
@@ -49,6 +51,7 @@ from lanloom.features.ipam.agent.pods import (
     PodRef,
     attachments,
     check_pod,
+    holder_by_name,
     is_attached,
     launcher_of,
     machine_holder,
@@ -57,6 +60,7 @@ from lanloom.features.ipam.agent.pods import (
     pod_nic,
 )
 from lanloom.features.ipam.agent.server import Raw, Request
+from lanloom.features.ipam.rules.sticky import KINDS as NAMED
 from lanloom.features.ipam.state import network_of
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import (
@@ -91,6 +95,15 @@ class PodEvents:
         if error.code != TRY_AGAIN:
             message = f"No addresses for interface {request.interface}: {error.msg}"
             await self._recorder.event(reference(PODS, pod), "Warning", "NoAddresses", message)
+
+    async def not_kept(self, pod: Pod, holder: Holder) -> None:
+        """The pod asks that its addresses be kept for its name, which does not come again."""
+        if STICKY_FOR in pod.metadata.annotations and holder.named not in NAMED:
+            message = (
+                f"Annotation {STICKY_FOR} has no effect: a {holder.named} gives each pod a new name; "
+                "use a StatefulSet"
+            )
+            await self._recorder.event(reference(PODS, pod), "Warning", "AddressesNotKept", message)
 
     async def unused(self, pod: Pod, holder: Holder) -> None:
         """The pod's annotation asks for addresses of an interface that it has not got: a slip of the pen, perhaps."""
@@ -167,8 +180,10 @@ class IpamService:
 
     async def _allocate(self, request: Request, config: IpamConfig, pod: Pod, network: Network) -> Nic:
         holder = await self._holder(pod, request)
+        holder = await find_name(self._client, holder, pod.metadata.annotations, network, request)
         ips = requested_ips(pod.metadata.annotations, holder, config)
         await self._events.unused(pod, holder)
+        await self._events.not_kept(pod, holder)
         body = nic_body(holder, network.metadata.name, ips, request, self._node)
         nic = await settle_nic(self._client, body, holder.namespace, may_change=not holder.runs)
         nic = await hold_nic(self._client, nic, request.container)
@@ -216,6 +231,9 @@ class IpamService:
         holder = await self._holder(await self._pod(request), request)
         key = Key(holder.namespace, holder.nic)
         nic = await get_or_none(self._client, NICS, key)
+        if nic is None:
+            key = Key(holder.namespace, holder_by_name(holder, request, "").nic)
+            nic = await get_or_none(self._client, NICS, key)
         if nic is None or not nic.status.ips:
             raise CniError(DIFFERENT, f"Nic {key} no longer has addresses; delete the pod")
         check_given(nic, request.config.get("prevResult"))

@@ -30,6 +30,7 @@ from lanloom.features.ipam.cli.networkchanges import (
     remove,
     rename,
 )
+from lanloom.features.ipam.cli.networkrelease import release
 
 if TYPE_CHECKING:
     from lanloom.cli.query import Query
@@ -227,5 +228,5 @@ def remove_tags(network: str, tags: tuple[str, ...], change: ChangeOptions) -> N
     change.modify(network, lambda _: steps)
 
 
-for _command in (add, modify, rename, remove, connect, disconnect):
+for _command in (add, modify, rename, remove, connect, disconnect, release):
     command.add_command(_command)

@@ -26,12 +26,17 @@ if TYPE_CHECKING:
 
 
 def share_options(function: F) -> F:
-    """`--namespaces` and `--quota`: who takes addresses of a network, and how many."""
+    """`--namespaces`, `--quota`, `--sticky-for`: who takes addresses of a network, how many, and for how long."""
+    sticky_for = once_option(
+        "--sticky-for",
+        metavar="KIND=PERIOD,...|none",
+        help="How long addresses are kept for a StatefulSet's pod, a Pod or a VirtualMachine of that name: 12h, 7d.",
+    )(function)
     quota = once_option(
         "--quota",
         metavar="NAMESPACE=N,...|none",
         help="How many addresses a namespace may have; *=N for each that is not named. Addresses in use remain.",
-    )(function)
+    )(sticky_for)
     return once_option(
         "--namespaces",
         metavar="NAMESPACE,...|*",
@@ -83,6 +88,7 @@ def add(
     tags: str | None,
     namespaces: str | None,
     quota: str | None,
+    sticky_for: str | None,
     network: str | None,
     gateway: str | None,
     network6: str | None,
@@ -104,6 +110,7 @@ def add(
           --pool 192.0.2.10-192.0.2.100,name=pool1 net1
       lanloom network add --subnet cidr=2001:db8::/64,pool --tags blue,test net6
       lanloom network add --subnet cidr=10.0.0.0/24,pool --namespaces shop,web --quota '*=20' net2
+      lanloom network add --subnet cidr=10.1.0.0/24,pool --sticky-for StatefulSet=12h net3
       lanloom network add --network 192.0.2.0/24 --gateway 192.0.2.1 net1
     """
     from lanloom.features.ipam.cli.grammar.shares import shares_steps
@@ -117,7 +124,7 @@ def add(
         old = old_subnets(network, gateway, network6, gateway6)
         steps: list[Step] = [] if mac_prefix is None else [mac_prefix_step(mac_prefix)]
         steps += [] if tags is None else [AddTags(tags=tuple(map(check_tag, tags.split(","))))]
-        steps += shares_steps(namespaces, quota)
+        steps += shares_steps(namespaces, quota, sticky_for)
         steps += add_steps(subnets, pools, add_reserved_ips, old)
     change.run(lambda client: add_network(client, name, steps, new_uuid, dry_run=change.dry_run))
 
@@ -165,6 +172,7 @@ def modify(
     mac_prefix: str | None,
     namespaces: str | None,
     quota: str | None,
+    sticky_for: str | None,
     gateway: str | None,
     network6: str | None,
     gateway6: str | None,
@@ -199,6 +207,7 @@ def modify(
         mac_prefix,
         namespaces,
         quota,
+        sticky_for,
         gateway,
         network6,
         gateway6,
@@ -208,7 +217,7 @@ def modify(
     with refusals():
         fixed = modify_steps(subnets, pools, add_reserved_ips, remove_reserved_ips)
         first: list[Step] = [] if mac_prefix is None else [mac_prefix_step(mac_prefix)]
-        first += shares_steps(namespaces, quota)
+        first += shares_steps(namespaces, quota, sticky_for)
         old = old_options(gateway, network6, gateway6)
     change.modify(network, lambda now: (*first, *old.steps(now), *fixed))
 

@@ -66,6 +66,8 @@ def _lines(of: "Described") -> Iterator[Line]:
     if not network.connections:
         yield 2, "Connected to no node group"
     yield 2, f"Serves namespaces: {', '.join(network.namespaces) or 'all'}"
+    for kind, period in sorted(network.sticky_for.items()):
+        yield 2, f"Keeps addresses for the name of a {kind}: {period} after its end"
     for name, used, limit in of.shares:
         yield 2, f"Namespace {name}: {share_text(used, limit)}"
     yield from _others(of)
@@ -162,6 +164,8 @@ def print_usage(networks: Iterable["NetworkUsage"]) -> None:
             _print_pool(console, pool, glyphs)
         for name, used, limit in item.shares:
             _print(console, Text(f"namespace {name}: {share_text(used, limit)}"))
+        for hold in item.holds:
+            _print(console, Text(f"{', '.join(hold.ips)}: held for {hold.owner} until {hold.until}"))
     if any(item.pools for item in found):
         console.print(
             f"\n{glyphs.used} used  {glyphs.reserved} reserved  {glyphs.free} free", style="dim", markup=False

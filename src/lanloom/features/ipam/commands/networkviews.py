@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from lanloom.api.ipam import Network as NetworkObject
 from lanloom.api.ipam import Nic as NicObject
 from lanloom.cli.query import Value
 from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS, Described, pool_map, usage_of, warning
+from lanloom.features.ipam.commands.held import Hold, holds_of
 from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Nic, Pool, Subnet, Usage
@@ -41,6 +42,7 @@ def _describe(item: NetworkObject, nics: Sequence[NicObject], beside: Iterable[L
         serial_no=item.metadata.generation,
         ctime=ctime,
         mtime=item.status.modified or ctime,
+        holds=tuple(holds_of(nics, item.metadata.name)),
     )
 
 
@@ -48,6 +50,8 @@ def information(of: Described) -> dict[str, Value]:
     """Everything of a network for programs: all of its fields, the UUIDs of its subnets, and its NICs."""
     values: dict[str, Value] = {field.name: field.value(of) for field in NETWORK_FIELDS.fields}
     values["subnet_uuids"] = [subnet.uuid for subnet in of.network.subnets]
+    values["sticky_for"] = dict(of.network.sticky_for)
+    values["held"] = [to_builtins(hold) for hold in of.holds]
     values["served_namespaces"] = list(of.network.namespaces) or ["*"]
     values["namespaces"] = _shares(of.shares)
     others = of.ledger.others
@@ -88,19 +92,22 @@ class PoolUsage(Struct, frozen=True, kw_only=True):
 class NetworkUsage(Struct, frozen=True, kw_only=True):
     """The pools of a network, in the order in which they are tried, and all of them together.
 
-    `shares` are namespaces with how many addresses each has and may have.
+    `shares` are namespaces with how many addresses each has and may have; `holds`, what is kept for names.
     """
 
     network: str
     pools: tuple[PoolUsage, ...]
     total: Usage
     shares: tuple[Share, ...]
+    holds: tuple[Hold, ...]
 
 
 def pools_of(of: Described) -> NetworkUsage:
     """How full a network is."""
     pools = tuple(_pool(of, subnet, pool) for subnet in of.network.subnets for pool in subnet.pools)
-    return NetworkUsage(network=of.network.name, pools=pools, total=usage_of(of), shares=of.shares)
+    return NetworkUsage(
+        network=of.network.name, pools=pools, total=usage_of(of), shares=of.shares, holds=of.holds
+    )
 
 
 def plain(found: NetworkUsage) -> dict[str, Value]:
@@ -122,6 +129,7 @@ def plain(found: NetworkUsage) -> dict[str, Value]:
             for item in found.pools
         ],
         "namespaces": _shares(found.shares),
+        "held": [to_builtins(hold) for hold in found.holds],
     }
 
 

@@ -62,6 +62,7 @@ def build(context: ManagerContext) -> ManagerPart:
         informers.nics,
         owners,
         context.recorder,
+        now=context.now,
         rng=rng,
         observe=observe,
         leaked=metrics.leaked,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from lanloom.api.core import PODS, Pod
-from lanloom.api.ipam import NAD, POD, VIRTUAL_MACHINE, Nic
+from lanloom.api.ipam import HELD_UNTIL, NAD, POD, STICKY_FOR, VIRTUAL_MACHINE, Nic
 from lanloom.api.kubevirt import (
     LAUNCHER_LABELS,
     VIRTUAL_MACHINE_INSTANCES,
@@ -21,14 +21,16 @@ from lanloom.api.kubevirt import (
     places_of,
 )
 from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap, swapped
-from lanloom.api.meta import Key, Object
+from lanloom.api.meta import Key, Object, parse_rfc3339
 from lanloom.api.multus import MULTUS_NETWORKS
-from lanloom.api.workloads import lean
+from lanloom.api.workloads import STATEFUL_SET_SIZES, StatefulSet, lean
 from lanloom.features.ipam.agent.pods import attachments
 from lanloom.features.ipam.rules.model import Owner
+from lanloom.features.ipam.rules.sticky import LONGEST, ordinal_of, parse_period
 from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Client
+from lanloom.refusals import Malformed
 
 BY_INSTANCE = "instance"
 """The index of the store of pods: `namespace/name` of the machine that runs in each."""
@@ -79,7 +81,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """The objects of an owner's name, in its namespace.
 
     `pod` is the pod of that name; `machine` and `instance` are KubeVirt's objects of that name, and `launchers` the
-    pods in which an instance of that name runs. `swaps` are moves of its NICs to other networks, in place. Read in this
+    pods in which an instance of that name runs. `stateful_set` makes pods of such names, and is read for NICs of names
+    alone. `swaps` are moves of its NICs to other networks, in place. Read in this
     order, parents before what they make: whoever is gone makes nothing any more. Swaps come first: one that has ended
     has written into the others where the NIC is.
     """
@@ -90,6 +93,30 @@ class Evidence(Struct, frozen=True, kw_only=True):
     machine: VirtualMachine | None = None
     instance: VirtualMachineInstance | None = None
     launchers: tuple[Pod, ...] = ()
+    stateful_set: StatefulSet | None = None
+
+
+def is_expected(nic: Nic, evidence: Evidence) -> bool:
+    """Whether a StatefulSet is going to make the next pod of a name."""
+    ordinal = ordinal_of(nic.spec.owner.name) if nic.spec.owner.kind == POD else None
+    found = evidence.stateful_set
+    return ordinal is not None and found is not None and found.wants(ordinal.number)
+
+
+def held_until(nic: Nic) -> float:
+    """When a NIC of a name that nobody has is deleted, in seconds since the epoch; 0 where that is not decided."""
+    try:
+        return parse_rfc3339(nic.metadata.annotations.get(HELD_UNTIL, ""))
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def period_of(nic: Nic) -> float:
+    """For how many seconds a NIC of a name is kept when nobody has it. In doubt for the longest time that there is."""
+    try:
+        return parse_period(STICKY_FOR, nic.metadata.annotations[STICKY_FOR])
+    except Malformed:
+        return LONGEST
 
 
 def may_go(nic: Nic, evidence: Evidence) -> bool:
@@ -122,7 +149,9 @@ def is_unused(nic: Nic, evidence: Evidence) -> bool:
     """
     machine, owner, mark = evidence.machine, nic.spec.owner, nic.metadata.annotations.get(NAD, "")
     namespace, _, name = mark.partition("/")
-    if not name or owner.kind != VIRTUAL_MACHINE or machine is None or machine.metadata.uid != owner.uid:
+    if not name or owner.kind != VIRTUAL_MACHINE or machine is None:
+        return False
+    if machine.metadata.uid != owner.uid and not nic.is_sticky:
         return False
     template, instance, own = machine.spec.template, evidence.instance, nic.metadata.namespace
     specs = [template.spec] if template is not None else []
@@ -208,7 +237,12 @@ async def live_evidence(client: Client, nic: Nic) -> Evidence:
     key = Key(nic.metadata.namespace, nic.spec.owner.name)
     match nic.spec.owner.kind:
         case "Pod":
-            return Evidence(pod=await get_or_none(client, PODS, key))
+            pod = await get_or_none(client, PODS, key)
+            ordinal = ordinal_of(key.name) if nic.is_sticky else None
+            if ordinal is None:
+                return Evidence(pod=pod)
+            place = Key(key.namespace, ordinal.stateful_set)
+            return Evidence(pod=pod, stateful_set=await get_or_none(client, STATEFUL_SET_SIZES, place))
         case "VirtualMachine":
             swaps = await list_or_empty(client, NETWORK_SWAPS, key.namespace)
             machine = await get_or_none(client, VIRTUAL_MACHINES, key)

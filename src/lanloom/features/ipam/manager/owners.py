@@ -4,6 +4,9 @@ A NIC is held by a finalizer. The watches only say when to check. An address is 
 live, and whatever can't be read counts as in use. A NIC that no owner is left to delete is deleted after two checks
 some minutes apart, and released only after a third. So is that of a network that a machine has no more.
 
+A NIC that belongs to a name (`rules/sticky.py`) waits for the next owner of that name for its period, and for as long
+as a StatefulSet wants one.
+
 The finalizer goes on the version of the NIC that was there before the check. Owners that are gone never come back; a
 machine that has got the network again writes the NIC before it uses it (`agent/nics.py`), and its pod is there by then.
 """
@@ -17,22 +20,27 @@ import structlog
 from lanloom.api.core import Pod
 from lanloom.api.ipam import (
     FINALIZER,
+    HELD_UNTIL,
     NICS,
+    STICKY_FOR,
     VIRTUAL_MACHINE,
     Nic,
 )
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
-from lanloom.api.meta import Key, Object
+from lanloom.api.meta import Key, Object, rfc3339
 from lanloom.api.multus import MULTUS_NETWORKS
 from lanloom.features.ipam.manager.evidence import (
     Evidence,
     OwnerInformers,
     cached_evidence,
+    held_until,
+    is_expected,
     is_leaked,
     is_unused,
     live_evidence,
     may_go,
     owners_of_pod,
+    period_of,
 )
 from lanloom.features.ipam.reader import BY_OWNER
 from lanloom.features.ipam.rules.model import Owner
@@ -52,6 +60,11 @@ LEAK_SECONDS = 300.0
 
 WORKERS = 4
 
+_OWNER_GONE = ("OwnerGone", "does not exist")
+_NOT_USED = ("NotUsed", "no longer has network {interface} with its NAD")
+_NOT_BACK = ("HoldExpired", "did not come back in time")
+"""Reasons of the deletion of a NIC, and their sentences."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -68,6 +81,7 @@ class OwnerController:
         owners: OwnerInformers,
         recorder: Recorder,
         *,
+        now: Callable[[], float],
         rng: random.Random,
         observe: Observer[str] | None = None,
         leaked: Callable[[], None] = lambda: None,
@@ -77,6 +91,7 @@ class OwnerController:
         self._owners = owners
         self._recorder = recorder
         self._leaked = leaked
+        self._now = now
         self._suspected: dict[str, tuple[str, float]] = {}
         self._controller: Controller[str] = Controller(
             "nicowner",
@@ -145,7 +160,7 @@ class OwnerController:
             return await self._release(nic)
         if FINALIZER not in nic.metadata.finalizers:
             await self._patch_finalizers(nic, (*nic.metadata.finalizers, FINALIZER))
-        return await self._check_leak(nic)
+        return await (self._check_name(nic) if nic.is_sticky else self._check_leak(nic))
 
     async def _release(self, nic: Nic) -> float | None:
         """Take the finalizer away once the owner has ended."""
@@ -176,8 +191,39 @@ class OwnerController:
             return LEAK_SECONDS
         if now - since < LEAK_SECONDS:
             return LEAK_SECONDS - (now - since)
-        await self._delete(nic, unused=is_unused(nic, evidence))
+        unused = is_unused(nic, evidence)
+        if await self._delete(nic, *(_NOT_USED if unused else _OWNER_GONE)) and not unused:
+            self._leaked()
         return None
+
+    async def _check_name(self, nic: Nic) -> float | None:
+        """Delete the NIC of a name that nobody has had for the NIC's period; write down when that is."""
+        until = held_until(nic)
+        if not may_go(nic, cached_evidence(self._owners, nic)) and not until:
+            return None  # the watch brings its end
+        evidence = await self._read(nic)
+        if evidence is None:
+            return RECHECK_SECONDS
+        if not may_go(nic, evidence) or is_expected(nic, evidence):
+            if until:
+                await self._hold(nic, None)
+            return LEAK_SECONDS  # what a StatefulSet wants is not watched
+        now = self._now()
+        if not until:
+            until = now + period_of(nic)
+            await self._hold(nic, rfc3339(until))
+            given = ", ".join(nic.status.ips) or "no address"
+            message = f"Keeps {given} for {nic.spec.owner.kind} {nic.spec.owner.name} until {rfc3339(until)}"
+            await self._recorder.event(reference(NICS, nic), "Normal", "AddressesHeld", message)
+        elif until <= now:
+            await self._delete(nic, *_NOT_BACK)
+            return None
+        return until - now + 1.0
+
+    async def _hold(self, nic: Nic, until: str | None) -> None:
+        meta = {"resourceVersion": nic.metadata.resource_version, "annotations": {HELD_UNTIL: until}}
+        with ignore_not_found(nic.metadata.name):
+            await self._client.patch(NICS, nic.metadata.name, {"metadata": meta}, nic.metadata.namespace)
 
     async def _read(self, nic: Nic) -> Evidence | None:
         """The owner as it is now; None if that can't be known."""
@@ -193,23 +239,21 @@ class OwnerController:
         with ignore_not_found(nic.metadata.name):
             await self._client.patch(NICS, nic.metadata.name, {"metadata": meta}, nic.metadata.namespace)
 
-    async def _delete(self, nic: Nic, *, unused: bool) -> None:
+    async def _delete(self, nic: Nic, reason: str, why: str) -> bool:
+        """Delete a NIC that no owner is left to delete, and report why; False where somebody else did."""
         meta, owner = nic.metadata, nic.spec.owner
         try:
             await self._client.delete(NICS, meta.name, meta.namespace, uid=meta.uid)
         except NotFound as error:
             if not error.is_of(meta.name):
                 raise
-            return
+            return False
         self._suspected.pop(str(meta.key), None)
-        if not unused:
-            self._leaked()
         log.warning("nic-of-nobody-deleted", nic=str(meta.key), owner=owner.name, addresses=nic.status.ips)
-        reason = "NotUsed" if unused else "OwnerGone"
-        why = f"no longer has network {nic.spec.interface} with its NAD" if unused else "does not exist"
         given = ", ".join(nic.status.ips) or "no address"
-        message = f"{owner.kind} {owner.name} {why}; gave back {given}"
+        message = f"{owner.kind} {owner.name} {why.format(interface=nic.spec.interface)}; gave back {given}"
         await self._recorder.event(reference(NICS, nic), "Normal", reason, message)
+        return True
 
 
 def _use(pod: Pod) -> tuple[str, str]:
@@ -220,4 +264,5 @@ def _use(pod: Pod) -> tuple[str, str]:
 def _holding(nic: Nic) -> tuple[object, ...]:
     """The key of a NIC: the fields that this controller depends on."""
     meta = nic.metadata
-    return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.owner_references, nic.spec.owner
+    marks = meta.annotations.get(STICKY_FOR), meta.annotations.get(HELD_UNTIL)
+    return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.owner_references, marks, nic.spec.owner

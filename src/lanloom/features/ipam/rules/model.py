@@ -82,7 +82,7 @@ class Network(Struct, frozen=True, kw_only=True):
     """A network: a name, and as many subnets as wanted, none for one that is L2 only.
 
     `id` is what NICs refer to, and never changes; `name` is what users call it. `namespaces` and `quota` say who may
-    take addresses, and how many (`shares`).
+    take addresses, and how many (`shares`); `sticky_for`, whose are kept for their names (`sticky`).
     """
 
     id: str
@@ -94,6 +94,7 @@ class Network(Struct, frozen=True, kw_only=True):
     connections: tuple[Connection, ...] = ()
     namespaces: tuple[str, ...] = ()
     quota: Mapping[str, int] = {}
+    sticky_for: Mapping[str, str] = {}
 
     def subnet_of(self, address: Address) -> Subnet | None:
         """The subnet that contains an address."""

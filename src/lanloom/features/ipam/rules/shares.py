@@ -99,18 +99,20 @@ def check_namespace(field: str, name: str) -> None:
 
 
 class SetShares(Struct, frozen=True, kw_only=True):
-    """Other namespaces, or another quota; None for the same as before."""
+    """Other namespaces, another quota, or other periods of sticky addresses; None for the same as before."""
 
     namespaces: tuple[str, ...] | None = None
     quota: Mapping[str, int] | None = None
+    sticky_for: Mapping[str, str] | None = None
 
 
 def set_shares(network: Network, step: SetShares) -> Network:
-    """Set which namespaces a network serves, and how many addresses each may have."""
+    """Set which namespaces a network serves, how many addresses each may have, and how long they are kept."""
     return replace(
         network,
         namespaces=network.namespaces if step.namespaces is None else step.namespaces,
         quota=network.quota if step.quota is None else step.quota,
+        sticky_for=network.sticky_for if step.sticky_for is None else step.sticky_for,
     )
 
 

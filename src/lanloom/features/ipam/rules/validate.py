@@ -19,6 +19,7 @@ from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet
 from lanloom.features.ipam.rules.names import check_name, is_uuid, pool_title
 from lanloom.features.ipam.rules.shares import check_shares
+from lanloom.features.ipam.rules.sticky import check_sticky
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import quote
 
@@ -191,6 +192,7 @@ def _check_general(network: Network) -> None:
         check_name(network.name, "a network")
     with _at(network, ""):
         check_shares(network)
+        check_sticky(network.sticky_for)
     with _at(network, "spec.uuid"):
         if network.uuid and not is_uuid(network.uuid):
             raise Malformed(f"{quote(network.uuid)} is not a UUID; omit it to use the object's uid")

@@ -22,6 +22,7 @@ from lanloom.cli.query import (
     Value,
     text_of,
 )
+from lanloom.features.ipam.commands.held import Hold
 from lanloom.features.ipam.rules.addresses import IPRange, Version, format_address
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import (
@@ -105,6 +106,7 @@ class Described(Struct, frozen=True, kw_only=True):
     serial_no: int = 1
     ctime: str | None = None
     mtime: str | None = None
+    holds: tuple[Hold, ...] = ()
 
     @property
     def shares(self) -> tuple[Share, ...]:

@@ -1,6 +1,7 @@
-"""`--namespaces` and `--quota`: who takes addresses of a network, and how many."""
+"""`--namespaces`, `--quota` and `--sticky-for`: who takes addresses of a network, how many, and for how long."""
 
 from lanloom.features.ipam.rules.shares import EVERY, SetShares, check_namespace
+from lanloom.features.ipam.rules.sticky import check_kind, parse_period
 from lanloom.refusals import Malformed
 from lanloom.text import quote
 
@@ -8,10 +9,10 @@ _DIGITS = 19
 """A number of fewer digits fits into the 64 bits that the API has for it."""
 
 
-def shares_steps(namespaces: str | None, quota: str | None) -> list[SetShares]:
-    """Parse `--namespaces` (names, or `*`) and `--quota` (`namespace=number`, or none). Raises Malformed."""
-    names, numbers = _namespaces(namespaces), _quota(quota)
-    return [] if names is None and numbers is None else [SetShares(namespaces=names, quota=numbers)]
+def shares_steps(namespaces: str | None, quota: str | None, sticky_for: str | None) -> list[SetShares]:
+    """Parse `--namespaces` (names, or `*`), `--quota` and `--sticky-for` (`name=value`, or none). Raises Malformed."""
+    step = SetShares(namespaces=_namespaces(namespaces), quota=_quota(quota), sticky_for=_periods(sticky_for))
+    return [] if step == SetShares() else [step]
 
 
 def _namespaces(text: str | None) -> tuple[str, ...] | None:
@@ -21,6 +22,16 @@ def _namespaces(text: str | None) -> tuple[str, ...] | None:
     for name in names:
         check_namespace("--namespaces", name)
     return () if EVERY in names else names
+
+
+def _periods(text: str | None) -> dict[str, str] | None:
+    if text is None:
+        return None
+    pairs = [item.partition("=") for item in text.split(",")] if text != "none" else []
+    for kind, _, period in pairs:
+        check_kind("--sticky-for", kind)
+        parse_period(f"--sticky-for: {kind}", period)
+    return {kind: period for kind, _, period in pairs}
 
 
 def _quota(text: str | None) -> dict[str, int] | None:
