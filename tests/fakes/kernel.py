@@ -1,12 +1,13 @@
 """The kernel's links of a fake host: what each step does to them, and what follows by itself."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from functools import singledispatch
 from ipaddress import IPv4Interface
 
 from msgspec.structs import replace
 
+from lanloom.api.bonds import UNTUNED, BondSettings
 from lanloom.node.errors import LinkError
 from lanloom.node.marks import MARK
 from lanloom.node.ports import (
@@ -46,6 +47,16 @@ DEFAULT_VLAN: VlanIds = ((1, 1),)
 
 MONITORED_MODES = frozenset({"802.3ad", "balance-tlb", "balance-alb"})
 """The modes of a bond for which the kernel's default miimon is 100 and not 0."""
+
+
+DEFAULT_SETTINGS = BondSettings(
+    xmit_hash_policy="layer2",
+    lacp_rate="slow",
+    ad_select="stable",
+    arp_validate="none",
+    arp_all_targets="any",
+)
+"""What the kernel gives every bond."""
 
 
 def mac_address(host: str, link: str) -> str:
@@ -151,6 +162,8 @@ class FakeKernel:
         """Adds a link, with the next index and a MAC of its own unless it brings one."""
         self._index += 1
         mac = link.mac or mac_address(self._host, link.name)
+        if link.kind == "bond" and link.bond_settings == UNTUNED:
+            link = replace(link, bond_settings=DEFAULT_SETTINGS)
         self._put(replace(link, index=self._index, mac=mac))
 
     def change(self, name: str, **fields: object) -> None:
@@ -322,11 +335,27 @@ def _ensure_bond(step: EnsureBond, kernel: FakeKernel) -> None:
         miimon = before.bond_miimon if before is not None else 0
     if not miimon and step.mode in MONITORED_MODES:
         miimon = 100
-    kernel.ensure(step.name, "bond", step.mtu, bond_mode=step.mode, bond_miimon=miimon)
+    settings = _settings(step, kernel.links.get(step.name), miimon, kernel.links)
+    if settings.arp_interval:
+        miimon = 0
+    kernel.ensure(
+        step.name, "bond", step.mtu, bond_mode=step.mode, bond_miimon=miimon, bond_settings=settings
+    )
     if step.tx_queue_length is not None:
         kernel.change(step.name, tx_queue_length=step.tx_queue_length)
     if step.mac:
         kernel.set_mac(step.name, step.mac)
+
+
+def _settings(step: EnsureBond, bond: Link | None, miimon: int, present: Container[str]) -> BondSettings:
+    """The kernel's defaults, or what the bond had; one monitor ends the other, and a primary has to be a NIC of it."""
+    had = bond.bond_settings if bond is not None else DEFAULT_SETTINGS
+    changed = step.settings.differing(had)
+    if step.settings.primary not in present:
+        changed.pop("primary", None)
+    if miimon and not step.settings.arp_interval:
+        changed |= {"arp_interval": 0, "arp_validate": "none"}
+    return replace(had, **changed)
 
 
 @apply.register

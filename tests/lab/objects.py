@@ -40,10 +40,11 @@ def vlan_config(
     labels: Mapping[str, str] | None = None,
     mtu: int = 0,
     mode: str = "active-backup",
+    **options: object,
 ) -> Object:
-    """A VlanConfig for all nodes, for the one named, or for those with the labels."""
+    """A VlanConfig for all nodes, for the one named, or for those with the labels; `options` are of its bond."""
     selector = {"kubernetes.io/hostname": node} if node else dict(labels or {})
-    uplink: Object = {"nics": list(nics), "bondOptions": {"mode": mode}}
+    uplink: Object = {"nics": list(nics), "bondOptions": {"mode": mode, **options}}
     if mtu:
         uplink["linkAttributes"] = {"mtu": mtu}
     return {

@@ -1,6 +1,7 @@
 """Uplinks of a cluster network on a lab: what can be changed in place is, and VLANs outlive it."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,9 @@ def indexes(seen: Look) -> list[int]:
     return [seen.links[name]["ifindex"] for name in ("cluster-1-br", LINK)]
 
 
-def mode(lab: Lab, node: str) -> str:
-    """The bond's mode as the kernel has it; empty while there is no bond."""
-    said = lab.on(node, "cat /sys/class/net/cluster-1-bo/bonding/mode", status=None)
+def option(lab: Lab, node: str, name: str = "mode") -> str:
+    """An option of the bond as the kernel has it; empty while there is no bond."""
+    said = lab.on(node, f"cat /sys/class/net/cluster-1-bo/bonding/{name}", status=None)
     return (said.split() or [""])[0]
 
 
@@ -64,10 +65,32 @@ def test_the_bond_mode_is_changed(carrying: Lab) -> None:
     """Another bond mode comes into force, and the VLAN with its address is there on the same bridge as before."""
     before = look(carrying, "node1").links["cluster-1-br"]["ifindex"]
     carrying.apply(vlan_config(CONFIG, "cluster-1", mode="balance-xor"))
-    eventually(lambda: all(mode(carrying, node) == "balance-xor" for node in NODES))
+    eventually(lambda: all(option(carrying, node) == "balance-xor" for node in NODES))
     eventually(lambda: all_have(carrying, "cluster-1", 2012) == STATIC)
     assert look(carrying, "node1").links["cluster-1-br"]["ifindex"] == before
     eventually(lambda: carrying.reaches("node1", "192.168.1.12"))
+
+
+def test_bond_options(carrying: Lab) -> None:
+    """Hash policy and LACP rate of a switch come into force, and go where the mode has none; the VLAN stays."""
+    before = indexes(look(carrying, "node1"))
+    switch: dict[str, Any] = {"xmitHashPolicy": "layer3+4", "lacpRate": "fast"}
+    carrying.apply(vlan_config(CONFIG, "cluster-1", mode="802.3ad", **switch))
+    wanted = {"mode": "802.3ad", "xmit_hash_policy": "layer3+4", "lacp_rate": "fast"}
+
+    def has(node: str) -> dict[str, str]:
+        return {name: option(carrying, node, name) for name in wanted}
+
+    eventually(lambda: all(has(node) == wanted for node in NODES))
+    carrying.apply(vlan_config(CONFIG, "cluster-1", nics=["eth1", "eth2"], primary="eth2"))
+    eventually(lambda: all(option(carrying, node, "active_slave") == "eth2" for node in NODES))
+    assert indexes(look(carrying, "node1")) == before
+    eventually(lambda: carrying.reaches("node1", "192.168.1.12"))
+    refused = carrying.apply(vlan_config(CONFIG, "cluster-1", lacpRate="fast"), fails=True)
+    assert (
+        "spec.uplink.bondOptions.lacpRate is set, but a bond in mode active-backup does not have it"
+        in refused
+    )
 
 
 def test_several_uplinks(carrying: Lab) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from lanloom.api.bonds import UNSET, BondOptions
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Condition, Object
 from lanloom.api.resource import AGE, L3_READY_PATH, MESSAGE_PATH, READY_PATH, REASON_PATH, Column, Resource
@@ -20,19 +21,7 @@ VERSION = "v1beta1"
 
 # For the schema alone, as Harvester's definitions have it: an object that breaks a rule is still read.
 _NATURAL = {"minimum": 0}
-_UNSET = {"default": -1, "minimum": -1}
 _BYTES = {"format": "byte"}
-
-BOND_MODES = (
-    "balance-rr",
-    "active-backup",
-    "balance-xor",
-    "broadcast",
-    "802.3ad",
-    "balance-tlb",
-    "balance-alb",
-)
-"""The modes of a bond; their order is the kernel's numbering."""
 
 DEFAULT_MTU = 1500
 MTU_MIN, MTU_MAX = 576, 9000
@@ -88,7 +77,6 @@ def parse_tx_queue_length(field: str, value: int) -> int:
 
 _CONFIGURED = {"required": ["clusterNetwork", "uplink"]}
 _REPORTED = {"required": ["clusterNetwork", "linkMonitor", "node", "vlanConfig"]}
-_MODE = {"default": "active-backup", "enum": list(BOND_MODES)}
 
 
 class ClusterNetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -111,15 +99,8 @@ class LinkAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     mtu: Annotated[int, Meta(extra_json_schema=_NATURAL)] = 0
-    txQLen: Annotated[int, Meta(extra_json_schema=_UNSET)] = -1
+    txQLen: Annotated[int, Meta(extra_json_schema=UNSET)] = -1
     hardwareAddr: Annotated[str, Meta(extra_json_schema=_BYTES)] = ""
-
-
-class BondOptions(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Options of the bond. `miimon` is in milliseconds; 0 or -1 mean 100."""
-
-    mode: Annotated[str, Meta(extra_json_schema=_MODE)] = "active-backup"
-    miimon: Annotated[int, Meta(extra_json_schema=_UNSET)] = -1
 
 
 class Uplink(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from msgspec import Struct, StructMeta
 
+from lanloom.api.bonds import UNTUNED, BondSettings
 from lanloom.node.errors import KernelUnsupported, LinkError
 from lanloom.node.marks import MARK, is_unfinished_name, owner_of
 from lanloom.node.vlanids import VlanIds
@@ -64,6 +65,7 @@ class Link(Struct, frozen=True, kw_only=True):
     vlan_filtering: bool = False
     bond_mode: str = ""
     bond_miimon: int = 0
+    bond_settings: BondSettings = UNTUNED
     tx_queue_length: int = 0
     vlans: VlanIds = ()
     self_vlans: VlanIds = ()

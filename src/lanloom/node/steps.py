@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from lanloom.api.harvester import BOND_MODES
+from lanloom.api.bonds import BOND_MODES, UNTUNED, BondSettings
 from lanloom.api.names import BRIDGE_SUFFIX, LINK_NAME_MAX
 from lanloom.node.errors import LinkError, LinkInUse, LinkMissing, NotOurs
 from lanloom.node.marks import UNFINISHED, describe_owner
@@ -35,8 +35,9 @@ _COMPOSED_KINDS = frozenset({"bridge", "bond", "vlan", "vxlan", "team"})
 class EnsureBond(LinkStep, frozen=True, kw_only=True):
     """A bond with Lanloom's mark, up. `miimon` in milliseconds, None for the kernel's default.
 
-    `tx_queue_length` in packets and `mac` are left as they are where they are None and empty. The NICs of a bond
-    have its `mtu` and, in most modes, its `mac`; the kernel forgets the `mac` when the last NIC is released.
+    `tx_queue_length` in packets, `mac` and each of the `settings` are left as they are where they are None and empty.
+    The NICs of a bond have its `mtu` and, in most modes, its `mac`; the kernel forgets the `mac` when the last NIC is
+    released. Some settings can only be changed while the bond is down, which it is for a moment then.
     """
 
     unsupported: ClassVar[str] = "this kernel has no bonding: load it with `modprobe bonding`"
@@ -47,6 +48,7 @@ class EnsureBond(LinkStep, frozen=True, kw_only=True):
     mtu: int
     tx_queue_length: int | None = None
     mac: str = ""
+    settings: BondSettings = UNTUNED
 
     @property
     def title(self) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
-from lanloom.api.harvester import BOND_MODES
+from lanloom.api.bonds import BOND_MODES, BondSettings
 from lanloom.node.errors import LinkError, NotOurs
 from lanloom.node.ports import LinkStep
 from lanloom.node.steps import (
@@ -49,6 +50,69 @@ async def test_every_mode(node: Node, mode: str) -> None:
     found = await links(node)
     assert (found["c-bo"].bond_mode, found["c-bo"].bond_miimon, found["c-bo"].up) == (mode, 250, True)
     assert (found["eth1"].master, found["eth1"].up, found["c-bo"].master) == ("c-bo", True, "c-br")
+
+
+ARP = BondSettings(
+    arp_interval=500, arp_ip_targets=("10.9.0.1", "10.9.0.2"), arp_validate="active", arp_all_targets="all"
+)
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings"),
+    [
+        ("active-backup", BondSettings(primary="eth1")),
+        ("active-backup", replace(ARP, primary="eth1")),
+        ("balance-xor", BondSettings(xmit_hash_policy="layer3+4")),
+        ("balance-rr", ARP),
+        ("balance-tlb", BondSettings(xmit_hash_policy="encap2+3", primary="eth1")),
+        ("802.3ad", BondSettings(xmit_hash_policy="layer2+3", lacp_rate="fast", ad_select="bandwidth")),
+    ],
+)
+@on_node
+async def test_settings(node: Node, mode: str, settings: BondSettings) -> None:
+    """A bond that carries ids takes its settings in place, shows them, keeps them when none is asked for, and loses
+    nothing else."""
+    await node.host.links.apply((*uplink(2012), EnsureBond(name="c-bo", mode=mode, miimon=100, mtu=1500)))
+    before = (await links(node))["c-bo"]
+    miimon = 0 if settings.arp_interval else 100
+    tuned = EnsureBond(name="c-bo", mode=mode, miimon=miimon, mtu=1500, settings=settings)
+    for step in (tuned, tuned, EnsureBond(name="c-bo", mode=mode, mtu=1500)):
+        await node.host.links.apply((step,))
+        found = await links(node)
+        bond = found["c-bo"]
+        assert settings.differing(bond.bond_settings) == {}
+        assert (bond.index, bond.bond_miimon, bond.up) == (before.index, miimon, True)
+        assert (bond.master, bond.vlans, found["eth1"].master) == (before.master, before.vlans, "c-bo")
+
+
+@on_node
+async def test_monitors(node: Node) -> None:
+    """A bond monitors its NICs in one way: each takes the other's place, in both directions."""
+    plain = EnsureBond(name="c-bo", mode="active-backup", miimon=100, mtu=1500)
+    by_arp = EnsureBond(name="c-bo", mode="active-backup", miimon=0, mtu=1500, settings=ARP)
+    await node.host.links.apply((*uplink(2012), plain))
+    for step, interval in ((by_arp, 500), (plain, 0), (by_arp, 500)):
+        await node.host.links.apply((step,))
+        bond = (await links(node))["c-bo"]
+        assert (bond.bond_miimon, bond.bond_settings.arp_interval) == (step.miimon, interval)
+
+
+@on_node
+async def test_settings_of_a_new_bond(node: Node) -> None:
+    """A bond is made with its settings; a primary NIC counts from the moment at which it is in the bond."""
+    settings = BondSettings(primary="eth1")
+    bond = EnsureBond(name="c-bo", mode="active-backup", miimon=100, mtu=1500, settings=settings)
+    await node.host.links.apply((bond, SetMaster(link="eth1", master="c-bo")))
+    assert (await links(node))["c-bo"].bond_settings.primary == "eth1"
+
+
+@on_node
+async def test_a_primary_nic_that_is_not_there(node: Node) -> None:
+    """A primary NIC that the host does not have is left out, and the bond is made."""
+    settings = BondSettings(primary="eth77")
+    bond = EnsureBond(name="c-bo", mode="active-backup", miimon=100, mtu=1500, settings=settings)
+    await node.host.links.apply((bond,))
+    assert (await links(node))["c-bo"].bond_settings.primary == ""
 
 
 @pytest.mark.parametrize(("before", "after"), [*pairwise(BOND_MODES)])

@@ -8,7 +8,8 @@ from ipaddress import IPv4Address, IPv6Interface
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.api.harvester import BOND_MODES
+from lanloom.api.bonds import BOND_MODES
+from lanloom.node.netlink.bonds import IFLA_BOND_MIIMON, IFLA_BOND_MODE, IFLA_BOND_PRIMARY, decode_settings
 from lanloom.node.netlink.messages import (
     AF_BRIDGE,
     DEVCONF_ACCEPT_RA,
@@ -23,8 +24,6 @@ from lanloom.node.netlink.messages import (
     IFF_UP,
     IFLA_ADDRESS,
     IFLA_AF_SPEC,
-    IFLA_BOND_MIIMON,
-    IFLA_BOND_MODE,
     IFLA_BR_STP_STATE,
     IFLA_BR_VLAN_FILTERING,
     IFLA_BRIDGE_VLAN_INFO,
@@ -123,11 +122,12 @@ _VLAN = struct.Struct("=HH")
 
 
 class _Raw(Struct, frozen=True):
-    """A link as its message has it, its master and parent still by index."""
+    """A link as its message has it, its master and parent still by index, and what only a bond has still encoded."""
 
     link: Link
     master: int
     parent: int
+    bond: Attributes = {}
 
 
 def read_state(sock: socket.socket) -> LinkState:
@@ -219,10 +219,12 @@ def _raw_link(body: bytes) -> _Raw:
         link = replace(link, leads_away=IFLA_LINK_NETNSID in found)
     elif link.kind == "bridge":
         link = _with_settings(link, attributes(found.get(IFLA_AF_SPEC, b"")))
+    data = attributes(info.get(IFLA_INFO_DATA, b""))
     return _Raw(
-        _with_data(link, attributes(info.get(IFLA_INFO_DATA, b""))),
+        _with_data(link, data),
         number(found.get(IFLA_MASTER)),
         0 if related else number(found.get(IFLA_LINK)),
+        data if link.kind == "bond" else {},
     )
 
 
@@ -261,9 +263,13 @@ def _setting(settings: bytes, position: int) -> int:
 
 
 def _named(raw: _Raw, names: Mapping[int, str]) -> Link:
+    link = raw.link
+    if raw.bond:
+        primary = names.get(number(raw.bond.get(IFLA_BOND_PRIMARY)), "")
+        link = replace(link, bond_settings=decode_settings(raw.bond, primary))
     if not raw.master and not raw.parent:
-        return raw.link
-    return replace(raw.link, master=names.get(raw.master, ""), parent=names.get(raw.parent, ""))
+        return link
+    return replace(link, master=names.get(raw.master, ""), parent=names.get(raw.parent, ""))
 
 
 def bridge_vlans(sock: socket.socket, flags: int = 0) -> Iterator[tuple[int, VlanIds]]:

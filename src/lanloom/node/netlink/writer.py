@@ -10,18 +10,16 @@ import struct
 from binascii import crc32
 from functools import singledispatch
 
-from lanloom.api.harvester import BOND_MODES
 from lanloom.node.errors import KernelUnsupported
 from lanloom.node.marks import MARK, UNFINISHED
 from lanloom.node.netlink.addressing import add_route
+from lanloom.node.netlink.bonds import SET_WHILE_DOWN, encode_miimon, encode_mode, encode_settings
 from lanloom.node.netlink.dump import inspect_bridge, ipv6_addresses, read_links, remove_ipv6_address
 from lanloom.node.netlink.messages import (
     AF_BRIDGE,
     IFF_UP,
     IFLA_ADDRESS,
     IFLA_AF_SPEC,
-    IFLA_BOND_MIIMON,
-    IFLA_BOND_MODE,
     IFLA_BR_STP_STATE,
     IFLA_BR_VLAN_FILTERING,
     IFLA_BRIDGE_FLAGS,
@@ -195,12 +193,10 @@ def apply(step: LinkStep, writer: LinkWriter) -> None:
 @apply.register
 def _ensure_bond(step: EnsureBond, writer: LinkWriter) -> None:
     if step.name not in writer.links:
-        writer.make_ours(step.name, "bond", _mode(step.mode))
+        writer.make_ours(step.name, "bond", encode_mode(step.mode))
     elif writer.links[step.name].bond_mode != step.mode:
         _change_mode(step, writer)
-    bond = writer.links[step.name]
-    if step.miimon is not None and bond.bond_miimon != step.miimon:
-        writer.change(bond.index, info("bond", word(IFLA_BOND_MIIMON, step.miimon)))
+    _set_options(step, writer)
     writer.adjust(step.name, mtu=step.mtu, up=True, tx_queue_length=step.tx_queue_length, mac=step.mac)
 
 
@@ -211,9 +207,25 @@ def _change_mode(step: EnsureBond, writer: LinkWriter) -> None:
         writer.set_master(slave, "")
     index = writer.links[step.name].index
     writer.set_up(index, up=False)
-    writer.change(index, info("bond", _mode(step.mode)))
+    writer.change(index, info("bond", encode_mode(step.mode)))
+    writer.refresh()  # the kernel forgets options that the mode has not
     for slave in slaves:
         writer.set_master(slave, step.name)
+
+
+def _set_options(step: EnsureBond, writer: LinkWriter) -> None:
+    bond = writer.links[step.name]
+    data = b""
+    if step.miimon is not None and bond.bond_miimon != step.miimon:
+        data = encode_miimon(step.miimon)
+    differing = step.settings.differing(bond.bond_settings)
+    data += encode_settings(differing, {name: link.index for name, link in writer.links.items()})
+    if not data:
+        return
+    if bond.up and SET_WHILE_DOWN & differing.keys():
+        writer.set_up(bond.index, up=False)
+    writer.change(bond.index, info("bond", data))
+    writer.refresh()
 
 
 @apply.register
@@ -328,10 +340,6 @@ def hardware_address(text: str) -> bytes:
     A checksum does: what two bridges of a host are on never meets, and `hashlib` would take 4 MB of each process.
     """
     return b"\x02\x00" + crc32(text.encode()).to_bytes(4, "big")
-
-
-def _mode(mode: str) -> bytes:
-    return attribute(IFLA_BOND_MODE, bytes([BOND_MODES.index(mode)]))
 
 
 def _entries(first: int, last: int) -> bytes:

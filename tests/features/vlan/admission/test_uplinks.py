@@ -30,6 +30,11 @@ def link(**attributes: object) -> Raw:
     return {"linkAttributes": attributes}
 
 
+def bond(**options: object) -> Raw:
+    """Options of an uplink's bond."""
+    return {"bondOptions": options}
+
+
 ATTRIBUTE_CASES: Cases = {
     "an uplink has a NIC": new("spec.uplink.nics is empty; name at least one NIC", nics=[]),
     "a NIC's name is a link's": new(
@@ -104,6 +109,48 @@ ATTRIBUTE_CASES: Cases = {
         "802.3ad, balance-tlb, balance-alb",
         uplink={"bondOptions": {"mode": "lacp"}},
     ),
+    "a bond option has a value of the kernel's": new(
+        'spec.uplink.bondOptions.xmitHashPolicy is "layer4"; it must be one of layer2, layer3+4, layer2+3, encap2+3, '
+        "encap3+4, vlan+srcmac",
+        uplink=bond(mode="802.3ad", xmitHashPolicy="layer4"),
+    ),
+    "a bond option is one of its mode": new(
+        "spec.uplink.bondOptions.lacpRate is set, but a bond in mode active-backup does not have it; remove it, or "
+        "choose 802.3ad",
+        uplink=bond(lacpRate="fast"),
+    ),
+    "a bond monitors its NICs in one way": new(
+        "spec.uplink.bondOptions.arpInterval is 500 and miimon is 100, but a bond monitors its NICs in one way only; "
+        "remove arpInterval, or set miimon to 0",
+        uplink=bond(miimon=100, arpInterval=500, arpIpTargets=["10.0.0.1"]),
+    ),
+    "an ARP monitor's interval is -1 to 60000": new(
+        "spec.uplink.bondOptions.arpInterval is 60001; it must be from -1 to 60000 milliseconds",
+        uplink=bond(arpInterval=60001, arpIpTargets=["10.0.0.1"]),
+    ),
+    "an ARP monitor has a target": new(
+        "spec.uplink.bondOptions.arpInterval needs arpIpTargets; name an address that always answers",
+        uplink=bond(arpInterval=500),
+    ),
+    "an ARP monitor's target is a host's address": new(
+        'spec.uplink.bondOptions.arpIpTargets has "224.0.0.1", which is not the IPv4 address of a host',
+        uplink=bond(arpInterval=500, arpIpTargets=["10.0.0.1", "224.0.0.1"]),
+    ),
+    "an ARP monitor's targets differ": new(
+        "spec.uplink.bondOptions.arpIpTargets names an address twice",
+        uplink=bond(arpInterval=500, arpIpTargets=["10.0.0.1", "10.0.0.1"]),
+    ),
+    "an ARP monitor has at most 16 targets": new(
+        "spec.uplink.bondOptions.arpIpTargets has 17 addresses; a bond takes at most 16",
+        uplink=bond(arpInterval=500, arpIpTargets=[f"10.0.0.{number}" for number in range(1, 18)]),
+    ),
+    "an ARP monitor's option has a monitor": new(
+        "spec.uplink.bondOptions.arpValidate has no effect without arpInterval; set that too, or remove it",
+        uplink=bond(arpValidate="all"),
+    ),
+    "a primary NIC is one of the bond's": new(
+        'spec.uplink.bondOptions.primary is "eth9", which is not one of nics', uplink=bond(primary="eth9")
+    ),
     "miimon is -1 to 60000": new(
         "spec.uplink.bondOptions.miimon is -2; it must be from -1 to 60000 milliseconds",
         uplink={"bondOptions": {"miimon": -2}},
@@ -166,6 +213,9 @@ def test_uplinks_that_contradict_others(case: Case) -> None:
     [
         {"nics": ["eth2", "enp1s0f0.1"], "uplink": {"bondOptions": {"mode": "802.3ad", "miimon": -1}}},
         {"nics": ["eth2"], "uplink": link(txQLen=-1, mtu=9000)},
+        {"nics": ["eth2"], "uplink": bond(mode="802.3ad", xmitHashPolicy="layer3+4", lacpRate="fast")},
+        {"nics": ["eth2", "eth3"], "uplink": bond(primary="eth3", miimon=0, arpInterval=-1)},
+        {"nics": ["eth2"], "uplink": bond(miimon=0, arpInterval=500, arpIpTargets=["10.0.0.1"])},
         {"nics": ["eth2"], "uplink": link(txQLen=10_000), "nodeSelector": NODE1},
         {"nics": ["eth2"], "uplink": link(hardwareAddr="52:54:00:AB:cd:56"), "nodeSelector": NODE1},
     ],

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from lanloom.api import names
-from lanloom.api.harvester import BOND_MODES
+from lanloom.api.bonds import BOND_MODES
 from lanloom.api.l3 import (
     L3,
     Mode,
@@ -61,7 +61,14 @@ def wanted(draw: st.DrawFn, *, broken: bool = False) -> tuple[NodeNetwork, ...]:
 _UPLINK = st.fixed_dictionaries(
     {
         "bondOptions": st.fixed_dictionaries(
-            {"mode": st.sampled_from(BOND_MODES), "miimon": st.sampled_from([-1, 0, 50])}
+            {"mode": st.sampled_from(BOND_MODES), "miimon": st.sampled_from([-1, 0, 50])},
+            optional={
+                "xmitHashPolicy": st.sampled_from(["layer3+4", "layer9"]),
+                "lacpRate": st.sampled_from(["slow", "fast"]),
+                "arpInterval": st.sampled_from([-1, 500]),
+                "arpIpTargets": st.sampled_from([["10.9.0.1"], ["::1"]]),
+                "primary": st.sampled_from(["eth1", "eth77"]),
+            },
         ),
         "linkAttributes": st.fixed_dictionaries(
             {

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from lanloom.api.bonds import BondSettings
 from lanloom.features.vlan.rules.network import NodeNetwork
 from lanloom.features.vlan.rules.plan import drift
 from tests.features.vlan.cluster import (
@@ -17,7 +18,7 @@ from tests.features.vlan.rules.ground import Ground
 from tests.features.vlan.rules.strategies import NODE
 
 OPTIONS = {
-    "bondOptions": {"mode": "balance-xor", "miimon": 50},
+    "bondOptions": {"mode": "balance-xor", "miimon": 50, "xmitHashPolicy": "layer3+4"},
     "linkAttributes": {"txQLen": 500, "hardwareAddr": "02:00:5e:10:00:01"},
 }
 OBJECTS = [
@@ -77,6 +78,12 @@ def _edit(ground: Ground) -> None:
         (
             _change("cluster-1-bo", bond_miimon=0),
             [("link", "the bond cluster-1-bo had the miimon 0 instead of 50")],
+        ),
+        (
+            _change("cluster-1-bo", bond_settings=BondSettings(xmit_hash_policy="layer2")),
+            [
+                ("link", "the bond cluster-1-bo had the xmit_hash_policy layer2 instead of layer3+4"),
+            ],
         ),
         (
             _change("cluster-1-bo", tx_queue_length=1000),

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom.api import names
-from lanloom.api.harvester import BOND_MODES, TX_QUEUE_MAX
+from lanloom.api.bonds import BOND_MODES, UNTUNED
+from lanloom.api.harvester import TX_QUEUE_MAX
 from lanloom.features.vlan.rules.names import is_link
 from lanloom.features.vlan.rules.network import NodeNetwork
 from lanloom.features.vlan.rules.uplink import LONGEST_MIIMON, uplink_mtu
@@ -111,6 +112,62 @@ def test_queue_and_address_are_set_where_they_are_asked_for() -> None:
     assert (bond.tx_queue_length, bond.mac, bond.index) == (500, "02:00:5e:10:00:01", before.index)
     ground.reach((one(),))
     assert ground.kernel.links["n-bo"].tx_queue_length == 500
+
+
+BY_ARP = {"arpInterval": 500, "arpIpTargets": ["10.9.0.1"], "arpValidate": "all", "miimon": 0}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mode": "802.3ad", "lacpRate": "fast", "xmitHashPolicy": "layer3+4", "adSelect": "count"},
+        {"primary": "eth1"},
+        {"primary": "eth1", **BY_ARP},
+    ],
+)
+def test_settings_change_in_place(options: dict[str, Any]) -> None:
+    """A bond gets its settings without being made anew, keeps its NICs, and is left alone then."""
+    ground = Ground()
+    ground.reach((one(),))
+    index = ground.kernel.links["n-bo"].index
+    wanted = one(bondOptions=options)
+    assert wanted.uplink_hash != one().uplink_hash
+    ground.reach((wanted,))
+    bond = ground.kernel.links["n-bo"]
+    assert wanted.settings.differing(bond.bond_settings) == {}
+    assert (bond.index, ground.kernel.links["eth1"].master) == (index, "n-bo")
+    assert ground.plan((wanted,)).empty
+    ground.reach((one(bondOptions={"mode": options.get("mode", "active-backup")}),))
+    assert ground.kernel.links["n-bo"].bond_miimon == 100
+
+
+def test_a_primary_nic_that_is_not_in_the_bond_is_no_difference() -> None:
+    """A primary NIC that is missing, or that something else uses, keeps the agent from nothing and at nothing."""
+    ground = Ground()
+    wanted = one(nics=("eth1", "eth77"), bondOptions={"primary": "eth77"})
+    ground.reach((wanted,))
+    assert wanted.settings.primary == "eth77"
+    assert not [
+        step for group in ground.plan((wanted,)).steps for step in group[1] if isinstance(step, EnsureBond)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"lacpRate": "fast"}, "lacpRate"),
+        ({"mode": "802.3ad", **BY_ARP}, "arpInterval"),
+        ({**BY_ARP, "arpIpTargets": ["fe80::1"]}, "arpIpTargets"),
+        ({"arpIpTargets": ["10.9.0.1"]}, "arpIpTargets"),
+        ({"xmitHashPolicy": "layer9"}, "xmitHashPolicy"),
+    ],
+)
+def test_settings_that_a_bond_can_t_have_are_left_out(options: dict[str, Any], field: str) -> None:
+    """What passed no webhook is left out with a problem that names the field, and the bond is monitored by miimon."""
+    network = one(bondOptions=options)
+    assert (network.settings, network.miimon) == (UNTUNED, 100)
+    assert f"spec.uplink.bondOptions.{field}" in network.uplink_problems[0].message
+    assert not network.uplink_problems[0].keep
 
 
 @pytest.mark.parametrize(

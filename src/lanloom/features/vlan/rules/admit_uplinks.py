@@ -8,9 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from lanloom.api import names
+from lanloom.api.bonds import BOND_MODES, INTERVAL_MAX, parse_bond_settings
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
 from lanloom.api.harvester import (
-    BOND_MODES,
     MTU_MAX,
     MTU_MIN,
     VLAN_STATUSES,
@@ -167,10 +167,6 @@ def _foreign(verb: str, report: Report, kind: Resource[Any], node: str) -> Denie
     return Denied(f"{title} the agent of node {quote(node)} may only {verb} its own node's")
 
 
-MIIMON_MAX = 60_000
-"""Milliseconds. A bond that looks at its links more seldom is of no use."""
-
-
 def check_vlan_config(
     new: VlanConfig, old: VlanConfig | None, reader: ClusterReader, *, movable: bool = False
 ) -> tuple[str, ...]:
@@ -236,10 +232,12 @@ def _check_uplink(uplink: Uplink) -> None:
         raise Denied(f"spec.uplink.linkAttributes.mtu is {mtu}; it must be 0 or from {MTU_MIN} to {MTU_MAX}")
     if mode not in BOND_MODES:
         raise Denied(f"spec.uplink.bondOptions.mode is {quote(mode)}; allowed are {', '.join(BOND_MODES)}")
-    if not -1 <= miimon <= MIIMON_MAX:
+    if not -1 <= miimon <= INTERVAL_MAX:
         raise Denied(
-            f"spec.uplink.bondOptions.miimon is {miimon}; it must be from -1 to {MIIMON_MAX} milliseconds"
+            f"spec.uplink.bondOptions.miimon is {miimon}; it must be from -1 to {INTERVAL_MAX} milliseconds"
         )
+    for error in parse_bond_settings(uplink.bondOptions, uplink.nics)[1]:
+        raise Denied(f"spec.uplink.{error}")
     parse_tx_queue_length("spec.uplink.linkAttributes.txQLen", uplink.linkAttributes.txQLen)
 
 

@@ -190,6 +190,7 @@ def _built(network: ClusterNetwork, config: VlanConfig, contents: _Contents) -> 
         mtu=uplink.mtu,
         tx_queue_length=uplink.tx_queue_length,
         mac=uplink.mac,
+        settings=uplink.settings,
         bridge_ids=contents.bridge_ids,
         uplink_ids=contents.uplink_ids,
         interfaces=contents.interfaces,

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lanloom.api.bonds import UNTUNED, BondSettings
 from lanloom.node.ports import LinkState
 from lanloom.node.vlanids import VlanIds
 
@@ -53,11 +54,11 @@ class Problem(Struct, frozen=True, kw_only=True):
 class NodeNetwork(Struct, frozen=True, kw_only=True):
     """One cluster network on the node. `mtu` in bytes, `miimon` in milliseconds, `tx_queue_length` in packets.
 
-    `tx_queue_length` and `mac` of the bond are left as they are where they are None and empty. `problems` are those of
-    VM networks, `uplink_problems` those of the VlanConfig; without a `mode` there can't be a bond. On a `foreign`
-    network bridge and uplink are made by others, as `mgmt` is by the installer, and nothing but VLAN ids is wanted of
-    them. On a `delegated` one another controller puts the ids on the uplink, too. If it `adopts`, the links of such a
-    controller become Lanloom's, and the sub-interfaces of `adopted_vlans` (`adoption.py`).
+    `tx_queue_length`, `mac` and `settings` of the bond are left as they are where they are None and empty. `problems`
+    are those of VM networks, `uplink_problems` those of the VlanConfig; without a `mode` there can't be a bond.
+    On a `foreign` network bridge and uplink are made by others, as `mgmt` is by the installer, and nothing but VLAN
+    ids is wanted of them. On a `delegated` one another controller puts the ids on the uplink, too. If it `adopts`, the
+    links of such a controller become Lanloom's, and the sub-interfaces of `adopted_vlans` (`adoption.py`).
     """
 
     cluster_network: str
@@ -70,6 +71,7 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
     mtu: int
     tx_queue_length: int | None = None
     mac: str = ""
+    settings: BondSettings = UNTUNED
     foreign: bool = False
     delegated: bool = False
     adopts: bool = False
@@ -91,6 +93,8 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
         """A short hash of the uplink wanted here; empty where others make it."""
         if self.foreign:
             return ""
+        # An agent of a version without settings has the same hash as long as nobody asks for any.
+        settings = () if self.settings == UNTUNED else (self.settings,)
         wanted = (
             self.vlan_config,
             self.nics,
@@ -99,6 +103,7 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
             self.mtu,
             self.tx_queue_length,
             self.mac,
+            *settings,
         )
         return hashlib.sha256(msgspec.msgpack.encode(wanted)).hexdigest()[:16]
 

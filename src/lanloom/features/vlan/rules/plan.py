@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lanloom.api.bonds import render_value
 from lanloom.api.names import MGMT, bridge_name
 from lanloom.features.vlan.rules import foreign, uplink
 from lanloom.features.vlan.rules.adoption import adopt
@@ -355,6 +356,9 @@ def _built(step: EnsureBond | EnsureBridge, link: Link | None) -> list[str]:
         texts.append(f"the bond {step.name} had the mode {link.bond_mode} instead of {step.mode}")
     if step.miimon not in (None, link.bond_miimon):
         texts.append(f"the bond {step.name} had the miimon {link.bond_miimon} instead of {step.miimon}")
+    for name, value in step.settings.differing(link.bond_settings).items():
+        has = render_value(getattr(link.bond_settings, name)) or "none"
+        texts.append(f"the bond {step.name} had the {name} {has} instead of {render_value(value)}")
     if step.tx_queue_length not in (None, link.tx_queue_length):
         length = f"{link.tx_queue_length} packets instead of {step.tx_queue_length}"
         texts.append(f"the queue of the bond {step.name} took {length}")

@@ -3,15 +3,14 @@
 The options are read strictly, because they end up in the kernel.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
 
 from lanloom.api import names
+from lanloom.api.bonds import BOND_MODES, BondOptions, BondSettings, parse_bond_settings
 from lanloom.api.harvester import (
-    BOND_MODES,
     DEFAULT_MTU,
-    BondOptions,
     ClusterNetwork,
     VlanConfig,
     parse_mac,
@@ -38,7 +37,10 @@ LONGEST_MIIMON = 2**31 - 1
 
 
 class UplinkOptions(Struct, frozen=True, kw_only=True):
-    """The bond of a cluster network on a node. `mode` is empty where it can't be told: then there is no bond."""
+    """The bond of a cluster network on a node. `mode` is empty where it can't be told: then there is no bond.
+
+    `miimon` is 0 where the bond monitors its NICs by ARP.
+    """
 
     nics: tuple[str, ...]
     mode: str
@@ -46,6 +48,7 @@ class UplinkOptions(Struct, frozen=True, kw_only=True):
     mtu: int
     tx_queue_length: int | None
     mac: str
+    settings: BondSettings
 
 
 def parse_uplink(network: ClusterNetwork, config: VlanConfig) -> tuple[UplinkOptions, tuple[str, ...]]:
@@ -58,18 +61,22 @@ def parse_uplink(network: ClusterNetwork, config: VlanConfig) -> tuple[UplinkOpt
     attributes, mode = uplink.linkAttributes, uplink.bondOptions.mode
     mac, queue = _mac(attributes.hardwareAddr), _queue(attributes.txQLen)
     complaints = [str(item) for item in (_mode(mode), mac, queue) if isinstance(item, AnnotationError)]
+    nics = tuple(dict.fromkeys(nic for nic in uplink.nics if is_link(nic)))
+    settings, errors = parse_bond_settings(uplink.bondOptions, nics)
+    complaints += map(str, errors)
     complaints += [
         f"nics has {quote(nic)}, which is not a valid NIC name; correct it"
         for nic in uplink.nics
         if not is_link(nic)
     ]
     options = UplinkOptions(
-        nics=tuple(dict.fromkeys(nic for nic in uplink.nics if is_link(nic))),
+        nics=nics,
         mode=mode if mode in BOND_MODES else "",
-        miimon=_miimon(uplink.bondOptions),
+        miimon=0 if settings.arp_interval else _miimon(uplink.bondOptions),
         mtu=uplink_mtu(network) or usable_mtu(attributes.mtu) or DEFAULT_MTU,
         tx_queue_length=queue if isinstance(queue, int) else None,
         mac=mac if isinstance(mac, str) else "",
+        settings=settings,
     )
     return options, tuple(f"VlanConfig {config.metadata.name}: spec.uplink.{text}" for text in complaints)
 
@@ -210,7 +217,8 @@ def build_steps(
     links = observed.links
     bond, bridge = links.get(network.bond), links.get(network.bridge)
     steps: list[LinkStep] = []
-    if bond is None or not _bond_fits(bond, network):
+    members = {name for name, link in links.items() if link.master == network.bond}
+    if bond is None or not _bond_fits(bond, network, members):
         steps.append(
             EnsureBond(
                 name=network.bond,
@@ -219,9 +227,9 @@ def build_steps(
                 mtu=network.mtu,
                 tx_queue_length=network.tx_queue_length,
                 mac=network.mac,
+                settings=network.settings,
             )
         )
-    members = {name for name, link in links.items() if link.master == network.bond}
     steps += [SetMaster(link=name, master="") for name in sorted(members - set(network.nics))]
     steps += [
         SetMaster(link=nic, master=network.bond) for nic in network.nics if nic not in members | unusable
@@ -259,13 +267,16 @@ def _nic_steps(nic: Link, bond: Link | None, network: NodeNetwork) -> Iterable[L
         yield SetUp(link=nic.name)
 
 
-def _bond_fits(bond: Link, network: NodeNetwork) -> bool:
+def _bond_fits(bond: Link, network: NodeNetwork, members: Collection[str]) -> bool:
+    # The kernel keeps the name of a primary NIC that is not in the bond yet, and does not show it.
+    hidden = set() if network.settings.primary in members else {"primary"}
     has = (bond.bond_mode, bond.bond_miimon, bond.mtu)
     return (
         bond.up
         and has == (network.mode, network.miimon, network.mtu)
         and network.tx_queue_length in (None, bond.tx_queue_length)
         and network.mac in ("", bond.mac)
+        and not network.settings.differing(bond.bond_settings).keys() - hidden
     )
 
 

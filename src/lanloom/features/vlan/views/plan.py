@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api import names
+from lanloom.api.bonds import render_value
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Object
@@ -210,6 +211,8 @@ def _facts(network: NodeNetwork | None) -> dict[_Fact, str]:
 
 def _uplink_facts(network: NodeNetwork) -> dict[_Fact, str]:
     bond = f"{network.mode}, miimon {network.miimon}"
+    for name, value in network.settings.asked().items():
+        bond += f", {name} {render_value(value)}"
     if network.mac:
         bond += f", address {network.mac}"
     if network.tx_queue_length is not None:

@@ -14,7 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api import names
-from lanloom.api.harvester import BOND_MODES, MTU_MAX, MTU_MIN, TX_QUEUE_MAX, parse_mac
+from lanloom.api.bonds import BOND_MODES, UNTUNED, is_settings_of
+from lanloom.api.harvester import MTU_MAX, MTU_MIN, TX_QUEUE_MAX, parse_mac
 from lanloom.api.l3 import VID_MAX, VID_MIN, AnnotationError
 from lanloom.features.vlan.agent.rollback.changes import BOOT_CONFIRM_SECONDS, Checkpoint
 from lanloom.features.vlan.agent.rollback.revisions import NetworkRevision
@@ -172,14 +173,15 @@ def _are_ids(ids: VlanIds) -> bool:
 
 def _is_on_foreign_bridge(network: NodeNetwork) -> bool:
     wanted = (network.nics, network.mode, network.miimon, network.mtu, network.tx_queue_length, network.mac)
-    return wanted == ((), "", 0, 0, None, "")
+    return wanted == ((), "", 0, 0, None, "") and network.settings == UNTUNED
 
 
 def _has_lawful_uplink(network: NodeNetwork) -> bool:
     return (
         all(is_link(nic) for nic in network.nics)
         and network.mode in ("", *BOND_MODES)
-        and 0 < network.miimon <= LONGEST_MIIMON
+        and (0 < network.miimon <= LONGEST_MIIMON or (network.miimon == 0 < network.settings.arp_interval))
+        and is_settings_of(network.settings, network.mode, network.nics)
         and MTU_MIN <= network.mtu <= MTU_MAX
         and (network.tx_queue_length is None or 0 < network.tx_queue_length <= TX_QUEUE_MAX)
         and _is_mac(network.mac)
