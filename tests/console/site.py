@@ -4,15 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from random import Random
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.console.app import Console
 from lanloom.console.menu import pages
 from lanloom.console.serve import serve as serve_console
 from lanloom.console.sessions import Sessions
+from lanloom.console.stores import Stores
 from lanloom.features import FEATURES
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.http import HttpClient
@@ -26,13 +30,53 @@ TENANT = "tenant-token"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/ours"
 
 
+class Gate:
+    """The way from the console to the API server, which can be shut: connections break, and new ones are refused."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+
+    async def open(self) -> None:
+        """Let requests through."""
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def shut(self) -> None:
+        """Break what there is, and refuse what comes."""
+        assert self._server is not None
+        self._server.close()
+        for writer in tuple(self._open):
+            writer.transport.abort()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        self._open |= {writer, back}
+        for source, sink in ((reader, back), (there, writer)):
+            task = asyncio.create_task(self._copy(source, sink))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _copy(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while part := await source.read(65536):
+                sink.write(part)
+                await sink.drain()
+        self._open.discard(sink)
+        sink.close()
+
+
 class Site(Struct, kw_only=True):
-    """The console's address, and an administrator's client of its cluster."""
+    """The console's address, and an administrator's client of its cluster. The console reaches it through the gate."""
 
     address: str
     sessions: Sessions
     config: ClusterConfig
     admin: HttpClient
+    gate: Gate
 
     @asynccontextmanager
     async def browser(self, token: str = "") -> AsyncIterator[aiohttp.ClientSession]:
@@ -55,9 +99,25 @@ async def read(browser: aiohttp.ClientSession, path: str, status: int = 200) -> 
         return await answer.text()
 
 
+async def read_until(
+    browser: aiohttp.ClientSession, path: str, text: str, *, there: bool = True, status: int = 200
+) -> str:
+    """The text of a page once it has some text, or has it no more: the console hears of a write right after it."""
+    async with asyncio.timeout(60):
+        while True:
+            async with browser.get(path) as answer:
+                page = await answer.text()
+                if answer.status == status and (text in page) == there:
+                    return page
+            await asyncio.sleep(0.02)
+
+
 @asynccontextmanager
-async def site(directory: Path) -> AsyncIterator[Site]:
-    """A console, where a tenant may read one namespace."""
+async def site(directory: Path, *, shared: bool = False) -> AsyncIterator[Site]:
+    """A console, where a tenant may read one namespace.
+
+    With `shared` it follows the whole cluster as an administrator for all of its users.
+    """
     tokens = directory / "tokens"
     tokens.write_text(f"{TENANT},tenant,tenant\n")
     settings = ServeSettings(
@@ -74,23 +134,33 @@ async def site(directory: Path) -> AsyncIterator[Site]:
         config = load(str(directory / "kubeconfig"))
         async with HttpClient(config) as admin:
             await _share(admin)
-            async with _console(config, admin) as made:
+            async with _console(config, admin, shared) as made:
                 yield made
     finally:
         await _end(server)
 
 
 @asynccontextmanager
-async def _console(config: ClusterConfig, admin: HttpClient) -> AsyncIterator[Site]:
-    sessions = Sessions(asyncio.get_running_loop().time)
+async def _console(config: ClusterConfig, admin: HttpClient, shared: bool) -> AsyncIterator[Site]:
+    gate = Gate(urlsplit(config.server).port or 0)
+    await gate.open()
+    config = replace(config, server=f"https://127.0.0.1:{gate.port}")
+    now = asyncio.get_running_loop().time
+    client = HttpClient(config)
+    stores = Stores(client, now, Random(1)) if shared else None
+    sessions = Sessions(now, stores)
     console = Console(config, pages(FEATURES), sessions, hosts=frozenset({"127.0.0.1"}), secure=False)
     sock = listen("127.0.0.1", 0)
     address = f"http://127.0.0.1:{sock.getsockname()[1]}"
     task = asyncio.create_task(serve_console(console, sessions, sock, None))
     try:
-        yield Site(address=address, sessions=sessions, config=config, admin=admin)
+        yield Site(address=address, sessions=sessions, config=config, admin=admin, gate=gate)
     finally:
         await _end(task)
+        if stores is not None:
+            stores.close()
+        await client.close()
+        await gate.shut()
 
 
 async def _share(admin: HttpClient) -> None:

@@ -10,7 +10,7 @@ from lanloom.api.core import EVENTS, NODES, PODS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.api.multus import NADS, NETWORK_STATUS
-from tests.console.site import TENANT, Site, read, site
+from tests.console.site import TENANT, Site, read, read_until, site
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
 
 pytestmark = pytest.mark.slow
@@ -134,14 +134,14 @@ async def test_the_way_through_a_lan(tmp_path: Path) -> None:
         uid = (await made.admin.create(LANS, lan, "ours")).metadata.uid
         entry = {"namespace": "ours", "name": "blue", "uid": uid, "ready": True, "spokes": spokes}
         await made.admin.patch(LAN_NODES, "node1", {"status": {"lans": [entry]}}, subresource="status")
-        page = await read(browser, "/lans/ours/blue")
-        assert 'href="/lans/ours/blue/trace/web/db"' in page and "idle/" not in page
+        page = await read_until(browser, "/lans/ours/blue", 'href="/lans/ours/blue/trace/web/db"')
+        assert "idle/" not in page
         page = await read(browser, "/lans/ours/blue/trace/web/db")
         assert "lanloom lan trace ours/blue --from web --to db" in page
         assert "Nothing is known to stop the frame" in page and "● </tspan>webV0" in page and "◆" not in page
         broken = entry | {"ready": False, "message": "eth0 is down", "spokes": spokes[:1]}
         await made.admin.patch(LAN_NODES, "node1", {"status": {"lans": [broken]}}, subresource="status")
-        page = await read(browser, "/lans/ours/blue/trace/web/db")
-        assert "The frame stops at hop" in page and "◆ stops here" in page
+        page = await read_until(browser, "/lans/ours/blue/trace/web/db", "The frame stops at hop")
+        assert "◆ stops here" in page
         for path in ("/lans/ours/blue/trace/web/none", "/lans/ours/none/trace/web/db"):
             await read(browser, path, 404)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lanloom.__main__ import cli
+from lanloom.console.menu import pages as console_pages
 from lanloom.features import FEATURES
 from lanloom.runtime.probes import pages, parse_address
 from tests.processes.deployed import (
@@ -33,6 +34,24 @@ def options(process: str) -> Raw:
     command = cli.get_command(context, name)
     assert command is not None
     return command.make_context(name, words).params
+
+
+def test_the_console_reads_what_pages_are_made_of_and_writes_nothing() -> None:
+    """The console may read each kind of its pages, and has no right to write."""
+    (role,) = [
+        item
+        for item in documents()
+        if item["kind"] == "ClusterRole" and item["metadata"]["name"] == "lanloom-console"
+    ]
+    allowed = {
+        (group, plural)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for plural in rule["resources"]
+    }
+    kinds = {(kind.group, kind.plural) for page in console_pages(FEATURES) for kind in page.kinds}
+    assert kinds <= allowed
+    assert all(rule["verbs"] == ["get", "list", "watch"] for rule in role["rules"])
 
 
 @pytest.mark.parametrize("process", PROCESSES)
@@ -177,11 +196,12 @@ def test_the_namespaces_admit_pods_of_the_host_s_network() -> None:
 
 
 def test_users_get_no_rights_of_processes() -> None:
-    """Roles go to Lanloom's manager and agents alone; only those for tenants are aggregated to roles of users."""
+    """Roles go to Lanloom's manager, agents and console alone; only tenants' are aggregated to users' roles."""
     subjects = [subject for item in documents() for subject in item.get("subjects", ())]
     assert {(item.get("namespace", ""), item["name"]) for item in subjects} == {
         ("lanloom-system", "lanloom-manager"),
         ("lanloom-system", "lanloom-agent"),
+        ("lanloom-system", "lanloom-console"),
         ("", "system:lanloom:agents"),
     }
     roles = [item for item in documents() if item["kind"] in ("Role", "ClusterRole")]

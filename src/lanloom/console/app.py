@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
 from importlib.resources import files
 from urllib.parse import parse_qs
 
@@ -11,23 +12,20 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route, compile_path
+from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lanloom.api.harvester import CLUSTER_NETWORKS
-from lanloom.api.multus import is_name
 from lanloom.console import html
-from lanloom.console.frontpage import read_front
-from lanloom.console.live import stream
-from lanloom.console.page import Asked, NoSuchPage, Page
+from lanloom.console.catalogue import Catalogue, asked_of, reason_of, refused
+from lanloom.console.live import Update, follow, together
+from lanloom.console.page import NoSuchPage, Page
+from lanloom.console.reading import UserReader
 from lanloom.console.sessions import MOST_STREAMS, Session, Sessions
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import ApiError, Forbidden, KubeError, NotFound, Unauthorized
-from lanloom.kube.firstcontact import explain
 from lanloom.kube.http import HttpClient
-from lanloom.kube.ports import Watcher
-from lanloom.kube.scoped import Scoped
 from lanloom.refusals import Denied, Refusal
 
 COOKIE = "lanloom-console"
@@ -39,7 +37,7 @@ SECURITY = {
     "content-security-policy": "default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'; "
     "object-src 'none'",
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
@@ -65,13 +63,9 @@ class Console:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._config = config
-        self._pages = {page.path: page for page in pages}
-        self._menu = tuple(page for page in pages if page.menu)
-        self._front = tuple(page for page in self._menu if page.front)
+        self._catalogue = Catalogue(pages, now)
         self._sessions = sessions
         self._secure = secure
-        self._now = now
-        self._paths = [(path, compile_path(path)[0]) for path in ("/", *self._pages)]
         routes = [
             Route("/login", self._login, methods=["GET", "POST"]),
             Route("/logout", self._logout, methods=["POST"]),
@@ -85,87 +79,64 @@ class Console:
         session = self._session(request)
         if session is None:
             return self._redirect("/login")
-        asked, live, status = _asked(request), False, 200
+        asked, live, status = asked_of(_address(request)), False, 200
         try:
             given = await _form(request, PASTE_BYTES) if request.method == "POST" else None
-            title, body = await self._made(session.client, asked, given)
+            title, body = await self._catalogue.make(session.reader, asked, given)
             live = given is None
         except Unauthorized:
             await self._sessions.close(request.cookies.get(COOKIE, ""))
             return self._redirect("/login")
         except (KubeError, Refusal) as error:
-            status, title, body = *_refused(error), ""
-            why = await _why(session.client, error)
+            status, title = refused(error)
+            why = await reason_of(session.reader, error)
             return self._page(title, asked.path, html.message(title, why, asked), status=status)
         return self._page(title, asked.path, html.raw(body), status=status, live=live)
 
-    async def _made(
-        self, client: HttpClient, asked: Asked, given: Mapping[str, str] | None = None
-    ) -> tuple[str, str]:
-        """Return the title of a page, and its HTML between menu and end. Raises KubeError, Refusal.
-
-        `given` are the fields of its form, None if it was not sent.
-        """
-        at = time.strftime("%H:%M:%S", time.gmtime(self._now()))
-        page, names = self._find(asked.path)
-        reader = _scoped(client, asked, names)
-        if page is None:
-            return "Overview", await read_front(reader, self._front, asked, at)
-        if given is None:
-            content = await page.read(reader, names)
-        elif page.answer is not None:
-            content = await page.answer(reader, names, given)
-        else:
-            raise NoSuchPage(f"{asked.path} takes no form")
-        return content.title, html.main(
-            content, page, self._above(page), page.command.format(**names), asked, at
-        )
-
-    def _above(self, page: Page) -> Page | None:
-        """Return the page of the menu that lists what a page is one of."""
-        parent = self._pages.get(f"/{page.path.split('/')[1]}")
-        return parent if parent is not page else None
-
-    def _find(self, path: str) -> tuple[Page | None, Mapping[str, str]]:
-        """Return the page of a path and the names in it; None for the first page. Raises NoSuchPage."""
-        for known, pattern in self._paths:
-            if found := pattern.match(path):
-                return self._pages.get(known), found.groupdict()
-        raise NoSuchPage(f"there is no page {path}; choose one of the menu")
-
     async def _live(self, request: Request) -> Response:
+        """Follow the pages of all tabs of a browser; the address of each is a parameter `page`."""
         session = self._session(request)
         if session is None:
             return Response(status_code=401)
-        if session.streams >= MOST_STREAMS:
+        room = MOST_STREAMS - session.streams
+        if room <= 0:
             return Response(status_code=429, headers={"retry-after": "30"})
-        asked = _asked(request, request.query_params.get("path", "/"))
-        try:
-            page, names = self._find(asked.path)
-            reader = _scoped(session.client, asked, names)
-        except NoSuchPage:
+        pages = dict.fromkeys(request.query_params.getlist("page"))
+        found = {page: self._followed(session.reader, page) for page in tuple(pages)[:room]}
+        known = {page: updates for page, updates in found.items() if updates is not None}
+        if not known:
             return Response(status_code=404)
-        kinds = (
-            page.kinds if page is not None else tuple(dict.fromkeys(k for p in self._front for k in p.kinds))
-        )
+        events = self._counted(session, request.cookies.get(COOKIE, ""), known)
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    def _followed(self, reader: UserReader, page: str) -> AsyncGenerator[Update, None] | None:
+        """Return what becomes of a page; None for one that there is not."""
+        asked = asked_of(page)
+        try:
+            kinds, namespace = self._catalogue.source(asked)
+        except NoSuchPage:
+            return None
 
         async def make() -> str:
             try:
-                return (await self._made(session.client, asked))[1]
+                return (await self._catalogue.make(reader, asked))[1]
             except (Refusal, NotFound, Forbidden) as error:
-                return str(html.message(_refused(error)[1], await _why(session.client, error), asked))
+                return str(html.message(refused(error)[1], await reason_of(reader, error), asked))
 
-        return StreamingResponse(
-            self._counted(session, stream(reader, kinds, make)), media_type="text/event-stream"
-        )
+        return follow(reader, kinds, namespace, make)
 
-    async def _counted(self, session: Session, events: AsyncIterator[str]) -> AsyncIterator[str]:
-        session.streams += 1
+    async def _counted(
+        self, session: Session, identifier: str, pages: Mapping[str, AsyncGenerator[Update, None]]
+    ) -> AsyncIterator[str]:
+        session.streams += len(pages)
         try:
-            async for item in events:
-                yield item
+            async with aclosing(together(pages)) as events:
+                async for item in events:
+                    yield item
+        except Unauthorized:
+            await self._sessions.close(identifier)  # the browser asks again, and is told to log in
         finally:
-            session.streams -= 1
+            session.streams -= len(pages)
 
     async def _login(self, request: Request) -> Response:
         if request.method == "GET":
@@ -215,7 +186,7 @@ class Console:
         live: bool = False,
         menu: bool = True,
     ) -> Response:
-        shown = self._menu if menu else ()
+        shown = self._catalogue.menu if menu else ()
         return HTMLResponse(html.document(title, shown, path, body, live=live), status_code=status)
 
 
@@ -259,39 +230,8 @@ def _name(host: str) -> str:
     return (name if name and port.isdigit() else host).strip("[]")
 
 
-def _asked(request: Request, path: str = "") -> Asked:
-    query = request.query_params
-    return Asked(
-        path=path or request.url.path,
-        words=query.get("q", "")[:200],
-        namespace=query.get("namespace", "")[:63],
-        everything=query.get("show") == "all",
-    )
-
-
-def _scoped(client: Watcher, asked: Asked, names: Mapping[str, str]) -> Watcher:
-    """Return the client for the namespace that the path or the reader names; for all without one.
-
-    Raises NoSuchPage for a name that no namespace can have: it would end up in the path of a request.
-    """
-    namespace = names.get("namespace", asked.namespace)
-    if any(not is_name(name) for name in (*names.values(), *filter(None, (asked.namespace,)))):
-        raise NoSuchPage(f"there is no page {asked.path}; choose one of the menu")
-    return Scoped(client, namespace) if namespace else client
-
-
-async def _why(client: HttpClient, error: KubeError | Refusal) -> str:
-    """Return what a page says instead of its content."""
-    return await explain(client, error) if isinstance(error, KubeError) else str(error)
-
-
-def _refused(error: Exception) -> tuple[int, str]:
-    """Return the status and the title of a page that can't be made."""
-    if isinstance(error, Forbidden):
-        return 403, "You may not see this"
-    if isinstance(error, Refusal | NotFound):
-        return 404, "There is nothing here"
-    return 502, "The API server does not answer"
+def _address(request: Request) -> str:
+    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
 
 
 async def _why_refused(config: ClusterConfig) -> str:

@@ -93,7 +93,7 @@ def command(
         sock = listen(host, port)
     except (ConfigError, OSError) as error:
         raise click.ClickException(str(error)) from None
-    run_process(_run(config, sock, tls, frozenset(names), login or is_pod, ctx.obj))
+    run_process(_run(config, sock, tls, frozenset(names), login or is_pod, is_pod, ctx.obj))
 
 
 async def _run(
@@ -102,16 +102,24 @@ async def _run(
     tls: tuple[Path, Path] | None,
     names: frozenset[str],
     login: bool,
+    is_pod: bool,
     features: "Sequence[Feature]",
 ) -> None:
+    """Serve; in a pod, follow with the pod's own identity what users may see."""
     import asyncio
+    from random import Random
 
     from lanloom.console.app import Console
     from lanloom.console.menu import pages
     from lanloom.console.serve import serve
     from lanloom.console.sessions import Sessions
+    from lanloom.console.stores import Stores
+    from lanloom.kube.http import HttpClient
 
-    sessions = Sessions(asyncio.get_running_loop().time)
+    now = asyncio.get_running_loop().time
+    client = HttpClient(config) if is_pod else None
+    shared = Stores(client, now, Random()) if client is not None else None
+    sessions = Sessions(now, shared)
     host, port = sock.getsockname()[:2]
     console = Console(config, pages(features), sessions, hosts=LOOPBACK | names, secure=tls is not None)
     place = f"[{host}]" if ":" in host else host
@@ -119,4 +127,9 @@ async def _run(
     click.echo(at if login else f"{at}login?once={sessions.link(config)}")
     if not login:
         click.echo("The link logs one browser in, once and within ten minutes.", err=True)
-    await serve(console, sessions, sock, tls)
+    try:
+        await serve(console, sessions, sock, tls)
+    finally:
+        if client is not None and shared is not None:
+            shared.close()
+            await client.close()

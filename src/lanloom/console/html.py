@@ -36,7 +36,7 @@ def document(title: str, menu: Sequence[Page], path: str, body: Node, *, live: b
                 h.title[f"{visible(title)} · Lanloom"],
                 h.link(rel="icon", href="/static/icon.svg", type="image/svg+xml"),
                 h.link(rel="stylesheet", href="/static/console.css"),
-                h.script(src="/static/console.js", defer=True) if live else None,
+                (h.script(src=f"/static/{name}.js", defer=True) for name in ("live", "console") if live),
             ],
             h.body[
                 h.a(".skip", href="#main")["Skip to the page"],

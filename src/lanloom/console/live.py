@@ -1,120 +1,134 @@
-"""Follow the kinds of a page: when one of their objects changes, the page is made anew and sent if it differs."""
+"""Follow pages: when an object of their kinds changes, a page is made anew, and what differs of it is sent.
+
+A browser has one stream for all of its tabs: it opens few connections to one host, and seven tabs must not hang.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import re
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from difflib import SequenceMatcher
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
 
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import Forbidden, Gone, KubeError, NotFound, Unauthorized
-from lanloom.kube.ports import Watcher
+from lanloom.console.reading import UserReader
+from lanloom.kube.errors import KubeError, Unauthorized
 
 GATHER_SECONDS = 0.5
 """How long changes are gathered before a page is made of them."""
 
+SHARE = 3.0
+"""How many times as long as it took to make a page the next one is waited for: a churn costs a part of a processor."""
+
 BEAT_SECONDS = 15.0
 """How often a stream without news says that it is alive."""
 
-RETRY_SECONDS = 2.0
-"""How soon a kind is read again whose server does not answer."""
+MOST_COMPARED = 400
+"""Parts of a page that are compared one by one where their number changed; more are sent anew."""
+
+_PARTS = re.compile(r"(?=<(?:tr|li|section|div|p|g|a|h1|h2)[ >])")
+
+Change = tuple[int, int, Sequence[str]]
+"""At which part so many are replaced by others."""
 
 
-class Changes:
-    """What happened to the kinds since somebody asked. `away` says why one can't be followed; empty if all can be."""
+class Update(Struct, frozen=True):
+    """News of a page: the whole of it, or changes of its parts, or why it may be old (empty if it is not)."""
 
-    def __init__(self, client: Watcher, kinds: Sequence[Resource[Any]]) -> None:
-        self._client = client
-        self._kinds = kinds
-        self._event = asyncio.Event()
-        self._away: dict[str, str] = {}
+    kind: Literal["page", "patch", "away"]
+    data: str | Sequence[Change] | Sequence[str]
 
-    @property
-    def away(self) -> str:
-        """Why what is shown may be old."""
-        return next(iter(self._away.values()), "")
 
-    async def run(self) -> None:
-        """Follow all kinds until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for kind in self._kinds:
-                group.create_task(self._follow(kind))
+def parts_of(html: str) -> list[str]:
+    """Split a page where its elements begin; joined, they are the page again."""
+    return _PARTS.split(html)
 
-    async def next(self, seconds: float) -> bool:
-        """Wait for a change; return whether there was one in this time."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._event.wait()
-        except TimeoutError:
-            return False
-        await asyncio.sleep(GATHER_SECONDS)
-        self._event.clear()
-        return True
 
-    async def _follow(self, kind: Resource[Any]) -> None:
-        version = ""
+def changes_of(old: Sequence[str], new: Sequence[str]) -> list[Change]:
+    """Return what makes `new` of `old`, to be applied from the last to the first."""
+    first = next(
+        (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
+    )
+    rest = min(len(old), len(new)) - first
+    last = next((n for n in range(rest) if old[-1 - n] != new[-1 - n]), rest)
+    before, after = old[first : len(old) - last], new[first : len(new) - last]
+    if len(before) == len(after):
+        found = [(n, n + 1, n, n + 1) for n, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+    elif max(len(before), len(after)) > MOST_COMPARED:
+        found = [(0, len(before), 0, len(after))]
+    else:
+        matcher = SequenceMatcher(None, before, after, autojunk=False)
+        found = [(a, b, c, d) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+    return [(first + a, b - a, after[c:d]) for a, b, c, d in reversed(found)]
+
+
+async def follow(
+    reader: UserReader,
+    kinds: Sequence[Resource[Any]],
+    namespace: str,
+    make: Callable[[], Awaitable[str]],
+) -> AsyncGenerator[Update, None]:
+    """Yield a page, and what becomes of it. `make` raises KubeError where the page can't be made."""
+    changed, last, away, took = asyncio.Event(), [""], "", 0.0
+    async with reader.following(kinds, namespace, changed.set) as followed:
         while True:
-            try:
-                version = await self._watch(kind, version)
-            except Gone:
-                version = ""
-            except (Forbidden, NotFound, Unauthorized):
-                return  # what a user can't read, or nobody serves, is told by the page itself
-            except KubeError as error:
-                self._report(kind, str(error))
-                await asyncio.sleep(RETRY_SECONDS)
-
-    async def _watch(self, kind: Resource[Any], version: str) -> str:
-        if not version:
-            version = (await self._client.list(kind)).resource_version
-            self._report(kind, "")
-            self._event.set()
-        async with aclosing(self._client.watch(kind, resource_version=version)) as events:
-            async for event in events:
-                self._report(kind, "")
-                version = event.object.metadata.resource_version
-                if event.type != "BOOKMARK":
-                    self._event.set()
-        return version
-
-    def _report(self, kind: Resource[Any], why: str) -> None:
-        if self._away.get(kind.plural, "") != why:
-            self._away = {name: text for name, text in self._away.items() if name != kind.plural}
-            if why:
-                self._away[kind.plural] = why
-            self._event.set()
-
-
-async def stream(
-    client: Watcher, kinds: Sequence[Resource[Any]], make: Callable[[], Awaitable[str]]
-) -> AsyncIterator[str]:
-    """Yield Server-Sent Events: `page` with a page that differs from the last one, `away` with why it may be old.
-
-    `make` raises KubeError where the page can't be made.
-    """
-    changes, last, away = Changes(client, kinds), "", ""
-    following = asyncio.create_task(changes.run())
-    try:
-        while True:
-            changed = await changes.next(BEAT_SECONDS)
-            now, why = last, changes.away
-            if changed and not why:
+            changed.clear()
+            why, now, began = (
+                next((str(item.error) for item in followed if item.error), ""),
+                last,
+                time.monotonic(),
+            )
+            if not why:
                 try:
-                    now = await make()
+                    now = parts_of(await make())
+                except Unauthorized:
+                    raise
                 except KubeError as error:
                     why = str(error)
+                took = time.monotonic() - began
             if why != away:
                 away = why
-                yield event("away", why)
+                yield Update("away", why)
             if now != last:
+                patch = changes_of(last, now)
+                yield Update("page", now) if last == [""] or _is_large(patch, now) else Update("patch", patch)
                 last = now
-                yield event("page", now)
-            elif not changed:
+            await changed.wait()
+            await asyncio.sleep(max(GATHER_SECONDS, SHARE * took))
+
+
+def _is_large(patch: Sequence[Change], page: Sequence[str]) -> bool:
+    return 2 * sum(len(part) for _, _, parts in patch for part in parts) > sum(map(len, page))
+
+
+async def together(pages: Mapping[str, AsyncGenerator[Update, None]]) -> AsyncGenerator[str, None]:
+    """Yield the updates of all pages as Server-Sent Events, each with the name of its page."""
+    queue: asyncio.Queue[str] = asyncio.Queue(maxsize=1)
+
+    async def pass_on(name: str, updates: AsyncGenerator[Update, None]) -> None:
+        async with aclosing(updates):
+            async for item in updates:
+                await queue.put(event(item.kind, {"page": name, "data": item.data}))
+
+    tasks = [asyncio.create_task(pass_on(name, updates)) for name, updates in pages.items()]
+    try:
+        while True:
+            try:
+                async with asyncio.timeout(BEAT_SECONDS):
+                    yield await queue.get()
+            except TimeoutError:
                 yield ": alive\n\n"
+            if failed := next((task for task in tasks if task.done()), None):
+                await failed
     finally:
-        following.cancel()
+        for task in tasks:
+            task.cancel()
 
 
-def event(name: str, data: str) -> str:
+def event(name: str, data: object) -> str:
     """Return one event as it is sent."""
-    lines = "".join(f"data: {line}\n" for line in data.splitlines() or [""])
-    return f"event: {name}\n{lines}\n"
+    return f"event: {name}\ndata: {msgspec.json.encode(data).decode()}\n\n"

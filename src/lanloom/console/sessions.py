@@ -2,9 +2,12 @@
 
 import secrets
 from collections.abc import Callable
+from random import Random
 
 from msgspec import Struct
 
+from lanloom.console.reading import Rights, UserReader
+from lanloom.console.stores import Stores
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.http import HttpClient
 
@@ -21,17 +24,21 @@ ONCE_SECONDS = 600.0
 class Session(Struct):
     """A browser that has logged in, until it is idle for too long."""
 
-    client: HttpClient
+    reader: UserReader
     began: float
     used: float
     streams: int = 0
 
 
 class Sessions:
-    """The sessions by their secret identifiers. `now` is a clock that never goes back, in seconds."""
+    """The sessions by their secret identifiers. `now` is a clock that never goes back, in seconds.
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    `shared` are kinds that the console follows as itself, for all users.
+    """
+
+    def __init__(self, now: Callable[[], float], shared: Stores | None = None) -> None:
         self._now = now
+        self._shared = shared
         self._sessions: dict[str, Session] = {}
         self._links: dict[str, tuple[ClusterConfig, float]] = {}
 
@@ -52,8 +59,14 @@ class Sessions:
         if len(self._sessions) >= MOST_SESSIONS:
             await self.close(min(self._sessions, key=lambda name: self._sessions[name].used))
         identifier, now = secrets.token_urlsafe(32), self._now()
-        self._sessions[identifier] = Session(HttpClient(config), now, now)
+        self._sessions[identifier] = Session(self._reader(config), now, now)
         return identifier
+
+    def _reader(self, config: ClusterConfig) -> UserReader:
+        client = HttpClient(config)
+        return UserReader(
+            client, Stores(client, self._now, Random()), self._shared, Rights(client, self._now)
+        )
 
     def find(self, identifier: str) -> Session | None:
         """Return a session that has not ended, and note that it is used."""
@@ -66,11 +79,15 @@ class Sessions:
     async def close(self, identifier: str) -> None:
         """End a session; one that is not there is no error."""
         if session := self._sessions.pop(identifier, None):
-            await session.client.close()
+            await session.reader.close()
 
     async def expire(self) -> None:
-        """End the sessions that are over."""
+        """End the sessions that are over, and follow nothing that nobody needs."""
         now = self._now()
+        for session in self._sessions.values():
+            session.reader.expire()
+        if self._shared is not None:
+            self._shared.expire()
         for identifier in [name for name, item in self._sessions.items() if _is_over(item, now)]:
             await self.close(identifier)
 

@@ -53,7 +53,7 @@ def _mark(state: str) -> Node:
 def pool_map(what: PoolMap, path: str) -> Node:
     """Return the map of a pool, 64 addresses in a row; each is a link to the rows of its address."""
     return h.section[
-        h.h3[what.title],
+        h.h2[what.title],
         h.div(".wide", tabindex="0", role="region", aria_label=f"Map of {what.title}")[
             h.div(".pool")[(_square(item, path) for item in what.squares)]
         ],

@@ -80,7 +80,9 @@ def _row(table: Table, fields: Sequence[Field[Any]], row: Any, trouble: Trouble 
     texts = [text(field, row) for field in fields]
     cells = [_cell(field, row, shown, trouble) for field, shown in zip(fields, texts, strict=True)]
     if table.href is not None:
-        cells[0] = h.td(class_=_kind(fields[0]))[h.a(href=table.href(row))[texts[0]]]
+        names = [field.name for field in fields]
+        at = names.index(table.query.identity) if table.query.identity in names else 0
+        cells[at] = h.td(class_=_kind(fields[at]))[h.a(href=table.href(row))[texts[at]]]
     line = h.tr(class_=state_of(trouble) if trouble else None)[cells]
     if trouble is None or _says(fields, texts, trouble):
         return line

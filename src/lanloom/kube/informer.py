@@ -23,7 +23,7 @@ from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.controller import backoff
 from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError, SilentWatch
-from lanloom.kube.ports import Client, WatchEvent
+from lanloom.kube.ports import Client, Watcher, WatchEvent
 from lanloom.kube.store import Change, Indexes, Store
 
 T = TypeVar("T", bound=Object)
@@ -54,11 +54,12 @@ class Informer(Generic[T]):
     An `optional` resource need not be served: while it is not (its CRD is not there), there are simply no objects.
     Those that were there are believed to be gone only after ABSENT_SECONDS: a server that starts serves none either.
     `transform` reduces an object to what the store is to hold; its key, uid and resourceVersion must stay.
+    `longest_pause` is how many seconds it waits at most before it tries again.
     """
 
     def __init__(
         self,
-        client: Client,
+        client: Watcher,
         resource: Resource[T],
         *,
         rng: Random,
@@ -69,7 +70,9 @@ class Informer(Generic[T]):
         optional: bool = False,
         title: str = "",
         transform: Callable[[T], T] = lambda item: item,
+        longest_pause: float = _LONGEST_PAUSE,
     ) -> None:
+        self._longest_pause = longest_pause
         self.title = title or resource.full_name
         self.store: Store[T] = Store(indexes)
         self.resource = resource
@@ -152,7 +155,7 @@ class Informer(Generic[T]):
             except Exception:
                 log.exception("informer failed; listing again", resource=self.resource.full_name)
                 self._version = ""
-            pause = backoff(self._failures, self._rng, first=_FIRST_PAUSE, cap=_LONGEST_PAUSE)
+            pause = backoff(self._failures, self._rng, first=_FIRST_PAUSE, cap=self._longest_pause)
             self._failures += 1
             await asyncio.sleep(pause)
 

@@ -1,8 +1,10 @@
-// Follow the page: the server sends it anew when something changes, and says when what is shown may be old.
+// Follow the page: the server sends what changes of it, and says when what is shown may be old.
 "use strict";
 
 const main = document.getElementById("main");
 const away = document.getElementById("away");
+const page = location.pathname + location.search;
+let parts = [];
 
 function tell(why) {
   const at = document.getElementById("at");
@@ -10,38 +12,58 @@ function tell(why) {
   away.hidden = !why;
 }
 
-// Keep what the reader is typing, and where the focus is: the same element of the new page has it again.
-function place(element) {
-  const all = [...main.querySelectorAll("a, button, input, [tabindex]")];
-  return { index: all.indexOf(element), value: element.value, start: element.selectionStart };
+// Make one element like another, and touch only what differs: focus, what is typed, and where one has scrolled to stay.
+function morph(old, fresh) {
+  if (old.isEqualNode(fresh)) return;
+  if (old.nodeType !== Node.ELEMENT_NODE || old.nodeName !== fresh.nodeName) {
+    old.replaceWith(fresh);
+    return;
+  }
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  morphChildren(old, [...fresh.childNodes]);
+}
+
+function morphChildren(old, fresh) {
+  while (old.childNodes.length > fresh.length) old.lastChild.remove();
+  fresh.forEach((child, number) => {
+    const there = old.childNodes[number];
+    if (there) morph(there, child);
+    else old.append(child);
+  });
 }
 
 function show(html) {
-  const active = document.activeElement;
-  const held = main.contains(active) && active !== main ? place(active) : null;
-  main.innerHTML = html;
-  if (!held || held.index < 0) return;
-  const again = main.querySelectorAll("a, button, input, [tabindex]")[held.index];
-  if (!again) return;
-  again.focus({ preventScroll: true });
-  if (held.value !== undefined && again.tagName === "INPUT") {
-    again.value = held.value;
-    if (held.start !== null) again.setSelectionRange(held.start, held.start);
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  morphChildren(main, [...document.importNode(template.content, true).childNodes]);
+}
+
+function hear({ kind, data }) {
+  if (kind === "away") tell(data);
+  else if (kind === "open") tell("");
+  else if (kind === "lost") tell("the console does not answer");
+  else if (kind === "out") location.assign("/login");
+  else {
+    if (kind === "page") parts = data;
+    else for (const [at, removed, added] of data) parts.splice(at, removed, ...added);
+    show(parts.join(""));
   }
 }
 
-function follow() {
-  const query = new URLSearchParams(location.search);
-  query.set("path", location.pathname);
-  const source = new EventSource(`/live?${query}`);
-  source.addEventListener("page", (event) => show(event.data));
-  source.addEventListener("away", (event) => tell(event.data));
-  source.onopen = () => tell("");
-  source.onerror = () => {
-    tell("the console does not answer");
-    if (source.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
-  };
-  addEventListener("pagehide", () => source.close(), { once: true });
+function direct() {
+  const choose = stream((_page, message) => hear(message));
+  return (wanted) => choose(wanted === null ? [] : [wanted]);
 }
 
-follow();
+function shared() {
+  const { port } = new SharedWorker("/static/worker.js", "lanloom");
+  port.onmessage = ({ data }) => hear(data);
+  return (wanted) => port.postMessage(wanted);
+}
+
+const follow = "SharedWorker" in window ? shared() : direct();
+follow(page);
+setInterval(() => follow(page), 30 * 1000);
+addEventListener("pagehide", () => follow(null));
+addEventListener("pageshow", (event) => event.persisted && follow(page));

@@ -30,7 +30,7 @@ from lanloom.kube.conditions import find
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Reader
 
-KINDS = (LANS, LAN_NODES)
+KINDS = (LANS, LAN_NODES, PODS)
 
 ENTRY_FIELDS: Query[LANEntry] = Query(
     (
@@ -95,6 +95,7 @@ async def lan(client: Reader, names: Names) -> Content:
         ("Admits", ", ".join(view.namespaces)),
         ("Being deleted since", view.deleting),
         ("Kept by", ", ".join(view.users)),
+        ("Attachments", "those of pods that you may see" if view.partial else ""),
     )
     traces = Table(
         title="Traces",
@@ -113,7 +114,9 @@ async def lan(client: Reader, names: Names) -> Content:
 
 
 def _pairs(view: LanView) -> list[tuple[str, str]]:
-    """Return the ways between attached spokes, and to the VLAN that the LAN is joined to."""
+    """Return the ways between attached spokes, and to its VLAN; none for who may not read what nodes report."""
+    if view.partial:
+        return []
     spokes = [spoke.name for spoke in view.spokes if spoke.node]
     ends = [*spokes, UPLINK] if view.uplink else spokes
     pairs = [(sender, receiver) for sender in ends for receiver in ends if sender != receiver]
@@ -131,7 +134,7 @@ async def trace(client: Reader, names: Names) -> Content:
         title=f"{title}: from {view.sender} to {view.receiver}",
         trouble=None if view.passes else Trouble("Stops", view.verdict),
         facts=(("Verdict", view.verdict if view.passes else ""),),
-        drawing=Drawing(title="Hops", layers=hops, lines=lines),
+        drawing=Drawing(title="The way of the frame", layers=hops, lines=lines),
         tables=(Table(title="Hops", query=_HOPS, rows=view.hops, name=lambda hop: hop.name),),
     )
 
@@ -163,7 +166,7 @@ def _drawing(view: LanView) -> Drawing:
             note=node.address,
             words=node.message or node.warning,
             state=READY if node.ready else TROUBLE,
-            href=f"/nodes/{node.name}",
+            href="" if view.partial else f"/nodes/{node.name}",
         )
         for node in view.nodes
     ]
@@ -248,7 +251,7 @@ PAGES = (
     Page(
         path="/lans/{namespace}/{name}/trace/{sender}/{receiver}",
         command="lanloom lan trace {namespace}/{name} --from {sender} --to {receiver}",
-        kinds=(*KINDS, PODS),
+        kinds=KINDS,
         read=trace,
     ),
 )

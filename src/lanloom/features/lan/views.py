@@ -1,11 +1,12 @@
 """LANs as people and programs are shown them, from what the API server says now."""
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from lanloom.api.core import PODS, Pod
 from lanloom.api.lan import (
     LAN,
     LAN_NODES,
@@ -18,12 +19,14 @@ from lanloom.api.lan import (
     NodeResult,
     nad_name,
 )
-from lanloom.api.meta import Condition
+from lanloom.api.meta import Condition, Key
+from lanloom.api.multus import NETWORK_STATUS, attachments
 from lanloom.cli.details import EventView
 from lanloom.cli.query import Field, Query
 from lanloom.features.lan.rules.options import Options, PortOptions, options_of
 from lanloom.features.lan.rules.status import narrowest, title_of_uplink
 from lanloom.kube.conditions import find
+from lanloom.kube.errors import Forbidden
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
 from lanloom.refusals import Denied
@@ -56,7 +59,7 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
 
     `underlay_fault` says which nodes can't carry the LAN.
     `limited_by` is the node that allows no larger MTU; `limits` are the options of the whole LAN, in words.
-    `namespaces` are those that it admits beside its own.
+    `namespaces` are those that it admits beside its own. With `partial`, spokes show the pods that the reader may see.
     """
 
     namespace: str
@@ -88,6 +91,7 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
     created: str = ""
     conditions: tuple[Condition, ...] = ()
     events: tuple[EventView, ...] = ()
+    partial: bool = False
 
     @property
     def title(self) -> str:
@@ -102,14 +106,23 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def lan_views(lans: Iterable[LAN], reports: Iterable[LANNode]) -> tuple[LanView, ...]:
     """Every LAN, ordered by namespace and name."""
-    places = _places(reports)
+    return _views(lans, _places(reports))
+
+
+def _views(lans: Iterable[LAN], places: "Places") -> tuple[LanView, ...]:
     return tuple(_view(lan, places) for lan in sorted(lans, key=lambda item: item.metadata.key))
 
 
 async def read_views(client: Reader) -> tuple[LanView, ...]:
-    """Read every LAN, and what nodes report. Raises KubeError."""
-    lans, reports = await asyncio.gather(list_or_empty(client, LANS), list_or_empty(client, LAN_NODES))
-    return lan_views(lans, reports)
+    """Read every LAN, and what nodes report. Raises KubeError.
+
+    Who may not read the nodes' reports, as a tenant, gets what the LAN's status says, and the attachments of his pods.
+    """
+    lans = await list_or_empty(client, LANS)
+    try:
+        return lan_views(lans, await list_or_empty(client, LAN_NODES))
+    except Forbidden:
+        return tuple(replace(view, partial=True) for view in _views(lans, await _own_places(client, lans)))
 
 
 def choose(name: str, by_title: Mapping[str, T], namespace: str = "") -> T:
@@ -152,6 +165,43 @@ def _places(reports: Iterable[LANNode]) -> Places:
                 pod = ", ".join(filter(None, (at.pod, spoke.pod)))
                 found[entry.uid, spoke.name] = At(node, pod, spoke.mode)
     return found
+
+
+async def _own_places(client: Reader, lans: Iterable[LAN]) -> Places:
+    """Return where spokes are attached, from the pods that the reader may see."""
+    try:
+        return places_of_pods(lans, await list_or_empty(client, PODS))
+    except Forbidden:
+        return {}
+
+
+def places_of_pods(lans: Iterable[LAN], pods: Iterable[Pod]) -> Places:
+    """Return where spokes are attached, as far as these pods tell."""
+    nads: dict[Key, tuple[tuple[str, str], Mode]] = {}
+    for lan in lans:
+        for spoke in lan.spec.spokes:
+            for mode in get_args(Mode):
+                key = Key(lan.metadata.namespace, nad_name(spoke, mode))
+                nads[key] = ((lan.metadata.uid, spoke), mode)
+    found: dict[tuple[str, str], At] = {}
+    for pod in sorted(pods, key=lambda item: item.metadata.key):
+        for nad in () if pod.has_ended else _nads(pod):
+            if nad in nads:
+                place, mode = nads[nad]
+                at = found.get(place, At())
+                node = ", ".join(filter(None, (at.node, pod.spec.node_name)))
+                title = ", ".join(filter(None, (at.pod, str(pod.metadata.key))))
+                found[place] = At(node, title, mode)
+    return found
+
+
+def _nads(pod: Pod) -> Iterator[Key]:
+    try:
+        names = attachments(pod.metadata.annotations.get(NETWORK_STATUS, ""))
+    except ValueError:
+        return
+    for item in names:
+        yield Key(item.namespace or pod.metadata.namespace, item.name)
 
 
 def _view(lan: LAN, places: Places) -> LanView:

@@ -1,0 +1,112 @@
+"""All pages by their paths, and what makes one of them: the page that was asked for, as its reader may see it."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.routing import compile_path
+
+from lanloom.api.multus import is_name
+from lanloom.api.resource import Resource
+from lanloom.console import html
+from lanloom.console.frontpage import read_front
+from lanloom.console.page import Asked, NoSuchPage, Page
+from lanloom.console.reading import UserReader
+from lanloom.kube.errors import Forbidden, KubeError, NotFound
+from lanloom.kube.firstcontact import explain
+from lanloom.kube.ports import Watcher
+from lanloom.kube.scoped import Scoped
+from lanloom.refusals import Refusal
+
+
+class Catalogue:
+    """The pages. `now` is in seconds since the epoch."""
+
+    def __init__(self, pages: Sequence[Page], now: Callable[[], float]) -> None:
+        self.menu = tuple(page for page in pages if page.menu)
+        self._front = tuple(page for page in self.menu if page.front)
+        self._pages = {page.path: page for page in pages}
+        self._paths = [(path, compile_path(path)[0]) for path in ("/", *self._pages)]
+        self._now = now
+
+    async def make(
+        self, reader: Watcher, asked: Asked, given: Mapping[str, str] | None = None
+    ) -> tuple[str, str]:
+        """Return the title of a page, and its HTML between menu and end. Raises KubeError, Refusal.
+
+        `given` are the fields of its form, None if it was not sent.
+        """
+        at = time.strftime("%H:%M:%S", time.gmtime(self._now()))
+        page, names = self._find(asked.path)
+        namespace = namespace_of(asked, names)
+        reader = Scoped(reader, namespace) if namespace else reader
+        if page is None:
+            return "Overview", await read_front(reader, self._front, asked, at)
+        if given is None:
+            content = await page.read(reader, names)
+        elif page.answer is not None:
+            content = await page.answer(reader, names, given)
+        else:
+            raise NoSuchPage(f"{asked.path} takes no form")
+        command = page.command.format(**names)
+        return content.title, html.main(content, page, self._above(page), command, asked, at)
+
+    def source(self, asked: Asked) -> tuple[tuple[Resource[Any], ...], str]:
+        """Return the kinds that a page is made of, and the namespace; empty for all. Raises NoSuchPage."""
+        page, names = self._find(asked.path)
+        if page is not None:
+            return page.kinds, namespace_of(asked, names)
+        kinds = dict.fromkeys(kind for item in self._front for kind in item.kinds)
+        return tuple(kinds), namespace_of(asked, names)
+
+    def _above(self, page: Page) -> Page | None:
+        """Return the page of the menu that lists what a page is one of."""
+        parent = self._pages.get(f"/{page.path.split('/')[1]}")
+        return parent if parent is not page else None
+
+    def _find(self, path: str) -> tuple[Page | None, Mapping[str, str]]:
+        """Return the page of a path and the names in it; None for the first page. Raises NoSuchPage."""
+        for known, pattern in self._paths:
+            if found := pattern.match(path):
+                return self._pages.get(known), found.groupdict()
+        raise NoSuchPage(f"there is no page {path}; choose one of the menu")
+
+
+def namespace_of(asked: Asked, names: Mapping[str, str]) -> str:
+    """Return the namespace that the path or the reader names; empty without one.
+
+    Raises NoSuchPage for a name that no namespace can have: it would end up in the path of a request.
+    """
+    if any(not is_name(name) for name in (*names.values(), *filter(None, (asked.namespace,)))):
+        raise NoSuchPage(f"there is no page {asked.path}; choose one of the menu")
+    return names.get("namespace", asked.namespace)
+
+
+def asked_of(address: str) -> Asked:
+    """Return what an address asks for: the path, and the query after a question mark."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return Asked(path="")
+    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    return Asked(
+        path=parts.path,
+        words=query.get("q", "")[:200],
+        namespace=query.get("namespace", "")[:63],
+        everything=query.get("show") == "all",
+    )
+
+
+async def reason_of(reader: UserReader, error: KubeError | Refusal) -> str:
+    """Return what a page says instead of its content."""
+    return await explain(reader.client, error) if isinstance(error, KubeError) else str(error)
+
+
+def refused(error: Exception) -> tuple[int, str]:
+    """Return the status and the title of a page that can't be made."""
+    if isinstance(error, Forbidden):
+        return 403, "You may not see this"
+    if isinstance(error, Refusal | NotFound):
+        return 404, "There is nothing here"
+    return 502, "The API server does not answer"

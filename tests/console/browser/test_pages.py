@@ -1,0 +1,150 @@
+"""Every page in a real browser: hostile texts, accessibility, layout, and what a tenant sees."""
+
+import json
+import os
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.console.browser.tabs import PATHS, Tabs, Theme
+from tests.console.site import TENANT
+
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
+
+WIDTHS = (320, 1024, 3840)
+
+THEMES: dict[Theme, list[str]] = {"light": [], "dark": ["color-contrast"]}
+"""The rules that are run in each theme; none means all of them."""
+
+RUN_AXE = """async (rules) => (await axe.run(rules.length ? { runOnly: rules } : {})).violations.map(
+  (rule) => `${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 200)).join(" | ")}`)"""
+"""Run some rules, or all."""
+
+
+async def test_everybody_can_use_every_page(tabs: Tabs) -> None:
+    """No page breaks a rule of accessibility that can be checked, in either theme; nor does the login."""
+    found: dict[str, list[str]] = {}
+    async with tabs.tab(bypass_csp=True) as page:
+        for path in (*PATHS, "/nowhere", "/login"):
+            await page.goto(path)
+            await page.evaluate(AXE)
+            for theme, rules in THEMES.items():
+                await page.emulate_media(color_scheme=theme)
+                found[f"{path} {theme}"] = await page.evaluate(RUN_AXE, rules)
+    bad = {name: violations for name, violations in found.items() if violations}
+    assert not bad, json.dumps(bad, indent=1)
+
+
+async def test_texts_of_others_stay_texts(tabs: Tabs) -> None:
+    """Markup in messages, annotations and filters runs nowhere, and makes no element."""
+    async with tabs.tab() as page:
+        await page.add_init_script(
+            "window.addEventListener('securitypolicyviolation', () => { window.broken = 1; })"
+        )
+        for path in PATHS:
+            await page.goto(path)
+            await page.goto(f"{path}?q=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E&show=all")
+            await expect(page.locator("h1")).to_be_visible()
+            assert await page.locator("img, main script").count() == 0, path
+            assert "owned" not in await page.title(), path
+            assert not await page.evaluate("window.broken"), path
+
+
+async def test_a_tenant_sees_what_is_his(tabs: Tabs) -> None:
+    """A user of one namespace finds nothing of others on any page, in any drawing, or in what is sent later."""
+    async with tabs.tab("/machines?namespace=ours", tenant=TENANT) as page:
+        await expect(page.get_by_role("link", name="db")).to_be_visible()
+        heard: list[str] = []
+        page.on("response", lambda answer: heard.append(answer.url))
+        for path in (*PATHS, "/machines/theirs/secret", "/lans/theirs/secret", "/networks/theirs/hidden"):
+            for query in ("", "?namespace=ours", "?namespace=theirs"):
+                await page.goto(path + query)
+                await expect(page.locator("h1")).to_be_visible()
+                text = (await page.content()).replace("/theirs/secret", "").replace("theirs/hidden", "")
+                assert "secret" not in text and "hidden-" not in text and "VLAN 2099" not in text, (
+                    path + query
+                )
+        assert heard
+
+
+async def test_by_keyboard_alone(tabs: Tabs) -> None:
+    """The first Tab leads past the menu; boxes of a drawing and addresses of a map are reached and followed by keys."""
+    async with tabs.tab("/lans/ours/green") as page:
+        await page.keyboard.press("Tab")
+        await expect(page.get_by_text("Skip to the page")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#main")).to_be_focused()
+        await page.locator(".drawing a").first.focus()
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(f"{tabs.site.address}/nodes/node1")
+        await page.goto("/pools/office")
+        await page.locator(".pool .used").first.focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("tbody")).to_contain_text(["10.0.4.16", "10.0.4.16"])
+
+
+async def test_filters_are_part_of_the_address(tabs: Tabs) -> None:
+    """A filter is in the address, is there after Back, and goes by one link; what is well is shown if asked for."""
+    async with tabs.tab("/lans") as page:
+        await expect(page.locator("tbody")).not_to_contain_text("blue")
+        await page.get_by_role("link", name="Show all 3").click()
+        await expect(page.locator("tbody")).to_contain_text("blue")
+        await page.get_by_label("Words").fill("blue")
+        await page.get_by_role("button", name="Filter").click()
+        await expect(page).to_have_url(f"{tabs.site.address}/lans?q=blue&show=all&namespace=")
+        await expect(page.locator("tbody")).not_to_contain_text("green")
+        await page.get_by_role("link", name="blue").click()
+        await page.go_back()
+        await expect(page.get_by_label("Words")).to_have_value("blue")
+        await page.get_by_role("link", name="Clear").click()
+        await expect(page.locator("tbody")).to_contain_text("green")
+
+
+async def test_a_plan_is_pasted(tabs: Tabs) -> None:
+    """A manifest that is pasted is planned; the text stays, and markup in it is text."""
+    async with tabs.tab("/plan") as page:
+        await page.get_by_label("Manifest").fill("<script>document.title='owned'</script>")
+        await page.get_by_role("button", name="Plan").click()
+        await expect(page.locator(".why")).to_contain_text("is not a Kubernetes object")
+        await expect(page.get_by_label("Manifest")).to_have_value("<script>document.title='owned'</script>")
+        assert "owned" not in await page.title()
+
+
+GOLDEN = Path(__file__).parents[2] / "golden/console/layout.json"
+
+READ_LAYOUT = """() => [...document.querySelectorAll(
+    "header, nav, main, h1, h2, .trouble, .problems, .filter, .wide, dl, .drawing, .pool, footer, .paste")].map((e) => {
+  const box = e.getBoundingClientRect();
+  const name = e.id || e.getAttribute("class") || e.tagName.toLowerCase();
+  return [name, box.left < innerWidth / 4 ? "left" : box.left < innerWidth / 2 ? "middle" : "right",
+          box.right <= innerWidth + 1 ? "inside" : "beside"];
+})"""
+
+
+async def layout(page: Page) -> list[str]:
+    """What a page consists of, from top to bottom, and where each begins and ends."""
+    return [" ".join(item) for item in await page.evaluate(READ_LAYOUT)]
+
+
+async def test_pages_are_laid_out_as_before(tabs: Tabs) -> None:
+    """The parts of each page, their order and their edges are those of the golden file, at three widths.
+
+    Nothing stands beside the window: what is wider scrolls in its own box, by keyboard too. Boxes and not pixels: fonts
+    differ from machine to machine, and what a page consists of does not.
+    LANLOOM_GOLDEN=rewrite writes it anew.
+    """
+    found: dict[str, list[str]] = {}
+    for width in WIDTHS:
+        async with tabs.tab(viewport={"width": width, "height": 900}) as page:
+            for path in PATHS:
+                await page.goto(path)
+                found[f"{path} at {width}"] = await layout(page)
+                assert await page.evaluate("document.documentElement.scrollWidth") <= width, path
+                assert await page.locator(".wide:not([tabindex='0'])").count() == 0
+    if os.environ.get("LANLOOM_GOLDEN") == "rewrite":
+        GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
+    assert found == json.loads(GOLDEN.read_text())
