@@ -37,5 +37,5 @@ release: setup ## make in dist/ what a release consists of: wheel, sources, char
 	@$(python) -m scripts.release
 
 clean: ## remove what was made in this checkout (the cache stays)
-	@rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist mutants
+	@rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist mutants src/lanloom/runtime/cni/cni-shim
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

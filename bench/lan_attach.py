@@ -27,12 +27,12 @@ from msgspec import convert
 from bench.lan import underlay
 from bench.lan_node import agent_plane, until
 from bench.report import Row
-from lanloom.features.lan.agent.cni import LanCni, cni_socket
+from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ports import Device
-from lanloom.features.lan.agent.programs import lan_socket, program
 from lanloom.node.namespaces import Namespace, NamespaceDirectory, make_namespace
 from lanloom.node.netlink import overlay
-from lanloom.runtime.cni import install
+from lanloom.runtime.cni.programs import install, program
+from lanloom.runtime.cni.server import CniServer, CniService
 from lanloom_lab.assets import debian_package, default_cache
 
 INDEX = 299_999_999
@@ -52,7 +52,7 @@ def rows() -> Iterator[Row]:
         programs = {"k8slanveth": directory / "bin/k8slanveth", "macvtap": directory / "bin/macvtap"}
         subprocess.run([ROOT / "scripts/shim", directory / "cni-shim"], check=True)
         for each, path in programs.items():
-            install(path.parent, each, program(each, directory / "cni.sock", directory / "cni-shim"))
+            install(path.parent, each, program(directory / "cni.sock", directory / "cni-shim"))
         plugins = debian_package(default_cache(), ["containernetworking-plugins"], print) / "usr/lib/cni"
         programs["host-device"] = plugins / "host-device"
         with other.socket() as sock:
@@ -181,7 +181,8 @@ async def _serve(directory: Path) -> None:
     await until(lambda: bool(plane.spokes.devices()) and not plane.spokes.unready())
     await plane.spokes.allocate(Device("pod0s2", "veth"))
     ready = asyncio.Event()
-    serving = cni_socket(lan_socket(directory / "cni.sock"), LanCni(plane.spokes), on_ready=ready.set)
+    programs = dict.fromkeys(("macvtap", "k8slanveth"), CniService(answer=LanCni(plane.spokes).answer))
+    serving = CniServer(directory / "cni.sock", programs, on_ready=ready.set)
     task = asyncio.create_task(serving.run())
     await ready.wait()
     print("ready", flush=True)

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.report import Row
-from lanloom.features.lan.agent.cni import LanCni, cni_socket
-from lanloom.features.lan.agent.programs import lan_socket, program
-from lanloom.runtime.cni import install
+from lanloom.features.lan.agent.cni import LanCni
+from lanloom.runtime.cni.programs import install, program
+from lanloom.runtime.cni.server import CniServer, CniService
 from lanloom_lab.assets import debian_package, default_cache
 from tests.fakes.spokes import FakeSpokes
 
@@ -33,11 +33,11 @@ ENVIRONMENT = {
     "CNI_IFNAME": "net1",
     "CNI_PATH": "/opt/cni/bin",
 }
-SHIM_LIMIT, SCRIPT_LIMIT = 3.0, 60.0
+SHIM_LIMIT = 3.0
 
 
 def rows() -> Iterator[Row]:
-    """The compiled shim and the script, against a program that does nothing."""
+    """The shim against a program that does nothing."""
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
         directory = Path(name)
         programs = _programs(directory)
@@ -53,41 +53,29 @@ def rows() -> Iterator[Row]:
     best = {key: min(each) for key, each in times.items()}
     note = f"{best['shim'] * 1000:.2f} ms; VERSION, which asks nobody, {best['VERSION'] / unit:.2f} times"
     yield Row(
-        name="ADD by the compiled shim, to the agent and back, against a program that does nothing",
+        name="ADD by the shim, to the agent and back, against a program that does nothing",
         measured=best["shim"] / unit,
         limit=SHIM_LIMIT,
         unit="times",
         note=note,
     )
     yield Row(
-        name="ADD by the compiled shim, to the agent and back, against Go's host-device telling its versions",
+        name="ADD by the shim, to the agent and back, against Go's host-device telling its versions",
         measured=best["shim"] / best["Go"],
         limit=1,
         unit="times",
         note=f"{best['Go'] * 1000:.2f} ms, in which that plugin does not move anything yet",
-    )
-    yield Row(
-        name="ADD by the script, to the agent and back, against a program that does nothing",
-        measured=best["script"] / unit,
-        limit=SCRIPT_LIMIT,
-        unit="times",
-        note=f"{best['script'] * 1000:.2f} ms, {best['script'] / best['shim']:.0f} times the shim's",
     )
 
 
 def _programs(directory: Path) -> dict[str, Path]:
     shim, socket = directory / "cni-shim", directory / "cni.sock"
     subprocess.run([ROOT / "scripts/shim", shim], check=True)
-    install(directory / "shim", "macvtap", program("macvtap", socket, shim))
-    install(directory / "script", "macvtap", program("macvtap", socket, directory / "none"))
+    install(directory / "shim", "macvtap", program(socket, shim))
     source = directory / "nothing.c"
     source.write_text("int main(void) { return 0; }\n")
     subprocess.run(["cc", "-Os", "-static", "-s", "-o", directory / "nothing", source], check=True)
-    return {
-        "nothing": directory / "nothing",
-        "shim": directory / "shim/macvtap",
-        "script": directory / "script/macvtap",
-    }
+    return {"nothing": directory / "nothing", "shim": directory / "shim/macvtap"}
 
 
 def _call(path: Path, command: str) -> float:
@@ -121,9 +109,9 @@ def _agent(directory: Path) -> Iterator[None]:
 
 
 async def _serve(directory: Path) -> None:
-    path = lan_socket(directory / "cni.sock")
+    programs = {"macvtap": CniService(answer=LanCni(FakeSpokes(["red"])).answer)}
     ready = asyncio.Event()
-    task = asyncio.create_task(cni_socket(path, LanCni(FakeSpokes(["red"])), on_ready=ready.set).run())
+    task = asyncio.create_task(CniServer(directory / "cni.sock", programs, on_ready=ready.set).run())
     await ready.wait()
     print("ready", flush=True)
     await task

@@ -272,7 +272,6 @@ def agent_plane(
         host=host,
         cluster="c",
         cni=None,
-        on_cni_part=lambda _part, _there: None,
         now=time.time,
         rng=rng,
         observe=lambda _name, _key, _seconds, _outcome: None,

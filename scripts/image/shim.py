@@ -11,7 +11,7 @@ from pathlib import Path
 from lanloom_lab.assets import Progress, debian_package
 
 SCRIPT = Path(__file__).parents[1] / "shim"
-PLACE = "opt/lanloom/venv/libexec/lanloom/cni-shim"
+PLACE = "opt/lanloom/venv/lib/python3.11/site-packages/lanloom/runtime/cni/cni-shim"
 
 CROSS = (
     "gcc-12-aarch64-linux-gnu",

@@ -1,7 +1,5 @@
 """A feature that greets: what a new feature writes, in one place and touching no other file."""
 
-from pathlib import Path
-
 import click
 from msgspec import Struct
 
@@ -11,7 +9,9 @@ from lanloom.api.resource import Resource
 from lanloom.kube.controller import Controller
 from lanloom.kube.ports import Client
 from lanloom.runtime.blockers import Answer, Blocker, DeletionQuestion
-from lanloom.runtime.context import ManagerContext, ManagerPart
+from lanloom.runtime.cni.calls import Call, Raw
+from lanloom.runtime.cni.server import CniService
+from lanloom.runtime.context import AgentContext, AgentPart, ManagerContext, ManagerPart
 from lanloom.runtime.feature import CommandOptions, Feature
 from lanloom.runtime.rights import FOLLOW, Access, Rights
 from lanloom.runtime.webhooktable import WRITTEN, TableAdmission, Webhook
@@ -110,9 +110,18 @@ def command() -> None:
     click.echo("Hello.")
 
 
-def program(socket: Path) -> bytes:
-    """The text of the CNI program."""
-    return f"#!/bin/sh\necho hello from {socket}\n".encode()
+async def greet_cni(_call: Call) -> Raw:
+    """Answer the CNI program."""
+    return {"greeting": "hello"}
+
+
+def build_agent(context: AgentContext) -> AgentPart:
+    """Answer the CNI program, and do nothing else."""
+
+    async def rest() -> None:
+        return
+
+    return AgentPart(run=rest, cni=CniService(answer=greet_cni) if context.cni is not None else None)
 
 
 FEATURE = Feature(
@@ -122,6 +131,7 @@ FEATURE = Feature(
     manager=f"{__name__}:build",
     agent_options=f"{__name__}:AGENT_OPTIONS",
     blockers=f"{__name__}:BLOCKERS",
-    cni={"hello": f"{__name__}:program"},
+    agent=f"{__name__}:build_agent",
+    cni=("hello",),
     commands={"hello": (__name__, "Greet.")},
 )

@@ -25,8 +25,8 @@ from lanloom.processes.definitions import install
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.processes.metrics import AgentMetrics
 from lanloom.processes.rbac import agent_roles, manager_roles
-from lanloom.runtime.cni import CniSettings
-from lanloom.runtime.feature import Feature
+from lanloom.runtime.cni.programs import CniSettings, socket_in
+from lanloom.runtime.feature import Feature, cni_socket
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
@@ -34,6 +34,7 @@ from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.fakes.host import FakeHost
 from tests.fakes.switch import FakeSwitch
 from tests.features.hello import FEATURE, FINALIZER, GREETINGS
+from tests.harness.cniruntime import CniRuntime
 from tests.harness.installing import install_webhooks
 
 WITH_HELLO = (*FEATURES, FEATURE)
@@ -168,7 +169,7 @@ def test_the_command_of_a_new_feature_runs() -> None:
 
 
 async def test_an_agent_offers_the_cni_program_of_a_new_feature(tmp_path: Path) -> None:
-    """The agent puts the program into the runtime's directory, beside those of the other features."""
+    """The agent puts the program into the runtime's directory, beside those of the other features, and answers it."""
     async with cluster() as client:
         cni = CniSettings(socket=tmp_path / "cni.sock", programs=tmp_path / "bin")
         host = FakeHost("node1", ("eth0",), switch=FakeSwitch({}), now=time.time)
@@ -185,7 +186,10 @@ async def test_an_agent_offers_the_cni_program_of_a_new_feature(tmp_path: Path) 
         )
         async with asyncio.timeout(60), _running(agent):
             await metrics.installed.wait()
-    assert (tmp_path / "bin/hello").read_text() == f"#!/bin/sh\necho hello from {cni.socket}\n"
+            given = {"cniVersion": "1.1.0", "name": "world", "type": "hello"}
+            outcome = await CniRuntime(tmp_path / "bin").call("hello", "ADD", given)
+            assert outcome.result == {"greeting": "hello"}
+    assert socket_in((tmp_path / "bin/hello").read_bytes()) == cni.socket
     assert (tmp_path / "bin/lanloom-ipam").exists()
 
 
@@ -201,3 +205,20 @@ async def test_an_agent_offers_no_cni_program_that_it_does_not_serve(tmp_path: P
         async with asyncio.timeout(60), _running(agent):
             await metrics.installed.wait()
     assert os.listdir(tmp_path / "bin") == ["lanloom-ipam"]
+
+
+@pytest.mark.parametrize(
+    ("names", "socket"),
+    [
+        (("ipam",), "cni.sock"),
+        (("vlan", "ipam", "dummy"), "cni.sock"),
+        (("lan", "liveupdate"), "cni-lan.sock"),
+        (("ipam", "lan"), "cni.sock"),
+        (("lan", "hello"), "cni.sock"),
+        (("vlan",), "cni.sock"),
+    ],
+)
+def test_each_agent_has_one_socket(names: tuple[str, ...], socket: str) -> None:
+    """An agent of LANs has a socket of its own beside that of another agent, and one that has more does not need it."""
+    serving = [feature for feature in WITH_HELLO if feature.name in names]
+    assert cni_socket(serving, Path("/run/lanloom/cni.sock")) == Path("/run/lanloom") / socket

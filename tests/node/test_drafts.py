@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lanloom.node.files import opened_directory, replace, replace_at
-from lanloom.runtime.cni import install
+from lanloom.runtime.cni.programs import install
 from lanloom_embedded.backup import back_up
 from lanloom_embedded.engine.sidecars import HighWaterMark, Reserve
 from lanloom_embedded.engine.sqlite import data_file

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from lanloom.features.ipam.agent import PROGRAM, program
-from lanloom.features.ipam.agent.server import Raw, Request
-from lanloom.features.lan.agent.programs import macvtap
+from lanloom.features.ipam.agent import PROGRAM
 from lanloom.node.ports import Link
 from lanloom.processes.checks import (
     check_agent,
@@ -23,11 +21,13 @@ from lanloom.processes.checks import (
     check_rights,
 )
 from lanloom.runtime.certificates import DAY, new_authority
-from lanloom.runtime.cni import install
+from lanloom.runtime.cni.calls import Call, Raw
+from lanloom.runtime.cni.programs import install, program
+from lanloom.runtime.cni.server import CniService
 from lanloom.runtime.feature import Feature
 from lanloom.runtime.probes import pages
 from tests.fakes import FakeHost, FakeSwitch
-from tests.features.ipam.agent.sockets import serving
+from tests.harness.cniagent import served
 from tests.runtime.metrics.probing import serving_pages
 
 
@@ -148,9 +148,12 @@ async def test_an_address_that_is_none() -> None:
         await check_agent("9810")
 
 
-async def nothing(_request: Request) -> Raw:
+async def nothing(_call: Call) -> Raw:
     """Answers every call."""
     return {}
+
+
+ANSWERED = {PROGRAM: CniService(answer=nothing)}
 
 
 async def results(socket: Path, programs: Path, *, agent_runs: bool) -> list[tuple[str, str]]:
@@ -164,7 +167,7 @@ async def test_all_is_well(tmp_path: Path) -> None:
     """A plugin that runs and a socket that is answered are fine."""
     socket = tmp_path / "cni.sock"
     install(tmp_path, PROGRAM, program(socket))
-    async with serving(socket, nothing):
+    async with served(socket, ANSWERED):
         found = await results(socket, tmp_path, agent_runs=True)
     assert found == [("ok", str(tmp_path / PROGRAM)), ("ok", str(socket))]
 
@@ -194,7 +197,7 @@ async def test_a_plugin_without_an_agent(tmp_path: Path) -> None:
     [
         ("#!/bin/sh\nexit 1\n", "failed", "its output is not a CNI plugin's"),
         ("#!/nowhere/python3\n", "failed", "can't be run"),
-        ('#!/bin/sh\necho \'{"code": 102, "msg": "needs Python"}\'\n', "failed", "needs Python"),
+        ('#!/bin/sh\necho \'{"code": 4, "msg": "out of order"}\'\n', "failed", "out of order"),
         ('#!/bin/sh\necho \'{"supportedVersions": ["1.0.0"]}\'\n', "warning", "another version"),
     ],
 )
@@ -210,7 +213,7 @@ async def test_a_plugin_that_is_not_right(tmp_path: Path, text: str, result: str
 async def test_a_socket_that_others_may_write_to(tmp_path: Path) -> None:
     """A socket whose mode was changed is told."""
     socket = tmp_path / "cni.sock"
-    async with serving(socket, nothing):
+    async with served(socket, ANSWERED):
         socket.chmod(0o666)
         _, found = await results(socket, tmp_path, agent_runs=True)
     assert found == ("failed", f"others may write to {socket}")
@@ -218,19 +221,36 @@ async def test_a_socket_that_others_may_write_to(tmp_path: Path) -> None:
 
 async def test_a_plugin_that_nodes_may_do_without(tmp_path: Path) -> None:
     """Programs of a feature that a node may do without are not missed, and judged where they are."""
-    programs = {"macvtap": "lanloom.features.lan.agent.programs:macvtap"}
-    feature = Feature(name="lan", cni=programs, cni_optional=True)
+    feature = Feature(name="lan", cni=("macvtap",), cni_optional=True)
     (only,) = await check_cni(tmp_path / "cni.sock", tmp_path, agent_runs=True, features=(feature,))
     assert only.name == "CNI socket"
-    install(tmp_path, "macvtap", macvtap(tmp_path / "cni.sock"))
+    install(tmp_path, "macvtap", program(tmp_path / "cni.sock"))
     found, _ = await check_cni(tmp_path / "cni.sock", tmp_path, agent_runs=True, features=(feature,))
     assert (found.result, found.found) == ("ok", str(tmp_path / "macvtap"))
+
+
+async def test_two_agents_of_a_node(tmp_path: Path) -> None:
+    """Each plugin is fine with the socket of the agent that has it, and each socket is looked at once."""
+    one, other = tmp_path / "cni.sock", tmp_path / "cni-lan.sock"
+    features = (
+        Feature(name="ipam", cni=(PROGRAM,)),
+        Feature(name="lan", cni=("macvtap", "k8slanveth"), cni_socket="lan", cni_optional=True),
+    )
+    for name, path in ((PROGRAM, one), ("macvtap", other), ("k8slanveth", other)):
+        install(tmp_path, name, program(path))
+    async with served(one, ANSWERED):
+        found = await check_cni(one, tmp_path, agent_runs=True, features=features)
+    assert [check.result for check in found] == ["ok", "ok", "ok", "ok", "failed"]
+    assert f"{other} does not exist: pods that need macvtap or k8slanveth" in found[-1].found
+    install(tmp_path, "macvtap", program(tmp_path / "elsewhere.sock"))
+    found = await check_cni(one, tmp_path, agent_runs=True, features=features)
+    assert "is of another version, or for a socket other than" in found[1].found
 
 
 async def test_a_plugin_of_another_project(tmp_path: Path) -> None:
     """Another project's program in the place of ours is reported, with the remedy."""
     (tmp_path / "macvtap").write_bytes(b"somebody's")
-    feature = Feature(name="lan", cni={"macvtap": "lanloom.features.lan.agent.programs:macvtap"})
+    feature = Feature(name="lan", cni=("macvtap",))
     check, _ = await check_cni(tmp_path / "cni.sock", tmp_path, agent_runs=False, features=(feature,))
     assert check.result == "warning"
     assert "another project's program" in check.found

@@ -23,7 +23,6 @@ from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.rules.flags import Flags
 from lanloom.features.dummy.rules.model import daemon_set_name, resource_name
-from lanloom.features.ipam.agent.server import Command, Request
 from lanloom.features.ipam.agent.service import IpamService
 from lanloom.features.vlan.rules.names import report_name
 from lanloom.kube.config import ClusterConfig
@@ -33,7 +32,7 @@ from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.processes.agent import run_agent
 from lanloom.processes.manager import Manager, ManagerSettings
-from lanloom.runtime.callsocket import CniError
+from lanloom.runtime.cni.calls import Call, CniError
 from tests.fakes import FakeHost, FakeSwitch
 from tests.harness.servers.eventually import eventually, reviewed
 from tests.harness.servers.installed import Installer
@@ -255,11 +254,13 @@ SUBNET = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "pools": [{"range": "1
 ADDRESSES = {"metadata": {"name": "net1"}, "spec": {"subnets": [SUBNET]}}
 
 
-def cni_call(command: Command, uid: str, pod: str = "addressed") -> Request:
+def cni_call(command: str, uid: str, pod: str = "addressed") -> Call:
     """A runtime's call for a pod in Lanloom's namespace."""
     config = {"cniVersion": "1.1.0", "name": "lan", "ipam": {"type": "lanloom-ipam", "network": "net1"}}
     names = f"K8S_POD_NAMESPACE={LANLOOM_NAMESPACE};K8S_POD_NAME={pod};K8S_POD_UID={uid}"
-    return Request(version=1, command=command, config=config, container="c1", interface="net1", args=names)
+    return Call(
+        program="lanloom-ipam", command=command, config=config, container="c1", interface="net1", args=names
+    )
 
 
 async def test_an_agent_can_read_no_secret_and_change_no_network(server: RealServer) -> None:

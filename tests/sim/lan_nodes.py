@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
+from pathlib import Path
 from random import Random
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +24,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError
+from lanloom.runtime.cni.server import CniServer, CniService
 from lanloom.runtime.context import AgentContext
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
@@ -92,7 +94,7 @@ class SimNode:
         self._informers: Informers
         self.plane: DataPlane | None = None
         self._spokes: Spokes | None = None
-        self._cni: LanCni | None = None
+        self._cni: CniServer | None = None
         self.world: LanWorld
         self.boot()
 
@@ -171,7 +173,6 @@ class SimNode:
             host=host if cluster.protections.disk else forgetful(host),
             cluster="c",
             cni=None,
-            on_cni_part=lambda _part, _there: None,
             now=cluster.now,
             rng=rng,
             observe=lambda _name, _key, _seconds, _outcome: None,
@@ -181,7 +182,7 @@ class SimNode:
         plane = DataPlane(context, kernel)
         spokes = plane.spokes
         gone = self._gone = asyncio.Event()
-        self.plane, self._life, self._spokes, self._cni = plane, life, spokes, LanCni(spokes)
+        self.plane, self._life, self._spokes, self._cni = plane, life, spokes, _cni(spokes)
         self._informers = context.informers
         try:
             async with asyncio.TaskGroup() as group:
@@ -219,7 +220,7 @@ class SimNode:
         return self._spokes
 
     @property
-    def cni(self) -> LanCni:
+    def cni(self) -> CniServer:
         """What answers CNI programs. Raises AgentAway."""
         if self._cni is None or self._life is None or self._life.dead:
             raise AgentAway
@@ -360,3 +361,9 @@ class FaultyLanKernel:
     def __getattr__(self, name: str) -> Any:
         """What later versions of the port have."""
         return getattr(self._inner, name)
+
+
+def _cni(spokes: Spokes) -> CniServer:
+    """What answers the CNI programs of an agent; nothing listens."""
+    service = CniService(answer=LanCni(spokes).answer)
+    return CniServer(Path(), dict.fromkeys(("macvtap", "k8slanveth"), service))

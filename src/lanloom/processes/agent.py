@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from lanloom.features import FEATURES
@@ -11,9 +12,10 @@ from lanloom.kube.informer import all_synced, freeze_memory
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host
 from lanloom.processes.metrics import AgentMetrics, observed
-from lanloom.runtime.cni import CniSettings, keep_installed
-from lanloom.runtime.context import AgentContext
-from lanloom.runtime.feature import Feature, cni_programs, in_order, load
+from lanloom.runtime.cni.programs import CniSettings, PartObserver, keep_installed, program
+from lanloom.runtime.cni.server import keep_serving
+from lanloom.runtime.context import AgentContext, AgentPart
+from lanloom.runtime.feature import Feature, cni_socket, in_order, load
 
 
 async def run_agent(
@@ -39,7 +41,6 @@ async def run_agent(
         host=observed(host, metrics),
         cluster=cluster,
         cni=cni,
-        on_cni_part=metrics.cni_part,
         now=now,
         rng=rng,
         observe=metrics.reconcile,
@@ -55,9 +56,23 @@ async def run_agent(
             group.create_task(informer.run())
         for part in parts:
             group.create_task(part.run())
-        if cni is not None and cni.programs is not None:
-            serving = [each for each in features if each.name not in built or built[each.name].serves_cni]
-            programs = cni_programs(serving, cni.socket)
-            group.create_task(keep_installed(programs, cni.programs, metrics.cni_part))
+        if cni is not None:
+            for work in _cni_tasks(built, features, cni, metrics.cni_part):
+                group.create_task(work)
         await all_synced(informers)
         freeze_memory()
+
+
+def _cni_tasks(
+    parts: Mapping[str, AgentPart], features: Sequence[Feature], cni: CniSettings, on_part: PartObserver
+) -> Iterator[Coroutine[Any, Any, None]]:
+    """Answer the programs of the features that do, on one socket, and keep them installed."""
+    answers = {name: part.cni for name, part in parts.items() if part.cni is not None}
+    serving = [feature for feature in features if feature.name in answers]
+    programs = {name: answers[feature.name] for feature in serving for name in feature.cni}
+    if not programs:
+        return
+    socket = cni_socket(serving, cni.socket)
+    yield keep_serving(socket, programs, partial(on_part, "socket"))
+    if cni.programs is not None:
+        yield keep_installed(programs, partial(program, socket), cni.programs, on_part)

@@ -5,6 +5,7 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lanloom.features import FEATURES
@@ -15,8 +16,8 @@ from lanloom.node.ports import Links, NetworkManager
 from lanloom.processes.definitions import resources
 from lanloom.runtime.certificates import DAY, RENEWAL_DAYS, authority_ends
 from lanloom.runtime.checks import Check
-from lanloom.runtime.cni import foreign_remedy, is_foreign
-from lanloom.runtime.feature import Feature, checks_of, cni_programs
+from lanloom.runtime.cni.programs import NoShim, foreign_remedy, is_foreign, program, socket_in
+from lanloom.runtime.feature import Feature, checks_of, cni_socket
 from lanloom.runtime.probes import parse_address
 
 CAP_NET_ADMIN = 12
@@ -212,22 +213,44 @@ async def check_cni(
     seen: Path | None = None,
     features: Sequence[Feature] = FEATURES,
 ) -> tuple[Check, ...]:
-    """Check the plugins and the socket. A machine without any of them, and without an agent, does not need them.
+    """Check the plugins and their sockets. A machine without any of them, and without an agent, does not need them.
 
-    `seen` is where this process sees the socket, if not at its path on the node.
+    A feature may have an agent of its own here, which has a socket of its own. `seen` is where this process sees
+    `socket`, if not at its path on the node.
     """
-    texts = {programs / name: text for name, text in cni_programs(features, socket).items()}
-    optional = {programs / name for feature in features if feature.cni_optional for name in feature.cni}
-    texts = {path: text for path, text in texts.items() if path not in optional or os.access(path, os.F_OK)}
-    if not (agent_runs or any(os.access(path, os.F_OK) for path in (*texts, seen or socket))):
+    wanted = {
+        programs / name: (socket, cni_socket([feature], socket))
+        for feature in features
+        for name in feature.cni
+        if not feature.cni_optional or os.access(programs / name, os.F_OK)
+    }
+    if not (agent_runs or any(os.access(path, os.F_OK) for path in (*wanted, seen or socket))):
         return (Check(name=_PLUGIN, result="ok", found="not in use: neither plugin nor socket"),)
-    plugins = [await _check_plugin(path, text, socket) for path, text in texts.items()]
-    names = " or ".join(path.name for path in texts)
-    return (*plugins, await _check_socket(seen or socket, names, agent_runs))
+    plugins = [await _check_plugin(path, sockets) for path, sockets in wanted.items()]
+    users: dict[Path, list[str]] = {}
+    for path, sockets in wanted.items():
+        users.setdefault(_socket_of(path, sockets), []).append(path.name)
+    used = users or {socket: []}
+    return (
+        *plugins,
+        *[
+            await _check_socket((seen or socket).with_name(at.name), " or ".join(names), agent_runs)
+            for at, names in used.items()
+        ],
+    )
 
 
-async def _check_plugin(path: Path, text: bytes, socket: Path) -> Check:
-    """Check that a runtime can run the plugin, and that it is this version's, for this socket."""
+def _socket_of(path: Path, sockets: Sequence[Path]) -> Path:
+    """Return the socket that a plugin uses, or would if it were installed."""
+    with suppress(OSError):
+        found = socket_in(path.read_bytes())
+        if found is not None and found in sockets:
+            return found
+    return sockets[0]
+
+
+async def _check_plugin(path: Path, sockets: Sequence[Path]) -> Check:
+    """Check that a runtime can run the plugin, and that it is this version's, for one of these sockets."""
     remedy = f"Restart the agent with --cni-bin {path.parent}; it installs the plugin there."
     if is_foreign(path):
         found = f"{path} is another project's program: {_effect(path.name)}"
@@ -239,7 +262,7 @@ async def _check_plugin(path: Path, text: bytes, socket: Path) -> Check:
             name=_PLUGIN, result="warning", found=f"{path} {what}: {_effect(path.name)}", remedy=remedy
         )
     try:
-        complaint, ours = await _complaint(path), _is_ours(path, text)
+        complaint, ours = await _complaint(path), _is_ours(path, sockets)
     except (OSError, TimeoutError) as error:
         found = f"{path} can't be run: {str(error) or 'it does not exit'}"
         return Check(name=_PLUGIN, result="failed", found=found, remedy=remedy)
@@ -249,7 +272,7 @@ async def _check_plugin(path: Path, text: bytes, socket: Path) -> Check:
         )
         return Check(name=_PLUGIN, result="failed", found=f"{path}: {complaint}", remedy=remedy)
     if not ours:
-        found = f"{path} is of another version, or for a socket other than {socket}"
+        found = f"{path} is of another version, or for a socket other than {sockets[0]}"
         return Check(name=_PLUGIN, result="warning", found=found, remedy=remedy)
     return Check(name=_PLUGIN, result="ok", found=str(path))
 
@@ -258,8 +281,13 @@ def _effect(plugins: str) -> str:
     return f"pods that need {plugins} do not start"
 
 
-def _is_ours(path: Path, text: bytes) -> bool:
-    return path.read_bytes() == text
+def _is_ours(path: Path, sockets: Sequence[Path]) -> bool:
+    """Return whether it is the shim of this installation; where that has none, whether it is one of this protocol."""
+    content = path.read_bytes()
+    try:
+        return content in [program(socket) for socket in sockets]
+    except NoShim:
+        return socket_in(content) in sockets
 
 
 async def _complaint(path: Path) -> str:

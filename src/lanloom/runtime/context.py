@@ -17,7 +17,8 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host
-from lanloom.runtime.cni import CniSettings, PartObserver
+from lanloom.runtime.cni.programs import CniSettings
+from lanloom.runtime.cni.server import CniService
 from lanloom.runtime.webhooktable import TableAdmission
 
 T = TypeVar("T")
@@ -105,25 +106,21 @@ class AgentContext(Context):
     """The context of an agent.
 
     `cluster` distinguishes its profiles from another cluster's; `cni` is None for an agent that serves no CNI program.
-    `on_cni_part` is called with whether the socket is in place.
     """
 
-    def __init__(
-        self, *, host: Host, cluster: str, cni: CniSettings | None, on_cni_part: PartObserver, **options: Any
-    ) -> None:
+    def __init__(self, *, host: Host, cluster: str, cni: CniSettings | None, **options: Any) -> None:
         super().__init__(**options)
         self.host = host
         self.cluster = cluster
         self.cni = cni
-        self.on_cni_part = on_cni_part
 
 
 class AgentPart(Struct, frozen=True, kw_only=True):
-    """A feature in an agent. `serves_cni` tells whether the feature's CNI programs are to be installed."""
+    """A feature in an agent. `cni` answers the feature's CNI programs, which are installed only then."""
 
     run: Callable[[], Coroutine[Any, Any, None]]
     controllers: tuple[Controller[Any], ...] = ()
-    serves_cni: bool = True
+    cni: CniService | None = None
 
 
 class NodeClaim(Struct, frozen=True):
@@ -281,6 +278,7 @@ LanUplinks = Callable[[str, str, int], Awaitable[None]]
 Raises Denied where LANs of the namespace may not be joined to the VLAN, and KubeError where that can't be known.
 """
 
+IPAM_PROGRAMS: Port[Mapping[str, CniService]] = Port("IPAM programs that this process answers")
 LAN_PLACES: Port[LanPlaces] = Port("places at LANs for ports of machines")
 LAN_UPLINKS: Port[LanUplinks] = Port("namespaces whose LANs may be joined to VLANs")
 MACHINE_ADDRESSES: Port[MachineAddresses] = Port("addresses for NICs that move")

@@ -63,10 +63,12 @@ class Feature(Struct, frozen=True, kw_only=True):
     """A tuple of `lanloom.console.page.Page`: what the console shows of the feature."""
     node: str = ""
     """A `lanloom.console.page.NodeView`: what the console shows of the feature on one node."""
-    cni: Mapping[str, str] = {}
-    """CNI programs by name: a function from the path of the agent's socket to the program's text."""
+    cni: tuple[str, ...] = ()
+    """The names of CNI programs, which the agent's part answers (`AgentPart.cni`)."""
+    cni_socket: str = ""
+    """What distinguishes the socket of an agent whose programs all have one: such an agent runs beside another."""
     cni_optional: bool = False
-    """Whether an agent may run without the CNI programs (`AgentPart.serves_cni`), so that nobody misses them."""
+    """Whether an agent may run without answering the CNI programs, so that nobody misses them."""
     commands: Mapping[str, tuple[str, str]] = {}
 
 
@@ -129,6 +131,8 @@ def node_views_of(features: Iterable[Feature]) -> tuple[Any, ...]:
     return tuple(load(feature.node) for feature in features if feature.node)
 
 
-def cni_programs(features: Iterable[Feature], socket: Path) -> dict[str, bytes]:
-    """Return the texts of all CNI programs by name, for an agent that listens there."""
-    return {name: load(text)(socket) for feature in features for name, text in feature.cni.items()}
+def cni_socket(features: Iterable[Feature], socket: Path) -> Path:
+    """Return where an agent listens that answers the CNI programs of these features, instead of at `socket`."""
+    marks = {feature.cni_socket for feature in features if feature.cni}
+    mark = min(marks, default="")
+    return socket.with_name(f"{socket.stem}-{mark}{socket.suffix}") if mark else socket

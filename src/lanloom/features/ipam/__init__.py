@@ -11,7 +11,7 @@ FEATURE = Feature(
     agent="lanloom.features.ipam.agent:build",
     agent_metrics="lanloom.features.ipam.agent:IpamAgentMetrics",
     blockers="lanloom.features.ipam.blockers:BLOCKERS",
-    cni={"lanloom-ipam": "lanloom.features.ipam.agent:program"},
+    cni=("lanloom-ipam",),
     pages="lanloom.features.ipam.pages:PAGES",
     commands={
         "ganeti": (

@@ -39,7 +39,6 @@ from lanloom.features.ipam.agent.nics import (
     settle_nic,
 )
 from lanloom.features.ipam.agent.pods import Holder, hashed_interface, machine_holder
-from lanloom.features.ipam.agent.server import Request
 from lanloom.features.ipam.rules.addresses import version_of
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.state import State, network_of, owned
@@ -50,7 +49,7 @@ from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
 from lanloom.kube.refusals import Refusals
 from lanloom.refusals import Denied, Malformed
-from lanloom.runtime.callsocket import CniError
+from lanloom.runtime.cni.calls import Call, CniError
 from lanloom.runtime.context import NO_LEASES, ClaimedAddresses, NodeClaim, NodeLeases
 
 REPAIR_SECONDS = 1.0
@@ -271,10 +270,10 @@ class MachineNics:
         try:
             wanted = parse_ipam(config)
             found = await find_network(self._client, wanted.network)
-            holder, request = _holder(instance, pod, network, nad.metadata.key, config)
-            holder = await find_name(self._client, holder, pod.metadata.annotations, found, request)
+            holder, call = _holder(instance, pod, network, nad.metadata.key, config)
+            holder = await find_name(self._client, holder, pod.metadata.annotations, found, call)
             ips = requested_ips(pod.metadata.annotations, holder, wanted)
-            body = nic_body(holder, found.metadata.name, ips, request, pod.spec.node_name)
+            body = nic_body(holder, found.metadata.name, ips, call, pod.spec.node_name)
             nic = await settle_nic(self._client, body, holder.namespace, may_change=False)
             nic = await hold_nic(self._client, nic, pod.metadata.uid)
         except CniError as error:
@@ -313,7 +312,7 @@ def _config(nad: NetworkAttachmentDefinition) -> dict[str, object] | None:
 
 def _holder(
     instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key, config: dict[str, object]
-) -> tuple[Holder, Request]:
+) -> tuple[Holder, Call]:
     """The machine as it would be with that NAD for the network, and the call of the plugin that would come then."""
     nics = tuple(
         replace(item, multus=replace(item.multus or MultusNetwork(), network_name=str(nad)))
@@ -322,7 +321,10 @@ def _holder(
         for item in instance.spec.networks
     )
     moved = replace(instance, spec=replace(instance.spec, networks=nics))
-    request = Request(
-        version=1, command="ADD", config={"name": nad.name, **config}, interface=hashed_interface(network)
+    call = Call(
+        program=PLUGIN,
+        command="ADD",
+        config={"name": nad.name, **config},
+        interface=hashed_interface(network),
     )
-    return machine_holder(pod, moved, request), request
+    return machine_holder(pod, moved, call), call

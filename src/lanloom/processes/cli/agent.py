@@ -120,7 +120,7 @@ async def _run(
     from lanloom.node.host import open_host
     from lanloom.processes.agent import run_agent
     from lanloom.processes.metrics import AgentMetrics
-    from lanloom.runtime.cni import CniSettings
+    from lanloom.runtime.cni.programs import CniSettings
     from lanloom.runtime.probes import ProbeServer, pages
 
     metrics, rng = AgentMetrics(features), random.Random()

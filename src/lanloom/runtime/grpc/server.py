@@ -10,7 +10,6 @@ import structlog
 from msgspec import Struct
 
 from lanloom.runtime import grpc
-from lanloom.runtime.callsocket import identity, listen
 from lanloom.runtime.grpc import GrpcError, escaped
 from lanloom.runtime.grpc.http2 import (
     END_HEADERS,
@@ -28,6 +27,7 @@ from lanloom.runtime.grpc.http2 import (
     frame,
     server_settings,
 )
+from lanloom.runtime.unixsockets import identity, listen
 
 MESSAGE_MAX = 1 << 16
 """Bytes of a request."""

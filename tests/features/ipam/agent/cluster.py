@@ -12,7 +12,7 @@ from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.features.ipam.agent.service import IpamService
 from lanloom.kube.ports import Client
-from lanloom.runtime.callsocket import CniError
+from lanloom.runtime.cni.calls import CniError
 from tests.features.ipam.agent.objects import (
     NODE,
     Raw,

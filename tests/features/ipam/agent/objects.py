@@ -8,7 +8,7 @@ import msgspec
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.features.ipam.agent.pods import hashed_interface
-from lanloom.features.ipam.agent.server import Command, Request
+from lanloom.runtime.cni.calls import Call
 
 Raw = dict[str, Any]
 
@@ -30,17 +30,17 @@ def args(name: str = "web", uid: str = "", namespace: str = "default") -> str:
 
 
 def request(
-    command: Command = "ADD",
+    command: str = "ADD",
     pod: str = "web",
     uid: str = "",
     *,
     interface: str = "net1",
     container: str = "c1",
     settings: Raw | None = None,
-) -> Request:
+) -> Call:
     """A call for a pod."""
-    return Request(
-        version=1,
+    return Call(
+        program="lanloom-ipam",
         command=command,
         config=config() if settings is None else settings,
         container=container,

@@ -78,7 +78,7 @@ def test_the_api_server_is_away() -> None:
         agent = cluster.agent(client=client)
         for command, code in (("ADD", 11), ("CHECK", 11), ("STATUS", 50)):
             with refusal(code, "API server"):
-                await agent.answer(request(command))  # type: ignore[arg-type]
+                await agent.answer(request(command))
         assert await agent.answer(request("DEL")) == {}
         assert client.count("get") == 4
 

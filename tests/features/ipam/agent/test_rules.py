@@ -24,8 +24,7 @@ from lanloom.features.ipam.agent.pods import (
     pod_holder,
     pod_nic,
 )
-from lanloom.features.ipam.agent.server import decode
-from lanloom.runtime.callsocket import CniError
+from lanloom.runtime.cni.calls import CniError
 from tests.features.ipam.agent.objects import (
     LAN,
     Raw,
@@ -106,7 +105,6 @@ def test_no_input_breaks_a_rule(section: Any, annotation: Any, arguments: str) -
         lambda: parse_ipam({"ipam": section}),
         lambda: parse_ipam(config(ips=section)),
         lambda: requested_ips(wild.metadata.annotations, pod_holder(wild, request()), parse_ipam(config())),
-        lambda: decode(json.dumps(section).encode()),
     ):
         try:
             attempt()

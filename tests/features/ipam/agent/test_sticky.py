@@ -5,7 +5,7 @@ import pytest
 from lanloom.api.core import PODS
 from lanloom.api.ipam import HELD_UNTIL, NETWORKS, NICS, STICKY_FOR
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.runtime.callsocket import BAD_CONFIG
+from lanloom.runtime.cni.calls import BAD_CONFIG
 from tests.features.ipam.agent.cluster import AgentCluster, play, refusal
 from tests.features.ipam.agent.objects import LAN, Raw, config, pod_body, wanted_addresses
 

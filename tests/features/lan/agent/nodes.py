@@ -99,7 +99,6 @@ class Node:
             host=self.fake.host,
             cluster="c",
             cni=None,
-            on_cni_part=lambda _part, _there: None,
             now=cluster.now,
             rng=Random(1),
             observe=lambda _name, _key, _seconds, _outcome: self.work.update(["reconciles"]),

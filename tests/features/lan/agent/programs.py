@@ -1,14 +1,13 @@
 """A node with the CNI programs of LANs in its directory, and agents behind their socket."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
-from lanloom.features.lan.agent.cni import LanCni, cni_socket
-from lanloom.features.lan.agent.programs import NAMES, lan_socket, program
-from lanloom.runtime.cni import install
+from lanloom.features.lan import FEATURE
+from lanloom.features.lan.agent.cni import LanCni
+from lanloom.runtime.cni.server import CniServer, CniService
+from tests.harness.cniagent import install_programs, served
 from tests.harness.cniruntime import CniRuntime, Raw
 
 DEVICES = {"macvtap": {"deviceID": "redM0"}, "k8slanveth": {"veth": "red", "deviceID": "redV0"}}
@@ -22,38 +21,18 @@ def config(program: str = "macvtap", version: str = "1.1.0", **more: Any) -> Raw
 class Node:
     """Both programs, which wait for `seconds`."""
 
-    def __init__(self, directory: Path, shim: Path, seconds: int) -> None:
-        self.socket = lan_socket(directory / "cni.sock")
+    def __init__(self, directory: Path, seconds: int = 45) -> None:
+        self.socket = directory / "cni.sock"
         self.programs = directory / "bin"
-        for name in NAMES:
-            text = program(name, directory / "cni.sock", shim)
-            install(self.programs, name, text.replace(b"\nSECONDS = 45\n", b"\nSECONDS = %d\n" % seconds))
+        install_programs(FEATURE.cni, self.programs, self.socket, seconds)
         self.runtime = CniRuntime(self.programs)
 
 
-@asynccontextmanager
-async def serving(path: Path, cni: LanCni, **options: Any) -> AsyncIterator[None]:
+def services(cni: LanCni, **options: Any) -> dict[str, CniService]:
+    """What an agent answers the programs; `options` are those of CniService."""
+    return dict.fromkeys(FEATURE.cni, CniService(answer=cni.answer, **options))
+
+
+def serving(path: Path, cni: LanCni, **options: Any) -> AbstractAsyncContextManager[CniServer]:
     """An agent that answers until the block ends."""
-    ready = asyncio.Event()
-    task = asyncio.create_task(cni_socket(path, cni, on_ready=ready.set, **options).run())
-    await ready.wait()
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-@asynccontextmanager
-async def answering(path: Path, answer: Callable[[bytes], Awaitable[bytes]]) -> AsyncIterator[None]:
-    """Something in the agent's place that reads a request and says anything."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(await answer(await reader.read()))
-        writer.close()
-
-    server = await asyncio.start_unix_server(serve, path)
-    try:
-        yield
-    finally:
-        server.close()
+    return served(path, services(cni, **options))

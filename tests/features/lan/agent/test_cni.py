@@ -1,5 +1,6 @@
 """The programs `macvtap` and `k8slanveth` as a runtime calls them, through the agent's socket to the data plane."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ports import MACVTAP, VETH, Attachment, Device, SpokeError
 from tests.fakes.spokes import MTU, FakeSpokes
-from tests.features.lan.agent.programs import Node, config
+from tests.features.lan.agent.programs import Node, config, serving
 from tests.harness.cniruntime import CHECK_SINCE, GC_SINCE, VERSIONS, Raw
 
 PROGRAMS = ("macvtap", "k8slanveth")
@@ -278,10 +279,16 @@ async def test_a_fault_of_the_agent(node: Node, spokes: FakeSpokes) -> None:
     assert await node.runtime.add(config())
 
 
-async def test_calls_are_observed(node: Node, spokes: FakeSpokes, agent: LanCni) -> None:
-    """Each call is counted by program, command and error."""
-    seen: list[tuple[str, str, int]] = []
-    agent._observe = lambda *what: seen.append(what)
-    await node.runtime.add(config())
-    await node.runtime.call("macvtap", "ADD", b"{")
-    assert seen == [("macvtap", "ADD", 0), ("", "", 6)]
+async def test_an_agent_that_gives_up_first(node: Node, spokes: FakeSpokes) -> None:
+    """The agent tells by error 11 that the data plane takes too long."""
+
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    spokes.gate = never
+    seconds = dict.fromkeys(("ADD", "DEL", "CHECK", "GC", "STATUS"), 0.01)
+    node.socket.unlink()
+    async with serving(node.socket, LanCni(spokes, seconds=seconds)):
+        error = (await node.runtime.call("macvtap", "ADD", config())).error
+        assert (await node.runtime.call("macvtap", "DEL", config())).status == 0
+    assert error["code"] == 11 and "0.01 s" in error["msg"]

@@ -9,18 +9,18 @@ from typing import Any
 import click
 import pytest
 
-from lanloom.features.ipam.agent import program as ipam_plugin
-from lanloom.features.ipam.agent.server import CniServer
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ipam import SECONDS, Ipam
 from lanloom.features.lan.agent.ipamviews import IpamViews
 from lanloom.features.lan.agent.options import IPAM_PROGRAMS, parse_programs
 from lanloom.features.lan.agent.ports import SpokeError
 from lanloom.features.lan.rules.addressing import PodRoute
-from lanloom.runtime.cni import install
+from lanloom.runtime.cni.calls import Call, CniError, shaped
+from lanloom.runtime.cni.server import CniService
 from tests.fakes.spokes import FakeSpokes
 from tests.features.lan.agent.ipamprogram import GIVEN, IpamProgram
 from tests.features.lan.agent.programs import Node, config, serving
+from tests.harness.cniagent import install_programs, served
 from tests.harness.cniruntime import CHECK_SINCE, GC_SINCE, VERSIONS, Raw
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -280,35 +280,94 @@ async def test_node_without_addresses(node: Node, ipam: IpamProgram) -> None:
     assert (await node.runtime.collect(addressed())).error["code"] == 11
 
 
-async def test_own_program(node: Node, spokes: FakeSpokes, tmp_path: Path) -> None:
-    """The program lanloom-ipam is answered by the same process that waits for it."""
-    asked = []
+OWN = config("k8slanveth", ipam={"type": "lanloom-ipam", "network": "net1"})
 
-    async def answer(request: Any) -> Raw:
-        asked.append(request.command)
-        return GIVEN if request.command == "ADD" else {}
 
+@pytest.mark.parametrize("place", ["of another agent", "of this agent"])
+async def test_own_program(node: Node, spokes: FakeSpokes, tmp_path: Path, place: str) -> None:
+    """The program lanloom-ipam is answered in place by the process that has it, else by the node's other agent."""
+    asked: list[Call] = []
+
+    async def answer(call: Call) -> Raw:
+        asked.append(call)
+        return shaped(GIVEN, call.version) if call.command == "ADD" else {}
+
+    given = {"lanloom-ipam": CniService(answer=answer)}
     path = tmp_path / "ipam.sock"
-    install(node.programs, "lanloom-ipam", ipam_plugin(path))
-    ready = asyncio.Event()
-    task = asyncio.create_task(CniServer(path, answer, on_ready=ready.set).run())
-    await ready.wait()
+    install_programs(given, node.programs, path)
+    if place == "of this agent":
+        own = Ipam(node.programs, local=given)
+    else:
+        own = Ipam(node.programs, views=IpamViews(path.parent, None), owners=(os.geteuid(),))
     node.socket.unlink()
-    try:
-        views = IpamViews(path.parent, None)
-        own = Ipam(node.programs, views=views, owners=(os.geteuid(),))
-        async with serving(node.socket, LanCni(spokes, own)):
-            given = config("k8slanveth", ipam={"type": "lanloom-ipam", "network": "net1"})
-            results = await asyncio.gather(
-                node.runtime.add(given),
-                node.runtime.add({**given, "veth": "blue", "deviceID": ""}, CNI_IFNAME="net2"),
-            )
-            assert [each["ips"][0]["address"] for each in results] == ["192.0.2.7/24"] * 2
-            assert (await node.runtime.delete(given)).status == 0
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-    assert asked == ["ADD", "ADD", "DEL"]
+    async with served(path, given), serving(node.socket, LanCni(spokes, own)):
+        results = await asyncio.gather(
+            node.runtime.add(OWN),
+            node.runtime.add({**OWN, "veth": "blue", "deviceID": ""}, CNI_IFNAME="net2"),
+        )
+        assert [each["ips"][0]["address"] for each in results] == ["192.0.2.7/24"] * 2
+        assert (await node.runtime.check(OWN)).status == 0
+        assert (await node.runtime.status(OWN)).status == 0
+        assert (await node.runtime.delete(OWN)).status == 0
+    assert [call.command for call in asked] == ["ADD", "ADD", "CHECK", "STATUS", "DEL"]
+    assert {call.program for call in asked} == {"lanloom-ipam"}
+    assert all("veth" not in call.config for call in asked)
+    first = asked[-1]
+    assert (first.container, first.interface, first.netns) == (*PLACE, "/run/netns/pod")
+    assert first.args == node.runtime.variables["CNI_ARGS"]
+
+
+async def test_refusal_in_place(node: Node, spokes: FakeSpokes) -> None:
+    """An error of a program that is answered in place is told as a program's, and a DEL succeeds all the same."""
+    counted: list[tuple[str, str, int]] = []
+
+    async def refuse(_call: Call) -> Raw:
+        raise CniError(100, "network net1 is full", "Nic default/web")
+
+    service = CniService(answer=refuse, called=lambda *call: counted.append(call))
+    node.socket.unlink()
+    async with serving(node.socket, LanCni(spokes, Ipam(None, local={"lanloom-ipam": service}))):
+        error = (await node.runtime.call("k8slanveth", "ADD", OWN)).error
+        assert (error["code"], error["msg"]) == (100, "lanloom-ipam: network net1 is full")
+        assert error["details"] == "Nic default/web" and not spokes.attached
+        assert (await node.runtime.delete(OWN)).status == 0
+    assert counted == [("lanloom-ipam", "ADD", 100), ("lanloom-ipam", "DEL", 100)]
+
+
+async def test_silence_in_place(node: Node, spokes: FakeSpokes) -> None:
+    """A program that is answered in place has the time of a program, and what it may have given is given back."""
+    asked: list[str] = []
+
+    async def wait(call: Call) -> Raw:
+        asked.append(call.command)
+        if call.command == "ADD":
+            await asyncio.Event().wait()
+        return {}
+
+    local = {"lanloom-ipam": CniService(answer=wait)}
+    node.socket.unlink()
+    seconds = {**SECONDS, "ADD": 0.01}
+    async with serving(node.socket, LanCni(spokes, Ipam(None, local=local, seconds=seconds))):
+        error = (await node.runtime.call("k8slanveth", "ADD", OWN)).error
+    assert error["code"] == 11 and "lanloom-ipam did not end within 0.01 s" in error["msg"]
+    assert asked == ["ADD", "DEL"]
+
+
+@pytest.mark.parametrize("allowed", [("host-local",), ("lanloom-ipam",)])
+async def test_programs_in_place_must_be_allowed(
+    node: Node, spokes: FakeSpokes, allowed: tuple[str, ...]
+) -> None:
+    """The agent's option holds for programs that it answers itself, too."""
+
+    async def answer(call: Call) -> Raw:
+        return shaped(GIVEN, call.version)
+
+    own = Ipam(node.programs, dict.fromkeys(allowed, ()), local={"lanloom-ipam": CniService(answer=answer)})
+    node.socket.unlink()
+    async with serving(node.socket, LanCni(spokes, own)):
+        assert (await node.runtime.call("k8slanveth", "ADD", OWN)).status == int(
+            "lanloom-ipam" not in allowed
+        )
 
 
 async def test_daemon_of_a_program(node: Node, ipam: IpamProgram) -> None:

@@ -10,6 +10,7 @@ import pytest
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ipam import Ipam
 from lanloom.features.lan.agent.ipamviews import NETWORKS, IpamViews
+from lanloom.runtime.cni.server import CniServer
 from lanloom_lab.assets import debian_package, default_cache
 from tests.fakes.spokes import FakeSpokes
 from tests.features.lan.agent.programs import Node, config, serving
@@ -39,7 +40,7 @@ class Machine:
             debian_package(default_cache(), ["containernetworking-plugins"], print) / "usr/lib/cni"
         )
 
-    def agent(self) -> AbstractAsyncContextManager[None]:
+    def agent(self) -> AbstractAsyncContextManager[CniServer]:
         """An agent that answers until the block ends."""
         views = IpamViews(self._socket.parent, self.state, networks=self.earlier)
         return serving(self._socket, LanCni(self._spokes, Ipam(self._plugins, views=views)))

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,15 +11,17 @@ from lanloom.api.crds import manifest
 from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
+from lanloom.features.lan import FEATURE
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins
 from lanloom.features.lan.agent.ports import MACVTAP, VETH, Device
-from lanloom.features.lan.agent.programs import NAMES, lan_socket, program
 from lanloom.features.lan.rules.nads import WantedNad
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
+from lanloom.runtime.cni.programs import program
 from tests.fakes.spokes import FakeSpokes
 from tests.features.lan.agent.programs import serving
+from tests.harness.cniagent import shim
 from tests.harness.nodes.node import BRIDGE, CNI_PLUGINS, DEVICE_PLUGINS, RealNode, with_nads
 from tests.harness.nodes.pods import Pods, container_of, node_ready
 from tests.harness.nodes.programs import NodePrograms
@@ -37,16 +38,13 @@ def lan_node(
     node_programs: NodePrograms,
     nodes_server: RealServer,
     tmp_path_factory: pytest.TempPathFactory,
-    compiled: Any,
 ) -> Iterator[RealNode]:
     """A node with Multus's part and the CNI programs, for which the agent listens outside."""
     directory = tmp_path_factory.mktemp("node")
     network = with_nads(BRIDGE)
     with RealNode("node1", node_programs, nodes_server.kubeconfig, directory, network) as node:
-        for name in NAMES:
-            node.write(
-                f"{CNI_PLUGINS}/{name}", program(name, Path("/run/cni.sock"), compiled(45)), mode=0o755
-            )
+        for name in FEATURE.cni:
+            node.write(f"{CNI_PLUGINS}/{name}", program(Path("/run/cni.sock"), shim()), mode=0o755)
         yield node
 
 
@@ -67,7 +65,7 @@ async def test_pods_get_spokes(lan_node: RealNode, client: HttpClient) -> None:
     plugins = DevicePlugins(spokes, lan_node.enclosure.root(DEVICE_PLUGINS), first_retry=0.1)
     task = asyncio.create_task(plugins.run())
     try:
-        async with serving(lan_socket(lan_node.enclosure.root("/run/cni.sock")), LanCni(spokes)):
+        async with serving(lan_node.enclosure.root("/run/cni.sock"), LanCni(spokes)):
             await _allocatable(lan_node, client, {MACHINE.resource: "1", POD.resource: "1"})
             for mode in (MACVTAP, VETH):
                 await _create_nad(client, WantedNad(Key("default", Device("red", mode).nad), "red", mode))

@@ -1,16 +1,16 @@
 """What an agent serves of its LANs, as its options say."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from lanloom.features.lan import FEATURE
 from lanloom.features.lan.agent.metrics import LanAgentMetrics
 from lanloom.features.lan.agent.options import LanAgentSettings
-from lanloom.features.lan.agent.services import serve_spokes
-from lanloom.runtime.cni import CniSettings
+from lanloom.features.lan.agent.services import cni_service, serve_devices
+from lanloom.runtime.cni.programs import CniSettings
+from lanloom.runtime.cni.server import keep_serving
 from lanloom_lab.workloads.devicemanager import DeviceManager
 from tests.fakes.spokes import FakeSpokes
 from tests.features.lan.agent.programs import Node, config
@@ -35,26 +35,17 @@ class Watched(LanAgentMetrics):
         return self.registry.get_sample_value(name, labels)
 
 
-@asynccontextmanager
-async def served(
-    spokes: FakeSpokes, cni: CniSettings | None, plugins: Path | None, metrics: LanAgentMetrics
-) -> AsyncIterator[None]:
-    """An agent's services, until the block ends."""
-    settings = LanAgentSettings(device_plugins=plugins)
-    task = asyncio.create_task(serve_spokes(spokes, cni, settings, metrics))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 async def test_all_is_served_and_counted(node: Node, spokes: FakeSpokes, tmp_path: Path) -> None:
     """CNI programs are answered, devices registered, and both are counted."""
     metrics, kubelet = Watched(), DeviceManager(tmp_path / "dp")
     await kubelet.start()
-    settings = CniSettings(socket=tmp_path / "cni.sock")
-    async with served(spokes, settings, tmp_path / "dp", metrics):
+    settings = LanAgentSettings(device_plugins=tmp_path / "dp")
+    service = cni_service(spokes, CniSettings(socket=node.socket), settings, metrics)
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(keep_serving(node.socket, dict.fromkeys(FEATURE.cni, service))),
+            group.create_task(serve_devices(spokes, settings, metrics)),
+        ]
         await metrics.ready.wait()
         await kubelet.until(lambda: len(kubelet.plugins) == 4)
         await node.runtime.add(config())
@@ -66,10 +57,10 @@ async def test_all_is_served_and_counted(node: Node, spokes: FakeSpokes, tmp_pat
         assert metrics.value("lanloom_agent_lan_devices") == 4
         assert metrics.value("lanloom_agent_lan_allocations_total", status="0") == 1
         await kubelet.stop()
+        for task in tasks:
+            task.cancel()
 
 
-async def test_nothing_is_served_that_was_not_asked_for(spokes: FakeSpokes) -> None:
-    """An agent without a socket and without kubelet's directory has nothing to serve, and ends nothing."""
-    metrics = Watched()
-    await serve_spokes(spokes, None, LanAgentSettings(), metrics)
-    assert not metrics.ready.is_set()
+async def test_no_devices_without_kubelet_s_directory(spokes: FakeSpokes) -> None:
+    """An agent without kubelet's directory has nothing to serve, and ends nothing."""
+    await serve_devices(spokes, LanAgentSettings(), Watched())

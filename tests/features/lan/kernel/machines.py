@@ -135,7 +135,6 @@ class Machine:
             host=replace(fake, state=RecordDirectory(self.directory / "state")),
             cluster="c",
             cni=None,
-            on_cni_part=lambda _part, _there: None,
             now=cluster.now,
             rng=Random(1),
             observe=lambda _name, _key, _seconds, _outcome: None,

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ports import Device
-from lanloom.runtime.callsocket import DIFFERENT
+from lanloom.runtime.cni.calls import DIFFERENT
 from lanloom_lab.assets import default_cache
 from tests.features.lan.agent.programs import Node, serving
 from tests.features.lan.kernel.machines import lab, run
@@ -20,7 +20,6 @@ from tests.harness.nodes.cnitool import cnitool
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-ROOT = Path(__file__).parents[4]
 INTERFACE = "net1"
 PLUGINS: dict[str, Raw] = {
     "k8slanveth": {"type": "k8slanveth", "veth": "blue-a"},
@@ -67,17 +66,9 @@ class CniTool(Struct, frozen=True):
         return [path for path in (self.directory / "lib").rglob("*") if path.is_file()]
 
 
-@pytest.fixture(scope="session")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled shim."""
-    target = tmp_path_factory.mktemp("shim") / "cni-shim"
-    subprocess.run([ROOT / "scripts/shim", target], check=True)
-    return target
-
-
 @pytest.mark.parametrize("version", ["0.4.0", "1.0.0"])
 @pytest.mark.parametrize("name", PLUGINS)
-async def test_check(tmp_path: Path, shim: Path, name: str, version: str) -> None:
+async def test_check(tmp_path: Path, name: str, version: str) -> None:
     """CHECK succeeds after ADD, fails by number and words once the interface is another, and DEL leaves nothing."""
     calls: list[tuple[str, str, int]] = []
     async with lab(tmp_path, 1) as made:
@@ -86,11 +77,10 @@ async def test_check(tmp_path: Path, shim: Path, name: str, version: str) -> Non
         await machine.offers()
         if name == "macvtap":
             await machine.spokes.allocate(Device("blue-a", "macvtap"))
-        node = Node(tmp_path, shim, 45)
+        node = Node(tmp_path)
         tool = CniTool(cnitool(default_cache(), print), tmp_path / "cni", node.programs, machine.pod("web"))
         tool.configure(PLUGINS[name], version)
-        cni = LanCni(machine.spokes, observe=lambda *call: calls.append(call))
-        async with serving(node.socket, cni):
+        async with serving(node.socket, LanCni(machine.spokes), called=lambda *call: calls.append(call)):
             added = await tool("add")
             assert added.returncode == 0, added.stderr
             result = json.loads(added.stdout)

@@ -33,7 +33,6 @@ from lanloom.api.ipam import (
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.features.ipam.agent.cnitypes import MOST, IpamConfig, parse_wanted
 from lanloom.features.ipam.agent.pods import Holder, holder_by_name
-from lanloom.features.ipam.agent.server import Request
 from lanloom.features.ipam.rules.names import is_uuid, object_name
 from lanloom.features.ipam.rules.sticky import kept_for, resolved
 from lanloom.features.ipam.state import State, answer
@@ -50,7 +49,7 @@ from lanloom.kube.errors import (
 from lanloom.kube.lookup import get_or_none, ignore_not_found
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
-from lanloom.runtime.callsocket import BAD_CONFIG, REFUSED, CniError
+from lanloom.runtime.cni.calls import BAD_CONFIG, REFUSED, Call, CniError
 
 _FORM = 'it must be a JSON object such as {"net1": ["192.0.2.4", "pool"]}'
 
@@ -89,12 +88,10 @@ def _list(name: str, value: Any) -> tuple[str, ...]:
     return parse_wanted(field, value)
 
 
-def nic_body(
-    holder: Holder, network: str, ips: tuple[str, ...], request: Request, node: str
-) -> dict[str, Any]:
+def nic_body(holder: Holder, network: str, ips: tuple[str, ...], call: Call, node: str) -> dict[str, Any]:
     """A new NIC, marked so that its use can be checked later; a machine's moves about, and so does one of a name."""
     own = holder.owner.kind == POD
-    marks = {NETWORK_NAME: request.network_name, CONTAINER: request.container, LINK: request.interface}
+    marks = {NETWORK_NAME: call.network_name, CONTAINER: call.container, LINK: call.interface}
     if not own or holder.sticky_for:
         marks = {NAD: holder.nad} if holder.nad else {}
     if holder.sticky_for:
@@ -128,7 +125,7 @@ def change(nic: Nic, body: dict[str, Any]) -> dict[str, Any] | None:
 
 
 async def find_name(
-    client: Client, holder: Holder, annotations: Mapping[str, str], network: Network, request: Request
+    client: Client, holder: Holder, annotations: Mapping[str, str], network: Network, call: Call
 ) -> Holder:
     """The holder, or its name where addresses are kept for that. Raises CniError, KubeError.
 
@@ -141,7 +138,7 @@ async def find_name(
         raise CniError(BAD_CONFIG, f"annotation {STICKY_FOR}: {error}") from None
     if not period or await get_or_none(client, NICS, Key(holder.namespace, holder.nic)) is not None:
         return holder
-    return holder_by_name(holder, request, period)
+    return holder_by_name(holder, call, period)
 
 
 TRIES = 5
@@ -213,7 +210,7 @@ def _check_owner(nic: Nic, wanted: dict[str, Any]) -> None:
 
 
 async def delete_nic(client: Client, key: Key, uid: str = "") -> None:
-    """Request a NIC's deletion; one that is not there, or not the one meant, is no error. Raises KubeError."""
+    """Call a NIC's deletion; one that is not there, or not the one meant, is no error. Raises KubeError."""
     with suppress(Conflict), ignore_not_found(key.name):
         await client.delete(NICS, key.name, key.namespace, uid=uid)
 

@@ -19,8 +19,7 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VirtualMachineInstan
 from lanloom.api.meta import Key, Object, OwnerReference
 from lanloom.api.multus import MULTUS_NETWORKS, selections
 from lanloom.api.resource import Resource
-from lanloom.features.ipam.agent.server import Request
-from lanloom.runtime.callsocket import UNKNOWN_CONTAINER, CniError
+from lanloom.runtime.cni.calls import BAD_ENVIRONMENT, UNKNOWN_CONTAINER, Call, CniError
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _UID = re.compile(r"[A-Za-z0-9-]{0,64}")
@@ -28,7 +27,6 @@ _UID = re.compile(r"[A-Za-z0-9-]{0,64}")
 _LAUNCHER = ("kubevirt.io", "virt-launcher")
 _CREATED_BY = "kubevirt.io/created-by"
 _MACHINE_GROUP = "kubevirt.io/"
-_BAD_ENVIRONMENT = 4
 
 PRIMARY = "eth0"
 """The interface of the pod network, or of the NAD that takes its place."""
@@ -64,7 +62,7 @@ def parse_args(text: str) -> PodRef:
     found = PodRef(*(pairs.get(f"K8S_POD_{key}", "") for key in ("NAMESPACE", "NAME", "UID")))
     if not (_NAME.fullmatch(found.namespace) and _NAME.fullmatch(found.name) and _UID.fullmatch(found.uid)):
         raise CniError(
-            _BAD_ENVIRONMENT,
+            BAD_ENVIRONMENT,
             "CNI_ARGS must name the pod: K8S_POD_NAMESPACE=…;K8S_POD_NAME=…;K8S_POD_UID=…",
         )
     return found
@@ -140,13 +138,11 @@ def hashed_interface(network: str) -> str:
     return f"pod{hashlib.sha256(network.encode()).hexdigest()[:11]}"
 
 
-def is_attached(pod: Pod, request: Request) -> bool:
+def is_attached(pod: Pod, call: Call) -> bool:
     """Whether the pod still wants the interface: its primary one always, others while Multus is to make them."""
     attached = attachments(pod)
     return (
-        not attached
-        or request.interface == PRIMARY
-        or request.interface in {item.interface for item in attached}
+        not attached or call.interface == PRIMARY or call.interface in {item.interface for item in attached}
     )
 
 
@@ -177,43 +173,43 @@ class Holder(Struct, frozen=True, kw_only=True):
     sticky_for: str = ""
 
 
-def pod_holder(pod: Pod, request: Request) -> Holder:
+def pod_holder(pod: Pod, call: Call) -> Holder:
     """A pod that has its addresses for itself."""
     meta = pod.metadata
     owner = OwnerSpec(kind=POD, name=meta.name, uid=meta.uid)
     attached = attachments(pod)
-    index = next((at for at, item in enumerate(attached, 1) if item.interface == request.interface), 0)
+    index = next((at for at, item in enumerate(attached, 1) if item.interface == call.interface), 0)
     return Holder(
         namespace=meta.namespace,
         owner=owner,
         reference=_reference(PODS, pod),
-        interface=request.interface,
-        known_as=(request.interface, *_nads(pod, request)),
-        nic=pod_nic(PodRef(meta.namespace, meta.name, meta.uid), request),
+        interface=call.interface,
+        known_as=(call.interface, *_nads(pod, call)),
+        nic=pod_nic(PodRef(meta.namespace, meta.name, meta.uid), call),
         index=index,
         named=next((item.kind for item in meta.owner_references if item.controller), POD),
     )
 
 
-def holder_by_name(holder: Holder, request: Request, sticky_for: str) -> Holder:
+def holder_by_name(holder: Holder, call: Call, sticky_for: str) -> Holder:
     """The name of a holder in its place, for which the addresses are kept for a period."""
     owner = OwnerSpec(kind=holder.owner.kind, name=holder.owner.name)
-    nic = _nic_name(owner, holder.interface, holder.nad or request.network_name)
+    nic = _nic_name(owner, holder.interface, holder.nad or call.network_name)
     return replace(holder, owner=owner, nic=nic, sticky_for=sticky_for)
 
 
-def pod_nic(pod: PodRef, request: Request) -> str:
+def pod_nic(pod: PodRef, call: Call) -> str:
     """The name of a pod's NIC, which needs nothing of the pod but what a DEL says."""
     owner = OwnerSpec(kind=POD, name=pod.name, uid=pod.uid)
-    return _nic_name(owner, request.interface, request.network_name)
+    return _nic_name(owner, call.interface, call.network_name)
 
 
-def machine_holder(pod: Pod, machine: VirtualMachineInstance, request: Request) -> Holder:
+def machine_holder(pod: Pod, machine: VirtualMachineInstance, call: Call) -> Holder:
     """The machine that a pod carries."""
     meta = machine.metadata
-    found = machine_network(machine, request.interface)
+    found = machine_network(machine, call.interface)
     index, interface, nad = (
-        (0, request.interface, request.network_name) if found is None else (found[0], found[1], str(found[2]))
+        (0, call.interface, call.network_name) if found is None else (found[0], found[1], str(found[2]))
     )
     reference = _machine_reference(machine)
     owner = OwnerSpec(kind=VIRTUAL_MACHINE, name=reference.name, uid=reference.uid)
@@ -222,7 +218,7 @@ def machine_holder(pod: Pod, machine: VirtualMachineInstance, request: Request) 
         owner=owner,
         reference=reference,
         interface=interface,
-        known_as=tuple(dict.fromkeys((interface, request.interface, nad, *_nads(pod, request)))),
+        known_as=tuple(dict.fromkeys((interface, call.interface, nad, *_nads(pod, call)))),
         others=tuple(item.name for item in machine.spec.networks),
         nic=_nic_name(owner, interface, nad),
         index=index,
@@ -245,12 +241,12 @@ def _reference(resource: Resource[Any], item: Object) -> OwnerReference:
     return OwnerReference(api_version=resource.api_version, kind=resource.kind, name=meta.name, uid=meta.uid)
 
 
-def _nads(pod: Pod, request: Request) -> tuple[str, ...]:
+def _nads(pod: Pod, call: Call) -> tuple[str, ...]:
     """The names of the NAD of a call: with its namespace, alone where it is the pod's own, that of the CNI network."""
     own = pod.metadata.namespace
-    found = [item.nad for item in attachments(pod) if item.interface == request.interface]
+    found = [item.nad for item in attachments(pod) if item.interface == call.interface]
     names = [str(nad) for nad in found] + [nad.name for nad in found if nad.namespace == own]
-    return tuple(dict.fromkeys((*names, request.network_name)))
+    return tuple(dict.fromkeys((*names, call.network_name)))
 
 
 def _nic_name(owner: OwnerSpec, interface: str, nad: str) -> str:

@@ -59,7 +59,6 @@ from lanloom.features.ipam.agent.pods import (
     pod_holder,
     pod_nic,
 )
-from lanloom.features.ipam.agent.server import Raw, Request
 from lanloom.features.ipam.rules.sticky import KINDS as NAMED
 from lanloom.features.ipam.state import network_of
 from lanloom.kube.conditions import find
@@ -73,13 +72,15 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.refusals import Refusal
-from lanloom.runtime.callsocket import (
+from lanloom.runtime.cni.calls import (
     DIFFERENT,
     NOT_AVAILABLE,
     REFUSED,
     TRY_AGAIN,
     UNKNOWN_CONTAINER,
+    Call,
     CniError,
+    Raw,
     valid_attachments,
 )
 
@@ -90,10 +91,10 @@ class PodEvents:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    async def refused(self, pod: Pod, request: Request, error: CniError) -> None:
+    async def refused(self, pod: Pod, call: Call, error: CniError) -> None:
         """A pod gets no addresses, and waiting alone won't help."""
         if error.code != TRY_AGAIN:
-            message = f"No addresses for interface {request.interface}: {error.msg}"
+            message = f"No addresses for interface {call.interface}: {error.msg}"
             await self._recorder.event(reference(PODS, pod), "Warning", "NoAddresses", message)
 
     async def not_kept(self, pod: Pod, holder: Holder) -> None:
@@ -124,9 +125,9 @@ class PodEvents:
 
 
 ALLOCATION_SECONDS = 40.0
-"""How long an ADD waits for its addresses: less than the plugin waits for us, and a runtime for the plugin."""
+"""How long an ADD waits for its addresses: less than the program waits for us, and a runtime for the plugin."""
 
-REQUEST_SECONDS = {"ADD": ALLOCATION_SECONDS, "DEL": 10.0, "CHECK": 15.0, "STATUS": 5.0, "GC": 45.0}
+REQUEST_SECONDS = {"ADD": ALLOCATION_SECONDS, "DEL": 10.0, "CHECK": 15.0, "STATUS": 5.0, "GC": 40.0}
 
 log = structlog.get_logger(__name__)
 
@@ -147,12 +148,12 @@ class IpamService:
             "GC": self._collect,
         }
 
-    async def answer(self, request: Request) -> Raw:
+    async def answer(self, call: Call) -> Raw:
         """The result of a call. Raises CniError."""
-        seconds = REQUEST_SECONDS[request.command]
+        seconds = REQUEST_SECONDS[call.command]
         try:
             async with asyncio.timeout(seconds):
-                return await self._commands[request.command](request)
+                return await self._commands[call.command](call)
         except TimeoutError:
             raise CniError(
                 TRY_AGAIN, f"the API server didn't answer within {seconds:.0f} s; try again later"
@@ -164,29 +165,29 @@ class IpamService:
         except (ApiError, Refusal) as error:
             raise CniError(REFUSED, str(error)) from None
 
-    async def _add(self, request: Request) -> Raw:
-        pod = await self._pod(request)
+    async def _add(self, call: Call) -> Raw:
+        pod = await self._pod(call)
         try:
-            config = parse_ipam(request.config)
+            config = parse_ipam(call.config)
             network = await find_network(self._client, config.network)
-            nic = await self._allocate(request, config, pod, network)
+            nic = await self._allocate(call, config, pod, network)
             if nic.status.network != network.metadata.name:
                 # It runs, and keeps what it had before the NAD was changed.
                 network = await self._client.get(NETWORKS, nic.status.network)
             return result_of(nic, network_of(network), config)
         except CniError as error:
-            await self._events.refused(pod, request, error)
+            await self._events.refused(pod, call, error)
             raise
 
-    async def _allocate(self, request: Request, config: IpamConfig, pod: Pod, network: Network) -> Nic:
-        holder = await self._holder(pod, request)
-        holder = await find_name(self._client, holder, pod.metadata.annotations, network, request)
+    async def _allocate(self, call: Call, config: IpamConfig, pod: Pod, network: Network) -> Nic:
+        holder = await self._holder(pod, call)
+        holder = await find_name(self._client, holder, pod.metadata.annotations, network, call)
         ips = requested_ips(pod.metadata.annotations, holder, config)
         await self._events.unused(pod, holder)
         await self._events.not_kept(pod, holder)
-        body = nic_body(holder, network.metadata.name, ips, request, self._node)
+        body = nic_body(holder, network.metadata.name, ips, call, self._node)
         nic = await settle_nic(self._client, body, holder.namespace, may_change=not holder.runs)
-        nic = await hold_nic(self._client, nic, request.container)
+        nic = await hold_nic(self._client, nic, call.container)
         return nic if allocated(nic) else await self._wait(nic)
 
     async def _wait(self, nic: Nic) -> Nic:
@@ -206,41 +207,41 @@ class IpamService:
             raise CniError(REFUSED, condition.message if condition else "", f"Nic {key}")
         return found
 
-    async def _delete(self, request: Request) -> Raw:
+    async def _delete(self, call: Call) -> Raw:
         """Never fails, as a pod could not end then: its NIC goes with it in any case, by the owner reference."""
         try:
             async with asyncio.timeout(REQUEST_SECONDS["DEL"] - 1.0):
-                await self._release(parse_args(request.args), request)
+                await self._release(parse_args(call.args), call)
         except (KubeError, CniError, TimeoutError) as error:
-            log.warning("nic-not-deleted", args=request.args[:500], error=str(error) or "no answer in time")
+            log.warning("nic-not-deleted", args=call.args[:500], error=str(error) or "no answer in time")
         return {}
 
-    async def _release(self, ref: PodRef, request: Request) -> None:
+    async def _release(self, ref: PodRef, call: Call) -> None:
         """Delete a pod's own NIC, unless the pod goes on and will want it again (its sandbox is made anew)."""
         pod = await get_or_none(self._client, PODS, ref.key)
         if pod is not None and ref.is_of(pod):
             ref = PodRef(ref.namespace, ref.name, pod.metadata.uid)
             leaves = pod.has_ended or pod.metadata.is_deleting
-            if not leaves and is_attached(pod, request):
+            if not leaves and is_attached(pod, call):
                 return
         if ref.uid:
-            await delete_nic(self._client, Key(ref.namespace, pod_nic(ref, request)))
+            await delete_nic(self._client, Key(ref.namespace, pod_nic(ref, call)))
 
-    async def _check(self, request: Request) -> Raw:
-        parse_ipam(request.config)
-        holder = await self._holder(await self._pod(request), request)
+    async def _check(self, call: Call) -> Raw:
+        parse_ipam(call.config)
+        holder = await self._holder(await self._pod(call), call)
         key = Key(holder.namespace, holder.nic)
         nic = await get_or_none(self._client, NICS, key)
         if nic is None:
-            key = Key(holder.namespace, holder_by_name(holder, request, "").nic)
+            key = Key(holder.namespace, holder_by_name(holder, call, "").nic)
             nic = await get_or_none(self._client, NICS, key)
         if nic is None or not nic.status.ips:
             raise CniError(DIFFERENT, f"Nic {key} no longer has addresses; delete the pod")
-        check_given(nic, request.config.get("prevResult"))
+        check_given(nic, call.config.get("prevResult"))
         return {}
 
-    async def _status(self, request: Request) -> Raw:
-        config = parse_ipam(request.config)
+    async def _status(self, call: Call) -> Raw:
+        config = parse_ipam(call.config)
         try:
             async with asyncio.timeout(REQUEST_SECONDS["STATUS"] - 1.0):
                 await find_network(self._client, config.network)
@@ -250,9 +251,9 @@ class IpamService:
             raise CniError(NOT_AVAILABLE, error.msg) from None
         return {}
 
-    async def _collect(self, request: Request) -> Raw:
+    async def _collect(self, call: Call) -> Raw:
         """Delete NICs of this node's pods that are none of the runtime's attachments, and whose pod has ended."""
-        name, valid = request.network_name, valid_attachments(request.config)
+        name, valid = call.network_name, valid_attachments(call.config)
         nics = await self._client.list(NICS, labels=f"{NODE_LABEL}={node_value(self._node)}")
         for nic in nics.items:
             of_this = nic.metadata.annotations.get(NETWORK_NAME) == name and nic.spec.owner.kind == POD
@@ -273,18 +274,18 @@ class IpamService:
         pod = await get_or_none(self._client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
         return pod is not None and pod.metadata.uid == nic.spec.owner.uid and not pod.has_ended
 
-    async def _pod(self, request: Request) -> Pod:
-        ref = parse_args(request.args)
+    async def _pod(self, call: Call) -> Pod:
+        ref = parse_args(call.args)
         pod = await get_or_none(self._client, PODS, ref.key)
         if pod is None:
             raise CniError(UNKNOWN_CONTAINER, f"pod {ref.key} does not exist")
         check_pod(pod, ref, self._node)
         return pod
 
-    async def _holder(self, pod: Pod, request: Request) -> Holder:
+    async def _holder(self, pod: Pod, call: Call) -> Holder:
         carried = launcher_of(pod)
         if carried is None:
-            return pod_holder(pod, request)
+            return pod_holder(pod, call)
         title = f"VirtualMachineInstance {pod.metadata.namespace}/{carried.name}"
         key = Key(pod.metadata.namespace, carried.name)
         machine = await get_or_none(self._client, VIRTUAL_MACHINE_INSTANCES, key)
@@ -294,4 +295,4 @@ class IpamService:
             raise CniError(
                 UNKNOWN_CONTAINER, f"{title} was replaced: it is not the one of pod {pod.metadata.name}"
             )
-        return machine_holder(pod, machine, request)
+        return machine_holder(pod, machine, call)

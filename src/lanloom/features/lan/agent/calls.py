@@ -1,44 +1,17 @@
-"""CNI calls of `macvtap` and `k8slanveth` as they come over the socket (described in `cni/shim.c`), and their answers.
+"""CNI calls of `macvtap` and `k8slanveth`: what they say of a LAN, and their results.
 
-The programs pass on what a runtime gave them; all that CNI says of it is checked here, and every field of the
-configuration that means something to a LAN. Whoever may write a NAD wrote that, so nothing of it is believed.
+Every field of the configuration is checked that means something to a LAN. Who may write a NAD wrote that, so nothing of
+it is believed.
 """
 
 import re
-from typing import Any
-
-import msgspec
-from msgspec import Struct
 
 from lanloom.features.lan.agent.ports import MACVTAP, VETH, Attached, Attachment, Device
 from lanloom.features.lan.rules.addressing import Given, previous_addresses, shaped
 from lanloom.features.lan.rules.binding import BRIDGE
-from lanloom.runtime.callsocket import (
-    BAD_CONFIG,
-    BAD_ENVIRONMENT,
-    INCOMPATIBLE,
-    NOT_DECODED,
-    CniError,
-    network_name,
-)
-
-Raw = dict[str, Any]
-
-VERSIONS = ("0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
-SINCE = {"ADD": "0.3.0", "DEL": "0.3.0", "CHECK": "0.4.0", "GC": "1.1.0", "STATUS": "1.1.0"}
-"""The commands, and which version of CNI brought them."""
+from lanloom.runtime.cni.calls import BAD_CONFIG, BAD_ENVIRONMENT, Call, CniError, Raw
 
 PROGRAMS = {"macvtap": MACVTAP, "k8slanveth": VETH}
-LARGEST = (1 << 20) + (1 << 16) + 256
-"""Bytes of a request: what the programs let through."""
-
-_MAGIC = b"lanloom-cni 1"
-_LONGEST = 2000
-"""Characters of a message."""
-
-_CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}", re.ASCII)
-_INTERFACE = re.compile(r"[!-~]{1,15}", re.ASCII)
-_NETNS = re.compile(r"/[!-~]{1,4000}", re.ASCII)
 _SPOKE = re.compile(r"[a-z0-9]([-a-z0-9]{0,11}[a-z0-9])?", re.ASCII)
 _MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", re.ASCII)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
@@ -49,119 +22,10 @@ _POD = ("K8S_POD_NAMESPACE", "K8S_POD_NAME")
 """The arguments that tell whose an interface is; which LANs a pod may have depends on the first."""
 
 
-class Call(Struct, frozen=True, kw_only=True):
-    """A call that CNI allows. `config` is an object of that version; `variables` are CNI_* without that prefix."""
-
-    program: str
-    command: str
-    version: str
-    variables: dict[str, str]
-    config: Raw
-
-
-def decode(text: bytes) -> Call:
-    """The call in a request. Raises CallRefused, which knows the version to answer in."""
-    head, _, config_text = text.partition(b"\0\0")
-    words = head.split(b"\0")
-    if len(words) < 2 or words[0] != _MAGIC:
-        raise CallRefused(
-            VERSIONS[-1], CniError(NOT_DECODED, "the request is not one of Lanloom's CNI programs")
-        )
-    version = VERSIONS[-1]
-    try:
-        config = _config(config_text)
-        version = _version(config)
-        program = words[1].decode("utf-8", "replace")
-        if program not in PROGRAMS:
-            known = ", ".join(PROGRAMS)
-            raise CniError(
-                BAD_ENVIRONMENT, f"the program is called {program[:40]!r}; it must be one of {known}"
-            )
-        variables = _variables(words[2:])
-        command = variables.get("COMMAND", "")
-        _check_command(command, version)
-        if config.get("type") != program:
-            raise CniError(BAD_CONFIG, f"type: must be {program}, as the program that was called")
-    except CniError as error:
-        raise CallRefused(version, error) from None
-    return Call(program=program, command=command, version=version, variables=variables, config=config)
-
-
-class CallRefused(Exception):
-    """A request that is no call; `version` is that of CNI in which the error is told."""
-
-    def __init__(self, version: str, error: CniError) -> None:
-        super().__init__(error.msg)
-        self.version = version
-        self.error = error
-
-
-def _config(text: bytes) -> Raw:
-    try:
-        config = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise CniError(NOT_DECODED, "the network configuration is not valid JSON", str(error)) from None
-    if not isinstance(config, dict):
-        raise CniError(NOT_DECODED, "the network configuration must be a JSON object")
-    return config
-
-
-def _version(config: Raw) -> str:
-    version = config.get("cniVersion")
-    if not isinstance(version, str) or version not in VERSIONS:
-        given = repr(version)[:40] if "cniVersion" in config else "missing"
-        raise CniError(
-            INCOMPATIBLE,
-            f"cniVersion is {given}, which is not supported",
-            f"supported versions: {', '.join(VERSIONS)}",
-        )
-    return version
-
-
-def _variables(words: list[bytes]) -> dict[str, str]:
-    found = {}
-    for word in words:
-        name, _, value = word.partition(b"=")
-        try:
-            found[name.decode("ascii").removeprefix("CNI_")] = value.decode()
-        except UnicodeDecodeError:
-            shown = name.decode("ascii", "replace")[:40]
-            raise CniError(BAD_ENVIRONMENT, f"{shown} is not UTF-8") from None
-    return found
-
-
-def _check_command(command: str, version: str) -> None:
-    if command not in SINCE:
-        known = ", ".join((*SINCE, "VERSION"))
-        raise CniError(BAD_ENVIRONMENT, f"CNI_COMMAND is {command[:40]!r}; it must be one of {known}")
-    if VERSIONS.index(version) < VERSIONS.index(SINCE[command]):
-        raise CniError(
-            INCOMPATIBLE,
-            f"{command} needs cniVersion {SINCE[command]} or later, and the network configuration has {version}",
-        )
-
-
-def place_of(call: Call) -> tuple[str, str]:
-    """Container and interface of a DEL, which needs no more. Raises CniError."""
-    container = _variable(call, "CONTAINERID")
-    if not _CONTAINER.fullmatch(container):
-        raise CniError(
-            BAD_ENVIRONMENT,
-            "CNI_CONTAINERID: must begin with a letter or digit, then letters, digits, '.', '_', '-'; at most 255",
-        )
-    interface = _variable(call, "IFNAME")
-    if not _INTERFACE.fullmatch(interface) or set(interface) & set("/:%") or interface in (".", ".."):
-        raise CniError(
-            BAD_ENVIRONMENT, "CNI_IFNAME: must be 1 to 15 visible ASCII characters, without '/', ':' and '%'"
-        )
-    return container, interface
-
-
-def _variable(call: Call, name: str) -> str:
-    value = call.variables.get(name, "")
-    if not value:
-        raise CniError(BAD_ENVIRONMENT, f"CNI_{name} is missing in the environment")
-    return value
+def check_type(call: Call) -> None:
+    """Raise CniError unless the configuration is for the program that was called."""
+    if call.config.get("type") != call.program:
+        raise CniError(BAD_CONFIG, f"type: must be {call.program}, as the program that was called")
 
 
 def ipam_type(config: Raw) -> str:
@@ -177,35 +41,17 @@ def ipam_type(config: Raw) -> str:
     return name
 
 
-def ipam_variables(call: Call) -> dict[str, str]:
-    """The CNI_* variables for the IPAM program of a call, as far as they are valid, without CNI_PATH."""
-    names = ["COMMAND"]
-    if call.command in ("ADD", "CHECK", "DEL"):
-        names += ["CONTAINERID", "IFNAME", "ARGS"]
-        if _is_netns(call.variables.get("NETNS", "")):  # of a DEL it may be missing
-            names.append("NETNS")
-    return {f"CNI_{name}": call.variables.get(name, "") for name in names}
-
-
-def _is_netns(path: str) -> bool:
-    return bool(_NETNS.fullmatch(path)) and ".." not in path.split("/")
-
-
 def attachment_of(call: Call) -> Attachment:
     """The attachment of an ADD or CHECK. Raises CniError, which names the variable or the field."""
-    container, interface = place_of(call)
-    netns = _variable(call, "NETNS")
-    if not _is_netns(netns):
-        raise CniError(BAD_ENVIRONMENT, "CNI_NETNS: must be the absolute path of a network namespace")
-    arguments = _arguments(call.variables.get("ARGS", ""))
+    arguments = _arguments(call.args)
     _check_addresses(call)
     return Attachment(
         device=_device(call),
-        container=container,
-        netns=netns,
-        interface=interface,
+        container=call.container,
+        netns=call.netns,
+        interface=call.interface,
         pod=_pod(arguments),
-        network=network_name(call.config),
+        network=call.network_name,
         mac=_mac(call.config, arguments),
         bridged=_is_bridged(call),
         mtu=_mtu(call.config),
@@ -350,20 +196,3 @@ def result_of(attachment: Attachment, attached: Attached, version: str, given: G
         link["mtu"] = attached.mtu
     ip = shaped(given, version) if given is not None else {"dns": {}}
     return {"cniVersion": version, "interfaces": [link], **ip}
-
-
-def encode_result(result: Raw | None) -> bytes:
-    """The answer to a call that went well; only ADD has a result."""
-    return _framed(0, msgspec.json.encode(result) + b"\n" if result is not None else b"")
-
-
-def encode_error(version: str, error: CniError) -> bytes:
-    """The answer to a call that failed."""
-    body: Raw = {"cniVersion": version, "code": error.code, "msg": error.msg[:_LONGEST]}
-    if error.details:
-        body["details"] = error.details[:_LONGEST]
-    return _framed(1, msgspec.json.encode(body) + b"\n")
-
-
-def _framed(status: int, output: bytes) -> bytes:
-    return b"%d %d\n%b" % (status, len(output), output)

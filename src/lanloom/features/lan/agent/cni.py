@@ -10,42 +10,30 @@ that gives them back, and so does one for which a DEL came meanwhile: its addres
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import structlog
 from msgspec.structs import replace
 
 from lanloom.features.lan.agent.calls import (
-    LARGEST,
-    VERSIONS,
-    Call,
-    CallRefused,
-    Raw,
     addresses_before,
     attachment_of,
     check_previous,
-    decode,
-    encode_error,
-    encode_result,
+    check_type,
     ipam_type,
-    place_of,
     result_of,
 )
 from lanloom.features.lan.agent.ipam import Ipam, NothingGiven
 from lanloom.features.lan.agent.ports import VETH, Attached, Attachment, MtuRefused, SpokeError, SpokesPort
 from lanloom.features.lan.rules.addressing import Given
-from lanloom.runtime.callsocket import (
+from lanloom.runtime.cni.calls import (
     BAD_CONFIG,
     DIFFERENT,
     NOT_AVAILABLE,
-    NOT_DECODED,
     REFUSED,
     TRY_AGAIN,
-    CallSocket,
+    Call,
     CniError,
-    network_name,
+    Raw,
     valid_attachments,
 )
 
@@ -55,28 +43,23 @@ SECONDS = {"ADD": 30.0, "DEL": 10.0, "CHECK": 15.0, "GC": 30.0, "STATUS": 5.0}
 ROLLBACK_SECONDS = 6.0
 """How long the data plane may take to end what an ADD has begun that fails, after the time of that."""
 
-Observer = Callable[[str, str, int], None]
-"""Called after each call with program and command, empty where they can't be read, and the error's code, 0 for none."""
-
 log = structlog.get_logger(__name__)
 
 
 class LanCni:
-    """Answer calls by way of `spokes`, with addresses of `ipam`; `observe` is told of each."""
+    """Answer calls by way of `spokes`, with addresses of `ipam`."""
 
     def __init__(
         self,
         spokes: SpokesPort,
         ipam: Ipam | None = None,
         *,
-        observe: Observer = lambda _program, _command, _code: None,
         seconds: dict[str, float] = SECONDS,
     ) -> None:
         self._spokes = spokes
         self._ipam = ipam or Ipam(None)
         self._adding: Counter[tuple[str, str]] = Counter()
         self._ended: set[tuple[str, str]] = set()
-        self._observe = observe
         self._seconds = seconds
         self._commands = {
             "ADD": self._add,
@@ -85,42 +68,9 @@ class LanCni:
             "STATUS": self._status,
         }
 
-    async def reply(self, text: bytes) -> bytes:
-        """The answer to a request; never raises."""
-        try:
-            call = decode(text)
-        except CallRefused as refused:
-            return self._failed("", "", refused.version, refused.error)
-        try:
-            result = await self._answer(call)
-        except CniError as error:
-            return self._failed(call.program, call.command, call.version, error)
-        except MemoryError:
-            raise
-        except Exception:
-            log.exception("lan-cni-broke", program=call.program, command=call.command)
-            failure = CniError(TRY_AGAIN, "Lanloom's agent failed; see its log, and try again later")
-            return self._failed(call.program, call.command, call.version, failure)
-        self._observe(call.program, call.command, 0)
-        return encode_result(result)
-
-    def refuse(self, why: str) -> bytes:
-        """The answer to a request that did not end."""
-        return self._failed("", "", VERSIONS[-1], CniError(NOT_DECODED, why))
-
-    def _failed(self, program: str, command: str, version: str, error: CniError) -> bytes:
-        log.warning(
-            "lan-cni-failed",
-            program=program,
-            command=command,
-            code=error.code,
-            error=error.msg,
-            details=error.details,
-        )
-        self._observe(program, command, error.code)
-        return encode_error(version, error)
-
-    async def _answer(self, call: Call) -> Raw | None:
+    async def answer(self, call: Call) -> Raw | None:
+        """Return the result of a call. Raises CniError."""
+        check_type(call)
         if call.command == "DEL":
             await self._delete(call)
             return None
@@ -172,7 +122,7 @@ class LanCni:
 
     async def _delete(self, call: Call) -> None:
         """The link goes first: an address is given to another pod only once no interface has it."""
-        place = place_of(call)
+        place = (call.container, call.interface)
         if place in self._adding:
             self._ended.add(place)
         await self._detach(place, self._seconds["DEL"])
@@ -197,7 +147,12 @@ class LanCni:
                 await self._ipam.run(call, "DEL")
         except CniError as error:
             log.warning(
-                "lan-ipam-release-failed", variables=call.variables, error=error.msg, details=error.details
+                "lan-ipam-release-failed",
+                container=call.container,
+                interface=call.interface,
+                args=call.args,
+                error=error.msg,
+                details=error.details,
             )
 
     async def _check(self, call: Call) -> None:
@@ -219,7 +174,7 @@ class LanCni:
 
     async def _collect(self, call: Call) -> None:
         """Both collect, whichever fails; IPAM last, as for DEL."""
-        valid, network = valid_attachments(call.config), network_name(call.config)
+        valid, network = valid_attachments(call.config), call.network_name
         name, failure = ipam_type(call.config), None
         try:
             await self._spokes.collect(valid, network)
@@ -231,7 +186,7 @@ class LanCni:
             raise failure
 
     async def _status(self, call: Call) -> None:
-        network_name(call.config)
+        _ = call.network_name
         if why := self._spokes.unready():
             raise CniError(NOT_AVAILABLE, why)
         if ipam_type(call.config):
@@ -241,8 +196,3 @@ class LanCni:
 def _has_addresses(attachment: Attachment) -> bool:
     """Whether the addresses are those of the pod's interface, and not of a machine behind it."""
     return attachment.device.mode == VETH and not attachment.bridged
-
-
-def cni_socket(path: Path, cni: LanCni, **options: Any) -> CallSocket:
-    """The socket for the programs; `options` are those of CallSocket."""
-    return CallSocket(path, cni.reply, cni.refuse, largest=LARGEST, **options)

@@ -6,7 +6,8 @@ agent was told of, lie in the agent's own directory of CNI programs, and be a fi
 capability. It gets no variables of the agent but PATH. Time, output and number of programs are limited, and one that is
 stopped is stopped with all that it started.
 
-The agent that waits here may be the one that answers the program: nothing of LANs is locked meanwhile.
+A program that this process answers itself is not run: its call is answered in place, with the same fields. Nothing of
+LANs is locked meanwhile.
 """
 
 import asyncio
@@ -15,12 +16,14 @@ import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from subprocess import Popen
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
-from lanloom.features.lan.agent.calls import Call, ipam_type, ipam_variables
+from lanloom.features.lan.agent.calls import ipam_type
 from lanloom.features.lan.agent.ipamprocess import LARGEST, Ended, TooLarge, run
 from lanloom.features.lan.agent.ipamviews import IpamViews
 from lanloom.features.lan.agent.options import IPAM_PROGRAMS, IpamPrograms
@@ -28,7 +31,8 @@ from lanloom.features.lan.rules.addressing import Given, read_given
 from lanloom.features.lan.rules.ipamconfig import RELEASES, Raw, arguments, program_config
 from lanloom.node.errors import NodeError
 from lanloom.node.sandbox import start
-from lanloom.runtime.callsocket import BAD_CONFIG, NOT_DECODED, TRY_AGAIN, CniError
+from lanloom.runtime.cni.calls import BAD_CONFIG, NOT_DECODED, TRY_AGAIN, Call, CniError
+from lanloom.runtime.cni.server import CniService
 
 SECONDS = {"ADD": 20.0, "DEL": 8.0, "CHECK": 10.0, "GC": 20.0, "STATUS": 4.0}
 """How long a program may take."""
@@ -49,7 +53,7 @@ class NothingGiven(CniError):
 class Ipam:
     """The programs in `directory` (None for none) with a name in `allowed`, each with its view of the node.
 
-    `owners` may own their files.
+    `owners` may own their files. `local` are the programs that this process answers itself.
     """
 
     def __init__(
@@ -60,8 +64,10 @@ class Ipam:
         views: IpamViews | None = None,
         seconds: Mapping[str, float] = SECONDS,
         owners: Collection[int] = (0,),
+        local: Mapping[str, CniService] = MappingProxyType({}),
     ) -> None:
         self._directory = directory
+        self._local = local
         self._allowed = allowed
         self._views = views or IpamViews(None, None)
         self._seconds = seconds
@@ -70,38 +76,59 @@ class Ipam:
 
     async def add(self, call: Call) -> Given:
         """The addresses that the program gives. Raises CniError, and NothingGiven where it gave none."""
-        name = ipam_type(call.config)
-        output = await self._called(call, "ADD")
+        result = await self._called(call, "ADD")
         try:
-            return read_given(msgspec.json.decode(output))
-        except (ValueError, RecursionError) as error:
-            raise CniError(
-                NOT_DECODED, f"ipam.type: {name} gave a result that can't be used", str(error)
-            ) from None
+            return read_given(result)
+        except ValueError as error:
+            raise _unusable(ipam_type(call.config), error) from None
 
     async def run(self, call: Call, command: str) -> None:
         """Call the program for a command without a result. Raises CniError."""
         await self._called(call, command)
 
-    async def _called(self, call: Call, command: str) -> bytes:
+    async def _called(self, call: Call, command: str) -> object:
+        """Return the result of an ADD. Raises CniError."""
         name = ipam_type(call.config)
-        try:
-            path = await asyncio.to_thread(self._find, name)
-        except (OSError, RuntimeError):  # Python 3.11 says so of a circle of symbolic links
-            raise NothingGiven(
-                BAD_CONFIG,
-                f"ipam.type: there is no program {name} in the agent's directory {self._directory}",
-            ) from None
+        local = self._local.get(name) if name in self._allowed else None
+        path = await self._path(name) if local is None else Path()
         config = _checked(call.config, command)
         try:
-            status, output, complaint = await self._execute(name, path, command, ipam_variables(call), config)
+            if local is not None:
+                return await self._answered(local, name, command, call, config)
+            return await self._output(name, path, command, call, config)
         except TimeoutError:
             seconds = self._seconds[command]
             raise CniError(
                 TRY_AGAIN, f"ipam.type: {name} did not end within {seconds:g} s; try again later"
             ) from None
+
+    async def _answered(
+        self, service: CniService, name: str, command: str, call: Call, config: Raw
+    ) -> object:
+        asked = replace(call, program=name, command=command, config=config, args=arguments(call.args))
+        try:
+            async with asyncio.timeout(self._seconds[command]):
+                return await service.counted(asked)
+        except CniError as error:
+            raise NothingGiven(error.code, f"{name}: {error.msg}", error.details) from None
+
+    async def _path(self, name: str) -> Path:
+        try:
+            return await asyncio.to_thread(self._find, name)
+        except (OSError, RuntimeError):  # Python 3.11 says so of a circle of symbolic links
+            raise NothingGiven(
+                BAD_CONFIG,
+                f"ipam.type: there is no program {name} in the agent's directory {self._directory}",
+            ) from None
+
+    async def _output(self, name: str, path: Path, command: str, call: Call, config: Raw) -> object:
+        """Return what a program printed after ADD, decoded. Raises CniError, TimeoutError."""
+        try:
+            status, output, complaint = await self._execute(name, path, command, _variables(call), config)
         except TooLarge:
             raise CniError(NOT_DECODED, f"ipam.type: {name} gave more than {LARGEST} bytes") from None
+        except TimeoutError:
+            raise
         except (OSError, NodeError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise NothingGiven(TRY_AGAIN, f"ipam.type: {name} can't be started: {why}") from None
@@ -109,7 +136,10 @@ class Ipam:
             log.info("lan-ipam-complaint", program=name, command=command, text=_printable(complaint))
         if status != 0:
             raise _refusal(name, status, output)
-        return output
+        try:
+            return msgspec.json.decode(output) if command == "ADD" else None
+        except (ValueError, RecursionError) as error:
+            raise _unusable(name, error) from None
 
     async def _execute(
         self, name: str, path: Path, command: str, variables: Mapping[str, str], config: Raw
@@ -154,6 +184,21 @@ class Ipam:
         else:
             return path
         raise NothingGiven(BAD_CONFIG, f"ipam.type: {path} {why}; the agent does not run it")
+
+
+def _variables(call: Call) -> dict[str, str]:
+    """The CNI_* variables for the program of a call, without those of the command."""
+    found = {
+        "CNI_CONTAINERID": call.container,
+        "CNI_IFNAME": call.interface,
+        "CNI_NETNS": call.netns,
+        "CNI_ARGS": call.args,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _unusable(name: str, error: Exception) -> CniError:
+    return CniError(NOT_DECODED, f"ipam.type: {name} gave a result that can't be used", str(error))
 
 
 def _checked(config: Raw, command: str) -> Raw:

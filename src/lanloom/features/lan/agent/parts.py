@@ -13,7 +13,7 @@ from lanloom.features.lan.agent.ports import SpokesPort
 from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.report import ReportPublisher
-from lanloom.features.lan.agent.services import serve_spokes
+from lanloom.features.lan.agent.services import cni_service, serve_devices
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.agent.uplinks import Uplinks
 from lanloom.features.lan.agent.users import UsersElsewhere
@@ -21,7 +21,7 @@ from lanloom.features.lan.agent.view import ClusterView
 from lanloom.kube.events import node_reference
 from lanloom.kube.refusalreports import RefusalEvents
 from lanloom.node.errors import NodeError
-from lanloom.runtime.context import LAN_PLACES, MULTUS, AgentContext, AgentPart, Port
+from lanloom.runtime.context import IPAM_PROGRAMS, LAN_PLACES, MULTUS, AgentContext, AgentPart, Port
 
 SPOKES: Port[SpokesPort] = Port("spokes of LANs on this node")
 LAN_KERNEL: Port[LanKernel] = Port("a node's kernel, as far as LANs go")
@@ -142,7 +142,7 @@ def build(context: AgentContext) -> AgentPart:
     """
     settings = context.setting("lan", LanAgentSettings())
     if settings.device_plugins is None:
-        return AgentPart(run=_nothing, serves_cni=False)
+        return AgentPart(run=_nothing)
     metrics = context.metrics["lan"]
     plane = DataPlane(context, context.find(LAN_KERNEL) or NetlinkLanKernel())
     context.provide(SPOKES, plane.spokes)
@@ -152,9 +152,13 @@ def build(context: AgentContext) -> AgentPart:
     async def run() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(plane.run())
-            group.create_task(serve_spokes(plane.spokes, context.cni, settings, metrics))
+            group.create_task(serve_devices(plane.spokes, settings, metrics))
 
-    return AgentPart(run=run, controllers=plane.controllers)
+    local = context.find(IPAM_PROGRAMS) or {}
+    cni = (
+        cni_service(plane.spokes, context.cni, settings, metrics, local) if context.cni is not None else None
+    )
+    return AgentPart(run=run, controllers=plane.controllers, cni=cni)
 
 
 async def _nothing() -> None:

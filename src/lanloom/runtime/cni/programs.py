@@ -1,13 +1,16 @@
-"""The CNI programs of an agent: kept in the runtime's directory, behind them the agent's socket."""
+"""The CNI programs on a node: the shim with its agent's socket, under each name in the runtime's directory.
+
+The shim is compiled once for an architecture, by `make setup` or for the image, and is no part of the sources.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import structlog
 from msgspec import Struct
 
-from lanloom.node.files import replace_at
+from lanloom.node.files import opened_directory, replace_at, sweep
 
 CHECK_SECONDS = 60.0
 """Seconds between two checks that the plugin is still in its place."""
@@ -17,6 +20,15 @@ PartObserver = Callable[[str, bool], None]
 
 log = structlog.get_logger(__name__)
 
+
+_MARK = b"lanloom-cni-shim 1 "
+"""Before the place for the path in the shim; another version of the protocol has another mark."""
+
+_PLACE = 128
+"""Bytes of the mark and the path together."""
+
+_LONGEST = 107
+"""Bytes of the path of a Unix socket."""
 
 OURS = b"lanloom"
 """A program that has this word in it is one of Lanloom's, of whatever version."""
@@ -29,6 +41,10 @@ class ForeignProgram(OSError):
     """A program of somebody else has the name of one of ours; the message says what to do."""
 
 
+class NoShim(OSError):
+    """There is no shim to be installed; the message says what to do."""
+
+
 class CniSettings(Struct, frozen=True, kw_only=True):
     """`socket` is where the agent listens; `programs` the directory into which the plugin is put, None for nowhere.
 
@@ -39,6 +55,39 @@ class CniSettings(Struct, frozen=True, kw_only=True):
     socket: Path
     programs: Path | None = None
     state: Path | None = None
+
+
+def shim_path() -> Path:
+    """Return where the shim of this installation is: beside its source."""
+    return Path(__file__).with_name("cni-shim")
+
+
+def program(socket: Path, shim: Path | None = None) -> bytes:
+    """Return the program for an agent that listens at `socket`; `shim` is that of this installation unless given.
+
+    Raises ValueError for a path that no socket can have, and NoShim.
+    """
+    path, source = bytes(socket), shim or shim_path()
+    if len(path) > _LONGEST:
+        raise ValueError(f"the path {socket} is too long for a socket: at most {_LONGEST} bytes")
+    try:
+        content = source.read_bytes()
+    except OSError as error:
+        why = f"can't be read: {error.strerror}"
+    else:
+        place = _MARK.ljust(_PLACE, b"\0")
+        if content.count(place) == 1:
+            return content.replace(place, (_MARK + path).ljust(_PLACE, b"\0"))
+        why = "is of another version"
+    raise NoShim(f"the CNI shim {source} {why}; take Lanloom's image, or run `make setup` in a checkout")
+
+
+def socket_in(content: bytes) -> Path | None:
+    """Return the path of the socket in a program; None for a program of another kind or version."""
+    at = content.find(_MARK)
+    if at < 0:
+        return None
+    return Path(content[at + len(_MARK) : at + _PLACE].split(b"\0")[0].decode("utf-8", "replace"))
 
 
 def is_foreign(path: Path) -> bool:
@@ -71,24 +120,27 @@ def install(directory: Path, name: str, content: bytes) -> bool:
         raise ForeignProgram(f"{target} is not Lanloom's and is left alone; {foreign_remedy(target)}")
     if target.is_file() and target.read_bytes() == content and target.stat().st_mode & 0o777 == 0o755:
         return False
+    with opened_directory(directory) as opened:
+        sweep(opened, name)
     replace_at(target, content, 0o755)
     return True
 
 
 async def keep_installed(
-    programs: Mapping[str, bytes], directory: Path, on_part: PartObserver, every: float = CHECK_SECONDS
+    names: Iterable[str],
+    content: Callable[[], bytes],
+    directory: Path,
+    on_part: PartObserver,
+    every: float = CHECK_SECONDS,
 ) -> None:
     """Put programs into place, and again when somebody has replaced or removed one: an upgrade of the host, say.
 
     `on_part` is told whether all are there. `every` is in seconds.
     """
+    names = tuple(names)
     reported: dict[str, str] = {}
     while True:
-        complaints = {
-            name: complaint
-            for name, content in programs.items()
-            if (complaint := _kept(directory, name, content))
-        }
+        complaints = {name: complaint for name in names if (complaint := _kept(directory, name, content))}
         for name, complaint in complaints.items():
             if reported.get(name) != complaint:
                 log.error("cni-plugin-not-installed", path=str(directory / name), error=complaint)
@@ -97,10 +149,10 @@ async def keep_installed(
         await asyncio.sleep(every)
 
 
-def _kept(directory: Path, name: str, content: bytes) -> str:
+def _kept(directory: Path, name: str, content: Callable[[], bytes]) -> str:
     """Install a program; return why that failed, empty when it is in place."""
     try:
-        if install(directory, name, content):
+        if install(directory, name, content()):
             log.info("cni-plugin-installed", path=str(directory / name))
     except OSError as error:
         return str(error)
