@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lanloom.api.ipam import STICKY_FOR
 from lanloom_lab.kubevirt import LABEL
 from tests.lab.agents import without_agent
 from tests.lab.driver import Lab, eventually
@@ -295,3 +296,25 @@ def test_the_example(cluster: Cluster) -> None:
     assert "192.168.15.20/24" in shown and "fd00:15::1000/64" in shown
     cluster.lab.kubectl("delete", "pod", "server", "--timeout=120s")
     eventually(lambda: "server" not in cluster.nics())
+
+
+def test_a_name_keeps_its_addresses(cluster: Cluster) -> None:
+    """A pod that is made again on another node has the addresses of its name, while others get others; they are shown
+    while nobody has the name, and free when they are released."""
+    mark = {"annotations": {STICKY_FOR: "1h"}}
+    cluster.lab.apply(pod("web-0", "node1", **mark), pod("other", "node1"))
+    first, given = cluster.begin("node1", "web-0")
+    cluster.runtime.call(first, "DEL", cluster.config)
+    cluster.end("web-0")
+    eventually(lambda: "Pod default/web-0 until" in cluster.lab.lanloom("network", "usage", NETWORK))
+    _, others = cluster.begin("node1", "other")
+    assert not set(others) & set(given)
+    cluster.lab.apply(pod("web-0", "node2", **mark))
+    second, again = cluster.begin("node2", "web-0")
+    assert again == given
+    eventually(lambda: "held" not in cluster.lab.lanloom("network", "usage", NETWORK))
+    cluster.runtime.call(second, "DEL", cluster.config)
+    cluster.end("web-0")
+    eventually(lambda: "held" in cluster.lab.lanloom("network", "usage", NETWORK))
+    cluster.lab.lanloom("network", "release", NETWORK, given[0])
+    eventually(lambda: "web-0" not in cluster.nics())
