@@ -15,13 +15,16 @@ from lanloom.api.ipam import (
     FINALIZER,
     NICS,
     POD,
+    STICKY_FOR,
     VIRTUAL_MACHINE,
 )
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.api.meta import Object
+from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
+from lanloom.features.ipam.agent.nics import hold_nic
 from lanloom.features.ipam.manager.owners import LEAK_SECONDS
 from lanloom.kube.errors import KubeError, NotFound
+from lanloom.kube.lookup import get_or_none
 from lanloom_embedded.engine.storage import Change
 from tests.features.ipam.manager.ownercluster import UNWELL, OwnerCluster
 from tests.harness.cluster import play
@@ -29,12 +32,15 @@ from tests.harness.cluster import play
 ORIGIN = "test/origin"
 """An annotation of all that uses an address: the uid of the owner that it got it from."""
 
+USES = "test/uses"
+"""An annotation of a pod that uses the address of a name: of the name of which kind."""
+
 LAUNCHERS = ("launcher-a", "launcher-b")
 READ: tuple[Resource[Any], ...] = (VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)
 
 
 class Story:
-    """What may befall the machine and the pod called `web`, and their NICs `machine` and `pod`.
+    """What may befall the machine and the pod called `web`, their NICs `machine` and `pod`, and those of their names.
 
     KubeVirt never makes an instance for a machine that is gone, nor a pod for an instance that is gone; else anything
     may follow anything.
@@ -50,7 +56,8 @@ class Story:
         """Judges each NIC at the very moment at which it goes."""
         if change.resource.plural != NICS.plural or change.after is not None or change.before is None:
             return
-        uid = change.before.raw()["spec"]["owner"]["uid"]
+        owner = change.before.raw()["spec"]["owner"]
+        uid = owner.get("uid") or owner["kind"]
         if alive := list(self._alive(uid)):
             self.wrong.append(f"{change.key} went although {alive} used its address")
 
@@ -62,7 +69,7 @@ class Story:
             for state in self.cluster.engine.ledger.table(kind.key).select(""):
                 meta, body = state.meta(), state.raw()
                 ended = body.get("status", {}).get("phase") in ("Succeeded", "Failed")
-                if not ended and uid in (meta.uid, meta.annotations.get(ORIGIN)):
+                if not ended and uid in (meta.uid, meta.annotations.get(ORIGIN), meta.annotations.get(USES)):
                     found.append(f"{resource.kind} {meta.name}")
         return found
 
@@ -88,7 +95,15 @@ class Story:
             meta["annotations"]["kubevirt.io/domain"] = "web"
             with suppress(KubeError):
                 await self.client.create(PODS, {"metadata": meta, "spec": _POD_SPEC}, "default")
+                await self.use(name, VIRTUAL_MACHINE)
                 return
+
+    async def use(self, pod: str, kind: str) -> None:
+        """A new pod uses the address of its name, if that has a NIC, as the agent does."""
+        nic = await get_or_none(self.client, NICS, Key("default", f"name-{kind.lower()}"))
+        if nic is not None:
+            await hold_nic(self.client, nic, pod)
+            await self.client.patch(PODS, pod, {"metadata": {"annotations": {USES: kind}}}, "default")
 
     async def adopt(self) -> None:
         """A machine takes over the instance that another one left."""
@@ -113,6 +128,17 @@ class Story:
     async def make_pod(self) -> None:
         """A pod of its own."""
         await self.client.create(PODS, {"metadata": {"name": "web"}, "spec": _POD_SPEC}, "default")
+        await self.use("web", POD)
+
+    async def make_name(self, kind: str) -> None:
+        """The NIC of a name, which is kept for a minute."""
+        meta = {
+            "name": f"name-{kind.lower()}",
+            "annotations": {STICKY_FOR: "1m"},
+            "finalizers": [FINALIZER],
+        }
+        spec = {"owner": {"kind": kind, "name": "web"}}
+        await self.client.create(NICS, {"metadata": meta, "spec": spec}, "default")
 
     async def make_nic(self, name: str, resource: Resource[Any], held: bool) -> None:
         """The NIC of the pod or the machine that is there now."""
@@ -171,6 +197,9 @@ DEEDS: dict[str, Deed] = {
     "NIC of the machine": lambda story: story.make_nic("machine", VIRTUAL_MACHINES, True),
     "bare NIC of the pod": lambda story: story.make_nic("pod", PODS, False),
     "NIC of the pod": lambda story: story.make_nic("pod", PODS, True),
+    "NIC of the pod's name": lambda story: story.make_name(POD),
+    "NIC of the machine's name": lambda story: story.make_name(VIRTUAL_MACHINE),
+    "the name's NIC is deleted": lambda story: story.delete(NICS, "name-pod"),
     "the machine's NIC is deleted": lambda story: story.delete(NICS, "machine"),
     "the pod's NIC is deleted": lambda story: story.delete(NICS, "pod"),
     "no machines": lambda story: story.trouble(VIRTUAL_MACHINES, True),
@@ -178,7 +207,7 @@ DEEDS: dict[str, Deed] = {
     "no pods": lambda story: story.trouble(PODS, True),
     "all well": lambda story: story.trouble(PODS, False),
 }
-STEPS = st.tuples(st.sampled_from(list(DEEDS)), st.sampled_from([0.0, 0.0, 0.3, 5.0, LEAK_SECONDS + 1]))
+STEPS = st.tuples(st.sampled_from(list(DEEDS)), st.sampled_from([0.0, 0.0, 0.3, 5.0, 60.0, LEAK_SECONDS + 1]))
 
 
 @pytest.mark.slow
