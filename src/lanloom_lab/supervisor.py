@@ -28,6 +28,7 @@ from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
 from lanloom_lab import launch, protocol
 from lanloom_lab.errors import LabError, ProcessFailed
+from lanloom_lab.harvester import Harvester, connect_as_harvester
 from lanloom_lab.kubevirt import KubeVirt
 from lanloom_lab.launch import Settings, decode
 from lanloom_lab.layout import Layout
@@ -55,6 +56,7 @@ class Workloads:
     def __init__(
         self,
         client: Client,
+        harvesters: Client,
         inside: InnerClient,
         machines: Machines,
         layout: Layout,
@@ -86,6 +88,7 @@ class Workloads:
             kubelet,
             multus,
             self.kubevirt,
+            Harvester(harvesters, hosts, machines, rng),
             self.registry,
         )
 
@@ -175,7 +178,8 @@ class Supervisor:
         await self._while_alive(self._inner.ask(protocol.Plug(self._settings.record.dhcp)))
         self._report_progress("starting the nodes")
         isolation = NamespaceIsolation(enabled=self._settings.record.isolated)
-        workloads = Workloads(client, self._inner, self._machines, self._layout, isolation)
+        harvesters = await self._stack.enter_async_context(connect_as_harvester(self._layout.kubeconfig))
+        workloads = Workloads(client, harvesters, self._inner, self._machines, self._layout, isolation)
         self._kubevirt = workloads.kubevirt
         self._workloads = asyncio.create_task(workloads.run())
         self._nodes = Nodes(

@@ -17,8 +17,8 @@ from lanloom.processes.definitions import (
     own,
     resources,
 )
+from lanloom_lab.harvester.definitions import FACTS
 from scripts.manifests import manifests as deployed
-from tests.harness.harvester import FACTS
 
 ROOT = Path(__file__).parents[2]
 

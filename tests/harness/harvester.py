@@ -1,208 +1,232 @@
-"""Harvester, as far as tests need it: its definitions, and what its controller does on hosts and to objects.
+"""Harvester in a simulated cluster: the lab's stand-in, on fake hosts and the API server in memory.
 
-The definitions are facts of those that Harvester ships (`tests/api/harvester_crds.json`).
+Its processes are those of a lab (`lanloom_lab.harvester.processes`); here they can be killed anywhere, as all others.
 """
 
-import json
-from collections.abc import Iterable
-from pathlib import Path
+import asyncio
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
+
+import structlog
+from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.admission import UserInfo
-from lanloom.api.core import CRDS, NAMESPACES, SERVICE_ACCOUNTS
-from lanloom.api.harvester import (
-    CLUSTER_NETWORKS,
-    DEFAULT_MTU,
-    GROUP,
-    VERSION,
-    VLAN_CONFIGS,
-    VLAN_STATUSES,
-    VlanConfig,
-)
-from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.names import vlan_status_name
+from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Link
-from lanloom_embedded.engine.engine import Engine
+from lanloom.node.vlanids import merge, subtract
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.schema import ACCEPT_UNENFORCED
+from lanloom_lab.harvester.definitions import install as install_kinds
+from lanloom_lab.harvester.definitions import install_accounts, uninstall
+from lanloom_lab.harvester.links import (
+    AddBond,
+    AddBridge,
+    AddVlanLink,
+    Delete,
+    SetAddress,
+    SetMaster,
+    SetVlan,
+    Step,
+)
+from lanloom_lab.harvester.processes import Webhook, run_agent, run_manager
+from lanloom_lab.harvester.wrangler import NotYetError
 from tests.fakes import FakeHost
+from tests.sim.cluster import SimCluster
+from tests.sim.processes import Life
 
-Raw = dict[str, Any]
+URL = "https://harvester-network-webhook"
+MANAGER, WEBHOOK = "harvester-manager", "harvester-webhook"
 
-FACTS: dict[str, Raw] = json.loads((Path(__file__).parents[1] / "api/harvester_crds.json").read_text())[
-    "kinds"
-]
+log = structlog.get_logger(__name__)
 
+ACCOUNT = UserInfo(username=names.HARVESTER_CONTROLLER, groups=("system:masters",))
 
-def definitions() -> list[Raw]:
-    """Harvester's CustomResourceDefinitions."""
-    return [_definition(plural, facts) for plural, facts in sorted(FACTS.items())]
-
-
-def _definition(plural: str, facts: Raw) -> Raw:
-    version: Raw = {
-        "name": VERSION,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": _schema(facts["schema"])},
-        "additionalPrinterColumns": [
-            {"name": name, "type": "date" if name == "AGE" else "string", "jsonPath": path}
-            for name, path in facts["columns"]
-        ],
-    }
-    if facts["statusSubresource"]:
-        version["subresources"] = {"status": {}}
-    kind = {"plural": plural, **{key: facts[key] for key in ("kind", "singular", "shortNames")}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}", "annotations": {ACCEPT_UNENFORCED: "accept"}},
-        "spec": {"group": GROUP, "names": kind, "scope": "Cluster", "versions": [version]},
-    }
-
-
-def _schema(fields: dict[str, Raw]) -> Raw:
-    """The schema of fields that are listed by paths such as `.spec.nics[]`."""
-    root: Raw = dict(fields["."])
-    made = {"": root}
-    for path, facts in sorted(fields.items()):
-        if path == ".":
-            continue
-        made[path] = dict(facts)
-        if path.endswith("[]"):
-            made[path[:-2]]["items"] = made[path]
-        elif path.endswith("{}"):
-            made[path[:-2]]["additionalProperties"] = made[path]
-        else:
-            parent, _, name = path.rpartition(".")
-            made[parent].setdefault("properties", {})[name] = made[path]
-    return root
+__all__ = ["Harvester", "install", "install_accounts", "uninstall"]
 
 
 async def install(admin: Client) -> None:
-    """Its definitions in the place of Lanloom's, and its service account."""
-    for manifest in definitions():
-        name = manifest["metadata"]["name"]
-        if name in {kind.full_name for kind in (CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES)}:
-            named = manifest["spec"]["names"] | {"categories": None}
-            await admin.patch(CRDS, name, {"spec": manifest["spec"] | {"names": named}})
-        else:
-            await admin.create(CRDS, manifest)
-    await admin.create(NAMESPACES, {"metadata": {"name": names.HARVESTER_NAMESPACE}})
-    await install_account(admin)
+    """Its definitions in the place of Lanloom's, and its accounts, but none of its programs."""
+    await install_kinds(admin)
 
 
-async def install_account(admin: Client) -> None:
-    """Its service account alone: it comes back, or comes where its definitions are already."""
-    account = {"metadata": {"name": names.HARVESTER_ACCOUNT}}
-    await admin.create(SERVICE_ACCOUNTS, account, names.HARVESTER_NAMESPACE)
+def agent_of(node: str) -> str:
+    """The name of its agent on a node."""
+    return f"harvester-{node}"
 
 
-async def uninstall(admin: Client) -> None:
-    """Take its service account away; its definitions and objects stay."""
-    await admin.delete(SERVICE_ACCOUNTS, names.HARVESTER_ACCOUNT, names.HARVESTER_NAMESPACE)
+class Harvester:
+    """Its programs in a simulated cluster, and a client that writes as they do.
 
-
-def webhook_refusal(config: VlanConfig, configs: Iterable[VlanConfig]) -> str:
-    """What its webhook says to any update of a VlanConfig; empty if it lets it pass.
-
-    Its controller's own updates are judged as well (Update and validateMTU of pkg/webhook/vlanconfig/validator.go,
-    IsClusterNetworkLabelValid and AreEqualMTUs of pkg/utils, at 2e5cbea).
+    `acting` says that it changes links now, and nobody else does.
     """
-    network = config.spec.cluster_network
-    if config.metadata.is_deleting:
-        return ""
-    if config.metadata.labels.get(names.CLUSTER_NETWORK_LABEL, "") != network:
-        return "cluster network label is invalid and must not be updated by user"
-    mtus = {
-        item.spec.uplink.linkAttributes.mtu or DEFAULT_MTU
-        for item in (config, *configs)
-        if item.metadata.labels.get(names.CLUSTER_NETWORK_LABEL) == network and not item.metadata.is_deleting
-    }
-    different = network != names.MGMT and len(mtus) > 1
-    return "all vlanconfigs on one clusternetwork need to have same MTU" if different else ""
 
+    def __init__(self, sim: SimCluster) -> None:
+        self._sim = sim
+        self.client = LocalClient(sim.engine, ACCOUNT)
+        self.acting = False
+        sim.replicas.others[URL] = None
+        sim.add_process(MANAGER, partial(self._run_manager))
+        sim.add_process(WEBHOOK, partial(self._run_webhook))
+        for number, (node, host) in enumerate(sorted(sim.hosts.items())):
+            plant_installers(host, f"172.31.0.{number + 1}/24")
+            sim.add_process(agent_of(node), partial(self._run_agent, node))
 
-class Controller:
-    """Its network controller: what that does for one cluster network, once."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its processes."""
+        return (MANAGER, WEBHOOK, *(agent_of(node) for node in sorted(self._sim.hosts)))
 
-    def __init__(self, engine: Engine, hosts: dict[str, FakeHost]) -> None:
-        self.client = LocalClient(engine, UserInfo(username=names.HARVESTER_CONTROLLER))
-        self._hosts = hosts
+    async def install(self) -> None:
+        """Install it: definitions, accounts, programs."""
+        await install(self._sim.admin)
+        self.start()
 
-    async def carry(self, cluster_network: str, config: str, nic: str) -> None:
-        """Bond and bridge on every host, the reports, the nodes that match and the condition."""
-        nodes = sorted(self._hosts)
-        matched = {"metadata": {"annotations": {names.MATCHED_NODES: json.dumps(nodes)}}}
-        await self.client.patch(VLAN_CONFIGS, config, matched)
-        for node, host in sorted(self._hosts.items()):
-            self._build(host, cluster_network, nic)
-            await self.client.create(VLAN_STATUSES, _vlan_status(cluster_network, config, node))
-        annotations = {names.UPLINK_MTU: "1500", names.MTU_SOURCE: config}
-        ready = {"metadata": {"annotations": annotations}, "status": {"conditions": [_READY]}}
-        await self.client.patch(CLUSTER_NETWORKS, cluster_network, ready)
+    async def come_back(self) -> None:
+        """Install it again where its definitions are."""
+        await install_accounts(self._sim.admin)
+        self.start()
 
-    async def label(self, name: str, cluster_network: str, vid: int) -> None:
-        """The labels of a NAD, and its VLAN id on the uplinks."""
-        labels = {
-            names.CLUSTER_NETWORK_LABEL: cluster_network,
-            names.TYPE_LABEL: "L2VlanNetwork",
-            names.VLAN_ID_LABEL: str(vid),
-            names.READY_LABEL: "true",
-        }
-        await self.client.patch(NADS, name, {"metadata": {"labels": labels}}, "default")
-        for host in self._hosts.values():
-            host.add_vlan(names.bond_name(cluster_network), vid)
+    def start(self) -> None:
+        """Start its programs."""
+        for name in self.names:
+            self._sim.processes[name].start()
 
-    def _build(self, host: FakeHost, cluster_network: str, nic: str) -> None:
-        bridge, bond = names.bridge_name(cluster_network), names.bond_name(cluster_network)
-        mac = host.kernel.links[nic].mac
-        host.plant_link(
-            Link(
-                name=bond,
-                index=0,
-                kind="bond",
-                mac=mac,
-                up=True,
-                tx_queue_length=1000,
-                master=bridge,
-                vlans=((1, 1),),
-                bond_mode="active-backup",
-                bond_miimon=100,
-            )
+    async def stop(self) -> None:
+        """Kill its programs; everything else stays."""
+        for name in self.names:
+            await self._sim.processes[name].kill()
+
+    async def uninstall(self) -> None:
+        """Remove programs and accounts, as Helm does; links, objects and webhook configurations stay."""
+        await self.stop()
+        await uninstall(self._sim.admin)
+
+    def _client(self, life: Life, name: str) -> Client:
+        return self._sim.client(
+            life, name, UserInfo(username=names.HARVESTER_CONTROLLER, groups=("system:masters",))
         )
-        host.plant_link(
-            Link(
-                name=bridge,
-                index=0,
-                kind="bridge",
-                mac=mac,
-                up=True,
-                tx_queue_length=1000,
-                vlan_filtering=True,
-                self_vlans=((1, 1),),
+
+    async def _run_manager(self, life: Life) -> None:
+        await _kept(lambda: run_manager(self._client(life, MANAGER), self._sim.rng(MANAGER)))
+
+    async def _run_agent(self, node: str, life: Life) -> None:
+        links = SimLinks(self, self._sim, node, life)
+        name = agent_of(node)
+        await _kept(lambda: run_agent(self._client(life, name), node, links, self._sim.rng(name)))
+
+    async def _run_webhook(self, life: Life) -> None:
+        webhook = Webhook(self._client(life, WEBHOOK), self._sim.rng(WEBHOOK))
+        self._sim.replicas.others[URL] = webhook.answer
+        try:
+            await _kept(lambda: webhook.run(URL))
+        finally:
+            self._sim.replicas.others[URL] = None
+
+
+async def _kept(program: Any) -> None:
+    """Run a program again when it can't start, as a kubelet does."""
+    while True:
+        try:
+            await program()
+        except (KubeError, ExceptionGroup) as error:
+            log.info("harvester-restarts", error=str(error))
+            await asyncio.sleep(1)
+
+
+class SimLinks:
+    """The links of a fake host as its agent changes them. Kernel and `acting` tell who did."""
+
+    def __init__(self, harvester: Harvester, sim: SimCluster, node: str, life: Life) -> None:
+        self._harvester = harvester
+        self._sim = sim
+        self._node = node
+        self._life = life
+
+    @property
+    def _host(self) -> FakeHost:
+        return self._sim.hosts[self._node]
+
+    async def read(self) -> Mapping[str, Link]:
+        """As the port says."""
+        self._life.check()
+        await asyncio.sleep(0)
+        return dict(self._host.kernel.state().links)
+
+    async def apply(self, *steps: Step) -> None:
+        """As the port says."""
+        for step in steps:
+            self._life.check()
+            await asyncio.sleep(0)
+            self._life.check()
+            self._harvester.acting = True
+            try:
+                apply(self._host, step)
+            except KeyError as error:
+                raise NotYetError(f"there is no link {error}") from None
+            finally:
+                self._harvester.acting = False
+
+    async def lease(self, link: str) -> str:
+        """As the port says: the client is known by the link's hardware address."""
+        for _ in range(5):
+            self._life.check()
+            found = self._host.kernel.links.get(link)
+            if found is not None and self._host.kernel.carries(found.parent, found.vlan_id):
+                offer = self._sim.switch.offer(found.vlan_id, f"{self._node} {found.mac} harvester")
+                if offer is not None:
+                    return offer.address
+            await asyncio.sleep(2)
+        raise NotYetError(f"no IP address obtained from DHCP server on {link}")
+
+
+def apply(host: FakeHost, step: Step) -> None:
+    """Do to a fake host what the step's script does to a node."""
+    kernel = host.kernel
+    match step:
+        case AddBond(name, mode, miimon, mtu, queue):
+            kernel.make(name, "bond", "")
+            kernel.change(
+                name, bond_mode=mode, bond_miimon=miimon, **({"tx_queue_length": queue} if queue > 0 else {})
             )
-        )
-        host.kernel.enslave_at_boot(nic, bond)
-        host.kernel.change(nic, master=bond)
+            if mtu:
+                kernel.set_mtu(name, mtu)
+            kernel.set_up(name)
+        case AddBridge(name):
+            if name not in kernel.links:
+                kernel.make(name, "bridge", "")
+            kernel.change(name, vlan_filtering=True)
+            kernel.set_up(name)
+        case SetMaster(name, master):
+            kernel.set_master(name, master)
+            kernel.set_up(name)
+        case Delete(name):
+            kernel.delete(name)
+        case SetVlan(name, vid, on, itself):
+            field = "self_vlans" if itself else "vlans"
+            before = getattr(kernel.links[name], field)
+            after = merge((*before, (vid, vid))) if on else subtract(before, ((vid, vid),))
+            kernel.change(name, **{field: after})
+        case AddVlanLink(name, parent, vid):
+            mac, mtu = kernel.links[parent].mac, kernel.links[parent].mtu
+            kernel.add(
+                Link(name=name, index=0, kind="vlan", parent=parent, vlan_id=vid, mac=mac, mtu=mtu, up=True)
+            )
+        case SetAddress(name, address):
+            kernel.change(name, addresses=(address,))
 
 
-_READY = {"type": "ready", "status": "True", "lastUpdateTime": "2026-08-01T10:00:03Z"}
+def plant_installers(host: FakeHost, address: str) -> None:
+    """The uplink of `mgmt`, which every node of Harvester has from its installer, on a NIC of its own."""
+    host.plant_link(Link(name="eno1", index=0, up=True))
+    host.plug("eno1")
+    host.plant_management(address, vid=0, nic="eno1")
 
 
-def _vlan_status(cluster_network: str, config: str, node: str) -> Raw:
-    labels = {
-        names.CLUSTER_NETWORK_LABEL: cluster_network,
-        names.VLAN_CONFIG_LABEL: config,
-        names.NODE_LABEL: node,
-    }
-    status = {
-        "clusterNetwork": cluster_network,
-        "vlanConfig": config,
-        "linkMonitor": cluster_network,
-        "node": node,
-        "conditions": [_READY],
-    }
-    return {"metadata": {"name": vlan_status_name(cluster_network, node), "labels": labels}, "status": status}
+def plant(host: FakeHost, link: Link) -> Link:
+    """A VLAN link that an administrator makes by hand, with its id on bridge and uplink."""
+    host.kernel.add(link)
+    for port, itself in ((link.parent, True), (link.parent.removesuffix("-br") + "-bo", False)):
+        host.add_vlan(port, link.vlan_id, self_=itself)
+    return replace(host.kernel.links[link.name])

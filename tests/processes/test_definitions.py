@@ -12,8 +12,8 @@ from lanloom.processes.definitions import (
     resources,
 )
 from lanloom_embedded.local import LocalClient
+from lanloom_lab.harvester.definitions import definitions
 from tests.embedded.engine.running import running_engine
-from tests.harness.harvester import definitions
 
 
 async def test_a_cluster_gets_what_it_lacks() -> None:

@@ -64,7 +64,7 @@ class Faults:
         self.partitioned: set[str] = set()
         self.away = False
         self.cut: dict[str, Callable[[], bool]] = {}
-        self.on_write: Callable[[Request], object] = lambda _request: None
+        self.on_write: Callable[[str, Request], object] = lambda _caller, _request: None
         self._rng = rng
         self._share = share
 
@@ -145,7 +145,7 @@ class FaultyClient(Interceptor):
 
     async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
         if request.verb in WRITES:
-            self._faults.on_write(request)
+            self._faults.on_write(self._caller, request)
         await self._pass()
         self._faults.before(self._caller)
         if request.resource.group in _CUSTOM and self._faults.strikes(0.01):

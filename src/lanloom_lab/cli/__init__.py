@@ -10,6 +10,8 @@ import click
 
 from lanloom.cli.listing import Listing, listing_options
 from lanloom_lab.cli.demo import command as demo
+from lanloom_lab.cli.harvester import choose as choose_harvester
+from lanloom_lab.cli.harvester import command as harvester_command
 from lanloom_lab.cli.kubevirt import choose
 from lanloom_lab.cli.kubevirt import command as kubevirt_command
 
@@ -173,6 +175,12 @@ def command(ctx: click.Context, state: Path | None) -> None:
     "none.",
 )
 @click.option(
+    "--harvester/--no-harvester",
+    default=None,
+    help="Play Harvester's network controller and its webhook; see `lanloom lab harvester`. Default: as before, in a "
+    "new lab no.",
+)
+@click.option(
     "--follow",
     type=click.IntRange(min=1),
     metavar="PID",
@@ -186,6 +194,7 @@ def up(
     dhcp: tuple[str, ...],
     isolated: bool | None,
     kubevirt: str | None,
+    harvester: bool | None,
     follow: int | None,
 ) -> None:
     """Start the lab and wait until it is ready.
@@ -208,6 +217,8 @@ def up(
         start(layout, Options(nodes, parse_kernel(kernel), networks, isolated, follow), progress)
     if kubevirt is not None:
         _run(choose(layout, kubevirt, "LiveMigrate"))
+    if harvester is not None:
+        _run(choose_harvester(layout, "on" if harvester else "off"))
     _run(_show(layout, Listing(_fields())))
     click.echo(f"\nexport KUBECONFIG={layout.kubeconfig}")
 
@@ -368,6 +379,7 @@ def mend(layout: "Layout") -> None:
 
 command.add_command(demo)
 command.add_command(kubevirt_command, "kubevirt")
+command.add_command(harvester_command, "harvester")
 
 
 async def _show(layout: "Layout", listing: Listing) -> bool:

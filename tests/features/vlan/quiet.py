@@ -18,7 +18,6 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.rules.names import report_name
 from lanloom.kube.errors import NotFound
-from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
 from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
 from tests.harness.virtual import run
@@ -69,7 +68,8 @@ class Quiet:
         """No webhook is asked any more and no manager looks: what tests write now reaches the agents as it is."""
         kinds: tuple[Resource[Any], ...] = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
         for kind in kinds:
-            await self.admin.delete(kind, CONFIGURATION_NAME)
+            for item in (await self.admin.list(kind)).items:
+                await self.admin.delete(kind, item.metadata.name)
         await self.sim.processes["manager-1"].kill()
 
     async def network(self, mode: str = "dhcp", **more: Any) -> None:

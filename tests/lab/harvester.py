@@ -1,0 +1,154 @@
+"""Harvester's network controller for stories on a lab: the lab's stand-in, or its real binaries.
+
+`HARVESTER_NETWORK_CONTROLLER` names a directory with `harvester-network-controller` and, if it is to take part,
+`harvester-network-webhook`. The manager and the webhook run on node1 then, and an agent on each node.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from lanloom.api import names
+from lanloom.api.core import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from lanloom.cli.cluster import connect
+from lanloom_lab.harvester.definitions import install, uninstall
+from tests.lab.driver import Lab, eventually
+
+ENVIRONMENT = "HARVESTER_NETWORK_CONTROLLER"
+CONTROLLER, WEBHOOK = "harvester-network-controller", "harvester-network-webhook"
+PORT = 8443
+
+
+class Side(Protocol):
+    """Harvester, of which whoever tests it needs no more."""
+
+    def on(self) -> None:
+        """Install it, or install it again."""
+        ...
+
+    def off(self) -> None:
+        """Uninstall it; links, objects, finalizers and webhook configurations stay."""
+        ...
+
+
+class StandIn:
+    """The lab's own."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    def on(self) -> None:
+        """As the port says."""
+        self._lab.run("harvester", "on")
+        eventually(
+            lambda: WEBHOOK in self._lab.kubectl("get", "validatingwebhookconfigurations", "-o", "name")
+        )
+
+    def off(self) -> None:
+        """As the port says."""
+        self._lab.run("harvester", "off")
+
+
+class Binaries:
+    """The real ones, as Harvester's own service account, on the nodes of the lab."""
+
+    def __init__(self, lab: Lab, directory: Path) -> None:
+        self._lab = lab
+        self._directory = directory
+        self._nodes = [node["name"] for node in lab.status()["nodes"]]
+        self._running: list[tuple[str, str]] = []
+
+    def on(self) -> None:
+        """As the port says."""
+        asyncio.run(self._install())
+        for node in self._nodes:
+            self._copy(node, CONTROLLER)
+        self._start(
+            "node1", "manager", f"/etc/lanloom/{CONTROLLER} manager --namespace {names.HARVESTER_NAMESPACE}"
+        )
+        for node in self._nodes:
+            self._start(node, "agent", f"/etc/lanloom/{CONTROLLER} agent --node-name {node}")
+        if (self._directory / WEBHOOK).exists():
+            self._copy("node1", WEBHOOK)
+            self._start("node1", "webhook", f"/etc/lanloom/{WEBHOOK} --https-port {PORT}")
+            eventually(self._webhook_is_reachable, timeout=120)
+
+    def off(self) -> None:
+        """As the port says."""
+        for node, name in self._running:
+            self._lab.on(node, f"kill $(cat /run/harvester-{name}.pid)", status=None)
+        self._running.clear()
+        asyncio.run(self._uninstall())
+
+    def logs(self, node: str, name: str) -> str:
+        """What one of them says."""
+        return self._lab.on(node, f"cat /run/harvester-{name}.log", status=None)
+
+    async def _install(self) -> None:
+        async with connect(str(self._lab.state / "kubeconfig")) as client:
+            await install(client, replace=False, played=False)
+
+    async def _uninstall(self) -> None:
+        async with connect(str(self._lab.state / "kubeconfig")) as client:
+            await uninstall(client)
+
+    def _copy(self, node: str, program: str) -> None:
+        """Put a program and a kubeconfig where the node sees them: its kept directory of configurations."""
+        disk = self._lab.state / "nodes" / node / "config"
+        shutil.copy2(self._directory / program, disk / program)
+        config = json.loads((disk / "kubeconfig").read_text())
+        administrator = self._lab.kubectl("config", "view", "--raw", "-o", "json")
+        user = dict(json.loads(administrator)["users"][0]["user"])
+        user |= {"as": names.HARVESTER_CONTROLLER, "as-groups": ["system:masters"]}
+        config["users"][0]["user"] = user
+        (disk / "harvester").write_text(json.dumps(config))
+
+    def _start(self, node: str, name: str, command: str) -> None:
+        log, pid = f"/run/harvester-{name}.log", f"/run/harvester-{name}.pid"
+        script = f"while :; do {command}; sleep 1; done"
+        self._lab.on(
+            node,
+            f"KUBECONFIG=/etc/lanloom/harvester setsid sh -c 'echo $$ >{pid}; "
+            f'trap "kill 0" TERM; {script}\' >{log} 2>&1 </dev/null &',
+        )
+        self._running.append((node, name))
+
+    def _webhook_is_reachable(self) -> bool:
+        """Give the API server, which has no DNS of services, the node's address in place of the service's name."""
+        with suppress(Exception):
+            return asyncio.run(self._redirect())
+        return False
+
+    async def _redirect(self) -> bool:
+        address = next(n["address"] for n in self._lab.status()["nodes"] if n["name"] == "node1")
+        async with connect(str(self._lab.state / "kubeconfig")) as client:
+            kinds: tuple[Any, ...] = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+            for kind in kinds:
+                found = json.loads(self._lab.kubectl("get", kind.plural, WEBHOOK, "-o", "json"))
+                for item in found["webhooks"]:
+                    service = item["clientConfig"].pop("service", {})
+                    if service:
+                        item["clientConfig"]["url"] = f"https://{address}:{PORT}{service['path']}"
+                await client.patch(kind, WEBHOOK, {"webhooks": found["webhooks"]})
+        return True
+
+
+def sides() -> Iterator[Any]:
+    """Both, as parameters; the real one is skipped where it is not there."""
+    yield pytest.param("stand-in", id="stand-in")
+    given = os.environ.get(ENVIRONMENT, "")
+    why = f"set {ENVIRONMENT} to a directory with Harvester's {CONTROLLER}"
+    missing = not (given and (Path(given) / CONTROLLER).exists())
+    yield pytest.param("binaries", id="binaries", marks=pytest.mark.skipif(missing, reason=why))
+
+
+def side(kind: str, lab: Lab) -> Side:
+    """One of them for a lab."""
+    return StandIn(lab) if kind == "stand-in" else Binaries(lab, Path(os.environ[ENVIRONMENT]))
