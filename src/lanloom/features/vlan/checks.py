@@ -1,5 +1,6 @@
 """What `lanloom doctor` checks of VLAN networks in a cluster: what Harvester's controller left when it was removed."""
 
+from lanloom.api import names
 from lanloom.features.vlan.migrate import read_snapshot
 from lanloom.features.vlan.rules.adoptplan import stuck
 from lanloom.features.vlan.rules.migration import Snapshot
@@ -24,6 +25,12 @@ def check_of(now: Snapshot) -> Check:
     """Return what is wrong without the controller: objects that can't be deleted, and addresses that nobody serves."""
     if now.controller:
         return Check(name=_NAME, result="ok", found="its network controller runs")
+    if now.webhooks and not now.webhook:
+        remedy = "Run lanloom harvester adopt, which deletes them."
+        text = (
+            f"the webhook is gone, and its configurations {names.HARVESTER_WEBHOOK} refuse writes of networks"
+        )
+        return Check(name=_NAME, result="failed", found=text, remedy=remedy)
     if found := stuck(now):
         remedy = "Run lanloom harvester adopt, which removes the finalizers of the controller."
         text = f"the controller is gone, and these can't be deleted: {listed(found)}"

@@ -101,6 +101,44 @@ def test_cluster_networks_in_use_stay(case: Case) -> None:
     assert answer(case) == case.message
 
 
+GIFT_CASES: Cases = {
+    "what is given to Lanloom is read": Case(
+        request(
+            CLUSTER_NETWORKS,
+            annotated(cluster_network("cluster-1"), adopt_links='{"node": ["node1"]}'),
+            cluster_network("cluster-1"),
+        ),
+        world(),
+        f'can\'t update ClusterNetwork cluster-1 because {P}adopt-links must be a JSON object such as {{"nodes": '
+        '["node1"], "vlans": [36]}; `lanloom harvester adopt` writes and removes it',
+    ),
+    "what is given has VLAN ids": Case(
+        request(
+            CLUSTER_NETWORKS,
+            annotated(cluster_network("cluster-1"), adopt_links='{"nodes": ["node1"], "vlans": [1]}'),
+            cluster_network("cluster-1"),
+        ),
+        world(),
+        f"can't update ClusterNetwork cluster-1 because {P}adopt-links.vlans has 1; ids are from 2 to 4094",
+    ),
+}
+
+
+@each(GIFT_CASES)
+def test_gifts(case: Case) -> None:
+    """What an administrator gives to Lanloom by hand is refused where no agent would read it."""
+    assert answer(case) == case.message
+
+
+def test_a_gift_to_no_node_is_told() -> None:
+    """Links of a node that is not there are allowed, because it may join, and warned about."""
+    given = annotated(
+        cluster_network("cluster-1"), adopt_links='{"nodes": ["node1", "node9"], "vlans": [36]}'
+    )
+    verdict = check_request(request(CLUSTER_NETWORKS, given, cluster_network("cluster-1")), world())
+    assert verdict == Verdict(warnings=(f"{P}adopt-links names nodes that do not exist: node9",))
+
+
 @each(ROLLOUT_CASES)
 def test_policies_that_are_refused(case: Case) -> None:
     """A roll-out policy that can't be read, or may be misread, is refused."""

@@ -68,6 +68,11 @@ GROUPS: tuple[tuple[str, Callable[[Case], None], Cases], ...] = (
         test_cluster_networks.ROLLOUT_CASES,
     ),
     (
+        "Links given to Lanloom",
+        test_cluster_networks.test_gifts,
+        test_cluster_networks.GIFT_CASES,
+    ),
+    (
         "MTUs of cluster networks",
         test_cluster_networks.test_mtus_that_are_refused,
         test_cluster_networks.MTU_CASES,

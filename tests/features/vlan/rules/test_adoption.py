@@ -99,10 +99,19 @@ def test_links_of_somebody_else_are_not_taken(observed: LinkState) -> None:
         Link(name=SUB, index=9, kind="vlan", parent="eth1", vlan_id=2012),
         Link(name=SUB, index=9, kind="macvlan", parent=BRIDGE, vlan_id=2012),
         Link(name=SUB, index=9, kind="vlan", parent=BRIDGE, vlan_id=2012, alias="mine"),
+        Link(name=SUB, index=9, kind="vlan", parent=BRIDGE, vlan_id=2012, addresses=("10.0.0.9/24",)),
+        Link(
+            name=SUB,
+            index=9,
+            kind="vlan",
+            parent=BRIDGE,
+            vlan_id=2012,
+            addresses=("10.0.0.1/24", "10.0.0.9/24"),
+        ),
     ],
 )
 def test_other_links_of_the_name_are_not_taken(sub: Link) -> None:
-    """A sub-interface is taken with the name, the VLAN id and the bridge that it should have."""
+    """A sub-interface is taken with the name, the VLAN id, the bridge and at most the address that it should have."""
     todo = reached(LinkState({**host("nobody").links, SUB: sub}), gift(NODE, vlans=(2012,)))
     assert marked(todo) == [BRIDGE, BOND]
     assert [item.reason for item in todo.problems["cluster-1"]] == ["ForeignLink"]

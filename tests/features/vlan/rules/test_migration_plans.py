@@ -6,21 +6,31 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode, ClusterNetworkNodeStatus
-from lanloom.api.harvester import HOST_NETWORK_CONFIGS, VlanConfig
-from lanloom.api.meta import Condition
+from lanloom.api.core import VALIDATING_WEBHOOKS
+from lanloom.api.harvester import (
+    HOST_NETWORK_CONFIGS,
+    VLAN_CONFIGS,
+    VLAN_STATUSES,
+    VlanConfig,
+    VlanStatus,
+    VlanStatusFields,
+)
+from lanloom.api.meta import Condition, ObjectMeta
 from lanloom.features.vlan.checks import check_of
 from lanloom.features.vlan.rules.adoptplan import plan_adoption
 from lanloom.features.vlan.rules.handover import plan_hand_over
 from lanloom.features.vlan.rules.hostnetworks import HostNetwork
 from lanloom.features.vlan.rules.migration import Change, MigrationPlan, Snapshot, Wait, ready
 from lanloom.kube.patches import merge
+from lanloom_lab.harvester.webhook import Objects, answer
 from tests.features.vlan.cluster import cluster_network, cluster_of, host_network, nad, node, vlan_config
 from tests.harness.examples import examples
-from tests.harness.harvester import webhook_refusal
 
+NAD = "NetworkAttachmentDefinition"
 NODES = ("node1", "node2")
 IPS = {"node1": "10.36.0.1/24", "node2": "10.36.0.2/24"}
 
@@ -79,6 +89,92 @@ def test_what_no_nad_can_say_is_refused(spec: dict[str, Any], message: str) -> N
     assert refusal.startswith("HostNetworkConfig storage can't become a NAD because ")
     assert message in refusal
     assert not ready(plan)
+
+
+def test_addresses_of_other_nodes_are_left_out() -> None:
+    """Harvester wants an address for each node of the cluster; the NAD gets those of its cluster network's nodes."""
+    wide = storage(ips={**IPS, "elsewhere": "10.36.0.3/24"})
+    changes = [item for item in adoption(snapshot(wide)).items if isinstance(item, Change)]
+    (asks,) = (item.body["metadata"]["annotations"] for item in changes if item.what.startswith("asks"))
+    assert msgspec.json.decode(asks[names.NODE_IP_MAP]) == IPS
+
+
+@pytest.mark.parametrize(
+    ("nad_", "reason"),
+    [
+        (nad("far", "cluster-1", 2012, mode="dhcp"), "cluster-1-br.2012, is longer than 15 characters"),
+        (
+            nad("few", "cluster-1", 36, mode="static", addresses={"node1": IPS["node1"]}),
+            "no address for node2",
+        ),
+        (
+            nad("two", "cluster-1", 36, mode="static", addresses={**IPS, "node2": "10.37.0.2/24"}),
+            "subnet",
+        ),
+        (nad("same", "cluster-1", 37, mode="dhcp"), "the HostNetworkConfig taken exists"),
+        (nad("taken", "cluster-1", 38, mode="dhcp"), "the HostNetworkConfig taken exists"),
+        (nad("pool", "cluster-1", 36, mode="pool"), "its mode is pool"),
+        (nad("dns", "cluster-1", 36, mode="dhcp", more={names.DNS: "10.36.0.3"}), "it has DNS servers"),
+    ],
+)
+def test_what_harvesters_webhook_would_refuse_stays(nad_: dict[str, Any], reason: str) -> None:
+    """A NAD gives no addresses up that no HostNetworkConfig can have: it is named with the reason."""
+    taken = host_network("taken", vid=37)
+    plan = plan_hand_over(snapshot(nad_, taken, controller=True), convert=True)
+    assert not [item for item in plan.items if isinstance(item, Change) and item.resource.kind == NAD]
+    assert any(reason in note for note in plan.notes)
+
+
+def test_two_nads_of_one_name_do_not_get_one_host_network() -> None:
+    """The first by namespace has the name, and the other is named."""
+    other = nad("leased", "cluster-1", 37, mode="dhcp", namespace="zone")
+    now = snapshot(nad("leased", "cluster-1", 36, mode="dhcp"), other, controller=True)
+    plan = plan_hand_over(now, convert=True)
+    assert {
+        str(item.key) for item in plan.items if isinstance(item, Change) and item.resource.kind == NAD
+    } == {"default/leased"}
+    assert "zone/leased: another NAD is called leased, too" in plan.notes[-1]
+
+
+def test_addresses_that_were_given_up_come_back() -> None:
+    """Where Harvester can't have them any more, because a node came meanwhile, the NAD asks for them again."""
+    body = nad("storage", "cluster-1", 36)
+    noted = HostNetwork(name="storage", mode="static", ips={"node1": IPS["node1"]})
+    body["metadata"]["annotations"] = {names.HOST_NETWORK: noted.text}
+    (item,) = (
+        item
+        for item in plan_hand_over(snapshot(body, controller=True), convert=True).items
+        if isinstance(item, Change) and item.resource.kind == NAD
+    )
+    assert item.body["metadata"]["annotations"][names.L3_CONNECTIVITY] == "true"
+    assert item.body["metadata"]["annotations"][names.HOST_NETWORK] is None
+    assert "no address for node2" in item.what
+
+
+def test_nothing_moves_to_an_uplink_that_is_not_ready() -> None:
+    """Harvester's webhook takes no HostNetworkConfig then: a NAD keeps its addresses until it is."""
+    labels = {names.CLUSTER_NETWORK_LABEL: "cluster-1"}
+    status = VlanStatusFields(conditions=(Condition(type="ready", status="False"),))
+    report_ = VlanStatus(metadata=ObjectMeta(name="late", labels=labels), status=status)
+    now = snapshot(
+        nad("leased", "cluster-1", 36, mode="dhcp"), others=((VLAN_STATUSES, report_),), controller=True
+    )
+    reports = tuple(report(name) for name in NODES)
+    items = plan_hand_over(replace(now, reports=reports), convert=True).items
+    texts = [item.until if isinstance(item, Wait) else item.what for item in items]
+    assert texts.index("the VlanStatus late of cluster-1 says that the uplink is ready") < texts.index(
+        "gives up its node addresses, for some seconds"
+    )
+
+
+def test_a_nad_of_the_name_in_deletion_is_waited_for() -> None:
+    """It goes once the controller's finalizers are gone: nothing is refused meanwhile."""
+    leaving = nad("storage", "cluster-1", 99)
+    leaving["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/hold"]}
+    plan = adoption(snapshot(storage(), leaving))
+    assert not plan.refusals
+    waits = [item.until for item in plan.items if isinstance(item, Wait)]
+    assert "NAD default/storage, which is being deleted, is gone" in waits
 
 
 def test_a_nad_of_the_name_is_not_overwritten() -> None:
@@ -175,6 +271,16 @@ def test_a_hand_over_waits_for_the_marks() -> None:
         (snapshot(controller=True), "ok", "its network controller runs"),
         (snapshot(), "ok", "nothing waits"),
         (snapshot(storage()), "warning", "nobody serves the HostNetworkConfigs storage"),
+        (
+            snapshot(webhooks=((VALIDATING_WEBHOOKS, names.HARVESTER_WEBHOOK),)),
+            "failed",
+            "refuse writes of networks",
+        ),
+        (
+            snapshot(webhooks=((VALIDATING_WEBHOOKS, names.HARVESTER_WEBHOOK),), webhook=True),
+            "ok",
+            "nothing waits",
+        ),
     ],
 )
 def test_doctor_names_what_nobody_serves(now: Snapshot, result: str, text: str) -> None:
@@ -219,4 +325,21 @@ def test_harvesters_webhook_takes_what_is_handed_over(
         msgspec.convert(merge(msgspec.to_builtins(item), patches.get(item.metadata.name, {})), VlanConfig)
         for item in now.configs
     ]
-    assert any(webhook_refusal(item, bodies) for item in bodies) == bool(plan.refusals)
+    objects = Objects(networks=now.networks, configs=tuple(bodies))
+    assert any(refused(item, objects) for item in bodies) == bool(plan.refusals)
+
+
+def refused(config: VlanConfig, objects: Objects) -> bool:
+    """Whether Harvester's webhook refuses its own controller's update of a VlanConfig that changes nothing."""
+    body = msgspec.to_builtins(config)
+    request = {
+        "uid": "",
+        "operation": "UPDATE",
+        "name": config.metadata.name,
+        "resource": {"resource": VLAN_CONFIGS.plural},
+        "userInfo": {"username": names.HARVESTER_CONTROLLER},
+        "object": body,
+        "oldObject": body,
+    }
+    answered = answer("/v1/webhook/validation", {"request": request}, objects)
+    return not answered["response"]["allowed"]

@@ -24,7 +24,7 @@ def host_network_complaints(
             f"NetworkAttachmentDefinition {owners[item.spec.vlanID]}; delete one of the two",
         )
         for item in host_networks
-        if item.spec.vlanID in owners
+        if item.spec.vlanID in owners and not item.metadata.is_deleting
     }
 
 

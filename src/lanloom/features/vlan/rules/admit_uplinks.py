@@ -3,6 +3,7 @@
 Every refusal names the object, the field and what is allowed there.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ from lanloom.api.resource import Resource
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.admit_l3 import LISTS, has_addresses_on, outsiders, parse_namespaces
 from lanloom.features.vlan.rules.admit_vms import check_nodes_lost
+from lanloom.features.vlan.rules.adoption import parse_gift
 from lanloom.features.vlan.rules.lanuplinks import LISTS as LAN_LISTS
 from lanloom.features.vlan.rules.names import (
     interface_name,
@@ -61,7 +63,11 @@ def check_cluster_network(
         if names.UPLINK_MTU in changed:
             parse_uplink_mtu(names.UPLINK_MTU, changed[names.UPLINK_MTU])
         if names.ROLLOUT in changed:
-            warnings += _unknown_canaries(changed[names.ROLLOUT], reader)
+            canary = parse_rollout(changed[names.ROLLOUT]).canary
+            warnings += _unknown(f"{names.ROLLOUT} names canaries that are not nodes", canary, reader)
+        if names.ADOPT_LINKS in changed:
+            nodes = parse_gift(changed[names.ADOPT_LINKS]).nodes
+            warnings += _unknown(f"{names.ADOPT_LINKS} names nodes that do not exist", nodes, reader)
         if any(field in changed for field in LISTS):
             warnings += outsiders(new, reader)
         for field in LAN_LISTS:
@@ -72,9 +78,9 @@ def check_cluster_network(
     return warnings
 
 
-def _unknown_canaries(policy: str, reader: ClusterReader) -> tuple[str, ...]:
-    unknown = sorted(set(parse_rollout(policy).canary) - set(reader.nodes()))
-    return (f"{names.ROLLOUT} names canaries that are not nodes: {', '.join(unknown)}",) if unknown else ()
+def _unknown(title: str, named: Iterable[str], reader: ClusterReader) -> tuple[str, ...]:
+    unknown = sorted(set(named) - set(reader.nodes()))
+    return (f"{title}: {', '.join(unknown)}",) if unknown else ()
 
 
 def _check_name(name: str, reader: ClusterReader) -> None:
@@ -315,6 +321,8 @@ def _check_nics_free(new: VlanConfig, nodes: tuple[str, ...], reader: ClusterRea
         if network == new.spec.cluster_network:
             continue
         for other in reader.configs_of(network):
+            if other.metadata.name == new.metadata.name:
+                continue  # it moves, with its NICs
             taken = sorted(nics & set(other.spec.uplink.nics))
             shared = sorted(mine & set(reader.matching(other.spec.node_selector))) if taken else []
             if shared and not other.metadata.is_deleting:

@@ -2,8 +2,8 @@
 
 The gift is an annotation of the ClusterNetwork, which `lanloom harvester adopt` writes and removes again. It names the
 nodes, and the VLANs of sub-interfaces. An agent takes what bears the very names and stands where the controller would
-have put it; bridge and bond get Lanloom's mark then, and a sub-interface gets into the record. Nothing else changes, so
-no frame is lost.
+have put it, sub-interfaces only without other addresses; bridge and bond get Lanloom's mark then, and a sub-interface
+gets into the record. Nothing else changes, so no frame is lost.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.harvester import ClusterNetwork
-from lanloom.api.l3 import VID_MAX, VID_MIN
+from lanloom.api.l3 import VID_MAX, VID_MIN, AnnotationError
 from lanloom.api.names import ADOPT_LINKS
 from lanloom.features.vlan.rules.names import interface_name
 from lanloom.features.vlan.rules.network import Interface, NodeNetwork
@@ -24,7 +24,7 @@ from lanloom.node.ports import Link, LinkState, LinkStep
 from lanloom.node.steps import Mark
 
 
-class Gift(Struct, frozen=True):
+class Gift(Struct, frozen=True, forbid_unknown_fields=True):
     """The nodes that may take the bridge and bond of a cluster network, and its sub-interfaces with these VLAN ids."""
 
     nodes: tuple[str, ...] = ()
@@ -32,6 +32,22 @@ class Gift(Struct, frozen=True):
 
 
 NO_GIFT = Gift()
+
+
+def parse_gift(text: str) -> Gift:
+    """Read the annotation as a webhook does. Raises AnnotationError."""
+    try:
+        found = msgspec.json.decode(text, type=Gift)
+    except (msgspec.DecodeError, RecursionError):
+        example = '{"nodes": ["node1"], "vlans": [36]}'
+        raise AnnotationError(
+            ADOPT_LINKS,
+            f"must be a JSON object such as {example}; `lanloom harvester adopt` writes and removes it",
+        ) from None
+    for vid in found.vlans:
+        if not VID_MIN <= vid <= VID_MAX:
+            raise AnnotationError(f"{ADOPT_LINKS}.vlans", f"has {vid}; ids are from {VID_MIN} to {VID_MAX}")
+    return found
 
 
 def gift_of(network: ClusterNetwork) -> Gift:
@@ -96,10 +112,15 @@ def _uplink(network: NodeNetwork, observed: LinkState) -> tuple[Link, ...]:
 
 
 def _sub_interfaces(network: NodeNetwork, observed: LinkState) -> Iterator[Link]:
-    wanted = {item.vid for item in network.interfaces}.intersection(network.adopted_vlans)
-    for vid in sorted(wanted) if network.adopts else ():
-        link = observed.links.get(interface_name(network.cluster_network, vid))
-        if link is None or link.alias:
+    given = [item for item in network.interfaces if item.vid in network.adopted_vlans]
+    for item in given if network.adopts else ():
+        link = observed.links.get(interface_name(network.cluster_network, item.vid))
+        if link is None or link.alias or not _is_served(link, item):
             continue
-        if (link.kind, link.parent, link.vlan_id) == ("vlan", network.bridge, vid):
+        if (link.kind, link.parent, link.vlan_id) == ("vlan", network.bridge, item.vid):
             yield link
+
+
+def _is_served(link: Link, item: Interface) -> bool:
+    """Return whether the addresses are those of the interface: any other program's link may have its name."""
+    return set(link.addresses) <= {item.address} if item.address else len(link.addresses) < 2

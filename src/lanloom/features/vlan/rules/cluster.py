@@ -85,10 +85,11 @@ def derive_annotations(
     it stays. Of two NADs with one VLAN id the first by age, then by name, holds, and the other has no addresses.
     Without `leases` the nodes keep the addresses of pools that the ClusterNetwork says they have. A NAD gets no
     addresses on a VLAN of `host_networks` unless it has them: two who set up one link would fight. With `beside`
-    Harvester's controller writes the MTU's annotations, and they stay as they are. How much is written depends on how
-    much room there is (see `capacity`).
+    Harvester's controller writes the MTU's annotations, and they stay as they are, and a HostNetworkConfig in deletion
+    holds its VLAN until it is gone: the controller's agents delete the link by its name. How much is written depends
+    on how much room there is (see `capacity`).
     """
-    harvesters = {item.spec.vlanID: item for item in host_networks if not item.metadata.is_deleting}
+    harvesters = {item.spec.vlanID: item for item in host_networks if beside or not item.metadata.is_deleting}
     present = decode(network.metadata.annotations)
     rejected = []
     kept: set[str] = set()

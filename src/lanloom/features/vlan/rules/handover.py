@@ -14,14 +14,14 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, DEFAULT_MTU, VLAN_CONFIGS
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
-from lanloom.features.vlan.rules.hostnetworks import (
-    addresses_to_move,
-    has_addresses,
-    moves,
-    to_host_network,
-)
+from lanloom.features.vlan.rules.hostnetworks import has_addresses, moves
 from lanloom.features.vlan.rules.migration import Change, Item, MigrationPlan, Snapshot, Wait, annotate
 from lanloom.features.vlan.rules.status import READY
+from lanloom.features.vlan.rules.tohostnetworks import (
+    addresses_kept,
+    addresses_to_move,
+    to_host_network,
+)
 from lanloom.text import listed
 
 
@@ -136,12 +136,14 @@ def _is_harvesters(nad: NetworkAttachmentDefinition) -> bool:
 
 
 def _kept(now: Snapshot, convert: bool) -> tuple[str, ...]:
-    """Name the NADs whose addresses stay Lanloom's."""
-    movable = {move.key for move in addresses_to_move(now)} if convert else set()
+    """Name the NADs whose addresses stay Lanloom's, with the reason where HostNetworkConfigs are asked for."""
+    if convert:
+        return tuple(
+            f"Lanloom goes on to serve the node addresses of {kept.key}: {kept.reason}"
+            for kept in addresses_kept(now)
+        )
     found = sorted(
-        str(nad.metadata.key)
-        for nad in now.nads
-        if has_addresses(nad) and nad.metadata.key not in movable and not nad.metadata.is_deleting
+        str(nad.metadata.key) for nad in now.nads if has_addresses(nad) and not nad.metadata.is_deleting
     )
     if not found:
         return ()

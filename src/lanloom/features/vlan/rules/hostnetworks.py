@@ -1,4 +1,4 @@
-"""Move node addresses from Harvester's HostNetworkConfigs to NADs, and back, so that a crash loses none.
+"""Move node addresses from Harvester's HostNetworkConfigs to NADs so that a crash loses none; `tohostnetworks`: back.
 
 The NAD keeps what the other object says in an annotation as long as the move lasts. So one object at least knows the
 addresses at any time, and only one asks for them: two would fight for the sub-interface.
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.harvester import HOST_NETWORK_CONFIGS, HostNetworkConfig
@@ -26,9 +27,6 @@ from lanloom.features.vlan.rules.migration import (
     foreign_finalizers,
 )
 from lanloom.text import listed
-
-_ADDRESSES = (names.L3_CONNECTIVITY, names.MODE, names.NODE_IP_MAP)
-_ROUTING = (names.GATEWAY, names.ROUTES, names.DNS)
 
 
 class HostNetwork(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -126,7 +124,7 @@ def refusal(now: Snapshot, move: Move) -> str:
         return "spec.nodeSelector selects nodes, and a NAD is for all of its cluster network; clear it"
     if config.spec.underlay:
         return "spec.underlay is true, which Lanloom does not know; move the overlay networks first"
-    if move.nad is None and any(nad.metadata.key == move.key for nad in now.nads):
+    if move.nad is None and any(not nad.metadata.is_deleting for nad in _called(now, move.key)):
         return f"the NAD {move.key} exists; choose another --namespace"
     if not VID_MIN <= move.vid <= VID_MAX:
         return f"spec.vlanID is {move.vid}; node addresses need one from {VID_MIN} to {VID_MAX}"
@@ -135,17 +133,23 @@ def refusal(now: Snapshot, move: Move) -> str:
     except AnnotationError as error:
         return str(error)
     nodes = now.nodes_of(network)
-    if move.wanted.mode == "static" and set(ips) != set(nodes):
+    if move.wanted.mode == "static" and not ips.keys() >= set(nodes):
         return (
             f"spec.ips has addresses for {listed(sorted(ips)) or 'no node'}, and {move.cluster_network} is on "
-            f"{listed(nodes) or 'no node'}; give each of these nodes one"
+            f"{listed(nodes)}; give each of these nodes one"
         )
     return ""
+
+
+def _called(now: Snapshot, key: Key) -> list[NetworkAttachmentDefinition]:
+    return [nad for nad in now.nads if nad.metadata.key == key]
 
 
 def to_nad(now: Snapshot, move: Move, live: tuple[str, ...]) -> Iterator[Item]:
     """Yield what is left until the NAD has the addresses. `live` are the nodes of the cluster network that run."""
     nad, config, key = move.nad, move.config, move.key
+    if nad is None and _called(now, key):
+        yield Wait(until=f"NAD {key}, which is being deleted, is gone")
     if config is not None and not config.metadata.is_deleting:
         if nad is None:
             yield Change(
@@ -174,15 +178,23 @@ def to_nad(now: Snapshot, move: Move, live: tuple[str, ...]) -> Iterator[Item]:
                 what="without the finalizers of Harvester's network controller",
                 body={"metadata": {"finalizers": left}},
             )
-    if nad is None or not _asks(nad, move.wanted):
-        yield annotate(NADS, key, "asks for the node addresses", move.wanted.annotations)
+    asked = asked_of(now, move)
+    if nad is None or not asked.items() <= nad.metadata.annotations.items():
+        yield annotate(NADS, key, "asks for the node addresses", asked)
     if not (live and all(_is_ready(now, move, node) for node in live)):
         yield Wait(until=f"{listed(live) or 'no node'} reports the addresses of NAD {key} as ready")
-    yield _ended(key)
+    yield ended(key)
 
 
-def _asks(nad: NetworkAttachmentDefinition, wanted: HostNetwork) -> bool:
-    return wanted.annotations.items() <= nad.metadata.annotations.items()
+def asked_of(now: Snapshot, move: Move) -> dict[str, str]:
+    """Return the annotations of a NAD that asks for the addresses of a cluster network's nodes, and of no others.
+
+    Harvester's webhook wants an address for each node of the cluster, Lanloom's only for those with the uplink.
+    """
+    network = next((item for item in now.networks if item.metadata.name == move.cluster_network), None)
+    nodes = now.nodes_of(network) if network is not None else ()
+    ips = {node: address for node, address in move.wanted.ips.items() if node in nodes}
+    return replace(move.wanted, ips=ips).annotations
 
 
 def _is_ready(now: Snapshot, move: Move, node: str) -> bool:
@@ -208,64 +220,6 @@ def _nad_body(move: Move) -> Raw:
     return {"metadata": metadata, "spec": {"config": json.dumps(config)}}
 
 
-def to_host_network(now: Snapshot, move: Move) -> Iterator[Item]:
-    """Yield what is left until a HostNetworkConfig has the addresses of a NAD."""
-    nad = move.nad
-    if nad is None:
-        return
-    if has_addresses(nad) or moving(nad) is None:
-        given_up: dict[str, str | None] = dict.fromkeys(_ADDRESSES)
-        what = "gives up its node addresses, for some seconds"
-        yield annotate(NADS, move.key, what, given_up | {names.HOST_NETWORK: move.wanted.text})
-    if move.config is None:
-        if has_addresses(nad) or _holders(now, move):
-            yield Wait(until=f"the nodes have released VLAN {move.vid} of {move.cluster_network}")
-        ips = {"ips": move.wanted.ips} if move.wanted.mode == "static" else {}
-        spec = {
-            "clusterNetwork": move.cluster_network,
-            "vlanID": move.vid,
-            "mode": move.wanted.mode,
-            "description": f"NAD {move.key}",
-            **ips,
-        }
-        yield Change(
-            verb="create",
-            resource=HOST_NETWORK_CONFIGS,
-            key=Key("", move.wanted.name),
-            what=f"takes the place of the node addresses of NAD {move.key}",
-            body={"metadata": {"name": move.wanted.name}, "spec": spec},
-        )
-    yield _ended(move.key)
-
-
-def _holders(now: Snapshot, move: Move) -> bool:
-    reports = (item.status for item in now.reports if item.status.cluster_network == move.cluster_network)
-    return any(item.vlan_id == move.vid for report in reports for item in report.interfaces)
-
-
-def _ended(key: Key) -> Change:
+def ended(key: Key) -> Change:
+    """Return the end of a move: the NAD forgets it."""
     return annotate(NADS, key, "its move is complete", {names.HOST_NETWORK: None})
-
-
-def addresses_to_move(now: Snapshot) -> tuple[Move, ...]:
-    """Return a move for each NAD whose node addresses a HostNetworkConfig can have."""
-    found = []
-    for nad in now.nads:
-        vlan, annotations = vlan_of(nad), nad.metadata.annotations
-        mode = annotations.get(names.MODE, "")
-        plain = mode in ("static", "dhcp") and not any(annotations.get(key) for key in _ROUTING)
-        if vlan is None or not (has_addresses(nad) and plain) or nad.metadata.is_deleting:
-            continue
-        try:
-            ips = (
-                parse_node_ip_map(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP))
-                if mode == "static"
-                else {}
-            )
-        except AnnotationError:
-            continue
-        known = moving(nad)
-        name = known.name if known is not None else nad.metadata.name
-        wanted = HostNetwork(name=name, mode=mode, ips=ips)
-        found.append(Move(cluster_network=vlan[0], vid=vlan[1], wanted=wanted, key=nad.metadata.key, nad=nad))
-    return tuple(found)
