@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from lanloom.api.names import MGMT_BOND, MGMT_BRIDGE
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import VlanIds, merge
+from tests.fakes.kernel import DEFAULT_SETTINGS
 
 
 def links(address: str, vid: int, mac: str) -> Iterator[tuple[Link, bool]]:
@@ -23,6 +24,7 @@ def links(address: str, vid: int, mac: str) -> Iterator[tuple[Link, bool]]:
             vlans=ids,
             bond_mode="active-backup",
             bond_miimon=100,
+            bond_settings=DEFAULT_SETTINGS,
         ),
         False,
     )

@@ -18,6 +18,7 @@ from lanloom.features.vlan.rules.network import NodeNetwork
 from lanloom.features.vlan.rules.profile import Profile, profile_of
 from lanloom.node.ports import Link
 from tests.fakes import management
+from tests.fakes.kernel import DEFAULT_SETTINGS
 from tests.features.vlan.cluster import (
     CLUSTER,
     cluster_network,
@@ -104,7 +105,15 @@ FOREIGN = (
     Link(name="mgmt-br.3", index=0, kind="vlan", parent="mgmt-br", vlan_id=3, up=True),
     Link(name="docker0", index=0, kind="bridge", up=True, self_vlans=((1, 1), (2012, 2012))),
     Link(name="docker0.2012", index=0, kind="vlan", parent="docker0", vlan_id=2012, up=True),
-    Link(name="bond0", index=0, kind="bond", up=True, master="docker0", vlans=((1, 1), (3, 3))),
+    Link(
+        name="bond0",
+        index=0,
+        kind="bond",
+        up=True,
+        master="docker0",
+        vlans=((1, 1), (3, 3)),
+        bond_settings=DEFAULT_SETTINGS,
+    ),
     Link(name="dummy-br", index=0, kind="bridge", up=True, alias=alias_of("2f1c7f8e"), self_vlans=((1, 1),)),
     Link(name="veth1", index=0, kind="veth", up=True, master="dummy-br", vlans=((1, 1),)),
 )
