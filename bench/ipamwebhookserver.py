@@ -3,7 +3,6 @@
 import asyncio
 import sys
 import time
-import uuid
 from random import Random
 from typing import Any
 
@@ -63,7 +62,7 @@ async def serve(networks: int, nics: int) -> None:
             group.create_task(informer.run())
         await all_synced(informers.all())
         freeze_memory()
-        admission = IpamAdmission(client, reader.context, lambda _user: None, lambda: str(uuid.uuid4()))
+        admission = IpamAdmission(client, reader.context, lambda _user: None)
         server = TlsServer(
             webhook_app([admission], lambda: True), "127.0.0.1", 0, issue(("127.0.0.1",), time.time())
         )

@@ -18,7 +18,7 @@ from lanloom.processes.chart.values import schema
 from lanloom.processes.definitions import foreign, own
 from lanloom.processes.rbac import agent_roles, manager_roles, tenant_roles
 from lanloom.runtime.webhookconfig import installed_configurations
-from scripts import dashboards, kustomize
+from scripts import argocd, dashboards, kustomize
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 
@@ -90,6 +90,7 @@ def generated() -> dict[str, str]:
         f"{CHART}/templates/others.yaml": _others(),
         f"{CHART}/files/dashboards.yaml": dashboards.config_map(),
     }
+    files["argocd/health.yaml"] = argocd.settings()
     files |= {f"dashboards/{name}": text for name, text in dashboards.files().items()}
     for folder, kinds in (("crds", own()), ("crds/others", foreign())):
         files |= {f"{folder}/{kind.full_name}.yaml": crds.to_yaml(crds.manifest(kind)) for kind in kinds}

@@ -54,7 +54,8 @@ class SubnetSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A subnet of a network. `external` are ranges that are reserved for something outside, and not given away.
 
     The network and broadcast addresses and the gateway are reserved of themselves and not listed. `dhcp` is told to
-    scripts and starts no server. `uuid` is filled in.
+    scripts and starts no server. `uuid` is set for a subnet that was brought along from elsewhere; the status has those
+    of all.
     """
 
     cidr: str
@@ -148,6 +149,14 @@ class OtherUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     of: str = ""
 
 
+class SubnetStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A subnet: its CIDR as it is meant, without host bits, and the UUID that it keeps."""
+
+    cidr: str
+    uuid: str
+    name: str = ""
+
+
 class NetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """How full a network is, over all of its pools, and who gives its addresses away.
 
@@ -167,6 +176,7 @@ class NetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     usage: str = ""
     nics: int = 0
     modified: str = ""
+    subnets: tuple[SubnetStatus, ...] = ()
     pools: tuple[PoolStatus, ...] = ()
     conditions: tuple[Condition, ...] = ()
     allocator: Allocator = Allocator()

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from lanloom.api.ipam import NETWORKS
+from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.resource import Resource
 from lanloom.kube.errors import Forbidden, NotFound, ServerError
 from lanloom.kube.http import HttpClient
 
@@ -41,8 +42,8 @@ class PatientClient(HttpClient):
         return await super()._bytes(*arguments, **named)
 
 
-GOOD = {"cidr": "192.0.2.0/24"}
-BAD = {"cidr": "192.0.2.0/24", "gateway": "198.51.100.1"}
+OWNED = {"owner": {"kind": "Instance", "name": "asked"}}
+BAD = {"subnets": [{"cidr": "192.0.2.0/24", "gateway": "198.51.100.1"}]}
 
 
 async def reviewed(client: HttpClient) -> None:
@@ -54,9 +55,9 @@ async def reviewed(client: HttpClient) -> None:
 
     async def are_asked() -> bool:
         with suppress(ServerError):
-            filled_in = (await _try(client, GOOD))["spec"]["subnets"][0].get("uuid")
+            filled_in = (await _try(client, NICS, OWNED))["metadata"].get("finalizers")
             try:
-                await _try(client, BAD)
+                await _try(client, NETWORKS, BAD)
             except Forbidden:
                 return bool(filled_in)
         return False
@@ -64,12 +65,13 @@ async def reviewed(client: HttpClient) -> None:
     await eventually(are_asked, bool)
 
 
-async def _try(client: HttpClient, subnet: dict[str, str]) -> dict[str, Any]:
-    """What would become of a network with that subnet."""
+async def _try(client: HttpClient, resource: Resource[Any], spec: dict[str, Any]) -> dict[str, Any]:
+    """What would become of an object with that spec."""
     body = {
-        "apiVersion": NETWORKS.api_version,
-        "kind": NETWORKS.kind,
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
         "metadata": {"name": "asked"},
-        "spec": {"subnets": [subnet]},
+        "spec": spec,
     }
-    return await client.request("POST", NETWORKS.path(""), body, query={"dryRun": "All"})
+    path = resource.path("default" if resource.namespaced else "")
+    return await client.request("POST", path, body, query={"dryRun": "All"})

@@ -4,11 +4,14 @@ The allocator's answer is in a NIC's status, and what it is about to write in th
 webhooks need that, not the allocator.
 """
 
-from collections.abc import Callable, Iterable
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.api import ipam as api
 from lanloom.api.ipam import ALLOCATED, NETWORKS, NICS, Grant, OtherUse
@@ -28,6 +31,7 @@ from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Connection, Network, Nic, Owner, Pool, Subnet
 from lanloom.features.ipam.rules.names import is_uuid
 from lanloom.features.ipam.rules.others import Holder
+from lanloom.features.ipam.rules.validate import with_uuids
 from lanloom.kube.conditions import find
 from lanloom.kube.ports import Reader
 from lanloom.refusals import Denied, Malformed
@@ -36,7 +40,40 @@ T = TypeVar("T")
 
 
 def network_of(item: api.Network) -> Network:
-    """The network that an object describes. Raises Malformed, which names object and field, for what can't be read."""
+    """The network that an object describes. Raises Malformed, which names object and field, for what can't be read.
+
+    A subnet whose spec has no UUID has that of the status, where the manager keeps it, else one that follows from the
+    object's uid and the CIDR: everybody finds the same, whether the manager has written it or not.
+    """
+    return identified(described(item), _known(item), item.metadata.uid)
+
+
+def identified(network: Network, known: Iterable[Subnet], uid: str) -> Network:
+    """The network of the object of that uid with a UUID for each subnet, those of known subnets first."""
+    return with_uuids(known, network, lambda subnet, attempt: _derived(uid, subnet, attempt))
+
+
+def _known(item: api.Network) -> Iterator[Subnet]:
+    """The subnets that a status tells; what can't be read there is left out, and written anew."""
+    for one in item.status.subnets:
+        with suppress(Malformed):
+            yield Subnet(uuid=one.uuid, cidr=parse_cidr(one.cidr)[0], name=one.name)
+
+
+def _derived(uid: str, subnet: Subnet, attempt: int) -> str:
+    """Return a UUID of a hash (version 5 of RFC 4122), computed here because commands load nothing for it."""
+    text = "\0".join((uid, str(subnet.cidr), *([str(attempt)] if attempt else [])))
+    digest = bytearray(hashlib.sha1(_NAMESPACE + text.encode(), usedforsecurity=False).digest()[:16])
+    digest[6], digest[8] = digest[6] & 0x0F | 0x50, digest[8] & 0x3F | 0x80
+    found = digest.hex()
+    return "-".join((found[:8], found[8:12], found[12:16], found[16:20], found[20:]))
+
+
+_NAMESPACE = bytes.fromhex("0b1a7a4f3c8d5a55b1f24a0c5e6d7281")
+
+
+def described(item: api.Network) -> Network:
+    """The network as its spec describes it, with the UUIDs that are there. Raises Malformed."""
     title, spec = item.metadata.name, item.spec
     return Network(
         id=title,
@@ -77,6 +114,36 @@ def spec_of(network: Network) -> api.NetworkSpec:
         quota=dict(network.quota),
         sticky_for=dict(network.sticky_for),
     )
+
+
+def spec_after(item: api.Network, after: Network) -> api.NetworkSpec:
+    """The spec of an object that is to describe another form of its network.
+
+    What is the same is written as it was: the user's spelling of a subnet stays, and nothing is added that he did not
+    write, but for a UUID where a changed subnet would not be found again without it.
+    """
+    before = network_of(item)
+    texts = {one.uuid: (one, spec) for one, spec in zip(before.subnets, item.spec.subnets, strict=True)}
+
+    def rewritten(subnet: Subnet) -> api.SubnetSpec:
+        known, spec = texts.get(subnet.uuid, (None, None))
+        if spec is not None and known == subnet:
+            return spec
+        return replace(subnet_spec(subnet), uuid=spec.uuid if spec is not None else "")
+
+    spec = replace(spec_of(after), uuid=item.spec.uuid, subnets=tuple(map(rewritten, after.subnets)))
+    found = identified(described(replace(item, spec=spec)), before.subnets, item.metadata.uid).subnets
+    subnets = (
+        replace(text, uuid=one.uuid) if one.uuid in texts and again.uuid != one.uuid else text
+        for text, one, again in zip(spec.subnets, after.subnets, found, strict=True)
+    )
+    return replace(spec, subnets=tuple(subnets))
+
+
+def new_spec(network: Network) -> api.NetworkSpec:
+    """The spec of a new network, whose subnets get their UUIDs by themselves."""
+    spec = spec_of(network)
+    return replace(spec, subnets=tuple(replace(one, uuid="") for one in spec.subnets))
 
 
 def subnet_spec(subnet: Subnet) -> api.SubnetSpec:

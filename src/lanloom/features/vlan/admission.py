@@ -52,7 +52,9 @@ from lanloom.runtime.webhooktable import (
 )
 
 UPLINK_SECONDS = 8.0
-"""How long addresses wait for a first working uplink; an API server waits two seconds longer for the webhook."""
+"""How long addresses wait beside Harvester for a first working uplink.
+
+An API server waits two seconds longer for the webhook."""
 
 _RETRY_SECONDS = 0.5
 
@@ -122,7 +124,7 @@ class VlanAdmission(TableAdmission):
         return await verdict_of(self._check_in_time(rule))
 
     async def _check_in_time(self, rule: Callable[[ClusterReader], tuple[str, ...]]) -> tuple[str, ...]:
-        """Wait for uplinks that are being built: a manifest may hold them and the addresses on them."""
+        """Wait beside Harvester for uplinks that are being built: a manifest may hold them and addresses on them."""
         for _ in range(round(UPLINK_SECONDS / _RETRY_SECONDS)):
             try:
                 return await recheck(rule, LiveReader(self._client, self._reader, self._in_flight).views())
@@ -131,12 +133,12 @@ class VlanAdmission(TableAdmission):
         return await recheck(rule, LiveReader(self._client, self._reader, self._in_flight).views())
 
 
-def check_request(request: AdmissionRequest, reader: ClusterReader) -> Verdict:
-    """Return the verdict of the rules on a request in that state of the cluster."""
+def check_request(request: AdmissionRequest, reader: ClusterReader, *, beside: bool = False) -> Verdict:
+    """Return the verdict of the rules on a request in that state of the cluster, beside Harvester or alone."""
     if only_releases(request):
         return Verdict()
     try:
-        return Verdict(warnings=_check(as_living(request), reader))
+        return Verdict(warnings=_check(as_living(request), reader, beside=beside))
     except (Refusal, Unreadable) as refused:
         return Verdict() if is_granted(request) else refusal(refused)
 
@@ -149,16 +151,15 @@ def _check(
     beside: bool = False,
 ) -> tuple[str, ...]:
     """Return the warnings of the rule for that kind, and about what is lost; none for other kinds."""
-    rule = _RULES.get(request.resource.resource)
-    if request.resource.resource == VLAN_CONFIGS.plural:
-        rule = partial(_vlan_config, beside=beside)
+    kind = request.resource.resource
+    rule = partial(found, beside=beside) if (found := _BY_MODE.get(kind)) else _RULES.get(kind)
     return (*rule(request, reader), *losses(request, reader, users)) if rule is not None else ()
 
 
-def _nad(request: AdmissionRequest, reader: ClusterReader) -> tuple[str, ...]:
+def _nad(request: AdmissionRequest, reader: ClusterReader, *, beside: bool) -> tuple[str, ...]:
     new, old = new_of(NADS, request), old_of(NADS, request)
     if new is not None:
-        return check_nad(new, old, reader)
+        return check_nad(new, old, reader, beside=beside)
     if old is not None:
         check_nad_deletion(old, reader)
     return ()
@@ -200,17 +201,26 @@ def _labelled(request: AdmissionRequest) -> Verdict:
 
 
 def _in_base64(request: AdmissionRequest) -> Verdict:
-    """Return a MAC address with colons, which the schema refuses, becomes its bytes in base64."""
+    """Return a MAC address with colons, which the schema refuses, as its bytes in base64.
+
+    This one value is not kept as it was written: Harvester's clients can't read an object with colons, nor any list
+    that has one.
+    """
+    field = "spec.uplink.linkAttributes.hardwareAddr"
     new = new_of(VLAN_CONFIGS, request)
     text = new.spec.uplink.linkAttributes.hardwareAddr if new is not None else ""
     if ":" not in text:
         return Verdict()
     try:
-        value = mac_in_base64("spec.uplink.linkAttributes.hardwareAddr", text)
+        value = mac_in_base64(field, text)
     except AnnotationError as error:
         return refusal(f"can't write VlanConfig {request.name} because {error}")
     path = "/spec/uplink/linkAttributes/hardwareAddr"
-    return Verdict(patch=({"op": "replace", "path": path, "value": value},))
+    warning = (
+        f"{field} {text} is stored as {value}, the form of Harvester's API; write {value} in files that a tool "
+        "compares with the cluster"
+    )
+    return Verdict(patch=({"op": "replace", "path": path, "value": value},), warnings=(warning,))
 
 
 def _report(request: AdmissionRequest, node_of_pod: NodeOfPod) -> Verdict:
@@ -229,8 +239,10 @@ def _report(request: AdmissionRequest, node_of_pod: NodeOfPod) -> Verdict:
 
 _REPORTS: dict[str, Resource[Any]] = {kind.plural: kind for kind in (CLUSTER_NETWORK_NODES, VLAN_STATUSES)}
 
+_BY_MODE: dict[str, Callable[..., tuple[str, ...]]] = {NADS.plural: _nad, VLAN_CONFIGS.plural: _vlan_config}
+"""Rules that differ beside Harvester's controller."""
+
 _RULES: dict[str, Rule] = {
-    NADS.plural: _nad,
     CLUSTER_NETWORKS.plural: _cluster_network,
     HOST_NETWORK_CONFIGS.plural: _host_network,
 }

@@ -97,11 +97,6 @@ def agent_of(user: UserInfo) -> str | None:
     return name.removeprefix(NODE_USER_PREFIX) if name.startswith(NODE_USER_PREFIX) else None
 
 
-def new_uuid() -> str:
-    """The same for everybody."""
-    return "6f1f2a1e-0000-4000-8000-00000000ffff"
-
-
 def uid_of(resource: Resource[Any], name: str) -> str:
     """Stands for the uid that the server gives to an object."""
     return f"uid of {resource.plural} {name}"
@@ -127,7 +122,7 @@ def verdict_of(asked: AdmissionRequest, *present: Present, seen: Iterable[Presen
             running = [asyncio.create_task(item.run()) for item in shared.all()]
             for item in shared.all():
                 await item.synced()
-            admission = IpamAdmission(real.client, reader.context, agent_of, new_uuid, wires=wires)
+            admission = IpamAdmission(real.client, reader.context, agent_of, wires=wires)
             verdict = await admission.validate(_with(uids, asked, AdmissionRequest))
             for task in running:
                 task.cancel()
@@ -157,4 +152,4 @@ def _with(uids: Mapping[str, str], value: Any, kind: type[T]) -> T:
 
 def defaults(asked: AdmissionRequest) -> Verdict:
     """What is filled in, which needs no server."""
-    return IpamAdmission(None, None, agent_of, new_uuid).mutate(asked)  # type: ignore[arg-type]
+    return IpamAdmission(None, None, agent_of).mutate(asked)  # type: ignore[arg-type]

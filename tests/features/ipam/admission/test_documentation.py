@@ -25,7 +25,6 @@ GROUPS: tuple[tuple[str, Any, Cases], ...] = (
     ("Ranges of networks", test_networks.test_ranges_with_host_bits, test_networks.RANGE_CASES),
     ("Names of networks", test_networks.test_names_that_are_taken, test_networks.IDENTITY_CASES),
     ("Changes of networks", test_networks.test_changes_that_users_forbid, test_networks.CHANGE_CASES),
-    ("Deletion of networks", test_networks.test_networks_in_use_stay, test_networks.DELETION_CASES),
     ("NICs as such", test_nics.test_nics_that_can_not_be, test_nics.SHAPE_CASES),
     ("Addresses of NICs", test_nics.test_addresses_that_can_not_be_had, test_nics.ADDRESS_CASES),
     ("Shares of namespaces", test_nics.test_namespaces_that_get_no_addresses, test_nics.SHARE_CASES),

@@ -15,7 +15,6 @@ from tests.features.ipam.admission.requests import (
     granting,
     holding,
     network,
-    new_uuid,
     nic,
     subnet,
     verdict_of,
@@ -90,8 +89,8 @@ def test_networks_are_judged_by_what_is_there_now() -> None:
     assert not verdict_of(cut, NET, OWNED, seen=[NET]).allowed
     assert verdict_of(cut, NET, seen=[NET, OWNED]).allowed
     gone = request(NETWORKS, None, network())
-    assert not verdict_of(gone, NET, OWNED, seen=[NET]).allowed
-    assert verdict_of(gone, NET, seen=[NET, OWNED]).allowed
+    assert verdict_of(gone, NET, OWNED, seen=[NET]).warnings
+    assert not verdict_of(gone, NET, seen=[NET, OWNED]).warnings
     named = request(NETWORKS, network("net2", name="prod"))
     assert not verdict_of(named, (NETWORKS, network(name="prod")), seen=[]).allowed
 
@@ -140,7 +139,7 @@ LOST: dict[str, AdmissionRequest] = {
 @pytest.mark.parametrize("asked", LOST.values(), ids=LOST)
 def test_what_can_not_be_checked_is_refused(asked: AdmissionRequest) -> None:
     """Where the API server can't be asked, nothing passes that depends on it, and the answer says why."""
-    admission = IpamAdmission(Silent(), empty, agent_of, new_uuid)  # type: ignore[arg-type]
+    admission = IpamAdmission(Silent(), empty, agent_of)  # type: ignore[arg-type]
     verdict = run(admission.validate(asked))
     assert not verdict.allowed
     assert "the connection was refused" in verdict.message or "manager only" in verdict.message
@@ -158,7 +157,7 @@ def test_what_can_not_be_checked_is_refused(asked: AdmissionRequest) -> None:
 )
 def test_what_needs_no_look_costs_none(asked: AdmissionRequest) -> None:
     """What is wrong in itself, or did not change, is answered without a request to the API server."""
-    admission = IpamAdmission(Silent(), empty, agent_of, new_uuid)  # type: ignore[arg-type]
+    admission = IpamAdmission(Silent(), empty, agent_of)  # type: ignore[arg-type]
     try:
         verdict = run(admission.validate(asked))
     except KubeError as error:

@@ -32,7 +32,6 @@ from tests.features.ipam.admission.requests import (
     defaults,
     holding,
     network,
-    new_uuid,
     nic,
     subnet,
     with_status,
@@ -123,7 +122,7 @@ def cached(network: str, namespace: str, addresses: object) -> NetworkContext:
     return NetworkContext(msgspec.convert(BODIES["networks"][1][1], Network))
 
 
-ADMISSION = IpamAdmission(Stub(), cached, agent_of, new_uuid)  # type: ignore[arg-type]
+ADMISSION = IpamAdmission(Stub(), cached, agent_of)  # type: ignore[arg-type]
 
 
 @st.composite

@@ -1,7 +1,6 @@
 """Networks that were written as objects: what can't be, and what users of addresses forbid."""
 
 from dataclasses import dataclass
-from itertools import count
 
 import pytest
 from msgspec.structs import replace
@@ -123,8 +122,7 @@ NET = network_with(
 
 def edited(*subnets: Written) -> Network:
     """The network after an edit, with the UUIDs that the webhook fills in."""
-    numbers = count(100)
-    return with_uuids(NET, written(*subnets), lambda: uuid(next(numbers)))
+    return with_uuids(NET.subnets, written(*subnets), lambda _, attempt: uuid(100 + attempt))
 
 
 A, B, SIX = (
@@ -140,13 +138,13 @@ def test_uuids_are_filled_in() -> None:
         SIX, Written("10.0.4.0/22", name="b"), Written("10.9.0.0/24"), Written("10.0.0.0/24", uuid=uuid(1))
     )
     assert [subnet.uuid for subnet in network.subnets] == [uuid(3), uuid(2), uuid(100), uuid(1)]
-    assert with_uuids(NET, NET, lambda: uuid(9)) == NET
+    assert with_uuids(NET.subnets, NET, lambda *_: uuid(9)) == NET
     own = edited(Written("10.0.0.0/24", uuid=uuid(50)), Written("10.7.0.0/24", uuid=uuid(51)))
     assert [subnet.uuid for subnet in own.subnets] == [uuid(50), uuid(51)]
     swapped = edited(Written("10.0.0.0/24", name="b"), Written("10.0.1.0/24", name="a"))
     assert [subnet.uuid for subnet in swapped.subnets] == [uuid(1), uuid(2)]
-    new = with_uuids(None, written(A, SIX), lambda: uuid(7))
-    assert [subnet.uuid for subnet in new.subnets] == [uuid(7), uuid(7)]
+    new = with_uuids((), written(A, SIX), lambda _, attempt: uuid(7 + attempt))
+    assert [subnet.uuid for subnet in new.subnets] == [uuid(7), uuid(8)]
 
 
 @pytest.mark.parametrize(

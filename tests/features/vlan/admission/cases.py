@@ -14,11 +14,14 @@ from tests.features.vlan.admission.requests import report_verdict
 
 
 class Case(NamedTuple):
-    """A request, the cluster that it is judged in, and the whole message with which it is refused."""
+    """A request, the cluster that it is judged in, and the whole message with which it is refused.
+
+    `beside` is whether Harvester is there."""
 
     asked: AdmissionRequest
     seen: ClusterReader
     message: str
+    beside: bool = False
 
 
 Cases = Mapping[str, Case]
@@ -33,6 +36,8 @@ def each(cases: Cases) -> pytest.MarkDecorator:
 def answer(case: Case) -> str:
     """The message that the webhook really gives; empty if it allows the request."""
     of_agent = case.asked.resource.resource in (CLUSTER_NETWORK_NODES.plural, VLAN_STATUSES.plural)
-    verdict = report_verdict(case.asked) if of_agent else check_request(case.asked, case.seen)
+    verdict = (
+        report_verdict(case.asked) if of_agent else check_request(case.asked, case.seen, beside=case.beside)
+    )
     assert verdict.allowed == (not verdict.message)
     return verdict.message

@@ -26,9 +26,9 @@ OVERLAY = (nad("overlay", "cluster-1", config=overlay_config("overlay")), vm("we
 """An overlay network on cluster-1, and a VM of it on node1."""
 
 
-def why_not(asked: AdmissionRequest, seen: ClusterReader | None = None) -> str:
+def why_not(asked: AdmissionRequest, seen: ClusterReader | None = None, *, beside: bool = False) -> str:
     """The message of the refusal; empty if there is none."""
-    return check_request(asked, seen or world()).message
+    return check_request(asked, seen or world(), beside=beside).message
 
 
 def on_and_off(new: Raw, old: Raw | None = None, seen: ClusterReader | None = None) -> tuple[str, str]:
@@ -40,11 +40,13 @@ def on_and_off(new: Raw, old: Raw | None = None, seen: ClusterReader | None = No
 def test_webhook_should_reject_network_config_if_cluster_network_is_not_created_or_not_in_ready_state() -> (
     None
 ):
-    """Node addresses need a cluster network that is there, and that at least one node has up."""
+    """Node addresses need a cluster network that is there and, beside Harvester, that at least one node has up."""
     assert "does not exist" in why_not(request(NADS, network(cluster_network="nowhere")))
     off = network(cluster_network="bare", mode="")
     for old in (None, off):
-        assert "is not ready" in why_not(request(NADS, network(cluster_network="bare"), old))
+        asked = request(NADS, network(cluster_network="bare"), old)
+        assert "is not ready" in why_not(asked, beside=True)
+        assert why_not(asked) == ""
 
 
 def test_webhook_should_reject_cluster_network_change() -> None:

@@ -56,6 +56,7 @@ def test_a_mac_address_becomes_what_harvesters_clients_read() -> None:
         body = vlan_config("two", "bare", uplink={"linkAttributes": {"hardwareAddr": text}})
         verdict = admission().mutate(request(VLAN_CONFIGS, body))
         assert [operation["value"] for operation in verdict.patch] == [stored][: len(stored)]
+        assert [f"is stored as {stored}" in warning for warning in verdict.warnings] == [True][: len(stored)]
     wrong = vlan_config("two", "bare", uplink={"linkAttributes": {"hardwareAddr": "52:54:00"}})
     assert (
         "spec.uplink.linkAttributes.hardwareAddr" in admission().mutate(request(VLAN_CONFIGS, wrong)).message

@@ -184,24 +184,24 @@ def test_a_refused_deletion() -> None:
 
 
 def test_objects_see_those_before_them() -> None:
-    """One manifest may hold uplinks and addresses on them, which wait for what agents build; nothing else does."""
-    fresh = objects([*map(node, NODES)], [report("node1", cluster_network="mgmt")])
-    found = planned(
-        fresh,
-        cluster_network("cluster-1"),
-        vlan_config("one", "cluster-1"),
-        nad("vlan7", "cluster-1", 7, mode="dhcp"),
-    )
-    assert outcomes(found) == ["created", "created", "created"]
-    assert "unless an uplink of cluster-1 works within 8 seconds" in found.objects[2].warnings[0]
-    assert "add interface cluster-1-br.7 address by DHCP of default/vlan7" in words(found, "node1")
-    for missing, *bodies in (
-        (fresh, cluster_network("cluster-1")),
-        (objects([*map(node, NODES)]), cluster_network("cluster-1"), vlan_config("one", "cluster-1")),
+    """One manifest may hold uplinks and addresses on them, which wait; beside Harvester only for what agents build."""
+    known = report("node1", cluster_network="mgmt")
+    alone = objects([*map(node, NODES)], [known])
+    fresh = objects([*map(node, NODES)], [replace(known, status=replace(known.status, mode="beside"))])
+    uplink = (cluster_network("cluster-1"), vlan_config("one", "cluster-1"))
+    waiting = nad("vlan7", "cluster-1", 7, mode="dhcp")
+    for there, warned in (
+        (alone, "no node has a working uplink for it yet"),
+        (fresh, "unless an uplink of cluster-1 works within 8 seconds"),
     ):
-        without = planned(missing, *bodies, nad("vlan7", "cluster-1", 7, mode="dhcp"))
-        assert outcomes(without)[-1] == "refused"
-        assert "not ready" in without.objects[-1].message
+        found = planned(there, *uplink, waiting)
+        assert outcomes(found) == ["created", "created", "created"]
+        assert warned in found.objects[2].warnings[0]
+        assert "add interface cluster-1-br.7 address by DHCP of default/vlan7" in words(found, "node1")
+    assert outcomes(planned(alone, uplink[0], waiting)) == ["created", "created"]
+    without = planned(fresh, uplink[0], waiting)
+    assert outcomes(without)[-1] == "refused"
+    assert "not ready" in without.objects[-1].message
 
 
 def test_a_field_of_the_wrong_type_is_refused() -> None:

@@ -53,7 +53,7 @@ STATUS = "status"
 class IpamAdmission(TableAdmission):
     """Answers admission requests about networks and NICs.
 
-    `cached` is the manager's view of a network, `new_uuid` makes a UUID; `user` is the username that this manager
+    `cached` is the manager's view of a network; `user` is the username that this manager
     authenticates as, empty if that is not known. `wires` tells which networks share a wire.
     """
 
@@ -62,7 +62,6 @@ class IpamAdmission(TableAdmission):
         client: Client,
         cached: CachedContext,
         agent_of: AgentOf,
-        new_uuid: Callable[[], str],
         user: str = "",
         wires: Wires | None = None,
     ) -> None:
@@ -71,7 +70,6 @@ class IpamAdmission(TableAdmission):
         self._client = client
         self._cached = cached
         self._agent_of = agent_of
-        self._new_uuid = new_uuid
         self._managers = Managers(client, user)
 
     def default_network(self, request: AdmissionRequest) -> Verdict:
@@ -80,7 +78,7 @@ class IpamAdmission(TableAdmission):
             new = new_of(NETWORKS, request)
             if request.sub_resource or new is None:
                 return Verdict()
-            return network_defaults(new, old_of(NETWORKS, request), self._new_uuid)
+            return network_defaults(new, old_of(NETWORKS, request))
         except (Malformed, Unreadable):
             return Verdict()  # the validating webhook says what is wrong
 

@@ -5,7 +5,7 @@ the grants of the object as it was. So it excludes the allocator: if that grants
 version is another one, and the API server asks again; if it did before, the address is in one of the two.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from lanloom.api.admission import Raw, Verdict
@@ -28,8 +28,8 @@ from lanloom.features.ipam.rules.addresses import (
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.subnets import SUBNETS_MAX
-from lanloom.features.ipam.rules.validate import check_network, check_transition, with_uuids
-from lanloom.features.ipam.state import ledger_of, network_of
+from lanloom.features.ipam.rules.validate import check_network, check_transition
+from lanloom.features.ipam.state import described, identified, ledger_of, network_of
 from lanloom.hostbits import host_bits
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
@@ -41,14 +41,12 @@ _NAMED = 10
 async def check_network_change(client: Client, new: Network | None, old: Network | None) -> tuple[str, ...]:
     """Warnings for who asked for the change. Raises Malformed, Denied, KubeError."""
     if new is None:
-        if old is not None:
-            await _check_deletion(client, old)
-        return ()
+        return await _deletion_warnings(client, old) if old is not None else ()
     if old is not None and old.spec == new.spec:
         return ()
     check_size(new)
     check_host_bits(new, old)
-    model = network_of(new)
+    model = model_after(new, old)
     check_network(model)
     if old is None or (old.spec.name, old.spec.uuid) != (new.spec.name, new.spec.uuid):
         check_identity(new, (await client.list(NETWORKS)).items, is_new=old is None)
@@ -142,42 +140,54 @@ def _gateways(network: NetworkModel) -> set[tuple[Cidr, Address]]:
     return {(item.cidr, item.gateway) for item in network.subnets if item.gateway is not None}
 
 
-async def _check_deletion(client: Client, network: Network) -> None:
+async def _deletion_warnings(client: Client, network: Network) -> tuple[str, ...]:
+    """What a deletion waits for: the finalizer holds a network until nobody owns an address of it.
+
+    So one `kubectl apply --prune` may delete a network before its NICs. Grants are not looked at: they are void for
+    NICs that want another network, and the finalizer waits for the others.
+    """
     title = network.metadata.name
-    if groups := [one.group for one in network.spec.connections]:
-        raise Denied(
-            f"can't delete Network {title} because it is connected to the node groups {listed(groups, _NAMED)}; "
-            "disconnect it first"
-        )
-    # Grants are not checked: they are void for NICs that want another network, and the finalizer waits for the others.
     nics = await client.list(NICS)
-    if users := [str(nic.metadata.key) for nic in nics.items if _uses(nic, title)]:
-        raise Denied(
-            f"can't delete Network {title} because the NICs {listed(sorted(users), _NAMED)} use it; "
-            "delete them, or give them another network first"
-        )
+    users = sorted(str(nic.metadata.key) for nic in nics.items if _uses(nic, title))
+    if not users:
+        return ()
+    return (
+        f"Network {title} remains until no NIC owns an address of it, and no NIC gets one; the NICs "
+        f"{listed(users, _NAMED)} use it: delete them, or give them another network",
+    )
 
 
 def _uses(nic: Nic, network: str) -> bool:
     return network in (nic.spec.network, nic.status.network)
 
 
-def network_defaults(new: Network, old: Network | None, new_uuid: Callable[[], str]) -> Verdict:
-    """The changes of a network's spec, with a warning where something meant another thing. Raises Malformed."""
+def network_defaults(new: Network, old: Network | None) -> Verdict:
+    """Warnings where something meant another thing, and UUIDs that would be lost. Raises Malformed.
+
+    Nothing is written into the spec of a new network: a tool that compares it with a file would always find it. Version
+    0.1 wrote UUIDs there; one that goes with the next `kubectl apply` before it is in the status stays where it is.
+    """
     check_size(new)
     stored = check_host_bits(new, old)
-    wanted = with_uuids(_model_of(old), network_of(new), new_uuid)
-    patch: list[Raw] = []
-    for index, (spec, subnet) in enumerate(zip(new.spec.subnets, wanted.subnets, strict=True)):
-        path = f"/spec/subnets/{index}"
-        if not spec.uuid:
-            patch.append({"op": "add", "path": f"{path}/uuid", "value": subnet.uuid})
-        if spec.cidr != str(subnet.cidr):
-            patch.append({"op": "replace", "path": f"{path}/cidr", "value": str(subnet.cidr)})
-        if _overlap(spec):
-            external = [str(item) for item in subnet.external]
-            patch.append({"op": "replace", "path": f"{path}/external", "value": external})
+    wanted = model_after(new, old)
+    written = {one.uuid for one in old.spec.subnets} if old is not None else set[str]()
+    unsaved = written - {one.uuid for one in old.status.subnets} if old is not None else written
+    patch: list[Raw] = [
+        {"op": "add", "path": f"/spec/subnets/{index}/uuid", "value": subnet.uuid}
+        for index, (spec, subnet) in enumerate(zip(new.spec.subnets, wanted.subnets, strict=True))
+        if not spec.uuid and subnet.uuid in unsaved
+    ]
     return Verdict(patch=tuple(patch), warnings=(*stored, *_warnings(new)))
+
+
+def model_after(new: Network, old: Network | None) -> NetworkModel:
+    """The network that a written object describes; a subnet has the UUID that it had. Raises Malformed.
+
+    The status of an object that somebody writes is not what will be stored, so only the old one's counts.
+    """
+    before = _model_of(old)
+    uid = old.metadata.uid if old is not None else new.metadata.uid
+    return identified(described(new), before.subnets if before is not None else (), uid)
 
 
 def _model_of(network: Network | None) -> NetworkModel | None:
@@ -191,9 +201,9 @@ def _warnings(network: Network) -> Iterator[str]:
     for index, spec in enumerate(network.spec.subnets):
         cidr, had_host_bits = parse_cidr(spec.cidr)
         if had_host_bits:
-            yield f"spec.subnets[{index}].cidr: {spec.cidr} has host bits; it is stored as {cidr}"
+            yield f"spec.subnets[{index}].cidr: {spec.cidr} has host bits; it means {cidr}"
         if _overlap(spec):
-            yield f"spec.subnets[{index}].external: ranges overlap; each address was taken once"
+            yield f"spec.subnets[{index}].external: ranges overlap; each address counts once"
 
 
 def _overlap(spec: SubnetSpec) -> bool:

@@ -10,16 +10,15 @@ from itertools import count
 from random import Random
 
 from msgspec import Struct, to_builtins
-from msgspec.structs import replace
 
-from lanloom.api.ipam import NETWORKS, NetworkSpec
+from lanloom.api.ipam import NETWORKS
 from lanloom.api.ipam import Network as NetworkObject
 from lanloom.api.ipam import Nic as NicObject
 from lanloom.features.ipam.rules.change import Step, apply
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network
 from lanloom.features.ipam.rules.names import check_name, object_name
-from lanloom.features.ipam.state import State, network_of, read_state, spec_of
+from lanloom.features.ipam.state import State, network_of, new_spec, read_state, spec_after
 from lanloom.kube.controller import backoff
 from lanloom.kube.errors import AlreadyExists, Conflict
 from lanloom.kube.patches import Raw, struct_diff
@@ -54,7 +53,7 @@ async def add(
     if not dry_run:
         try:
             await client.create(
-                NETWORKS, {"metadata": {"name": new.id}, "spec": to_builtins(spec_of(change.network))}
+                NETWORKS, {"metadata": {"name": new.id}, "spec": to_builtins(new_spec(change.network))}
             )
         except AlreadyExists:
             raise _taken(name) from None
@@ -95,7 +94,7 @@ async def _modify(client: Client, edit: Edit) -> Result:
     change = apply(before, edit.steps(before), state.ledger(item), edit.new_uuid)
     if edit.check is not None:
         edit.check(state, change.network)
-    patch = _patch(item.spec, before, change.network)
+    patch = _patch(item, before, change.network)
     if patch and not edit.dry_run:
         version = {"resourceVersion": item.metadata.resource_version}
         await client.patch(NETWORKS, item.metadata.name, {"metadata": version, "spec": patch})
@@ -164,8 +163,8 @@ def _taken(name: str) -> Denied:
     return Denied(f"there is a network {name} already; choose another name")
 
 
-def _patch(spec: NetworkSpec, before: Network, after: Network) -> Raw:
+def _patch(item: NetworkObject, before: Network, after: Network) -> Raw:
     """Compute the patch; empty where only the text of a value would change."""
     if before == after:
         return {}
-    return struct_diff(spec, replace(spec_of(after), uuid=spec.uuid))
+    return struct_diff(item.spec, spec_after(item, after))

@@ -8,7 +8,6 @@ Pure rules: `decisions` (which addresses a NIC gets, and its status), `networkst
 """
 
 import asyncio
-import uuid
 from functools import partial
 
 from lanloom.api.core import ObjectReference
@@ -74,15 +73,10 @@ def build(context: ManagerContext) -> ManagerPart:
             group.create_task(manager.run())
             group.create_task(nic_owners.run())
 
-    def new_uuid() -> str:
-        return str(uuid.UUID(int=rng.getrandbits(128), version=4))
-
     agent_of = partial(agent_node, node_of_pod=partial(pod_node, owners.pods.store))
     metrics.show(informers.networks, informers.nics)
     return ManagerPart(
         run=run,
         controllers=(*manager.controllers, *node_pools.controllers, *nic_owners.controllers),
-        admission=IpamAdmission(
-            client, AddressReader(informers).context, agent_of, new_uuid, context.user, wires
-        ),
+        admission=IpamAdmission(client, AddressReader(informers).context, agent_of, context.user, wires),
     )

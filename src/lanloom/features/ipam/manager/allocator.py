@@ -340,6 +340,7 @@ class NetworkAllocator:
         views = pool_views(state.ledger, state.levels)
         status = status_of(
             state.network,
+            state.ledger.network.subnets,
             views,
             problem=state.problem,
             nics=state.size,

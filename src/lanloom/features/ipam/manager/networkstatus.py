@@ -20,13 +20,14 @@ from lanloom.api.ipam import (
     NetworkStatus,
     OtherUse,
     PoolStatus,
+    SubnetStatus,
 )
 from lanloom.api.meta import Condition, rfc3339
 from lanloom.features.ipam.manager.decisions import with_uniqueness
-from lanloom.features.ipam.rules.addresses import Address, IPRange, format_address, stored_range
+from lanloom.features.ipam.rules.addresses import Address, IPRange, format_address, stored_range, text_of_cidr
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import NEARLY_FULL as NEARLY_FULL_PERCENT
-from lanloom.features.ipam.rules.model import Pool, Usage, total
+from lanloom.features.ipam.rules.model import Pool, Subnet, Usage, total
 from lanloom.features.ipam.rules.wires import Sharing
 from lanloom.kube.conditions import ConditionStatus, set_condition, set_ready
 from lanloom.refusals import Malformed
@@ -117,6 +118,7 @@ def pool_events(
 
 def status_of(
     network: Network,
+    subnets: Iterable[Subnet],
     views: Sequence[PoolView],
     *,
     problem: tuple[str, str] | None,
@@ -126,14 +128,17 @@ def status_of(
     sharing: Sharing,
     now: float,
 ) -> NetworkStatus:
-    """The network's status. `problem` is why it gives nothing away, as reason and message."""
+    """The network's status.
+
+    `subnets` are those that can be read, with their UUIDs; `problem` is why it gives nothing away: reason, message.
+    """
     before, generation = network.status, network.metadata.generation
     sums = total(view.usage for view in views)
     changed = before.observed_generation != generation
     return replace(
         before,
         observed_generation=generation,
-        cidrs=_cidrs(network),
+        cidrs=_cidrs([text_of_cidr(one.cidr) for one in network.spec.subnets]),
         size=str(sums.size),
         used=str(sums.used),
         reserved=str(sums.reserved),
@@ -141,6 +146,7 @@ def status_of(
         usage=f"{sums.percent} %" if sums.size else "",
         nics=nics,
         modified=_modified(network, now) if changed else before.modified,
+        subnets=tuple(SubnetStatus(cidr=str(one.cidr), uuid=one.uuid, name=one.name) for one in subnets),
         pools=tuple(map(_pool_status, views)),
         conditions=_conditions(network, views, problem, tuple(conflicts), now),
         grants=tuple(grants),
@@ -158,9 +164,8 @@ def _modified(network: Network, now: float) -> str:
     return created if created and network.metadata.generation == 1 else rfc3339(now)
 
 
-def _cidrs(network: Network) -> str:
+def _cidrs(found: list[str]) -> str:
     """The subnets in one text, of many the first ones."""
-    found = [subnet.cidr for subnet in network.spec.subnets]
     return ", ".join(found[:_NAMED] + (["…"] if len(found) > _NAMED else []))
 
 

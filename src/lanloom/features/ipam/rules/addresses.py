@@ -152,6 +152,14 @@ def parse_cidr(text: str) -> tuple[Cidr, bool]:
     return Cidr(first, length), first != address
 
 
+def text_of_cidr(text: str) -> str:
+    """A CIDR as it is meant, without host bits; what can't be read stays as it is."""
+    try:
+        return str(parse_cidr(text)[0])
+    except Malformed:
+        return text
+
+
 def parse_range(text: str) -> IPRange:
     """A range in any of its forms: `first-last`, one address, or a CIDR without host bits. Raises Malformed."""
     if "/" in text and parse_cidr(text)[1]:

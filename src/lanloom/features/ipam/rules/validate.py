@@ -8,7 +8,7 @@ operation (`change`) can't.
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import count, islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -165,26 +165,32 @@ def check_transition(old: Network, new: Network, ledger: Ledger) -> tuple[str, .
 
     Both pass `check_network`. Subnets are the same if `with_uuids` would say so.
     """
-    pairs = _pairs(old, new)
+    pairs = _pairs(old.subnets, new.subnets)
     for before, after in pairs:
         check_users(new.name, before, after, ledger)
     lost = (note for before, after in pairs if before and after for note in _notes(before, after, ledger))
     return tuple(lost)
 
 
-def with_uuids(old: Network | None, new: Network, new_uuid: Callable[[], str]) -> Network:
+def with_uuids(known: Iterable[Subnet], new: Network, derive: Callable[[Subnet, int], str]) -> Network:
     """The network with a UUID for each subnet that has none.
 
-    It is that of the old network's subnet with the same CIDR, else with the same name, else a new one: so a manifest
-    without UUIDs can be applied again and again, and can resize a subnet that has a name.
+    It is that of the known subnet with the same CIDR, else with the same name, else a derived one: so a manifest
+    without UUIDs can be applied again and again, and can resize a subnet that has a name. `derive` makes the UUID of a
+    subnet at an attempt from 0; another attempt is made where somebody has it already.
     """
-    pairs = _pairs(old, new) if old else []
-    known = {id(after): before.uuid for before, after in pairs if before}
-
-    def filled(subnet: Subnet) -> Subnet:
-        return subnet if subnet.uuid else replace(subnet, uuid=known.get(id(subnet)) or new_uuid())
-
-    return replace(new, subnets=tuple(map(filled, new.subnets)))
+    if all(subnet.uuid for subnet in new.subnets):
+        return new
+    kept = {id(after): before.uuid for before, after in _pairs(known, new.subnets) if before}
+    held = {subnet.uuid or kept.get(id(subnet), "") for subnet in new.subnets}
+    filled = []
+    for subnet in new.subnets:
+        uuid = subnet.uuid or kept.get(id(subnet), "")
+        if not uuid:
+            uuid = next(one for attempt in count() if (one := derive(subnet, attempt)) not in held)
+            held.add(uuid)
+        filled.append(replace(subnet, uuid=uuid))
+    return replace(new, subnets=tuple(filled))
 
 
 def _check_general(network: Network) -> None:
@@ -246,9 +252,9 @@ def _faults(subnet: Subnet, before: Iterable[Subnet]) -> Iterator[Fault]:
     yield from external_faults(subnet, subnet.external)
 
 
-def _pairs(old: Network, new: Network) -> list[Pair]:
+def _pairs(old: Iterable[Subnet], new: Iterable[Subnet]) -> list[Pair]:
     """Each subnet of both networks once, with the same one of the other network, if there is one."""
-    before, after, pairs = list(old.subnets), list(new.subnets), list[Pair]()
+    before, after, pairs = list(old), list(new), list[Pair]()
     for key in (_uuid, _cidr, _name):
         known = {key(one): one for one in before if key(one)}
         for subnet in after:

@@ -39,6 +39,8 @@ def check_l3(
     before: L3 | None,
     cluster_network: str,
     reader: ClusterReader,
+    *,
+    beside: bool = False,
 ) -> tuple[str, ...]:
     """Return whether a NAD may have the node addresses `value`, having had those of `before`; returns warnings.
 
@@ -46,12 +48,7 @@ def check_l3(
     """
     if value == before:
         return nodes_that_left(value, reader)
-    if not reader.is_usable(cluster_network):
-        refusal = TooEarly if uplinks_come(cluster_network, reader) else Denied
-        raise refusal(
-            f"its cluster network {quote(cluster_network)} is not ready: no node has a working uplink for it; "
-            f"{_remedy(cluster_network)}"
-        )
+    waiting = _waiting(cluster_network, reader, beside=beside)
     network = reader.cluster_network(cluster_network)
     if network is not None:
         check_namespace(nad.metadata.namespace, value, before, network)
@@ -63,13 +60,32 @@ def check_l3(
     _check_all_routes(nad, value, before, cluster_network, reader)
     _check_subnet(value, before, reader)
     if value.addresses and (before is None or before.addresses != value.addresses):
-        _check_map_nodes(value, cluster_network, reader)
-        return ()
-    return nodes_that_left(value, reader)
+        if not waiting or reader.covered(cluster_network):
+            _check_map_nodes(value, cluster_network, reader)
+        return waiting
+    return waiting + nodes_that_left(value, reader)
 
 
 class TooEarly(Denied):
-    """Node addresses on a cluster network whose uplinks are being built at this moment."""
+    """Node addresses on a cluster network whose uplinks are being built at this moment, beside Harvester."""
+
+
+def _waiting(cluster_network: str, reader: ClusterReader, *, beside: bool) -> tuple[str, ...]:
+    """Return the warning of a cluster network whose uplinks do not work yet: nodes get the addresses when they do.
+
+    So one file may hold both, in any order. Beside Harvester its rule holds, which refuses that. `mgmt` must work: its
+    agents say which VLANs are the management network's own, and no file makes its uplinks. Raises Denied.
+    """
+    if reader.is_usable(cluster_network):
+        return ()
+    name, remedy = quote(cluster_network), _remedy(cluster_network)
+    if cluster_network != names.MGMT and not beside:
+        return (
+            f"nodes get addresses of this network when its cluster network {name} is ready: no node has a working "
+            f"uplink for it yet; {remedy}",
+        )
+    refusal = TooEarly if uplinks_come(cluster_network, reader) else Denied
+    raise refusal(f"its cluster network {name} is not ready: no node has a working uplink for it; {remedy}")
 
 
 def uplinks_come(cluster_network: str, reader: ClusterReader) -> frozenset[str]:

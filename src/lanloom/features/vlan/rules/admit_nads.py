@@ -32,13 +32,18 @@ from lanloom.text import quote
 
 
 def check_nad(
-    new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None, reader: ClusterReader
+    new: NetworkAttachmentDefinition,
+    old: NetworkAttachmentDefinition | None,
+    reader: ClusterReader,
+    *,
+    beside: bool = False,
 ) -> tuple[str, ...]:
     """Return whether a NAD may be created or changed so; returns warnings.
 
     Only what changed is checked against the cluster's present state, so that an unrelated edit never fails because a
     node joined or left. One of what is not judged here, such as others' annotations or the manager's label, passes
-    also where the network was there before the webhooks and would be refused today.
+    also where the network was there before the webhooks and would be refused today. `beside` tells whether Harvester's
+    rules hold too.
     """
     if old is not None and _checked_fields(new) == _checked_fields(old):
         present = _previous(old)
@@ -46,7 +51,7 @@ def check_nad(
     verb = "create" if old is None else "update"
     title = f"can't {verb} NetworkAttachmentDefinition {new.metadata.key}"
     try:
-        return _check_nad(new, old, reader)
+        return _check_nad(new, old, reader, beside=beside)
     except AnnotationError as error:
         raise Malformed(f"{title} because {error}") from None
     except Refusal as refusal:
@@ -64,7 +69,11 @@ def _checked_fields(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:
 
 
 def _check_nad(
-    new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None, reader: ClusterReader
+    new: NetworkAttachmentDefinition,
+    old: NetworkAttachmentDefinition | None,
+    reader: ClusterReader,
+    *,
+    beside: bool,
 ) -> tuple[str, ...]:
     network = parse_config(new.spec.config)
     reconfigured = old is None or old.spec.config != new.spec.config
@@ -89,7 +98,9 @@ def _check_nad(
     if reconfigured:
         check_storage_vlan(new, network, reader)
         warnings = network_warnings(new.spec.config, network, reader)
-    return warnings + (check_l3(new, value, before, network.cluster_network, reader) if value else _idle(new))
+    if value is None:
+        return warnings + _idle(new)
+    return warnings + check_l3(new, value, before, network.cluster_network, reader, beside=beside)
 
 
 def _carrying_network(nad: NetworkAttachmentDefinition | None) -> str:
