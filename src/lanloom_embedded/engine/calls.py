@@ -54,6 +54,8 @@ class Call(Struct):
 
     Without `webhooks` no admission webhook is asked: that is for what the server itself needs to start. A webhook that
     is down could otherwise keep the server down in which alone it can be removed.
+
+    `manager` is who owns the fields that change. With `force` an apply takes them from others.
     """
 
     user: UserInfo = SYSTEM
@@ -61,6 +63,8 @@ class Call(Struct):
     field_validation: FieldValidation = "Ignore"
     warnings: Warnings = field(default_factory=Warnings)
     webhooks: bool = True
+    manager: str = "unknown"
+    force: bool = False
 
 
 class DeleteOptions(Struct, frozen=True, kw_only=True):

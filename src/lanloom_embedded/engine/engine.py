@@ -114,6 +114,10 @@ class Engine:
         """One object, not older than `version`. Raises NotFound, BadRequest, Timeout."""
         return self._reader.get(kind, namespace, name, version)
 
+    def has(self, kind: ServedKind, namespace: str, name: str) -> bool:
+        """Whether there is such an object."""
+        return self.ledger.latest(kind.key, Key(namespace, name)) is not None
+
     def list_page(self, kind: ServedKind, selection: Selection, options: ListOptions = NEWEST) -> Page:
         """A page of a list. Raises BadRequest, Expired, Timeout."""
         return self._reader.list_page(kind, selection, options)
@@ -153,6 +157,14 @@ class Engine:
         state = await self._writer.patch(kind, namespace, name, apply, call, subresource)
         await self._settle(kind, state, call)
         return state
+
+    async def apply(
+        self, kind: ServedKind, namespace: str, name: str, body: Raw, call: Call, subresource: str = ""
+    ) -> tuple[Stored, bool]:
+        """Apply a configuration to an object; the second value says whether that created it."""
+        state, created = await self._writer.apply(kind, namespace, name, body, call, subresource)
+        await self._settle(kind, state, call)
+        return state, created
 
     async def delete(
         self, kind: ServedKind, namespace: str, name: str, options: DeleteOptions, call: Call

@@ -29,6 +29,7 @@ _META_ORDER = (
     "annotations",
     "ownerReferences",
     "finalizers",
+    "managedFields",
 )
 
 

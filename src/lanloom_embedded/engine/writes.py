@@ -18,6 +18,8 @@ from lanloom.api.admission import UserInfo
 from lanloom.api.meta import Key, rfc3339
 from lanloom.runtime.https import errors
 from lanloom.runtime.https.bodies import check_object
+from lanloom_embedded.apply.configuration import configuration
+from lanloom_embedded.apply.managers import Managers, Owner, apply, entries, first, updated
 from lanloom_embedded.engine import metadata
 from lanloom_embedded.engine.admission import Admission
 from lanloom_embedded.engine.calls import Call
@@ -71,9 +73,16 @@ class Writer:
         """A random UUID."""
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
-    async def create(self, kind: ServedKind, namespace: str, body: Raw, call: Call) -> Stored:
-        """Create an object. Raises AlreadyExists, Invalid, Forbidden, NotFound (its namespace)."""
+    async def create(
+        self, kind: ServedKind, namespace: str, body: Raw, call: Call, managers: Managers | None = None
+    ) -> Stored:
+        """Create an object. Raises AlreadyExists, Invalid, Forbidden, NotFound (its namespace).
+
+        `managers` own its fields, if an apply creates it.
+        """
         obj = await self._first_state(kind, namespace, body, call)
+        if managers is not None:
+            obj["metadata"]["managedFields"] = entries(managers)
         key = Key(namespace, obj["metadata"]["name"])
         # Admission took its time: the namespace may have gone, the name may be taken.
         self._check_namespace(kind, namespace, key.name)
@@ -157,8 +166,46 @@ class Writer:
 
         return await self._modify(kind, Key(namespace, name), transform, call, subresource)
 
+    async def apply(
+        self, kind: ServedKind, namespace: str, name: str, body: Raw, call: Call, subresource: str = ""
+    ) -> tuple[Stored, bool]:
+        """Apply a configuration (server-side apply); the second value says whether that created the object.
+
+        Raises Conflict where somebody else owns a field that it changes, unless by force.
+        """
+        strategy = self._registry.strategy(kind)
+        check_type(kind, body)
+        config = configuration(kind, body, namespace, name, subresource)
+        check_identity(kind, metadata.clean(config["metadata"], kind.kind), namespace, name)
+        owner, now = Owner(call.manager, "Apply", kind.api_version, subresource), rfc3339(self._now())
+        if self._ledger.latest(kind.key, Key(namespace, name)) is None:
+            if subresource:
+                raise errors.not_found(kind.resource, name)
+            made = await self.create(kind, namespace, config, call, first(kind.schema, config, owner, now))
+            return made, True
+        owners: list[Managers] = []
+
+        def transform(old: Raw) -> Raw:
+            strategy.decode(old)
+            applied = apply(kind.schema, old, config, owner, force=call.force, now=now)
+            new = self._decode(kind, strategy, applied.object, call)
+            check_identity(kind, new["metadata"], namespace, name)
+            owners.append(applied.managers)
+            return new
+
+        key = Key(namespace, name)
+        return await self._modify(
+            kind, key, transform, call, subresource, lambda _old, _new: owners[-1]
+        ), False
+
     async def _modify(
-        self, kind: ServedKind, key: Key, transform: Transform, call: Call, subresource: str
+        self,
+        kind: ServedKind,
+        key: Key,
+        transform: Transform,
+        call: Call,
+        subresource: str,
+        managers: Callable[[Raw, Raw], Managers] | None = None,
     ) -> Stored:
         for _ in range(_ATTEMPTS):
             current = self._ledger.latest(kind.key, key)
@@ -176,9 +223,17 @@ class Writer:
                 options={"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"},
             )
             new = await self._next_state(attributes, current, call)
+            if managers is not None or old["metadata"].get("managedFields"):
+                owners = managers or self._updating(kind, call, subresource)
+                new["metadata"]["managedFields"] = entries(owners(old, new))
             if self._ledger.latest(kind.key, key) is current:
                 return await self._commit(kind, key, current, old, new, call)
         raise errors.conflict(kind.resource, key.name)
+
+    def _updating(self, kind: ServedKind, call: Call, subresource: str) -> Callable[[Raw, Raw], Managers]:
+        """Who owns the fields after a write that is no apply."""
+        owner, now = Owner(call.manager, "Update", kind.api_version, subresource), rfc3339(self._now())
+        return lambda old, new: updated(kind.schema, old, new, owner, now)
 
     async def _next_state(self, attributes: Attributes, current: Stored, call: Call) -> Raw:
         """The object as it is to be stored, all checks passed."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 from lanloom.api.admission import UserInfo
 from lanloom.runtime.https import errors, fields
 from lanloom_embedded import tables
+from lanloom_embedded.authz import Attempt
 from lanloom_embedded.engine.calls import (
     Call,
     DeleteOptions,
@@ -62,7 +63,24 @@ def call_of(exchange: Exchange, user: UserInfo) -> Call:
     if validation not in _FIELD_VALIDATIONS:
         raise _bad_option(options, fields.not_supported("fieldValidation", validation, _FIELD_VALIDATIONS))
     dry_run = _dry_run(options, [exchange.query["dryRun"]] if exchange.query.get("dryRun") else ())
-    return Call(user, dry_run, cast(FieldValidation, validation), exchange.warnings)
+    return Call(
+        user,
+        dry_run,
+        cast(FieldValidation, validation),
+        exchange.warnings,
+        manager=_manager(exchange),
+        force=is_true(exchange.query.get("force", "")),
+    )
+
+
+_MANAGER_LONGEST = 128
+
+
+def _manager(exchange: Exchange) -> str:
+    """Who a client says that it is: the manager of fields, else the program by its User-Agent."""
+    named = exchange.query.get("fieldManager", "")
+    program = exchange.header(b"user-agent").partition("/")[0]
+    return (named or program or "unknown")[:_MANAGER_LONGEST]
 
 
 def _dry_run(options: str, values: Sequence[str]) -> bool:
@@ -228,9 +246,36 @@ class Objects:
         form = negotiate(exchange.header(b"accept"))
         call = call_of(exchange, user)
         media_type = exchange.header(b"content-type").partition(";")[0].strip()
+        if media_type == _APPLY_PATCH:
+            await self._apply(exchange, kind, namespace, target, call)
+            return
+        if "force" in exchange.query:
+            why = "may not be specified for non-apply patch"
+            raise _bad_option("PatchOptions", fields.forbidden("force", why))
         apply = await _patch_transform(kind, media_type, exchange)
         state = await self._engine.patch(kind, namespace, target.name, apply, call, target.subresource)
         await exchange.answer(self._renderer.one(kind, state, form), form=form)
+
+    async def _apply(
+        self, exchange: Exchange, kind: ServedKind, namespace: str, target: Target, call: Call
+    ) -> None:
+        """Apply a configuration, which may create the object: then that must be allowed too."""
+        form = negotiate(exchange.header(b"accept"))
+        if not exchange.query.get("fieldManager"):
+            raise _bad_option("PatchOptions", fields.required("fieldManager", "is required for apply patch"))
+        body = await bodies.object_in(
+            await bodies.read(exchange.receive, exchange.share), exchange.share, bodies.YAML, kind.kind
+        )
+        if not self._engine.has(kind, namespace, target.name):
+            attempt = Attempt(
+                verb="create", group=kind.group, resource=kind.plural, namespace=namespace, name=target.name
+            )
+            self._engine.authorizer.check(call.user, attempt)
+        state, created = await self._engine.apply(
+            kind, namespace, target.name, body, call, target.subresource
+        )
+        shown = self._renderer.one(kind, state, form)
+        await exchange.answer(shown, code=201 if created else 200, form=form)
 
     async def _delete(
         self, exchange: Exchange, kind: ServedKind, namespace: str, name: str, user: UserInfo
@@ -294,13 +339,8 @@ async def _patch_transform(kind: ServedKind, media_type: str, exchange: Exchange
     appliers: dict[str, Callable[[Raw, Any], Raw]] = {_JSON_PATCH: json_patch, _MERGE_PATCH: merge_patch}
     if kind.builtin:
         appliers[_STRATEGIC_PATCH] = lambda old, patch: strategic_merge_patch(old, patch, kind.schema or {})
-    if media_type == _APPLY_PATCH:
-        raise errors.UnsupportedMediaType(
-            "this server does not offer server-side apply: use kubectl apply without --server-side, "
-            f"or a patch of type {_MERGE_PATCH}"
-        )
     if media_type not in appliers:
-        raise errors.unsupported_media_type([*appliers])
+        raise errors.unsupported_media_type([*appliers, _APPLY_PATCH])
     patch = await bodies.read_patch(exchange.receive, exchange.share)
     return lambda old: appliers[media_type](old, patch)
 

@@ -36,6 +36,7 @@ __all__ = ["PROTOBUF", "PROTOBUF_ACCEPTED", "document", "encode_swagger", "index
 _JSON = "application/json"
 _PATCHES = ("application/json-patch+json", "application/merge-patch+json")
 _STRATEGIC = "application/strategic-merge-patch+json"
+_APPLY = "application/apply-patch+yaml"
 _LIST_QUERY = {
     "allowWatchBookmarks": ("boolean", "Whether a watch has bookmarks."),
     "continue": ("string", "Where the page starts."),
@@ -74,7 +75,7 @@ _STATUS = {verb: _ITEM[verb] for verb in ("get", "update", "patch")}
 
 def _patch_types(kind: ServedKind) -> tuple[str, ...]:
     """The patch types of `kubectl apply`: it chooses the strategic patch wherever it is offered."""
-    return (*_PATCHES, _STRATEGIC) if kind.builtin else _PATCHES
+    return (*_PATCHES, *((_STRATEGIC,) if kind.builtin else ()), _APPLY)
 
 
 def paths_of(kinds: Iterable[ServedKind], version: SchemaVersion) -> dict[str, Raw]:

@@ -229,14 +229,18 @@ async def test_yaml_bombs_are_refused() -> None:
         assert (answer.status, "aliases" in answer.json["message"]) == (400, True)
 
 
-async def test_server_side_apply_is_refused_with_a_way_out() -> None:
-    """An apply patch is answered with 415 and what to use instead."""
+async def test_an_apply_creates_only_for_whom_that_is_allowed() -> None:
+    """An apply of an object that is not there yet is a creation, and names its manager."""
     async with browsing() as browser:
-        answer = await browser.request(
-            "PATCH", f"{MAPS}/a", b"{}", content_type="application/apply-patch+yaml"
-        )
-        assert answer.status == 415
-        assert "use kubectl apply without --server-side" in answer.json["message"]
+        kind = "application/apply-patch+yaml"
+        body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n"
+        answer = await browser.request("PATCH", f"{MAPS}/a", body, content_type=kind)
+        assert (answer.status, "fieldManager" in answer.json["message"]) == (422, True)
+        for code in (201, 200):
+            answer = await browser.request("PATCH", f"{MAPS}/a?fieldManager=me", body, content_type=kind)
+            assert answer.status == code
+        (entry,) = answer.json["metadata"]["managedFields"]
+        assert (entry["manager"], entry["fieldsV1"]) == ("me", {"f:data": {"f:k": {}}})
 
 
 def test_watch_streams_until_its_time_is_up() -> None:

@@ -33,11 +33,19 @@ def test_our_kinds_are_explained(k: Kubectl, field: str) -> None:
     assert EXPLAINED[field] in k("explain", field)
 
 
-def test_server_side_apply_is_refused(k: Kubectl) -> None:
-    """Server-side apply is refused with words that say what to do instead."""
-    k("apply", "--server-side", "-f", k.file("w.yaml", widget("a")))
-    assert k.last.code == 1
-    assert "use kubectl apply without --server-side" in k.last.error
+def test_server_side_apply(k: Kubectl) -> None:
+    """kubectl applies on the server: again without a change, and by another manager without a conflict."""
+    file = k.file("w.yaml", widget("a", {"size": 2, "ports": [{"port": 80}]}))
+    k("apply", "--server-side", "-f", file)
+    version = k("get", "widgets", "a", "-o", "jsonpath={.metadata.resourceVersion}")
+    k("apply", "--server-side", "-f", file)
+    assert k("get", "widgets", "a", "-o", "jsonpath={.metadata.resourceVersion}") == version
+    k("apply", "--server-side", "--field-manager=other", "-f", file)
+    more = k.file("w.yaml", widget("a", {"size": 3, "ports": [{"port": 80}]}))
+    k("apply", "--server-side", "--field-manager=other", "-f", more)
+    assert (k.last.code, ".spec.size" in k.last.error) == (1, True)
+    k("apply", "--server-side", "--field-manager=other", "--force-conflicts", "-f", more)
+    assert k.last.code == 0
 
 
 def test_unknown_fields_are_refused(k: Kubectl) -> None:
