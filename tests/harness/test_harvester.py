@@ -74,7 +74,11 @@ REFUSED: dict[str, tuple[Resource[Any], dict[str, Any], str]] = {
         nad("odd", "cluster-1", 5, config={"vlanTrunk": [{"id": 6}]}),
         "vlan can only be 0 when vlanTrunk is set",
     ),
-    "an unknown network": (NADS, nad("odd", "gone", 5), "a none-existing cluster network gone"),
+    "an unknown network": (
+        NADS,
+        nad("odd", "gone", 5),
+        'clusternetworks.network.harvesterhci.io "gone" not found',
+    ),
     "an MTU of a new network": (
         CLUSTER_NETWORKS,
         cluster_network("new", **{names.UPLINK_MTU: "9000"}),
@@ -105,6 +109,11 @@ REFUSED: dict[str, tuple[Resource[Any], dict[str, Any], str]] = {
         static({"node1": "10.36.0.1/24"}),
         "static IP not found for node node2",
     ),
+    "a report that is not ready": (
+        HOST_NETWORK_CONFIGS,
+        {**static(name="late"), "spec": {**static()["spec"], "clusterNetwork": "late"}},
+        "vs late-status status is not Ready",
+    ),
     "two subnets": (
         HOST_NETWORK_CONFIGS,
         static({**ADDRESSES, "node3": "10.37.0.3/24"}),
@@ -117,7 +126,14 @@ REFUSED: dict[str, tuple[Resource[Any], dict[str, Any], str]] = {
 @on_harvester
 async def test_what_its_webhook_refuses(quiet: Quiet, harvester: Harvester) -> None:
     """Each refusal has its words, and is an internal error, which tells a client to try again."""
-    del harvester
+    await quiet.admin.create(CLUSTER_NETWORKS, cluster_network("late"))
+    status = {"clusterNetwork": "late", "vlanConfig": "x", "linkMonitor": "late", "node": "node1"}
+    late: dict[str, Any] = {
+        "metadata": {"name": "late-status", "labels": {names.CLUSTER_NETWORK_LABEL: "late"}},
+        "status": {**status, "conditions": [{"type": "ready", "status": "False"}]},
+    }
+    await harvester.client.create(VLAN_STATUSES, late)
+    await asyncio.sleep(1)
     for title, (kind, body, words) in REFUSED.items():
         with pytest.raises(KubeError) as caught:
             await quiet.admin.create(kind, body, "default" if kind.namespaced else "")
@@ -211,7 +227,8 @@ async def test_an_mtu_reaches_nads_and_links(quiet: Quiet, harvester: Harvester)
     """Another MTU makes the bond anew under the same bridge, and goes to the ClusterNetwork and its NADs."""
     del harvester
     host, admin = quiet.sim.hosts["node1"], quiet.admin
-    await admin.create(NADS, nad("net", "cluster-1", 2012), "default")
+    await admin.create(NADS, nad("net", "cluster-1", 2012, config={"mtu": 9000}), "default")
+    assert json.loads((await admin.get(NADS, "net", "default")).spec.config)["mtu"] == 1500  # the network's
     before = {name: host.kernel.links[name].index for name in (BRIDGE, BOND)}
     await admin.patch(VLAN_CONFIGS, "one", {"spec": {"uplink": {"linkAttributes": {"mtu": 9000}}}})
     await asyncio.sleep(10)

@@ -1,7 +1,7 @@
 """Harvester's network controller for stories on a lab: the lab's stand-in, or its real binaries.
 
-`HARVESTER_NETWORK_CONTROLLER` names a directory with `harvester-network-controller` and, if it is to take part,
-`harvester-network-webhook`. The manager and the webhook run on node1 then, and an agent on each node.
+`HARVESTER_NETWORK_CONTROLLER` names a directory with `harvester-network-controller`. Its manager runs on node1 then,
+and an agent on each node. Its webhook does not: it is reached as a Service, and the lab has none.
 """
 
 import asyncio
@@ -9,21 +9,19 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from lanloom.api import names
-from lanloom.api.core import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from lanloom.cli.cluster import connect
+from lanloom_lab.assets import default_cache
 from lanloom_lab.harvester.definitions import install, uninstall
 from tests.lab.driver import Lab, eventually
 
 ENVIRONMENT = "HARVESTER_NETWORK_CONTROLLER"
 CONTROLLER, WEBHOOK = "harvester-network-controller", "harvester-network-webhook"
-PORT = 8443
 
 
 class Side(Protocol):
@@ -68,6 +66,7 @@ class Binaries:
     def on(self) -> None:
         """As the port says."""
         asyncio.run(self._install())
+        self._load_bridge_filter()
         for node in self._nodes:
             self._copy(node, CONTROLLER)
         self._start(
@@ -75,10 +74,6 @@ class Binaries:
         )
         for node in self._nodes:
             self._start(node, "agent", f"/etc/lanloom/{CONTROLLER} agent --node-name {node}")
-        if (self._directory / WEBHOOK).exists():
-            self._copy("node1", WEBHOOK)
-            self._start("node1", "webhook", f"/etc/lanloom/{WEBHOOK} --https-port {PORT}")
-            eventually(self._webhook_is_reachable, timeout=120)
 
     def off(self) -> None:
         """As the port says."""
@@ -98,6 +93,15 @@ class Binaries:
     async def _uninstall(self) -> None:
         async with connect(str(self._lab.state / "kubeconfig")) as client:
             await uninstall(client)
+
+    def _load_bridge_filter(self) -> None:
+        """Load the module whose settings its agent turns off at the start, and without which it does not start."""
+        version = self._lab.status()["version"]
+        modules = "kernels/*/kernel/usr/lib/uml/modules"
+        for path in default_cache().glob(f"{modules}/{version}/kernel/net/bridge/br_netfilter.ko"):
+            shutil.copy2(path, self._lab.state / "nodes/node1/config/br_netfilter.ko")
+        load = "insmod /etc/lanloom/br_netfilter.ko || modprobe br_netfilter"
+        self._lab.on("node1", f"test -e /proc/sys/net/bridge || {load}")
 
     def _copy(self, node: str, program: str) -> None:
         """Put a program and a kubeconfig where the node sees them: its kept directory of configurations."""
@@ -119,25 +123,6 @@ class Binaries:
             f'trap "kill 0" TERM; {script}\' >{log} 2>&1 </dev/null &',
         )
         self._running.append((node, name))
-
-    def _webhook_is_reachable(self) -> bool:
-        """Give the API server, which has no DNS of services, the node's address in place of the service's name."""
-        with suppress(Exception):
-            return asyncio.run(self._redirect())
-        return False
-
-    async def _redirect(self) -> bool:
-        address = next(n["address"] for n in self._lab.status()["nodes"] if n["name"] == "node1")
-        async with connect(str(self._lab.state / "kubeconfig")) as client:
-            kinds: tuple[Any, ...] = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
-            for kind in kinds:
-                found = json.loads(self._lab.kubectl("get", kind.plural, WEBHOOK, "-o", "json"))
-                for item in found["webhooks"]:
-                    service = item["clientConfig"].pop("service", {})
-                    if service:
-                        item["clientConfig"]["url"] = f"https://{address}:{PORT}{service['path']}"
-                await client.patch(kind, WEBHOOK, {"webhooks": found["webhooks"]})
-        return True
 
 
 def sides() -> Iterator[Any]:

@@ -60,7 +60,7 @@ class Objects(Struct, frozen=True, kw_only=True):
         """Return a cluster network. Raises Refusal."""
         found = next((item for item in self.networks if item.metadata.name == name), None)
         if found is None:
-            raise Refusal(f"it refers to a none-existing cluster network {name}")
+            raise Refusal(f'{CLUSTER_NETWORKS.full_name} "{name}" not found')
         return found
 
     def labelled(self, name: str) -> list[VlanConfig]:
@@ -119,7 +119,7 @@ def answer(path: str, review: Raw, objects: Objects) -> Raw:
     except Refusal as error:
         key = f"{request['namespace']}/{request['name']}" if request.get("namespace") else request["name"]
         verb, noun = request["operation"].lower(), _NAMES[request["resource"]["resource"]]
-        message = f"can't {verb} {noun} {key} because {error}"
+        message = f"Internal error occurred: can't {verb} {noun} {key} because {error}"
         response["allowed"] = False
         response["status"] = {
             "status": "Failure",

@@ -177,7 +177,7 @@ def _cluster_network(request: AdmissionRequest, reader: ClusterReader) -> tuple[
 def _vlan_config(request: AdmissionRequest, reader: ClusterReader, *, beside: bool) -> tuple[str, ...]:
     new, old = new_of(VLAN_CONFIGS, request), old_of(VLAN_CONFIGS, request)
     if new is not None:
-        return check_vlan_config(new, old, reader, movable=beside)
+        return check_vlan_config(new, old, reader, beside=beside)
     if old is not None:
         check_vlan_config_deletion(old, reader)
     return ()

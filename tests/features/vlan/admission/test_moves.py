@@ -2,13 +2,33 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
-from lanloom.api.harvester import VLAN_CONFIGS
+from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
 from lanloom.features.vlan.admission import VlanAdmission
+from lanloom.features.vlan.rules.admit_uplinks import check_vlan_config
+from lanloom.refusals import Denied
 from tests.features.vlan.admission.requests import world
 from tests.features.vlan.cluster import vlan_config
 from tests.harness.admission import request
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_mtu_of_its_own_is_no_way_out_beside_harvester(beside: bool) -> None:
+    """Harvester's webhook takes 0 for 1500, so it is only advised where that one is not asked."""
+    large, small = (
+        vlan_config(
+            name,
+            "bare",
+            nodeSelector={"kubernetes.io/hostname": node},
+            uplink={"linkAttributes": {"mtu": mtu}, "nics": ["eth9"]},
+        )
+        for name, node, mtu in (("large", "node1", 9000), ("small", "node2", 1500))
+    )
+    with pytest.raises(Denied) as caught:
+        check_vlan_config(msgspec.convert(small, VlanConfig), None, world(large), beside=beside)
+    assert ("set it to 0 there first" in str(caught.value)) != beside
 
 
 @pytest.mark.parametrize("beside", [False, True])

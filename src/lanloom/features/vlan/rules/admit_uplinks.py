@@ -174,23 +174,23 @@ def _foreign(verb: str, report: Report, kind: Resource[Any], node: str) -> Denie
 
 
 def check_vlan_config(
-    new: VlanConfig, old: VlanConfig | None, reader: ClusterReader, *, movable: bool = False
+    new: VlanConfig, old: VlanConfig | None, reader: ClusterReader, *, beside: bool = False
 ) -> tuple[str, ...]:
     """Return whether a VlanConfig may be created or changed so; returns warnings.
 
-    It is `movable` to another cluster network beside Harvester's controller, which makes the uplinks anew.
+    It may move to another cluster network `beside` Harvester's controller, which makes the uplinks anew.
     """
     title = f"can't {'create' if old is None else 'update'} VlanConfig {new.metadata.name}"
     if old is not None and old.spec == replace(new.spec, description=old.spec.description):
         return ()  # the manager's own annotations must get through whatever became of the cluster since
     try:
-        _check_target(new, old, reader, movable=movable)
+        _check_target(new, old, reader, movable=beside)
         _check_uplink(new.spec.uplink)
         _check_links(new, old, reader)
         _check_selector(new, old)
         nodes = reader.matching(new.spec.node_selector)
         _check_hardware_address(new, nodes)
-        _check_peers(new, nodes, reader)
+        _check_peers(new, nodes, reader, beside=beside)
         _check_nics_free(new, nodes, reader)
         if old is not None:
             stays = nodes if new.spec.cluster_network == old.spec.cluster_network else ()
@@ -297,7 +297,8 @@ def _check_hardware_address(new: VlanConfig, nodes: tuple[str, ...]) -> None:
             )
 
 
-def _check_peers(new: VlanConfig, nodes: tuple[str, ...], reader: ClusterReader) -> None:
+def _check_peers(new: VlanConfig, nodes: tuple[str, ...], reader: ClusterReader, *, beside: bool) -> None:
+    """To Harvester's webhook, 0 is the default MTU, and differs from any other."""
     mine, mtu = set(nodes), new.spec.uplink.linkAttributes.mtu
     for other in sorted(reader.configs_of(new.spec.cluster_network), key=lambda item: item.metadata.name):
         if other.metadata.name == new.metadata.name or other.metadata.is_deleting:
@@ -309,9 +310,10 @@ def _check_peers(new: VlanConfig, nodes: tuple[str, ...], reader: ClusterReader)
             )
         theirs = other.spec.uplink.linkAttributes.mtu
         if mtu and theirs and theirs != mtu:
+            way = "" if beside else ", or set it to 0 there first, so that it follows"
             raise Denied(
                 f"spec.uplink.linkAttributes.mtu is {mtu} but VlanConfig {other.metadata.name} of the same cluster "
-                f"network has {theirs}; make them equal, or set it to 0 there first, so that it follows"
+                f"network has {theirs}; make them equal{way}"
             )
 
 
