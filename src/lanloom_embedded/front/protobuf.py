@@ -1,6 +1,7 @@
 """Objects in Kubernetes' protobuf form, as newer kubectl sends them in `create` and `auth can-i`.
 
-Only bodies of requests are read, and only of the kinds that kubectl makes itself: answers are always JSON, which every
+Only bodies of requests are read, and only of the kinds that kubectl makes itself, and Leases, by which controllers in
+Go elect a leader: answers are always JSON, which every
 client of Kubernetes takes. The numbers of the fields are those of Kubernetes' published messages and never change.
 """
 
@@ -149,6 +150,13 @@ def _time(value: bytes) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None
 
 
+def _micro_time(value: bytes) -> str | None:
+    found = _read(value, _TIME, _Budget())
+    moment = datetime.fromtimestamp(found.get("seconds", 0), UTC)
+    microseconds = found.get("nanos", 0) // 1000 % 1_000_000
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{microseconds:06}Z" if found else None
+
+
 def _map_of(convert: _Convert) -> _Message:
     return {1: _Field("key", _text), 2: _Field("value", convert)}
 
@@ -167,7 +175,7 @@ _ENVELOPE: _Message = {
     1: _Field("typeMeta", _texts("apiVersion", "kind")),
     2: _Field("raw", _whole_bytes),
 }
-_TIME: _Message = {1: _Field("seconds", _whole)}
+_TIME: _Message = {1: _Field("seconds", _whole), 2: _Field("nanos", _whole)}
 _OWNER: _Message = {
     1: _Field("kind", _text),
     3: _Field("name", _text),
@@ -209,6 +217,13 @@ _REVIEW_SPEC: _Message = {
     1: _Field("resourceAttributes", _ATTRIBUTES),
     2: _Field("nonResourceAttributes", _texts("path", "verb")),
 }
+_LEASE_SPEC: _Message = {
+    1: _Field("holderIdentity", _text),
+    2: _Field("leaseDurationSeconds", _whole),
+    3: _Field("acquireTime", _micro_time),
+    4: _Field("renewTime", _micro_time),
+    5: _Field("leaseTransitions", _whole),
+}
 _RBAC = "rbac.authorization.k8s.io/v1"
 _MESSAGES: dict[tuple[str, str], _Message] = {
     ("v1", "ConfigMap"): {
@@ -231,6 +246,7 @@ _MESSAGES: dict[tuple[str, str], _Message] = {
         3: _Field("imagePullSecrets", _texts("name"), "many"),
         4: _Field("automountServiceAccountToken", bool),
     },
+    ("coordination.k8s.io/v1", "Lease"): {1: _META, 2: _Field("spec", _LEASE_SPEC)},
     (_RBAC, "Role"): _ROLE,
     (_RBAC, "ClusterRole"): _ROLE,
     (_RBAC, "RoleBinding"): _BINDING,

@@ -61,6 +61,18 @@ def test_unknown_fields_are_skipped() -> None:
     assert decode_object(envelope("v1", "Namespace", raw))["metadata"] == {"name": "a"}
 
 
+def test_a_lease_is_read() -> None:
+    """A Lease has its holder and times with microseconds, as client-go sends it to elect a leader."""
+    moment = b"\x08\x01\x10\x80\xca\xb5\xee\x01"  # 1 s and 500,000,000 ns
+    spec = field(1, "me") + b"\x10\x2d" + field(3, moment) + field(4, moment) + b"\x28\x00"
+    found = decode_object(
+        envelope("coordination.k8s.io/v1", "Lease", field(1, field(1, "a")) + field(2, spec))
+    )
+    assert found["spec"]["holderIdentity"] == "me"
+    assert found["spec"]["leaseDurationSeconds"] == 45
+    assert found["spec"]["acquireTime"] == found["spec"]["renewTime"] == "1970-01-01T00:00:01.500000Z"
+
+
 def test_times_are_rfc_3339() -> None:
     """Times are in UTC with the precision of seconds."""
     raw = field(1, field(1, "a") + field(8, b"\x08\x01"))
