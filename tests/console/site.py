@@ -80,15 +80,19 @@ class Site(Struct, kw_only=True):
 
     @asynccontextmanager
     async def browser(self, token: str = "") -> AsyncIterator[aiohttp.ClientSession]:
-        """A browser that has logged in by a token, or without one by the administrator's link."""
+        """A browser that has logged in by a token, or without one by the administrator's link.
+
+        It has seen no page yet, so the console follows nothing for it: its first page has all that was written before.
+        """
         jar = aiohttp.CookieJar(unsafe=True)
         headers = {"origin": self.address}
         async with aiohttp.ClientSession(self.address, cookie_jar=jar, headers=headers) as made:
             if token:
-                answer = await made.post("/login", data={"token": token})
+                answer = await made.post("/login", data={"token": token}, allow_redirects=False)
             else:
-                answer = await made.get("/login", params={"once": self.sessions.link(self.config)})
-            assert answer.status == 200, await answer.text()
+                once = {"once": self.sessions.link(self.config)}
+                answer = await made.get("/login", params=once, allow_redirects=False)
+            assert answer.status == 303, await answer.text()
             yield made
 
 
