@@ -393,5 +393,5 @@ def _completions(query: "Query[Any]", incomplete: str) -> list[CompletionItem]:
     start = len(incomplete) - len(incomplete.rpartition(",")[2].removeprefix("+"))
     before, last = incomplete[:start], incomplete[start:]
     formats = (*_formats_of(query), *(f"{name}=" for name in TEMPLATES))
-    names = query.names() if before else dict.fromkeys((*query.names(), *formats))
+    names = query.names() if before else dict.fromkeys((*query.names(), *formats, *query.selections))
     return [CompletionItem(before + name) for name in names if name.startswith(last)]

@@ -51,7 +51,7 @@ class Query(Struct, Generic[T], frozen=True):
 
     `narrow` are the default ones where the others do not fit the terminal. A `ruled` table has a line under its titles.
     `resource` is the singular and the group of the kind, for lists like kubectl's: `-o name` is no field there.
-    `identity` is the field with the name.
+    `identity` is the field with the name. `selections` are lists of fields that have a name of their own.
     """
 
     fields: tuple[Field[T], ...]
@@ -60,6 +60,7 @@ class Query(Struct, Generic[T], frozen=True):
     ruled: bool = False
     resource: str = ""
     identity: str = "name"
+    selections: dict[str, tuple[str, ...]] = {}
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all fields."""
@@ -69,6 +70,8 @@ class Query(Struct, Generic[T], frozen=True):
         """Return the fields that a list `a,b` names; `+a,b` adds them to the default ones. Raises Malformed."""
         if wanted is None:
             return self.named(self.default)
+        if wanted in self.selections:
+            return self.named(self.selections[wanted])
         more = wanted.startswith("+")
         names = [name.strip() for name in wanted.removeprefix("+").split(",")]
         return self.named((*self.default, *names) if more else names)

@@ -35,14 +35,14 @@ def cluster() -> Json:
     return config([one, two], machines, {"net1": LINK})
 
 
-async def planned(target: IpamCluster, data: Json, *, keep: bool = False) -> Import:
+async def planned(target: IpamCluster, data: Json, *, keep: bool = False, force: bool = False) -> Import:
     """What an import would do now."""
-    return plan_import(config_of(data), await read_state(target.client), PLACE, keep=keep)
+    return plan_import(config_of(data), await read_state(target.client), PLACE, keep=keep, force=force)
 
 
-async def bring(target: IpamCluster, data: Json, *, keep: bool = False) -> Import:
+async def bring(target: IpamCluster, data: Json, *, keep: bool = False, force: bool = False) -> Import:
     """Import all of it."""
-    plan = await planned(target, data, keep=keep)
+    plan = await planned(target, data, keep=keep, force=force)
     await carry_out(target.client, plan, lambda step: None)
     return plan
 

@@ -27,11 +27,11 @@ from tests.features.ipam.ganeti.formats.clusters import (
 from tests.features.ipam.ganeti.imports import bring, cluster, everything, planned, reconfigure
 
 
-async def refused(target: IpamCluster, data: Json) -> str:
+async def refused(target: IpamCluster, data: Json, *, force: bool = False) -> str:
     """Why an import is refused, which must not change anything."""
     before = await everything(target)
     with pytest.raises(Denied) as caught:
-        await bring(target, data)
+        await bring(target, data, force=force)
     assert await everything(target) == before
     return str(caught.value)
 
@@ -64,7 +64,7 @@ async def test_conflicts(target: IpamCluster) -> None:
     data["instances"][uuid("inst1.example.com")]["nics"][1]["uuid"] = uuid("another")
     more = network("other", "203.0.113.0/29", gateway=None)
     data["networks"][more["uuid"]] = more
-    message = await refused(target, data)
+    message = await refused(target, data, force=True)
     assert "nothing was written" in message
     for part in (
         "network net1 exists, but differs; to match the file: "
@@ -108,8 +108,9 @@ async def test_files_in_disorder(target: IpamCluster) -> None:
     assert "is also owned by" in await refused(target, data)
     data = cluster()
     data["networks"][uuid("net1")] |= {"gateway": "192.0.2.15", "tags": ["bad tag"]}
+    assert "its gateway 192.0.2.15 is its network or broadcast address" in await refused(target, data)
     with pytest.raises(Malformed, match="networks that can't be imported"):
-        await planned(target, data)
+        await planned(target, data, force=True)
 
 
 @in_a_cluster
@@ -142,7 +143,7 @@ async def test_keep_what_does_not_fit(target: IpamCluster) -> None:
     machine = instance("inst3", [nic(5, "192.0.2.20", uuid("net1")), nic(6, "192.0.2.9", uuid("net1"))])
     data["instances"]["new"] = machine
     with pytest.raises(Denied) as caught:
-        await bring(target, data, keep=True)
+        await bring(target, data, keep=True, force=True)
     assert "192.0.2.20 of NIC 0 of instance inst3 is in no subnet of network net1; add one" in str(
         caught.value
     )

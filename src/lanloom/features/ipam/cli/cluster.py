@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from lanloom.cli.cluster import report_notes, run
 from lanloom.cli.listing import long_output_option, print_data
 from lanloom.cli.options import cluster_options, dry_run_option
+from lanloom.features.ipam.cli.ganetioptions import job_options
 
 if TYPE_CHECKING:
     from lanloom.features.ipam.commands.networks import NetworkCheck, Result
@@ -193,7 +194,7 @@ def change_options(function: F) -> F:
     def called(*words: Any, dry_run: bool, output: str, cluster: ClusterOptions, **options: Any) -> Any:
         return function(*words, change=ChangeOptions(dry_run, output, cluster), **options)
 
-    plain: Any = long_output_option(cluster_options(called))
+    plain: Any = long_output_option(cluster_options(job_options(called)))
     decorated: F = dry_run_option(plain)
     return decorated
 

@@ -42,6 +42,7 @@ def command() -> None:
       lanloom ganeti upgrade --dry-run /var/lib/ganeti/config.data
       lanloom ganeti upgrade /run/ganeti/kvm-hypervisor/conf
       lanloom ganeti import /var/lib/ganeti/config.data --namespace ganeti
+      lanloom ganeti diff /var/lib/ganeti/config.data --namespace ganeti
       lanloom ganeti env inst1.example.com --output shell
     """
 
@@ -292,16 +293,24 @@ def _print(env: "Environment", output: str) -> None:
     is_flag=True,
     help="Keep existing objects that differ from the file, instead of refusing the import.",
 )
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Import despite errors of `verify`, unless they leave open what is meant.",
+)
 @click.option("--no-wait", is_flag=True, help="Do not wait until the manager has allocated the addresses.")
 @cluster_options
-def import_(config: Path, dry_run: bool, keep: bool, no_wait: bool, cluster: ClusterOptions) -> None:
+def import_(
+    config: Path, dry_run: bool, keep: bool, force: bool, no_wait: bool, cluster: ClusterOptions
+) -> None:
     """Import a Ganeti cluster's networks and NICs.
 
     CONFIG.DATA can have the old format or the one with subnets; it is only read. Connections and tags of networks are
     imported too. Networks and NICs keep their UUIDs, and NICs keep their addresses. Names that are not allowed in
     Lanloom are adapted and printed. If the file conflicts with existing objects, nothing is written and each conflict
     is printed. Identical objects are not changed, so you can repeat an interrupted import. Objects that were changed
-    since an earlier import conflict; --keep leaves them unchanged and imports the new ones.
+    since an earlier import conflict; --keep leaves them unchanged and imports the new ones. A file with errors that
+    `lanloom ganeti verify` finds is refused, but for wrong reservations: they follow from the NICs here.
 
     Exit code: 0 on success, 1 for a conflict or a failure, 2 if the file can't be imported.
 
@@ -318,7 +327,7 @@ def import_(config: Path, dry_run: bool, keep: bool, no_wait: bool, cluster: Clu
     namespace = cluster.place
 
     async def bring(client: "Client") -> "Import":
-        plan = await _plan_import(client, read, namespace, keep)
+        plan = await _plan_import(client, read, namespace, keep=keep, force=force)
         if not dry_run:
             await _import(client, plan, wait=not no_wait)
         return plan
@@ -326,13 +335,47 @@ def import_(config: Path, dry_run: bool, keep: bool, no_wait: bool, cluster: Clu
     _report_import(run(cluster, bring), dry_run)
 
 
-async def _plan_import(client: "Client", config: "Config", namespace: str, keep: bool) -> "Import":
+@command.command()
+@click.argument("config", metavar="CONFIG.DATA", type=click.Path(path_type=Path))
+@cluster_options
+def diff(config: Path, cluster: ClusterOptions) -> None:
+    """Compare a Ganeti cluster's networks and NICs with the cluster.
+
+    Lines with + are only in the file, those with - only in the cluster, and those with ~ differ. An import creates what
+    is only in the file.
+
+    Exit code: 0 if nothing differs, 3 if something does, 1 for a failure, 2 if the file can't be read.
+
+    \b
+    Example:
+      lanloom ganeti diff /var/lib/ganeti/config.data --namespace ganeti
+    """
+    from lanloom.features.ipam.ganeti.comparison import compare
+    from lanloom.features.ipam.ganeti.environment import read_config
+
+    with refusals():
+        read = read_config(config)
+    state = read_cluster(cluster)
+    with refusals(reading=True):
+        lines = compare(read, state, cluster.place)
+    for line in lines:
+        click.echo(line)
+    sys.exit(DIFFERENT if lines else 0)
+
+
+DIFFERENT = 3
+"""Exit code of `diff` where something differs, as of `lanloom vlan plan`."""
+
+
+async def _plan_import(
+    client: "Client", config: "Config", namespace: str, *, keep: bool, force: bool
+) -> "Import":
     from lanloom.features.ipam.ganeti.importing import check_namespace
     from lanloom.features.ipam.ganeti.plan import plan_import
     from lanloom.features.ipam.state import read_state
 
     await check_namespace(client, namespace)
-    return plan_import(config, await read_state(client), namespace, keep=keep)
+    return plan_import(config, await read_state(client), namespace, keep=keep, force=force)
 
 
 async def _import(client: "Client", plan: "Import", *, wait: bool) -> None:

@@ -13,6 +13,7 @@ from lanloom.cli.cluster import ClusterOptions, refusals, report_notes, run
 from lanloom.cli.listing import long_output_option, print_data
 from lanloom.cli.options import cluster_options, dry_run_option
 from lanloom.features.ipam.cli.cluster import instance_argument, report_differences
+from lanloom.features.ipam.cli.ganetioptions import job_options
 
 if TYPE_CHECKING:
     from lanloom.api.meta import Key
@@ -82,7 +83,7 @@ def change_options(function: F) -> F:
     no_wait_option = click.option(
         "--no-wait", is_flag=True, help="Do not wait for the allocation or release of addresses."
     )
-    plain: Any = long_output_option(cluster_options(called))
+    plain: Any = long_output_option(cluster_options(job_options(called)))
     decorated: F = dry_run_option(no_wait_option(plain))
     return decorated
 

@@ -16,12 +16,10 @@ from lanloom.cli.listing import (
 )
 from lanloom.cli.options import cluster_list_options, cluster_options
 from lanloom.features.ipam.cli.cluster import (
-    ChangeOptions,
-    change_options,
-    network_argument,
     networks_argument,
     read_networks,
 )
+from lanloom.features.ipam.cli.ganetioptions import verbose_option
 from lanloom.features.ipam.cli.networkchanges import (
     add,
     connect,
@@ -31,6 +29,7 @@ from lanloom.features.ipam.cli.networkchanges import (
     rename,
 )
 from lanloom.features.ipam.cli.networkrelease import release
+from lanloom.features.ipam.cli.networktags import GANETI_TAGS, tag
 
 if TYPE_CHECKING:
     from lanloom.cli.query import Query
@@ -63,10 +62,11 @@ def command() -> None:
 
 @command.command(name="list")
 @networks_argument
+@verbose_option
 @listing_options(_fields)
 @cluster_list_options
 def list_networks(networks: tuple[str, ...], listing: Listing, cluster: ClusterOptions) -> None:
-    """List networks. `lanloom network list-fields` describes the fields.
+    """List networks. `lanloom network list-fields` describes the fields; `-o ganeti` shows those of gnt-network.
 
     Exit code: 0, or 1 if a network is not found, 2 for an unknown field.
 
@@ -74,6 +74,7 @@ def list_networks(networks: tuple[str, ...], listing: Listing, cluster: ClusterO
     Examples:
       lanloom network list
       lanloom network list -o +uuid,serial_no
+      lanloom network list -o ganeti
       lanloom network list --no-headers --separator : -o name,free_count net1
       lanloom network list -o name,pools --output json
     """
@@ -163,70 +164,5 @@ def _described(cluster: ClusterOptions, networks: tuple[str, ...]) -> "list[Desc
         return described(state, networks)
 
 
-@command.group()
-def tag() -> None:
-    """Show, add and remove the tags of a network.
-
-    \b
-    Examples:
-      lanloom network tag add net1 blue test
-      lanloom network tag list net1
-      lanloom network tag remove net1 test
-    """
-
-
-@tag.command(name="list")
-@network_argument
-@cluster_options
-def list_tags(network: str, cluster: ClusterOptions) -> None:
-    """Print the tags of a network, one per line.
-
-    \b
-    Example:
-      lanloom network tag list net1
-    """
-    state = read_networks(cluster, [network])
-    with refusals():
-        item = state.find(network)
-    for text in item.spec.tags:
-        click.echo(text)
-
-
-@tag.command(name="add")
-@network_argument
-@click.argument("tags", nargs=-1, required=True, metavar="TAG...")
-@change_options
-def add_tags(network: str, tags: tuple[str, ...], change: ChangeOptions) -> None:
-    """Add tags to a network. Existing tags remain.
-
-    \b
-    Example:
-      lanloom network tag add net1 blue test
-    """
-    from lanloom.features.ipam.rules.general import AddTags, check_tag
-
-    with refusals():
-        steps = [AddTags(tags=tuple(map(check_tag, tags)))]
-    change.modify(network, lambda _: steps)
-
-
-@tag.command(name="remove")
-@network_argument
-@click.argument("tags", nargs=-1, required=True, metavar="TAG...")
-@change_options
-def remove_tags(network: str, tags: tuple[str, ...], change: ChangeOptions) -> None:
-    """Remove tags from a network. If the network lacks one of them, none is removed.
-
-    \b
-    Example:
-      lanloom network tag remove net1 test
-    """
-    from lanloom.features.ipam.rules.general import RemoveTags, check_tag
-
-    with refusals():
-        steps = [RemoveTags(tags=tuple(map(check_tag, tags)))]
-    change.modify(network, lambda _: steps)
-
-
-for _command in (add, modify, rename, remove, connect, disconnect, release):
+for _command in (add, modify, rename, remove, connect, disconnect, release, tag, *GANETI_TAGS):
     command.add_command(_command)

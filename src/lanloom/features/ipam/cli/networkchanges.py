@@ -13,7 +13,9 @@ from lanloom.features.ipam.cli.cluster import (
     check_idents,
     network_argument,
     new_uuid,
+    read_networks,
 )
+from lanloom.features.ipam.cli.ganetioptions import unasked_option
 
 if TYPE_CHECKING:
     from lanloom.features.ipam.rules.change import Step
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lanloom.features.ipam.rules.change import Step
     from lanloom.features.ipam.rules.model import Connection, Network
+    from lanloom.features.ipam.state import State
 
 
 def share_options(function: F) -> F:
@@ -247,6 +250,7 @@ def rename(network: str, name: str, change: ChangeOptions) -> None:
 
 @click.command()
 @network_argument
+@unasked_option
 @change_options
 def remove(network: str, change: ChangeOptions) -> None:
     """Remove a network. It must not be connected to a node group or have NICs.
@@ -267,7 +271,7 @@ def remove(network: str, change: ChangeOptions) -> None:
 
 @click.command()
 @network_argument
-@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("groups", nargs=-1, metavar="[GROUP]...")
 @once_option(
     "-N",
     "--nic-parameters",
@@ -292,6 +296,8 @@ def connect(
     Unlike in Ganeti, instances belong to no node group. A NIC inherits the parameters if all node groups of its
     network have the same ones. If the node groups differ, it inherits nothing.
 
+    Without GROUP, with -N, the network is connected to all node groups: those to which any network is connected.
+
     The syntax of older versions, NETWORK MODE LINK GROUP..., is supported too.
 
     Exit code: 0 on success, 1 if the change is refused, 2 for malformed input.
@@ -305,6 +311,8 @@ def connect(
     from lanloom.features.ipam.rules.general import Connect
 
     with refusals():
+        if not groups and nic_parameters is not None:
+            groups = known_groups(read_networks(change.cluster, [network]))
         steps = [Connect(connection=item) for item in connections(groups, nic_parameters)]
     check = None if no_conflicts_check else no_conflicts
     change.modify(network, lambda _: steps, check=check)
@@ -331,6 +339,16 @@ def disconnect(network: str, groups: tuple[str, ...], change: ChangeOptions) -> 
     with refusals():
         check_once(groups)
     change.modify(network, lambda now: _disconnections(now, groups))
+
+
+def known_groups(state: "State") -> tuple[str, ...]:
+    """Return the node groups to which any network is connected. Raises Denied where there are none."""
+    from lanloom.refusals import Denied
+
+    found = sorted({one.group for item in state.networks for one in item.spec.connections})
+    if not found:
+        raise Denied("no network is connected to a node group yet; name the groups")
+    return tuple(found)
 
 
 def connections(groups: tuple[str, ...], parameters: str | None) -> "list[Connection]":

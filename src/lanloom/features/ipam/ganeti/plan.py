@@ -22,7 +22,13 @@ from lanloom.api.meta import Key
 from lanloom.features.ipam.admission.nics import check_nic
 from lanloom.features.ipam.commands.instances import check_instance
 from lanloom.features.ipam.ganeti.formats.config import Config, StoredNic, network_meant
-from lanloom.features.ipam.ganeti.formats.verify import identities, lengths, ownership, violations
+from lanloom.features.ipam.ganeti.formats.verify import (
+    identities,
+    lengths,
+    ownership,
+    unmended,
+    violations,
+)
 from lanloom.features.ipam.ganeti.present import Present, Wanted, network_changes, network_conflicts
 from lanloom.features.ipam.rules.addresses import Address, format_address
 from lanloom.features.ipam.rules.general import is_group
@@ -125,17 +131,19 @@ class Import(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-def plan_import(config: Config, state: State, namespace: str, *, keep: bool = False) -> Import:
+def plan_import(
+    config: Config, state: State, namespace: str, *, keep: bool = False, force: bool = False
+) -> Import:
     """The plan. Raises Malformed for what can never be imported, Denied for conflicts, both with all reasons.
 
     With `keep` what is there and differs from the file is no conflict but stays; new NICs go into networks as they are.
+    With `force` errors of the file are notes, but for those that leave open what is meant.
     """
     notes: list[str] = []
-    fatal = [*identities(config), *lengths(config), *ownership(config)]
-    _refuse(
-        fatal,
-        "the file has errors (`lanloom ganeti verify` lists all of them); correct them in Ganeti, and import again",
-    )
+    remedy = "the file has errors (`lanloom ganeti verify` lists all of them); correct them in Ganeti, and import again"
+    _refuse([*identities(config), *lengths(config), *ownership(config)], remedy)
+    if not force:
+        _refuse([*unmended(config)], f"{remedy}, or with --force")
     notes += _fault_notes(list(violations(config)))
     wanted = _networks(config, state, notes)
     if keep:
@@ -164,6 +172,16 @@ def plan_import(config: Config, state: State, namespace: str, *, keep: bool = Fa
         rows=tuple(_rows(wanted.values(), specs.values())),
         notes=tuple(notes),
     )
+
+
+def wanted_networks(config: Config, state: State) -> dict[str, Wanted]:
+    """Return the networks by the UUIDs of the file, with the objects that there are. Raises Malformed."""
+    return _networks(config, state, [])
+
+
+def nics_meant(config: Config, wanted: Mapping[str, Wanted]) -> Iterator[tuple[StoredNic, NicSpec]]:
+    """Return each NIC and what is to be asked for it. Raises Malformed."""
+    return _nics(config, wanted, [])
 
 
 def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wanted]:

@@ -352,4 +352,5 @@ NETWORK_FIELDS: Query[Described] = Query(
         ),
     ),
     ("name", "subnets", "free_count", "mac_prefix", "group_list", "tags"),
+    selections={"ganeti": ("name", "network", "gateway", "mac_prefix", "group_list", "tags")},
 )
