@@ -2,12 +2,12 @@
 # What is slow to make (the lab's tree, a kernel, a kube-apiserver) is kept in ${XDG_CACHE_HOME:-~/.cache}/lanloom.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench lock manifests image release clean
+.PHONY: help setup demo test check e2e bench lock manifests image release clean
 
 python := .venv/bin/python
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: Debian packages, .venv, pinned requirements
 	@scripts/setup
@@ -20,6 +20,9 @@ test: setup ## everything: static checks, all tests, a closing line that counts 
 
 check: setup ## the fast part, under a minute
 	@scripts/check
+
+e2e: setup ## the tests on real nodes: kubelet, containerd, the image, pods on LANs (as root)
+	@$(python) -m pytest -m realserver tests/image tests/harness/nodes tests/features/lan/realserver tests/features/lan/agent/test_real_node.py
 
 bench: setup ## measure, print a table, write JSON
 	@$(python) -m bench

@@ -15,6 +15,7 @@ from lanloom.runtime.feature import Feature, commands
 _PROCESSES = {
     "agent": ("lanloom.processes.cli.agent", "Configure this node's networks as the cluster specifies."),
     "backup": ("lanloom_embedded.backup", "Back up all data of a running `lanloom serve` to a file."),
+    "check": ("lanloom.processes.cli.check", "Test the connectivity of pods and nodes on a cluster."),
     "completion": ("lanloom.cli.root:completion", "Print the shell completion script."),
     "console": ("lanloom.console.command", "Show the networks of a cluster as web pages."),
     "crds": ("lanloom.processes.cli.crds", "Install missing CustomResourceDefinitions."),

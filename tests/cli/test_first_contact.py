@@ -31,6 +31,7 @@ COMMANDS = [
     "lan list",
     "lan show x",
     "lan trace x --from a --to b",
+    "check --dry-run",
 ]
 """What a new user may type first, of each feature."""
 

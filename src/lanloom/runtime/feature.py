@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lanloom.runtime.blockers import DeletionQuestion
     from lanloom.runtime.checks import Check
     from lanloom.runtime.rights import Rights
+    from lanloom.runtime.trials import Facts, Trial
     from lanloom.runtime.webhooktable import Webhook
 
 
@@ -59,6 +60,8 @@ class Feature(Struct, frozen=True, kw_only=True):
     """A tuple of `DeletionQuestion`: what blocks the deletion of the feature's kinds, and of kinds that it uses."""
     checks: str = ""
     """A function from a `Client` to an awaitable of `Check`s: what `lanloom doctor` says of the cluster."""
+    trials: str = ""
+    """A function from `lanloom.runtime.trials.Facts` to `Trial`s: what `lanloom check` tries of the feature."""
     pages: str = ""
     """A tuple of `lanloom.console.page.Page`: what the console shows of the feature."""
     node: str = ""
@@ -136,3 +139,8 @@ def cni_socket(features: Iterable[Feature], socket: Path) -> Path:
     marks = {feature.cni_socket for feature in features if feature.cni}
     mark = min(marks, default="")
     return socket.with_name(f"{socket.stem}-{mark}{socket.suffix}") if mark else socket
+
+
+def trials_of(features: Iterable[Feature], facts: "Facts") -> "tuple[Trial, ...]":
+    """Return what is to be tried of all features in a cluster."""
+    return tuple(trial for feature in features if feature.trials for trial in load(feature.trials)(facts))

@@ -1,4 +1,4 @@
-"""A container of a pod that has its node's network: one process, kept running until its pod ends.
+"""A container of a pod, in its node's network or the pod's: one process, kept running until its pod ends.
 
 Its states are those that a kubelet reports. It is started again after it ended, later each time; every start has its
 own mounts, and the pod's empty directories as they were left.
@@ -74,12 +74,14 @@ class RunningContainer:
         log: Path,
         now: Callable[[], float],
         changed: Callable[[], None],
+        netns: str = "",
     ) -> None:
         self.spec = spec
         self.state = State()
         self._hosts = hosts
         self._node = pod.spec.node_name
-        self._command = shim_command(pod, spec)
+        self._once = pod.spec.restart_policy == "Never"
+        self._command = shim_command(pod, spec, netns)
         self._log = log
         self._now = now
         self._changed = changed
@@ -111,6 +113,9 @@ class RunningContainer:
         while not self._stopping.is_set():
             began = loop.time()
             ended = await self._run()
+            if self._once:
+                self._become(State(waiting="", terminated=ended))
+                return
             pause = FIRST_PAUSE if loop.time() - began > GOOD_RUN else pause
             self._become(self._backing_off(ended, pause))
             with suppress(TimeoutError):
@@ -196,12 +201,13 @@ def directory(uid: str) -> str:
     return f"{PODS_DIRECTORY}/{uid}"
 
 
-def shim_command(pod: Pod, spec: Container) -> tuple[str, ...]:
-    """The command line of a container's shim."""
+def shim_command(pod: Pod, spec: Container, netns: str = "") -> tuple[str, ...]:
+    """The command line of a container's shim, in a network namespace of its node where one is named."""
     place = f"{directory(pod.metadata.uid)}/containers/{spec.name}"
     words = (*(spec.command or ENTRYPOINT), *spec.args)
     environment = (f"{item.name}={item.value}" for item in spec.env)
-    return ("sh", SHIM, place, mounts(pod, spec, place), *environment, *words)
+    entering = ("nsenter", f"--net=/run/netns/{netns}") if netns else ()
+    return (*entering, "sh", SHIM, place, mounts(pod, spec, place), *environment, *words)
 
 
 def mounts(pod: Pod, spec: Container, place: str) -> str:

@@ -34,7 +34,7 @@ from lanloom_lab.workloads.runs import (
     lost,
     pod_status,
 )
-from lanloom_lab.workloads.sandboxes import Sandbox, SandboxFailed
+from lanloom_lab.workloads.sandboxes import Sandbox, SandboxFailed, netns_name
 
 WORKERS = 8
 """Pods that are looked at at the same time."""
@@ -175,20 +175,21 @@ class Kubelet:
 
     def _take_on(self, pod: Pod, boot: int) -> PodWorker:
         key, node = pod.metadata.key, pod.spec.node_name
-        if pod.spec.host_network:
-            run: Run = HostRun(
-                self._hosts,
-                pod,
-                self._machines.address(node),
-                image=self._image,
-                log=self._logs(node) / f"{key.name}.log",
-                now=self._now,
-                changed=partial(self._controller.enqueue, key),
-            )
-        else:
+        changed = partial(self._controller.enqueue, key)
+        containers = HostRun(
+            self._hosts,
+            pod,
+            self._machines.address(node),
+            image=self._image,
+            log=self._logs(node) / f"{key.name}.log",
+            now=self._now,
+            changed=changed,
+            netns="" if pod.spec.host_network else netns_name(key),
+        )
+        run: Run = containers
+        if not pod.spec.host_network:
             made = partial(Sandbox, self._hosts, self._client, self._devices, self._isolation, pod)
-            changed = partial(self._controller.enqueue, key)
-            run = self._special(pod, NetworkRun(pod, made, self._now), changed)
+            run = self._special(pod, NetworkRun(made, containers), changed)
         worker = PodWorker(pod.metadata.uid, node, boot, run, self._now())
         self._workers[key] = worker
         return worker

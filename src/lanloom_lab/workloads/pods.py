@@ -63,9 +63,10 @@ class Volume(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PodSpec(core.PodSpec, frozen=True, kw_only=True, rename="camel"):
-    """What a pod consists of."""
+    """What a pod consists of. Containers are started again unless `restart_policy` is Never."""
 
     host_network: bool = False
+    restart_policy: str = "Always"
     affinity: dict[str, Any] = {}
     containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()

@@ -149,7 +149,10 @@ class Run(Protocol):
 
 
 class HostRun:
-    """A pod that has its node's network. Only containers of Lanloom's image run; the others are said to."""
+    """A pod that has its node's network, or the containers of one that has the network `netns`.
+
+    Only containers of Lanloom's image run; the others are said to.
+    """
 
     def __init__(
         self,
@@ -161,9 +164,11 @@ class HostRun:
         log: Path,
         now: Callable[[], float],
         changed: Callable[[], None],
+        netns: str = "",
     ) -> None:
         self._hosts = hosts
         self._pod = pod
+        self._netns = netns
         self._address = address
         self._image = image
         self._log = log
@@ -182,7 +187,9 @@ class HostRun:
         self._containers = {item.name: self._start(item) for item in wanted}
 
     def _start(self, item: Container) -> RunningContainer:
-        return RunningContainer(self._hosts, self._pod, item, self._log, self._now, self._changed)
+        return RunningContainer(
+            self._hosts, self._pod, item, self._log, self._now, self._changed, netns=self._netns
+        )
 
     async def end(self, *, at_once: bool) -> bool:
         """As the protocol says."""
@@ -217,34 +224,35 @@ class HostRun:
 
 
 class NetworkRun:
-    """A pod with a network of its own, in which nothing runs, whatever its image."""
+    """A pod with a network of its own, in which `containers` run."""
 
-    def __init__(self, pod: Pod, sandbox: Callable[[int], Sandbox], now: Callable[[], float]) -> None:
-        self._pod = pod
+    def __init__(self, sandbox: Callable[[int], Sandbox], containers: HostRun) -> None:
         self._new = sandbox
         self._number = 0
         self._sandbox = sandbox(0)
-        self._now = now
-        self._began = 0.0
+        self._containers = containers
 
     async def begin(self) -> None:
         """As the protocol says."""
         self._number += 1
         self._sandbox = self._new(self._number)
         await self._sandbox.make()
-        self._began = self._now()
+        await self._containers.begin()
 
     async def end(self, *, at_once: bool) -> bool:
         """As the protocol says."""
+        if not await self._containers.end(at_once=at_once):
+            return False
         await self._sandbox.remove()
         return True
 
     async def abandon(self) -> None:
         """As the protocol says: the namespace went with the node."""
+        await self._containers.abandon()
 
     def states(self) -> tuple[State, ...]:
         """As the protocol says."""
-        return tuple(State(began=self._began, ready=True) for _ in self._pod.spec.containers)
+        return self._containers.states()
 
     def addresses(self) -> Iterable[str]:
         """As the protocol says."""

@@ -14,5 +14,6 @@ FEATURE = Feature(
     blockers="lanloom.features.dummy.blockers:BLOCKERS",
     pages="lanloom.features.dummy.pages:PAGES",
     node="lanloom.features.dummy.pages:NODE",
+    trials="lanloom.features.dummy.trials:plan",
     commands={"dummy": ("lanloom.features.dummy.cli", "Show isolated networks and their users.")},
 )

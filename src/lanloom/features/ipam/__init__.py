@@ -13,6 +13,7 @@ FEATURE = Feature(
     blockers="lanloom.features.ipam.blockers:BLOCKERS",
     cni=("lanloom-ipam",),
     pages="lanloom.features.ipam.pages:PAGES",
+    trials="lanloom.features.ipam.trials:plan",
     commands={
         "ganeti": (
             "lanloom.features.ipam.cli.ganeti",

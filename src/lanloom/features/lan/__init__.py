@@ -19,5 +19,6 @@ FEATURE = Feature(
     cni_optional=True,
     pages="lanloom.features.lan.pages:PAGES",
     node="lanloom.features.lan.pages:NODE",
+    trials="lanloom.features.lan.trials:plan",
     commands={"lan": ("lanloom.features.lan.cli", "Show LANs across the nodes of the cluster.")},
 )

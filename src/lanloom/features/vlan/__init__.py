@@ -16,6 +16,7 @@ FEATURE = Feature(
     blockers="lanloom.features.vlan.blockers:BLOCKERS",
     pages="lanloom.features.vlan.pages:PAGES",
     node="lanloom.features.vlan.nodepages:NODE",
+    trials="lanloom.features.vlan.trials:plan",
     commands={
         "status": ("lanloom.features.vlan.cli.status", "Show the state of all networks on all nodes."),
         "harvester": (

@@ -2,7 +2,9 @@
 
 import pytest
 
+from lanloom.api.core import NAMESPACES
 from lanloom.api.lan import LANS, nad_name, resource_name
+from tests.features.lan.realserver.checked import checked, load_image
 from tests.features.lan.realserver.cluster import LanCluster, lan
 from tests.harness.nodes.enclosure import EnclosureError
 from tests.harness.nodes.pods import container_of
@@ -109,3 +111,13 @@ async def test_a_lan_in_use_stays(lan_cluster: LanCluster) -> None:
     await cluster.delete("black1", node)
     await cluster.gone("black")
     await cluster.allocatable(node, resource, "0")
+
+
+async def test_the_check_finds_the_nodes_connected(lan_cluster: LanCluster) -> None:
+    """`lanloom check` runs the image on both nodes, its pods hear each other over VXLAN, and nothing of it stays."""
+    load_image(lan_cluster)
+    (found,) = await checked(lan_cluster)
+    assert (found.name, found.result, found.found) == ("lan", "ok", "on node1, node2"), found
+    assert "lanloom-check" not in str(await lan_cluster.client.request("GET", NAMESPACES.path()))
+    for node in (lan_cluster.one, lan_cluster.other):
+        await lan_cluster.left(node, "lanloom-chk")
