@@ -16,7 +16,8 @@ from lanloom.api.lan import LANS
 from lanloom.api.liveupdate import Policy
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
-from lanloom.features.liveupdate.moving import carry_out, follow, plan_with, rehearse
+from lanloom.features.liveupdate.following import follow
+from lanloom.features.liveupdate.moving import carry_out, plan_with, rehearse
 from lanloom.features.liveupdate.rules.move import Plan, Wish
 from lanloom.features.liveupdate.views import read_machine
 from lanloom.kube.errors import KubeError

@@ -17,8 +17,8 @@ from lanloom.api.liveupdate import NetworkSwap, Policy
 from lanloom.api.meta import Key
 from lanloom.api.multus import NETWORK_STATUS
 from lanloom.api.reading import convert
+from lanloom.features.liveupdate.following import edit_step
 from lanloom.features.liveupdate.machines import Machine, Objects, machines_of
-from lanloom.features.liveupdate.moving import edit_step
 from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_network
 from lanloom.features.liveupdate.rules.evaluation import evaluate
 from lanloom.features.liveupdate.rules.move import Plan, Wish, plan_move

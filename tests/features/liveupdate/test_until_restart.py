@@ -9,8 +9,8 @@ from lanloom.api.liveupdate import NetworkSwap, swapped
 from lanloom.api.meta import Key
 from lanloom.api.reading import convert
 from lanloom.features.liveupdate.doctor import check_of
+from lanloom.features.liveupdate.following import swap_step
 from lanloom.features.liveupdate.machines import Machine, machines_of
-from lanloom.features.liveupdate.moving import swap_step
 from lanloom.features.liveupdate.rules.mode import Mode
 from lanloom.features.liveupdate.rules.move import plan_move
 from lanloom.features.liveupdate.rules.preflight import Findings

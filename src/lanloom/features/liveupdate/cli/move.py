@@ -126,7 +126,8 @@ def move(
 async def _move(client: "DryRunClient", wish: "Wish", seconds: float, *, dry_run: bool) -> "Result":
     """Plan, and carry it out unless it is a dry run. Raises KubeError and Denied."""
     from lanloom.cli.console import waiting
-    from lanloom.features.liveupdate.moving import carry_out, follow, plan_with, rehearse, result_of
+    from lanloom.features.liveupdate.following import follow
+    from lanloom.features.liveupdate.moving import carry_out, plan_with, rehearse, result_of
     from lanloom.features.liveupdate.views import read_machine
 
     machine = await read_machine(client, wish.machine)
