@@ -16,6 +16,7 @@ from lanloom.node.netlink.messages import (
     IFF_UP,
     IFLA_ADDRESS,
     IFLA_AF_SPEC,
+    IFLA_BR_STP_STATE,
     IFLA_BR_VLAN_FILTERING,
     IFLA_BRIDGE_VLAN_INFO,
     IFLA_EXT_MASK,
@@ -58,7 +59,7 @@ IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA = 4, 5
 IFLA_BRPORT_STATE, IFLA_BRPORT_MODE, IFLA_BRPORT_ISOLATED, IFLA_BRPORT_GROUP_FWD_MASK = 1, 4, 33, 31
 IFLA_BR_VLAN_DEFAULT_PVID = 39
 PVID, UNTAGGED = 1 << 1, 1 << 2
-FORWARDING = 3
+LISTENING, FORWARDING = 1, 3
 
 _LINK = struct.Struct("=BxHiII")
 _VLAN = struct.Struct("=HH")
@@ -70,7 +71,7 @@ _HALF = struct.Struct("=H")
 class PortLink(Struct, frozen=True, kw_only=True):
     """A link, with what a bridge knows of it. `nsid` tells the namespace of its other end; None for the same one.
 
-    `default_pvid` and `filtering` are of bridges. `state` is the one of spanning tree: FORWARDING where frames pass.
+    `default_pvid`, `filtering` and `spanning` (a spanning tree runs) are of bridges. `state` is the one of spanning tree: FORWARDING where frames pass.
     """
 
     index: int
@@ -88,6 +89,7 @@ class PortLink(Struct, frozen=True, kw_only=True):
     isolated: bool = False
     group_forwarding: int = 0
     filtering: bool = False
+    spanning: bool = False
     default_pvid: int = 0
 
 
@@ -128,7 +130,7 @@ def take_down(sock: socket.socket, index: int) -> None:
 
 def join(
     sock: socket.socket,
-    index: int,
+    link: PortLink,
     master: int,
     entries: Iterable[VlanEntry],
     unwanted: Iterable[VlanEntry],
@@ -138,24 +140,49 @@ def join(
     group_forwarding: int,
     mtu: int,
     mac: str,
-    leave: bool,
 ) -> None:
-    """A link that is down as a port of a bridge: with these VLAN ids and without the unwanted, its flags and its MTU.
+    """Make a link a port of a bridge: with these VLAN ids and without the unwanted, its flags and its MTU.
 
-    It stays down: no frame passes it before all of this holds. Bridges follow the MTU and the hardware address of their
-    ports, so a link that is to `leave` one does that first, and has both before it joins the next.
+    No frame may pass it before all of this holds; that is the caller's part. What `link` tells to be so already is not
+    sent: each request may take the kernel a while. Bridges follow the MTU and the hardware address of their ports, so
+    one of these that changes does so after the link has left its bridge, and before it joins the next.
     """
-    flags = attribute(IFLA_BRPORT_MODE, bytes([hairpin])) + attribute(IFLA_BRPORT_ISOLATED, bytes([isolated]))
-    flags += attribute(IFLA_BRPORT_GROUP_FWD_MASK, _HALF.pack(group_forwarding))
-    slave = attribute(IFLA_INFO_SLAVE_KIND, b"bridge") + nested(IFLA_INFO_SLAVE_DATA, flags)
-    head = _LINK.pack(0, 0, index, 0, IFF_UP)
-    own = attribute(IFLA_ADDRESS, bytes.fromhex(mac.replace(":", ""))) + (word(IFLA_MTU, mtu) if mtu else b"")
-    messages = [(RTM_NEWLINK, head + word(IFLA_MASTER, 0))] if leave else []
-    messages += [(RTM_NEWLINK, head + own), (RTM_NEWLINK, head + word(IFLA_MASTER, master))]
-    messages += [(RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + nested(IFLA_LINKINFO, slave))]
-    messages += [(RTM_DELLINK, _vlans(index, entry)) for entry in unwanted]
-    messages += [(RTM_SETLINK, _vlans(index, entry)) for entry in entries]
+    stays = link.master == master
+    own = attribute(IFLA_ADDRESS, bytes.fromhex(mac.replace(":", ""))) if mac != link.mac else b""
+    own += word(IFLA_MTU, mtu) if mtu not in (0, link.mtu) else b""
+    head = _LINK.pack(0, 0, link.index, 0, 0)
+    messages = [(RTM_NEWLINK, head + word(IFLA_MASTER, 0))] if own and link.master and not stays else []
+    messages += [(RTM_NEWLINK, head + own)] if own else []
+    messages += [(RTM_NEWLINK, head + word(IFLA_MASTER, master))] if not stays else []
+    if (hairpin, isolated, group_forwarding) != _flags_of(link if stays else None):
+        flags = attribute(IFLA_BRPORT_MODE, bytes([hairpin])) + attribute(
+            IFLA_BRPORT_ISOLATED, bytes([isolated])
+        )
+        flags += attribute(IFLA_BRPORT_GROUP_FWD_MASK, _HALF.pack(group_forwarding))
+        messages += [(RTM_NEWLINK, head + _slave(flags))]
+    messages += [(RTM_DELLINK, _vlans(link.index, entry)) for entry in unwanted]
+    messages += [(RTM_SETLINK, _vlans(link.index, entry)) for entry in entries]
     batch(sock, messages)
+
+
+def _flags_of(link: PortLink | None) -> tuple[bool, bool, int]:
+    """Return hairpin mode, isolation and the mask of reserved addresses; the kernel's own for a port that is new."""
+    return (link.hairpin, link.isolated, link.group_forwarding) if link is not None else (False, False, 0)
+
+
+def set_state(sock: socket.socket, index: int, state: int) -> None:
+    """Set the state of spanning tree of a port, which the kernel refuses where its own spanning tree runs (EBUSY).
+
+    Frames pass a port that is FORWARDING. A port that is LISTENING has its carrier and passes none, until it is set to
+    FORWARDING again: without spanning tree, the kernel itself leaves this state alone.
+    """
+    body = _LINK.pack(0, 0, index, 0, 0) + _slave(attribute(IFLA_BRPORT_STATE, bytes([state])))
+    request(sock, RTM_NEWLINK, body)
+
+
+def _slave(data: bytes) -> bytes:
+    slave = attribute(IFLA_INFO_SLAVE_KIND, b"bridge") + nested(IFLA_INFO_SLAVE_DATA, data)
+    return nested(IFLA_LINKINFO, slave)
 
 
 def bring_up(sock: socket.socket, index: int) -> None:
@@ -236,6 +263,7 @@ def _decoded(body: bytes) -> PortLink:
         isolated=bool(number(slave.get(IFLA_BRPORT_ISOLATED))),
         group_forwarding=number(slave.get(IFLA_BRPORT_GROUP_FWD_MASK)),
         filtering=bool(number(data.get(IFLA_BR_VLAN_FILTERING))),
+        spanning=bool(number(data.get(IFLA_BR_STP_STATE))),
         default_pvid=number(data.get(IFLA_BR_VLAN_DEFAULT_PVID)),
     )
 

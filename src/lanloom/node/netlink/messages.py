@@ -152,6 +152,8 @@ def batch(sock: socket.socket, messages: Sequence[tuple[int, bytes]]) -> None:
 
     Raises OSError as `request` does for the first that was refused; those after it were tried all the same.
     """
+    if not messages:
+        return
     parts = [
         _MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST, number, 0) + body
         for number, (kind, body) in enumerate(messages, 1)

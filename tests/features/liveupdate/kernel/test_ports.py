@@ -8,6 +8,8 @@ import pytest
 from lanloom.features.liveupdate.rules.announcement import frames
 from lanloom.features.liveupdate.rules.places import BridgePlace
 from lanloom.features.liveupdate.rules.port import Seat, Unseatable, goal_on, is_seated
+from lanloom.node.namespaces import open_namespace
+from lanloom.node.netlink import bridgeports
 from tests.features.lan.kernel.machines import batch, run, until
 from tests.features.liveupdate.kernel.ground import (
     INTERFACE,
@@ -22,9 +24,9 @@ from tests.features.liveupdate.kernel.ground import (
 from tests.harness.others import has_carrier, installed, others, steady
 
 
-def carrier_changes(guest: Path) -> object:
-    """How often the machine's link lost or got its carrier."""
-    return json.loads(run(guest, "ip -details -json link show guest0"))[0].get("carrier_changes", "unknown")
+def carrier_changes(where: Path, link: str = "guest0") -> object:
+    """How often a link, by default the machine's, lost or got its carrier."""
+    return json.loads(run(where, f"ip -details -json link show {link}"))[0].get("carrier_changes", "unknown")
 
 
 async def goal(ground: Ground, place: BridgePlace, link: str = "port-db") -> Seat:
@@ -94,6 +96,43 @@ async def test_the_guests_link_stays(ground: Ground) -> None:
     before = carrier_changes(guest)
     await ground.kernel.move(found, await goal(ground, BridgePlace(bridge="two-br")))
     assert carrier_changes(guest) == before
+
+
+async def test_nothing_in_the_pod_loses_its_carrier(ground: Ground) -> None:
+    """Between two bridges of the node, no link of the pod loses its carrier: that costs more time than the move."""
+    pod = ground.directory / "db"
+    nic = f"{INTERFACE.removeprefix('pod')}-nic"
+
+    found = await ground.kernel.find(identity())
+    before = carrier_changes(pod, nic)
+    for bridge in ("two-br", "one-br"):
+        await ground.kernel.move(found, await goal(ground, BridgePlace(bridge=bridge)))
+    assert carrier_changes(pod, nic) == before
+
+
+async def test_a_pair_that_was_left_stopped(ground: Ground) -> None:
+    """A machine whose agent died while its NIC was stopped is not where it belongs, until it is moved."""
+    pod, kernel = ground.directory / "db", ground.kernel
+    found = await kernel.find(identity())
+    wanted = await goal(ground, BridgePlace(bridge="one-br"))
+    for bridge in ("one-br", "two-br"):
+        with open_namespace(pod) as there, there.socket() as sock:
+            bridgeports.set_state(sock, found.nic, bridgeports.LISTENING)
+        assert not is_seated(await kernel.inspect(found), wanted)
+        assert is_silent(ground.directory / bridge.removesuffix("-br"))
+        run(ground.host, f"ip link set port-db master {bridge}")
+        await kernel.move(found, wanted)
+        assert is_seated(await kernel.inspect(found), wanted)
+        assert pings(ground.directory / "one")
+
+
+async def test_a_pod_whose_bridge_has_a_spanning_tree(ground: Ground) -> None:
+    """A port moves also where the kernel itself sets the states of ports in the pod."""
+    run(ground.directory / "db", f"ip link set k6t-{INTERFACE.removeprefix('pod')} type bridge stp_state 1")
+    found = await ground.kernel.find(identity())
+    wanted = await goal(ground, BridgePlace(bridge="two-br"))
+    await ground.kernel.move(found, wanted)
+    assert is_seated(await ground.kernel.inspect(found), wanted)
 
 
 async def test_moving_again_changes_nothing(ground: Ground) -> None:

@@ -1,10 +1,23 @@
 """Ports of machines on bridges that filter VLANs."""
 
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
 from lanloom.features.liveupdate.rules.places import BridgePlace
 from lanloom.features.liveupdate.rules.port import is_seated
+from lanloom.node.namespaces import open_namespace
 from lanloom.node.vlanids import VlanEntry
-from tests.features.liveupdate.kernel.ground import Ground, identity, is_silent, pings
+from tests.features.lan.kernel.machines import run
+from tests.features.liveupdate.kernel.ground import MAC, Ground, identity, is_silent, pings
 from tests.features.liveupdate.kernel.test_ports import goal
+
+KIND = 0x88B5
+"""An EtherType for experiments (IEEE 802)."""
 
 
 async def test_vlans_are_those_of_the_plugin(bare: Ground) -> None:
@@ -33,3 +46,68 @@ async def test_vlans_are_those_of_the_plugin(bare: Ground) -> None:
     await kernel.move(found, back)
     assert is_seated(await kernel.inspect(found), back)
     assert pings(ten) and is_silent(twenty)
+
+
+@pytest.mark.parametrize("there", ["one-br", "two-br"])
+async def test_nothing_leaks_on_the_way(bare: Ground, there: str) -> None:
+    """While a machine that sends all the time moves, none of its frames reaches a VLAN that is not one of its two."""
+    ground = bare
+    for name in ("one-br", "two-br"):
+        ground.bridge(name, "vlan_filtering 1")
+        ground.peer(f"default-{name[:3]}", name, "10.7.0.1")
+    twenty = ground.peer("v20", there, "10.7.0.20", vlan=20)
+    ground.pod("db", "one-br")
+    ground.vlan("port-db", 10)
+    run(ground.host, "bridge vlan del dev port-db vid 1")
+    guest, others = (
+        ground.directory / "guest-db",
+        [ground.directory / f"default-{name}" for name in ("one", "two")],
+    )
+    with ExitStack() as stack:
+        heard = [stack.enter_context(_packets(each, "eth0")) for each in others]
+        stack.enter_context(_sending(stack.enter_context(_packets(guest, "guest0"))))
+        found = await ground.kernel.find(identity())
+        for _ in range(20):
+            for place in (
+                BridgePlace(bridge=there, pvid=20, default_vid=False),
+                BridgePlace(bridge="one-br", pvid=10, default_vid=False),
+            ):
+                await ground.kernel.move(found, await goal(ground, place))
+        for sock in heard:
+            with pytest.raises(BlockingIOError):
+                sock.recv(2048)
+    await ground.kernel.move(found, await goal(ground, BridgePlace(bridge=there, pvid=20, default_vid=False)))
+    assert pings(twenty)
+
+
+def _packets(where: Path, link: str) -> socket.socket:
+    """A socket of frames of this test, on a link of a namespace; reading it waits for nothing."""
+
+    def opened() -> socket.socket:
+        found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.htons(KIND))
+        found.bind((link, KIND))
+        found.setblocking(False)
+        return found
+
+    with open_namespace(where) as namespace:
+        return namespace.call(opened)
+
+
+@contextmanager
+def _sending(sock: socket.socket) -> Iterator[None]:
+    """Send broadcasts all the time."""
+    frame = b"\xff" * 6 + bytes.fromhex(MAC.replace(":", "")) + KIND.to_bytes(2, "big") + bytes(46)
+    over = threading.Event()
+
+    def send() -> None:
+        while not over.is_set():
+            with suppress(BlockingIOError):
+                sock.send(frame)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -1,8 +1,10 @@
 """The kernel of this machine as the port `PortKernel`: everything blocks for a moment, in a thread of the pool.
 
-A move takes the port down first and sets it up last. So no frame passes while it has a bridge but not yet its VLAN ids:
-a bridge puts a port that is up into its default VLAN at once. A bridge of the node may be one that others made, and
-stays as it is: only the machine's end of the pair is as small as its network asks.
+A bridge puts a port that is up into its default VLAN at once, and no frame may pass while a port has a bridge but not
+yet its VLAN ids. So a move first stops the other end of the pair in the pod, as a port of KubeVirt's bridge there: no
+carrier is lost, which costs more time than the move itself. Where that can't be, as on the way to another namespace,
+the port is down meanwhile. A bridge of the node may be one that others made, and stays as it is: only the machine's end
+of the pair is as small as its network asks.
 """
 
 import asyncio
@@ -30,7 +32,7 @@ from lanloom.node.errors import LinkError, LinkMissing, NamespaceError
 from lanloom.node.guestports import fitting_mtu, yielding_mac
 from lanloom.node.namespaces import DIRECTORY, OWN, Namespace, open_namespace
 from lanloom.node.netlink import bridgeports, overlay, packetfilter
-from lanloom.node.netlink.messages import open_socket
+from lanloom.node.netlink.messages import open_socket, tolerating
 from lanloom.node.vlanids import VlanEntry
 
 CNI_TABLE, CNI_CHAIN = "nat", "PREROUTING"
@@ -147,33 +149,27 @@ class NetlinkPorts:
                 path = Path(goal.ns) if goal.ns else self._host
                 opened = stack.enter_context(open_namespace(path))
                 sock = stack.enter_context(_socket_in(opened))
-                target = _OpenPort(goal.ns, opened, sock, port.link, port.mtu)
+                target = _OpenPort(goal.ns, opened, sock, port.link, port.nic, port.inside)
             with _explained(f"can't move {port.link.name} to {goal.title}"):
-                return self._moved(found, port, target, goal)
+                return self._moved(port, target, goal)
 
-    def _moved(self, found: FoundPort, port: "_OpenPort", target: "_OpenPort", goal: Seat) -> float:
+    def _moved(self, port: "_OpenPort", target: "_OpenPort", goal: Seat) -> float:
         """Prepare what can be, then move; only what is between the two clocks keeps the machine without a network."""
         bridge = bridgeports.port_link(target.sock, name=goal.bridge)
-        stays = target is port and port.link.master == bridge.index
+        link = port.link
+        stays = target is port and link.master == bridge.index
         before = port.seat().entries if stays else ()
-        mtu = goal.mtu if goal.ns else _fitting_mtu(target.sock, bridge, port.link)
-        began = time.monotonic()
-        bridgeports.take_down(port.sock, port.link.index)
-        index = port.link.index
-        if not goal.ns and port.link.name != goal.link:
-            # NetworkManager takes over a link that appears on the node under a name that it manages, and sets it down
-            # when it lets go of it again, however soon the link is called otherwise.
-            bridgeports.rename(port.sock, index, goal.link)
-        if target is not port:
-            bridgeports.move_to(port.sock, index, target.namespace.fileno(), goal.link)
-            index = bridgeports.port_link(target.sock, name=goal.link).index
-        elif goal.ns and port.link.name != goal.link:
-            bridgeports.rename(port.sock, index, goal.link)  # left on its way out of the LAN
         if not before and bridge.filtering and bridge.default_pvid:
             before = (VlanEntry(bridge.default_pvid, bridge.default_pvid, True, True),)
+        mtu = goal.mtu if goal.ns else _fitting_mtu(target.sock, bridge, link)
+        mac = link.mac if stays or goal.ns else yielding_mac(link.mac, bridge.mac)
+        began = time.monotonic()
+        stopped = target is port and link.name == goal.link and port.stop()
+        if not stopped:
+            link = _brought(port, target, goal)
         bridgeports.join(
             target.sock,
-            index,
+            link,
             bridge.index,
             goal.entries,
             extra_entries(before, goal.entries),
@@ -181,14 +177,14 @@ class NetlinkPorts:
             isolated=goal.isolated,
             group_forwarding=goal.group_forwarding,
             mtu=mtu,
-            mac=port.link.mac if stays or goal.ns else yielding_mac(port.link.mac, bridge.mac),
-            leave=target is port and bool(port.link.master) and not stays,
+            mac=mac,
         )
-        bridgeports.bring_up(target.sock, index)
+        if not stopped:
+            bridgeports.bring_up(target.sock, link.index)
+        port.resume()
         gap = (time.monotonic() - began) * 1000
-        if goal.mtu:
-            with open_namespace(Path(found.netns)) as pod, pod.socket() as inside:
-                bridgeports.set_port_mtu(inside, found.nic, goal.mtu)
+        if goal.mtu not in (0, port.nic.mtu):
+            bridgeports.set_port_mtu(port.inside, port.nic.index, goal.mtu)
         return gap
 
     def _send(self, found: FoundPort, frames: tuple[bytes, ...]) -> None:
@@ -219,7 +215,7 @@ class NetlinkPorts:
                     back = bridgeports.namespace_id(sock, pod.fileno())
                     if link.kind != "veth" or link.lower != nic.index or link.nsid != back:
                         raise Unseatable(f"{link.name} is not the other end of {nic.name} in {found.netns}")
-                    yield _OpenPort(ns, opened, sock, link, nic.mtu)
+                    yield _OpenPort(ns, opened, sock, link, nic, inside)
                     return
         raise Unseatable(
             f"the other end of {nic.name} in {found.netns} is in a namespace that is neither the node's nor a LAN's"
@@ -232,23 +228,49 @@ class NetlinkPorts:
 
 
 class _OpenPort:
-    """A port in an open namespace. `mtu` in bytes is the one of the NIC, which its port may exceed."""
+    """A port in an open namespace. `nic` is the other end of its pair, in the pod, whose socket is `inside`.
+
+    `stopped` tells that no frame passes the pair, although it has its carrier.
+    """
 
     def __init__(
-        self, ns: str, namespace: Namespace, sock: socket.socket, link: bridgeports.PortLink, mtu: int
+        self,
+        ns: str,
+        namespace: Namespace,
+        sock: socket.socket,
+        link: bridgeports.PortLink,
+        nic: bridgeports.PortLink,
+        inside: socket.socket,
     ) -> None:
         self.ns = ns
         self.namespace = namespace
         self.sock = sock
         self.link = link
-        self.mtu = mtu
+        self.nic = nic
+        self.inside = inside
+        self.stopped = _is_stopped(inside, nic)
+
+    def stop(self) -> bool:
+        """Let no frame pass the pair, with its carrier; whether that is so."""
+        if self.link.up and self.nic.state == bridgeports.FORWARDING:
+            with tolerating(errno.EBUSY):  # the pod's bridge has the kernel's spanning tree
+                bridgeports.set_state(self.inside, self.nic.index, bridgeports.LISTENING)
+                self.stopped = True
+        return self.link.up and self.stopped
+
+    def resume(self) -> None:
+        """Let frames pass again. A pair whose carrier comes back later passes them then."""
+        if self.stopped:
+            with tolerating(errno.ENETDOWN):
+                bridgeports.set_state(self.inside, self.nic.index, bridgeports.FORWARDING)
+            self.stopped = False
 
     def seat(self) -> Seat:
         """Where it is."""
         link = self.link
         bridge = _explained_link(self.sock, link.master) if link.master else None
         if bridge is None or bridge.kind != "bridge":
-            return Seat(link=link.name, ns=self.ns, mtu=self.mtu, up=False)
+            return Seat(link=link.name, ns=self.ns, mtu=self.nic.mtu, up=False)
         return Seat(
             link=link.name,
             ns=self.ns,
@@ -257,9 +279,30 @@ class _OpenPort:
             hairpin=link.hairpin,
             isolated=link.isolated,
             group_forwarding=link.group_forwarding,
-            mtu=self.mtu,
-            up=link.up,
+            mtu=self.nic.mtu,
+            up=link.up and not self.stopped,
         )
+
+
+def _is_stopped(inside: socket.socket, nic: bridgeports.PortLink) -> bool:
+    """Whether somebody has stopped a pair and not let it go: only a spanning tree has ports in this state otherwise."""
+    return nic.state == bridgeports.LISTENING and not _explained_link(inside, nic.master).spanning
+
+
+def _brought(port: _OpenPort, target: _OpenPort, goal: Seat) -> bridgeports.PortLink:
+    """The port down, in the namespace of its goal and with the name that it has there."""
+    link, index = port.link, port.link.index
+    bridgeports.take_down(port.sock, index)
+    if not goal.ns and link.name != goal.link:
+        # NetworkManager takes over a link that appears on the node under a name that it manages, and sets it down
+        # when it lets go of it again, however soon the link is called otherwise.
+        bridgeports.rename(port.sock, index, goal.link)
+    if target is not port:
+        bridgeports.move_to(port.sock, index, target.namespace.fileno(), goal.link)
+        return bridgeports.port_link(target.sock, name=goal.link)
+    if goal.ns and link.name != goal.link:
+        bridgeports.rename(port.sock, index, goal.link)  # left on its way out of the LAN
+    return link
 
 
 def _fitting_mtu(sock: socket.socket, bridge: bridgeports.PortLink, port: bridgeports.PortLink) -> int:
