@@ -71,7 +71,8 @@ _HALF = struct.Struct("=H")
 class PortLink(Struct, frozen=True, kw_only=True):
     """A link, with what a bridge knows of it. `nsid` tells the namespace of its other end; None for the same one.
 
-    `default_pvid`, `filtering` and `spanning` (a spanning tree runs) are of bridges. `state` is the one of spanning tree: FORWARDING where frames pass.
+    `default_pvid`, `filtering` and `spanning` (the kernel runs a spanning tree) are of bridges. `state` is the one of
+    spanning tree: FORWARDING where frames pass.
     """
 
     index: int
