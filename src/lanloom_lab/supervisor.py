@@ -23,13 +23,15 @@ from msgspec import Struct
 
 from lanloom.api.meta import Key
 from lanloom.api.multusconfig import NamespaceIsolation
-from lanloom.cli.cluster import connect
+from lanloom.cli.cluster import ClusterOptions, connect
 from lanloom.kube.errors import KubeError
+from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Client
 from lanloom_lab import launch, protocol
 from lanloom_lab.errors import LabError, ProcessFailed
 from lanloom_lab.harvester import Harvester, connect_as_harvester
-from lanloom_lab.kubevirt import KubeVirt
+from lanloom_lab.kubevirt import KubeVirt, virtapi
+from lanloom_lab.kubevirt.virtapi import VirtApi
 from lanloom_lab.launch import Settings, decode
 from lanloom_lab.layout import Layout
 from lanloom_lab.nodes import Nodes, Registry, install
@@ -51,12 +53,16 @@ from lanloom_lab.workloads.scheduler import Scheduler
 
 
 class Workloads:
-    """The controllers that run pods and machines on the nodes of a lab, and tell of the nodes."""
+    """The controllers that run pods and machines on the nodes of a lab, and tell of the nodes.
+
+    Machines are KubeVirt's, whose client is `kubevirt`.
+    """
 
     def __init__(
         self,
         client: Client,
         harvesters: Client,
+        kubevirt: Client,
         inside: InnerClient,
         machines: Machines,
         layout: Layout,
@@ -67,7 +73,7 @@ class Workloads:
         def logs(node: str) -> Path:
             return layout.disk(node) / "log"
 
-        self.kubevirt = KubeVirt(client, hosts, logs=logs, rng=rng, now=time.time)
+        self.kubevirt = KubeVirt(kubevirt, hosts, logs=logs, rng=rng, now=time.time)
         launch = self.kubevirt.launch
         kubelet = Kubelet(
             client,
@@ -88,6 +94,7 @@ class Workloads:
             kubelet,
             multus,
             self.kubevirt,
+            VirtApi(client, rng, time.time),
             Harvester(harvesters, hosts, machines, rng),
             self.registry,
         )
@@ -179,7 +186,10 @@ class Supervisor:
         self._report_progress("starting the nodes")
         isolation = NamespaceIsolation(enabled=self._settings.record.isolated)
         harvesters = await self._stack.enter_async_context(connect_as_harvester(self._layout.kubeconfig))
-        workloads = Workloads(client, harvesters, self._inner, self._machines, self._layout, isolation)
+        kubevirt = await self._connect_as_kubevirt()
+        workloads = Workloads(
+            client, harvesters, kubevirt, self._inner, self._machines, self._layout, isolation
+        )
         self._kubevirt = workloads.kubevirt
         self._workloads = asyncio.create_task(workloads.run())
         self._nodes = Nodes(
@@ -237,6 +247,10 @@ class Supervisor:
     async def _connect(self) -> Client:
         await until(self._layout.kubeconfig.exists)
         return await self._stack.enter_async_context(connect(str(self._layout.kubeconfig), logs=True))
+
+    async def _connect_as_kubevirt(self) -> Client:
+        options = ClusterOptions(str(self._layout.kubeconfig), as_=virtapi.USER, as_groups=virtapi.RIGHTS)
+        return await self._stack.enter_async_context(HttpClient(options.quiet_config))
 
     async def _ready(self, part: ManagedProcess, work: Awaitable[T]) -> T:
         try:

@@ -71,6 +71,29 @@ def test_a_move_in_place(fixed: tuple[Machine, Identity], release: str) -> None:
         assert machine.instance()["spec"]["networks"][0]["multus"]["networkName"] in (nad, f"default/{nad}")
 
 
+def test_the_spec_of_an_instance(fixed: tuple[Machine, Identity]) -> None:
+    """Beside KubeVirt, its webhook lets nobody else change an instance's spec, and without, nobody minds."""
+    machine, _ = fixed
+    play(machine.lab, "1.9")
+    patch = '[{"op": "replace", "path": "/spec/networks/0/multus/networkName", "value": "vlan2013"}]'
+    words = ("patch", "vmi", machine.name, "--type=json", f"--patch={patch}", "--dry-run=server")
+    eventually(lambda: "update of VMI object is restricted" in machine.lab.kubectl(*words, fails=None))
+    play(machine.lab, "none")
+    eventually(
+        lambda: "virt-api-validator" not in machine.lab.kubectl("get", "validatingwebhookconfigurations")
+    )
+    machine.lab.kubectl(*words)
+
+
+def test_what_a_machine_was_started_from(fixed: tuple[Machine, Identity]) -> None:
+    """A ControllerRevision keeps the machine as it was at its start."""
+    machine, _ = fixed
+    name = machine.instance()["status"]["virtualMachineRevisionName"]
+    kept = json.loads(machine.lab.kubectl("get", "controllerrevision", name, "--output=json"))
+    assert kept["metadata"]["ownerReferences"][0]["name"] == machine.name
+    assert kept["data"]["spec"]["template"]["spec"]["networks"][0]["multus"]["networkName"] == "vlan2012"
+
+
 def test_a_port_that_an_edit_left_behind(fixed: tuple[Machine, Identity]) -> None:
     """Beside 1.9, an edit leaves the port of a machine that can't migrate behind, and a move in place heals that."""
     machine, before = fixed

@@ -166,6 +166,16 @@ def check_lease(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
         yield invalid("spec.leaseTransitions", transitions, "must to greater or equal than 0")
 
 
+def check_revision(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
+    """A number, and a state that is there and never changes."""
+    if obj.get("data") is None:
+        yield required("data", "data is mandatory")
+    elif old is not None and obj["data"] != old.get("data"):
+        yield invalid("data", obj["data"], "field is immutable")
+    if obj["revision"] < 0:
+        yield invalid("revision", obj["revision"], "must be greater than or equal to 0")
+
+
 def check_event(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
     """An event stands in the namespace of its object, or in `default` when the object has none."""
     namespace = obj["metadata"].get("namespace", "")
@@ -227,6 +237,7 @@ _RULES: dict[GroupPlural, Rule] = {
     GroupPlural("", "events"): check_event,
     GroupPlural("", "pods"): check_pod,
     GroupPlural("", "secrets"): check_secret,
+    GroupPlural("apps", "controllerrevisions"): check_revision,
     GroupPlural("apps", "daemonsets"): check_workload,
     GroupPlural("apps", "deployments"): check_workload,
     GroupPlural("coordination.k8s.io", "leases"): check_lease,

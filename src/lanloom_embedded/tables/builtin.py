@@ -91,6 +91,16 @@ def _container_reason(containers: list[Raw]) -> str:
     return ""
 
 
+def _controller(obj: Raw) -> str:
+    """The object's controller: kind in lower case, with its group, and name."""
+    owners = obj["metadata"].get("ownerReferences") or ()
+    found = next((each for each in owners if each.get("controller")), None)
+    if found is None:
+        return "<none>"
+    group, _, _ = found["apiVersion"].rpartition("/")
+    return f"{found['kind'].lower()}{'.' if group else ''}{group}/{found['name']}"
+
+
 def _ending(terminated: Raw) -> str:
     if terminated.get("reason"):
         return str(terminated["reason"])
@@ -356,6 +366,10 @@ LAYOUTS: dict[GroupPlural, Layout] = {
         lambda obj: [len(obj.get("data") or ()) + len(obj.get("binaryData") or ())],
     ),
     GroupPlural("", "serviceaccounts"): _layout((), lambda _: []),
+    GroupPlural("apps", "controllerrevisions"): _layout(
+        (TableColumn("Controller"), TableColumn("Revision")),
+        lambda obj: [_controller(obj), obj.get("revision", 0)],
+    ),
     GroupPlural("apps", "daemonsets"): _DAEMON_SETS,
     GroupPlural("apps", "deployments"): _DEPLOYMENTS,
     GroupPlural("coordination.k8s.io", "leases"): _layout(

@@ -15,6 +15,7 @@ from lanloom.api.core import PODS, Pod
 from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.kubevirtconfig import KubeVirt as Installation
 from lanloom.api.meta import Key
+from lanloom.features.liveupdate.manager.whole import CONTROLLER_REVISIONS, ControllerRevision
 from lanloom.kube.informer import Informer, all_synced
 from lanloom.kube.ports import Client
 from lanloom_lab.errors import Refused
@@ -55,8 +56,9 @@ class KubeVirt:
         vmis: Informer[Whole] = Informer(client, VMIS, rng=rng, labels=_SELECTED, indexes={"uid": by_uid})
         vmims: Informer[Whole] = Informer(client, VMIMS, rng=rng, indexes={"machine": of_machine})
         pods: Informer[Pod] = Informer(client, PODS, rng=rng, indexes={"owner": created_by})
+        revisions: Informer[ControllerRevision] = Informer(client, CONTROLLER_REVISIONS, rng=rng)
         kubevirts: Informer[Installation] = Informer(client, KUBEVIRTS, rng=rng)
-        self._informers = (kubevirts, vms, vmis, vmims, pods)
+        self._informers = (kubevirts, revisions, vms, vmis, vmims, pods)
         self._instances = InstanceController(
             client,
             hosts,
@@ -67,7 +69,7 @@ class KubeVirt:
             now,
             lambda vmi, pod: self._live.evaluate(vmi, pod),
         )
-        self._live = LiveUpdate(client, kubevirts, vms, vmis, vmims, self._instances, rng, now)
+        self._live = LiveUpdate(client, kubevirts, vms, vmis, vmims, revisions, self._instances, rng, now)
         self._controllers = (
             self._live.controller,
             MachineController(client, vms, vmis, rng, now).controller,

@@ -14,6 +14,7 @@ import structlog
 from lanloom.api.core import PODS, Pod
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NADS
+from lanloom.features.liveupdate.manager.whole import CONTROLLER_REVISIONS
 from lanloom.kube.conditions import find, is_true
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import AlreadyExists, Conflict, NotFound
@@ -30,6 +31,7 @@ from lanloom_lab.kubevirt.objects import (
     FINAL,
     MIGRATION_LABEL,
     NODE_LABEL,
+    REVISION_PREFIX,
     VMI_FINALIZER,
     VMIS,
     VMS,
@@ -37,7 +39,7 @@ from lanloom_lab.kubevirt.objects import (
     Whole,
 )
 from lanloom_lab.kubevirt.releases import MIGRATION_REQUIRED
-from lanloom_lab.kubevirt.rules import instance, machine_conditions, printable, wants_running
+from lanloom_lab.kubevirt.rules import instance, machine_conditions, printable, revision, wants_running
 from lanloom_lab.workloads.hosts import Hosts
 from lanloom_lab.workloads.multus import RESOURCE_NAME
 
@@ -334,12 +336,25 @@ class MachineController:
             self._ended[vm.metadata.uid] = ended
         wanted = wants_running(vm, self._ended.get(vm.metadata.uid, ""))
         if vmi is None and wanted:
+            await self._keep_start(vm)
             with suppress(AlreadyExists):
                 await self._client.create(VMIS, instance(vm), key.namespace)
         elif vmi is not None and (not wanted or ended) and not vmi.metadata.is_deleting:
             with suppress(NotFound):
                 await self._client.delete(VMIS, key.name, key.namespace, uid=vmi.metadata.uid)
         await self._write_status(vm, vmi)
+
+    async def _keep_start(self, vm: Whole) -> None:
+        """Keep what a machine is started from, in the place of what it was started from before."""
+        wanted = revision(vm)
+        name, mine = wanted["metadata"]["name"], f"{REVISION_PREFIX}{vm.metadata.uid}-"
+        kept = (await self._client.list(CONTROLLER_REVISIONS, vm.metadata.namespace)).items
+        for item in kept:
+            if item.metadata.name.startswith(mine) and item.metadata.name != name:
+                with suppress(NotFound):
+                    await self._client.delete(CONTROLLER_REVISIONS, item.metadata.name, vm.metadata.namespace)
+        with suppress(AlreadyExists):
+            await self._client.create(CONTROLLER_REVISIONS, wanted, vm.metadata.namespace)
 
     async def _write_status(self, vm: Whole, vmi: Whole | None) -> None:
         status = {

@@ -21,13 +21,14 @@ from lanloom.api.kubevirt import (
 from lanloom.api.kubevirtconfig import KubeVirt
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NETWORK_STATUS, interfaces_of
+from lanloom.features.liveupdate.manager.whole import ControllerRevision
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom_lab.kubevirt.installed import installed_of
 from lanloom_lab.kubevirt.instances import InstanceController
-from lanloom_lab.kubevirt.objects import Whole
+from lanloom_lab.kubevirt.objects import REVISION_NAME, Whole
 from lanloom_lab.kubevirt.rules import started_from
 from lanloom_lab.kubevirt.virtcontroller import Act, Installed, Running, VirtController
 
@@ -49,6 +50,7 @@ class LiveUpdate:
         vms: Informer[Whole],
         vmis: Informer[Whole],
         vmims: Informer[Whole],
+        revisions: Informer[ControllerRevision],
         instances: InstanceController,
         rng: Random,
         now: Callable[[], float],
@@ -57,6 +59,7 @@ class LiveUpdate:
         self._kubevirts = kubevirts
         self._vms = vms
         self._vmis = vmis
+        self._revisions = revisions
         self._instances = instances
         self._now = now
         self._woken = asyncio.Event()
@@ -67,6 +70,7 @@ class LiveUpdate:
         vmis.on_change(self._changed)
         vmis.on_change(lambda _old, new: self._heard_of(new))
         vmims.on_change(lambda _old, _new: self._heard())
+        revisions.on_change(self._kept)
 
     async def run_updater(self) -> None:
         """Make the rounds until cancelled."""
@@ -110,6 +114,13 @@ class LiveUpdate:
         if (item := new or old) is not None:
             self.controller.enqueue(item.metadata.key)
 
+    def _kept(self, _old: ControllerRevision | None, new: ControllerRevision | None) -> None:
+        """What a machine was started from is known."""
+        if new is None:
+            return
+        for owner in new.metadata.owner_references:
+            self.controller.enqueue(Key(new.metadata.namespace, owner.name))
+
     async def _reconcile(self, key: Key) -> float | None:
         vm, vmi = self._vms.store.get(key), self._vmis.store.get(key)
         if vm is None or vmi is None or vm.metadata.is_deleting or vmi.metadata.is_deleting:
@@ -117,11 +128,12 @@ class LiveUpdate:
         if all(item.uid != vm.metadata.uid for item in vmi.metadata.owner_references):
             return None
         template = (vm.spec.get("template") or {}).get("spec") or {}
+        kept = Key(key.namespace, vmi.status.get(REVISION_NAME, ""))
         machine = Running(
             meta=vm.metadata,
             conditions=convert(to_builtins(vm), VirtualMachine, strict=False).status.conditions,
             template=template,
-            started=started_from(vmi) or template,
+            started=started_from(self._revisions.store.get(kept)) or template,
             vmi=_seen(vmi),
             spec=vmi.spec,
             pod=self._instances.active_pod(vmi),

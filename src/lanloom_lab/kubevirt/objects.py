@@ -51,9 +51,11 @@ BANDWIDTH = "lab.lanloom.io/migration-bandwidth"
 MACHINE_LABEL = "kubevirt.io/vmi-name"
 """Label of a migration: its instance."""
 
-STARTED = "lab.lanloom.io/started-from"
-"""Annotation of an instance: the networks of the template at its start. KubeVirt keeps them in a ControllerRevision,
-which the lab's API server does not serve."""
+REVISION_PREFIX = "revision-start-vm-"
+"""How the names of the ControllerRevisions begin in which KubeVirt keeps what machines were started from."""
+
+REVISION_NAME = "virtualMachineRevisionName"
+"""Field of an instance's status: the ControllerRevision of its start."""
 
 GENERATION = "kubevirt.io/vm-generation"
 NODE_LABEL = "kubevirt.io/nodeName"

@@ -19,6 +19,7 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NETWORK_STATUS
+from lanloom.features.liveupdate.manager.whole import ControllerRevision
 from lanloom.features.liveupdate.rules.annotation import launcher_annotations
 from lanloom.kube.conditions import ConditionStatus, find, set_condition
 from lanloom_lab.guests.domain import Domain, Nic, free_slot
@@ -29,7 +30,8 @@ from lanloom_lab.kubevirt.objects import (
     GENERATION,
     MIGRATION_LABEL,
     MIGRATION_NAME,
-    STARTED,
+    REVISION_NAME,
+    REVISION_PREFIX,
     VMI_FINALIZER,
     VMIS,
     VMS,
@@ -66,29 +68,39 @@ def instance(vm: Whole) -> Raw:
         "metadata": {
             "name": vm.metadata.name,
             "labels": metadata.get("labels") or {},
-            "annotations": (metadata.get("annotations") or {})
-            | {GENERATION: str(vm.metadata.generation), STARTED: _networks_of(template.get("spec") or {})},
+            "annotations": (metadata.get("annotations") or {}) | {GENERATION: str(vm.metadata.generation)},
             "finalizers": [VMI_FINALIZER],
             "ownerReferences": [owner(VMS, vm)],
         },
         "spec": template.get("spec") or {},
+        "status": {REVISION_NAME: revision_name(vm)},
     }
 
 
-def _networks_of(spec: Raw) -> str:
-    devices = (spec.get("domain") or {}).get("devices") or {}
-    interfaces = devices.get("interfaces") or []
-    kept = {
-        "networks": spec.get("networks") or [],
-        "domain": {"devices": {"interfaces": interfaces}},
+def revision_name(vm: Whole) -> str:
+    """Return the name of the ControllerRevision of a start: `getVMRevisionName` in the same file as `revision`."""
+    return f"{REVISION_PREFIX}{vm.metadata.uid}-{vm.metadata.generation}"
+
+
+def revision(vm: Whole) -> Raw:
+    """Return the ControllerRevision of a start, with the spec of the machine.
+
+    `createVMRevision` and `patchVMRevision` in pkg/virt-controller/watch/vm/vm.go.
+    """
+    return {
+        "metadata": {"name": revision_name(vm), "ownerReferences": [owner(VMS, vm)]},
+        "revision": vm.metadata.generation,
+        "data": {"spec": vm.spec},
     }
-    return json.dumps(kept, separators=(",", ":"))
 
 
-def started_from(vmi: Whole) -> Raw:
-    """Return the networks and interfaces of the template from which an instance was started; empty if unknown."""
-    text = vmi.metadata.annotations.get(STARTED, "")
-    return dict(json.loads(text)) if text else {}
+def started_from(revision: ControllerRevision | None) -> Raw:
+    """Return the spec of the template from which an instance was started; empty if unknown.
+
+    `getLastVMRevisionSpec` in pkg/virt-controller/watch/vm/vm.go.
+    """
+    spec = (revision.data.get("spec") or {}) if revision is not None else {}
+    return dict((spec.get("template") or {}).get("spec") or {})
 
 
 def networks(vmi: Whole) -> VirtualMachineInstanceSpec:

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from msgspec import convert
 
+from lanloom.api.admission import AdmissionRequest, GroupVersionResource, UserInfo
 from lanloom.api.kubevirt import VirtualMachineInstance, VirtualMachineInstanceMigration
 from lanloom.api.meta import Key
-from lanloom_lab.kubevirt import releases
+from lanloom_lab.kubevirt import releases, virtapi
+from lanloom_lab.kubevirt.objects import NODE_LABEL, Raw
 from lanloom_lab.kubevirt.releases import RELEASES, Release
 from lanloom_lab.kubevirt.updater import MARK, NO_MIGRATION, OUTDATED, Round, Updater, sync_workloads
 from tests.features.liveupdate.objects import MIGRATABLE, as_instance, instance, on
@@ -130,6 +132,38 @@ def test_specs_of_instances() -> None:
     assert releases.refuse_spec({"a": 1}, {"a": 2}, by_kubevirt=False) == "update of VMI object is restricted"
     assert releases.refuse_spec({"a": 1}, {"a": 2}, by_kubevirt=True) == ""
     assert releases.refuse_spec({"a": 1}, {"a": 1}, by_kubevirt=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("user", "before", "after", "said"),
+    [
+        ("alice", {"spec": {"a": 1}}, {"spec": {"a": 2}}, "update of VMI object is restricted"),
+        (virtapi.USER, {"spec": {"a": 1}}, {"spec": {"a": 2}}, ""),
+        ("alice", {"spec": {"a": 1}, "status": {}}, {"spec": {"a": 1}, "status": {"b": 1}}, ""),
+        ("alice", {"metadata": {"labels": {}}}, {"metadata": {"labels": {"mine": "1"}}}, ""),
+        (
+            "alice",
+            {"metadata": {}},
+            {"metadata": {"labels": {NODE_LABEL: "n2"}}},
+            "reserved kubevirt.io/ labels",
+        ),
+        (virtapi.USER, {"metadata": {}}, {"metadata": {"labels": {NODE_LABEL: "n2"}}}, ""),
+    ],
+)
+def test_the_webhook_of_instances(user: str, before: Raw, after: Raw, said: str) -> None:
+    """Beside KubeVirt, others change conditions and annotations of an instance, not its spec or reserved labels."""
+    vmis = GroupVersionResource("kubevirt.io", "v1", "virtualmachineinstances")
+    request = AdmissionRequest(
+        uid="u",
+        operation="UPDATE",
+        resource=vmis,
+        object=after,
+        old_object=before,
+        user_info=UserInfo(username=user),
+    )
+    verdict = virtapi.admit(request)
+    assert verdict.allowed == (not said)
+    assert said in verdict.message
 
 
 @pytest.mark.parametrize(
