@@ -1,10 +1,11 @@
 """A peer that asks a guest for its MAC address again and again, on several networks at once: how long it was silent.
 
-`python -m lanloom_lab.guests.prober MAC ADDRESS LINK…`, in a network namespace with these links. Questions go to the
-guest's MAC address alone, as traffic does, and need no address here. Prints a line with the first answer on each link.
-Ends with the input and one more answer, and prints what it found.
+`python -m lanloom_lab.guests.prober [--every=SECONDS] MAC ADDRESS LINK…`, in a network namespace with these links.
+Questions go to the guest's MAC address alone, as traffic does, and need no address here. Prints a line with the first
+answer on each link. Ends with the input and one more answer, and prints what it found.
 """
 
+import argparse
 import select
 import socket
 import struct
@@ -18,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 INTERVAL = 0.005
-"""Seconds between two questions."""
+"""Seconds between two questions, by default."""
 
 PATIENCE = 10.0
 """Seconds for the last answer."""
@@ -79,7 +80,8 @@ def findings(asked: int, answers: Sequence[tuple[float, str]]) -> Findings:
 class Peer:
     """Asks on these links, and notes the answers."""
 
-    def __init__(self, mac: str, address: str, links: Iterable[str]) -> None:
+    def __init__(self, mac: str, address: str, links: Iterable[str], interval: float = INTERVAL) -> None:
+        self._interval = interval
         self._guest = bytes.fromhex(mac.replace(":", ""))
         self._address = IPv4Address(address).packed
         self._sockets = {_open(link): link for link in links}
@@ -114,7 +116,7 @@ class Peer:
 
     def _ask(self) -> None:
         self._asked += 1
-        self._due = max(self._due + INTERVAL, time.monotonic())
+        self._due = max(self._due + self._interval, time.monotonic())
         for sock in self._sockets:
             sock.send(question(self._guest, sock.getsockname()[4], self._address))
 
@@ -127,8 +129,14 @@ def _open(link: str) -> socket.socket:
 
 def main() -> int:
     """Ask, and print what was found as JSON."""
-    mac, address, *links = sys.argv[1:]
-    print(msgspec.json.encode(Peer(mac, address, links).probe()).decode(), flush=True)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--every", type=float, default=INTERVAL)
+    parser.add_argument("mac")
+    parser.add_argument("address")
+    parser.add_argument("links", nargs="+")
+    given = parser.parse_args()
+    found = Peer(given.mac, given.address, given.links, given.every).probe()
+    print(msgspec.json.encode(found).decode(), flush=True)
     return 0
 
 
