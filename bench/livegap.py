@@ -124,7 +124,9 @@ async def measure(layout: Layout) -> Gaps:
         bench = _Bench(layout, api)
         await bench.boot()
         nads = (BLUE, RED)
-        swapping, standing_in, plain = [], [], []
+        swapping: list[float] = []
+        standing_in: list[float] = []
+        plain: list[float] = []
         for number in range(MIGRATIONS_EACH):
             if number < PLAIN:
                 plain.append((await bench.during(bench.migrate, changes=False)).longest)
@@ -132,7 +134,8 @@ async def measure(layout: Layout) -> Gaps:
                 await bench.play(release)
                 silences.append((await bench.during(partial(bench.edit, nad), changes=True)).longest)
         await bench.play("none")
-        in_place, bare = [], []
+        in_place: list[float] = []
+        bare: list[float] = []
         for number in range(MOVES):
             here, there = nads[number % 2], nads[1 - number % 2]
             found = await bench.during(partial(bench.move, here), changes=True, every=EVERY)

@@ -7,6 +7,7 @@ script. `lanloom lab exec` sends the same request.
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,10 @@ PATIENCE = 60.0
 
 PAUSE, LONGEST_PAUSE = 0.1, 1.0
 """Seconds between two looks at a condition, at least and at most."""
+
+
+GUEST_ENDED = re.compile("a guest ended|a machine failed|a migration failed|a launcher's node is away")
+"""What the lab logs when a guest is gone, or did not come where it was to be."""
 
 
 class Lab:
@@ -149,7 +154,10 @@ class Lab:
         ).stdout
 
     def evidence(self) -> Iterator[tuple[str, str]]:
-        """What helps to understand a failure, as titles and texts: reports of the nodes, ends of their logs."""
+        """What helps to understand a failure, as titles and texts: reports of the nodes, ends of their logs.
+
+        A guest that ended is started again, and has another boot then: the lab's log has the end of its console.
+        """
         if (self.state / "kubeconfig").exists():
             yield (
                 "networks",
@@ -157,6 +165,10 @@ class Lab:
                     "get", "clusternetworks,vlanconfigs,net-attach-def,clusternetworknodes", "-A", fails=None
                 ),
             )
+        supervisor = Layout(self.state).logs / "supervisor.log"
+        if supervisor.exists():
+            told = [line for line in supervisor.read_text().splitlines() if GUEST_ENDED.search(line)]
+            yield "guests that ended, and failed migrations", "\n".join(told[-8:])
         for log in sorted(self.state.glob("nodes/*/log/[aN]*.log")):
             yield f"{log.parts[-3]} {log.stem}", "\n".join(log.read_text().splitlines()[-8:])
 
