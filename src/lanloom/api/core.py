@@ -17,10 +17,11 @@ class NodeAddress(Struct, frozen=True):
 
 
 class NodeStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What the node's kubelet reports."""
+    """What the node's kubelet reports, and resources that others count there. `capacity` is by the resource's name."""
 
     addresses: tuple[NodeAddress, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    capacity: dict[str, Any] = {}
 
 
 class NodeSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):

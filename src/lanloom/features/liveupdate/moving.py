@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import NODES
@@ -20,7 +21,7 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.liveupdate.machines import Machine
 from lanloom.features.liveupdate.rules.move import Plan, Way, Wish, observed_of, plan_move
-from lanloom.features.liveupdate.rules.networks import Networks, eligible_nodes, with_uplinks
+from lanloom.features.liveupdate.rules.networks import Networks, eligible_nodes, marked_bridges, with_uplinks
 from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check, target_problem
 from lanloom.features.liveupdate.views import read_mode
 from lanloom.kube.errors import Forbidden, Invalid
@@ -116,7 +117,7 @@ async def read_findings(client: Client, machine: Machine, wish: Wish) -> Finding
             source=source,
             target=target,
             eligible=eligible_nodes(vmi, nodes),
-            networks=networks,
+            networks=replace(networks, marked=marked_bridges(nodes)),
             mode=mode,
             force=wish.force,
             until_restart=wish.until_restart,

@@ -81,9 +81,13 @@ def test_grace(age: float, action: str) -> None:
 
 @pytest.mark.parametrize("time", ["", "yesterday"])
 def test_time_of_others(time: str) -> None:
-    """A pending condition whose time can't be read is never due by time."""
+    """A pending condition whose time can't be read gets one, and so becomes due."""
     before = Condition(type=MIGRATION_REQUIRED, status="False", reason=PENDING, last_transition_time=time)
-    assert migration_required(before, "pending", migrating=False, now=NOW).action == "keep"
+    found = migration_required(before, "pending", migrating=False, now=NOW)
+    assert (found.action, found.recheck) == ("set", RECHECK_SECONDS)
+    assert found.condition is not None and found.condition.status == "False"
+    later = migration_required(found.condition, "pending", migrating=False, now=NOW + GRACE_SECONDS + 1)
+    assert later.condition is not None and later.condition.status == "True"
 
 
 types = st.lists(st.sampled_from(["Ready", MIGRATION_REQUIRED, "Paused"]), unique=True, min_size=1)

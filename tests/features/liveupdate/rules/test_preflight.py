@@ -14,7 +14,7 @@ from lanloom.api.lan import LAN, LANNode
 from lanloom.api.meta import Key
 from lanloom.api.multus import NETWORK_STATUS, NetworkAttachmentDefinition
 from lanloom.features.liveupdate.rules.mode import mode_of
-from lanloom.features.liveupdate.rules.networks import Networks, eligible_nodes
+from lanloom.features.liveupdate.rules.networks import MARK, Networks, eligible_nodes, marked_bridges
 from lanloom.features.liveupdate.rules.preflight import Facts, check
 from tests.features.liveupdate.swap.scene import MACHINE, NIC, PLACE, nad_body, spec_body, status_text
 
@@ -226,6 +226,13 @@ MIGRATION: dict[str, tuple[Raw, str]] = {
         {"networks": Networks(cluster_networks=frozenset({"cluster-1"}))},
         "the bridge of its cluster network cluster-1 is not ready on node2",
     ),
+    "a bridge of others that bridge-marker finds on no such node": (
+        {
+            "target": nad("vlan20", bridge="br1"),
+            "networks": Networks(marked={"node1": frozenset({"br1"}), "node2": frozenset({"br0"})}),
+        },
+        f"default/vlan20 can't be had on any node that {TITLE} can migrate to: there is no bridge br1 on node2",
+    ),
     "no node with the VLAN id": (
         {"networks": Networks(reports=(report("node1", ids="1,20"), report("node2", ids="1,10-19")))},
         "its VLAN id 20 is not on the uplink of cluster network cluster-1 on node2; add the node",
@@ -262,6 +269,13 @@ IN_PLACE: dict[str, tuple[Raw, str]] = {
     "no VLAN id on the node": (
         {"networks": Networks(reports=(report("node1", ids="1,10-19"), report("node2")))},
         "vlan20: its VLAN id 20 is not on the uplink of cluster network cluster-1 on node1, on which",
+    ),
+    "no bridge of others on the node": (
+        {
+            "target": nad("vlan20", bridge="br1"),
+            "networks": Networks(marked={"node1": frozenset({"br0"}), "node2": frozenset({"br1"})}),
+        },
+        "there is no bridge br1 on node1, on which",
     ),
     "no bridge on the node": (
         {"networks": Networks(reports=(report("node1", "False"), report("node2")))},
@@ -388,3 +402,24 @@ def test_what_users_should_know(more: Raw, words: str) -> None:
     found = check(facts(**more))
     assert found.against_in_place == ()
     assert any(words in told for told in (*found.in_place_warnings, *found.warnings))
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [{}, {"node1": frozenset({"br1"}), "node2": frozenset({"br1"})}],
+    ids=["nobody tells bridges", "it is on both"],
+)
+def test_bridges_of_others(marked: dict[str, frozenset[str]]) -> None:
+    """A bridge that is none of Lanloom's stands against nothing where it is, or where no bridge-marker tells that."""
+    found = check(facts(target=nad("vlan20", bridge="br1"), networks=Networks(marked=marked)))
+    assert not (found.both or found.migration or found.in_place)
+
+
+def test_marked_bridges() -> None:
+    """What bridge-marker counts on a node are its bridges; a node on which it does not run tells none."""
+    capacity = {"cpu": "4", f"{MARK}br1": "1k", f"{MARK}br0": "1k"}
+    nodes = [
+        msgspec.convert({"metadata": {"name": name}, "status": status}, Node)
+        for name, status in (("n1", {"capacity": capacity}), ("n2", {"capacity": {"cpu": "4"}}), ("n3", {}))
+    ]
+    assert marked_bridges(nodes) == {"n1": {"br0", "br1"}}

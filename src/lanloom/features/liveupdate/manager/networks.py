@@ -1,10 +1,11 @@
 """The informers of what carries networks and gives their addresses: what a preflight looks at besides the machine."""
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
+from lanloom.api.core import NODES, Node
 from lanloom.api.harvester import CLUSTER_NETWORKS, ClusterNetwork
 from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
 from lanloom.api.lan import LAN, LAN_NODES, LANS, LANNode
-from lanloom.features.liveupdate.rules.networks import Networks, with_uplinks
+from lanloom.features.liveupdate.rules.networks import Networks, marked_bridges, with_uplinks
 from lanloom.kube.informer import Informer, Informers, InformerView
 
 BY_NAMESPACE = "machine-namespace"
@@ -20,6 +21,7 @@ class NetworkInformers(InformerView, frozen=True):
     cluster_networks: Informer[ClusterNetwork]
     pools: Informer[Network]
     nics: Informer[Nic]
+    nodes: Informer[Node]
 
     def seen_from(self, namespace: str) -> Networks:
         """Return what carries networks, for a machine of that namespace."""
@@ -30,6 +32,7 @@ class NetworkInformers(InformerView, frozen=True):
             cluster_networks=with_uplinks(self.cluster_networks.store.items()),
             pools=self.pools.store.items(),
             nics=self.nics.store.by(BY_NAMESPACE, namespace),
+            marked=marked_bridges(self.nodes.store.items()),
         )
 
 
@@ -42,4 +45,5 @@ def network_informers(informers: Informers) -> NetworkInformers:
         cluster_networks=informers.get(CLUSTER_NETWORKS),
         pools=informers.get(NETWORKS),
         nics=informers.get(NICS, indexes={BY_NAMESPACE: lambda item: (item.metadata.namespace,)}),
+        nodes=informers.get(NODES),
     )

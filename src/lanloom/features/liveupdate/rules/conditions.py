@@ -43,21 +43,22 @@ def migration_required(existing: Condition | None, need: Need, *, migrating: boo
         return Outcome("remove") if existing is not None else KEEP
     if existing is not None and existing.status == "True":
         return KEEP
-    if need == "immediate" or (existing is not None and now - _since(existing, now) > GRACE_SECONDS):
+    since = _since(existing) if existing is not None else None
+    if need == "immediate" or (since is not None and now - since > GRACE_SECONDS):
         return Outcome("set", _condition("True", DUE, now))
-    if existing is not None and (existing.status, existing.reason) == ("False", PENDING):
+    if since is not None and existing is not None and existing.reason == PENDING:
         return Outcome("keep", recheck=RECHECK_SECONDS)
     return Outcome("set", _condition("False", PENDING, now), RECHECK_SECONDS)
 
 
-def _since(condition: Condition, now: float) -> float:
-    """Return when a pending migration began; now where nobody says."""
+def _since(condition: Condition) -> float | None:
+    """Return when a migration that is pending became so; None where nobody says, or where it is not."""
     if condition.status != "False":
-        return now
+        return None
     try:
         return parse_rfc3339(condition.last_transition_time)
     except ValueError:
-        return now
+        return None
 
 
 def _condition(status: str, reason: str, now: float) -> Condition:

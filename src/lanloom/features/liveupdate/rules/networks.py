@@ -4,7 +4,7 @@ Both ways of a move ask here: a move in place about the machine's own node, a mi
 could run on.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -30,10 +30,15 @@ SCHEDULABLE = "kubevirt.io/schedulable"
 """Label of the nodes on which KubeVirt can run machines, with the value "true"."""
 
 
+MARK = "bridge.network.kubevirt.io/"
+"""How the resources begin by which KubeVirt's bridge-marker tells the bridges of a node."""
+
+
 class Networks(Struct, frozen=True, kw_only=True):
     """What carries networks, and their addresses.
 
     `cluster_networks` are those with uplinks (`with_uplinks`). `nics` are those of the machine's namespace at least.
+    `marked` are the bridges of nodes that bridge-marker tells (`marked_bridges`).
     """
 
     reports: tuple[ClusterNetworkNode, ...] = ()
@@ -42,6 +47,19 @@ class Networks(Struct, frozen=True, kw_only=True):
     cluster_networks: frozenset[str] = frozenset()
     pools: tuple[Network, ...] = ()
     nics: tuple[Nic, ...] = ()
+    marked: Mapping[str, frozenset[str]] = {}
+
+
+def marked_bridges(nodes: Iterable[Node]) -> dict[str, frozenset[str]]:
+    """Return the bridges of each node on which KubeVirt's bridge-marker runs; it tells all that it finds there."""
+    found = {
+        node.metadata.name: frozenset(
+            name.removeprefix(MARK) for name in node.status.capacity if name.startswith(MARK)
+        )
+        for node in nodes
+        if node.status.capacity
+    }
+    return {name: bridges for name, bridges in found.items() if bridges}
 
 
 def eligible_nodes(machine: VirtualMachineInstance, nodes: Collection[Node]) -> frozenset[str] | None:
@@ -67,12 +85,17 @@ def with_uplinks(networks: Iterable[ClusterNetwork]) -> frozenset[str]:
 def nodes_carrying(nad: NetworkAttachmentDefinition, networks: Networks) -> frozenset[str] | None:
     """Return the nodes that have the bridge of a NAD; None where no report tells.
 
-    That is so of isolated networks, which are on every node, and of bridges that are none of Lanloom's.
+    That is so of isolated networks, which are on every node, and of bridges that are none of Lanloom's where no
+    bridge-marker tells them.
     """
     network = cluster_network_of(nad)
     own = [item.status for item in networks.reports if item.status.cluster_network == network]
-    if not own and (network not in networks.cluster_networks or UID_LABEL in nad.metadata.labels):
+    if not own and UID_LABEL in nad.metadata.labels:
         return None
+    if not own and network not in networks.cluster_networks:
+        bridge = _bridge_of(nad)
+        with_it = frozenset(node for node, names in networks.marked.items() if bridge in names)
+        return with_it if bridge and networks.marked else None
     return frozenset(status.node for status in own if is_true(status.conditions, READY))
 
 
@@ -80,9 +103,24 @@ def why_not_on(nad: NetworkAttachmentDefinition, node: str, networks: Networks) 
     """Return what a node lacks for a NAD, as far as it reports that; empty for nothing."""
     carrying, network = nodes_carrying(nad, networks), cluster_network_of(nad)
     if carrying is not None and node not in carrying:
-        return f"the bridge of its cluster network {network} is not ready"
+        if network in networks.cluster_networks or _is_reported(network, networks):
+            return f"the bridge of its cluster network {network} is not ready"
+        return f"there is no bridge {_bridge_of(nad)}"
     vid = _lacking_id(nad, node, networks)
     return f"its VLAN id {vid} is not on the uplink of cluster network {network}" if vid else ""
+
+
+def _is_reported(network: str, networks: Networks) -> bool:
+    return any(item.status.cluster_network == network for item in networks.reports)
+
+
+def _bridge_of(nad: NetworkAttachmentDefinition) -> str:
+    """Return the bridge of the node on which a NAD puts ports; empty where it puts them elsewhere."""
+    try:
+        place = place_of(nad)
+    except UnmovableNad:
+        return ""
+    return place.bridge if isinstance(place, BridgePlace) else ""
 
 
 def _lacking_id(nad: NetworkAttachmentDefinition, node: str, networks: Networks) -> int:
