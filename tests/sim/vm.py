@@ -79,7 +79,7 @@ class VmCluster(TwoManagers):
         self.kubevirt.immovable.update(beside.immovable)
         if not protections.hold:
             self.kubevirt.forget_holds()
-        self.settings = LiveUpdateSettings(limits=LIMITS, revert=seed % 3 == 0)
+        self.settings = LiveUpdateSettings(limits=LIMITS, revert=seed // 3 % 3 == 0)
         self._protections = protections
         self._tasks: list[asyncio.Task[None]] = []
         self.records = {node: FakeRecords() for node in NODES}
