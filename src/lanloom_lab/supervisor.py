@@ -23,15 +23,14 @@ from msgspec import Struct
 
 from lanloom.api.meta import Key
 from lanloom.api.multusconfig import NamespaceIsolation
-from lanloom.cli.cluster import ClusterOptions, connect
+from lanloom.cli.cluster import connect
 from lanloom.kube.errors import KubeError
-from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Client
 from lanloom_lab import launch, protocol
 from lanloom_lab.errors import LabError, ProcessFailed
 from lanloom_lab.harvester import Harvester, connect_as_harvester
-from lanloom_lab.kubevirt import KubeVirt, virtapi
-from lanloom_lab.kubevirt.virtapi import VirtApi
+from lanloom_lab.kubevirt import KubeVirt
+from lanloom_lab.kubevirt.virtapi import VirtApi, connect_as_kubevirt
 from lanloom_lab.launch import Settings, decode
 from lanloom_lab.layout import Layout
 from lanloom_lab.nodes import Nodes, Registry, install
@@ -53,10 +52,7 @@ from lanloom_lab.workloads.scheduler import Scheduler
 
 
 class Workloads:
-    """The controllers that run pods and machines on the nodes of a lab, and tell of the nodes.
-
-    Machines are KubeVirt's, whose client is `kubevirt`.
-    """
+    """The controllers that run pods and machines on the nodes of a lab, as `kubevirt`, and tell of the nodes."""
 
     def __init__(
         self,
@@ -74,7 +70,6 @@ class Workloads:
             return layout.disk(node) / "log"
 
         self.kubevirt = KubeVirt(kubevirt, hosts, logs=logs, rng=rng, now=time.time)
-        launch = self.kubevirt.launch
         kubelet = Kubelet(
             client,
             hosts,
@@ -83,7 +78,7 @@ class Workloads:
             logs=logs,
             rng=rng,
             now=time.time,
-            special=launch,
+            special=self.kubevirt.launch,
             isolation=isolation,
         )
         multus = MultusFiles(hosts, machines, isolation, rng)
@@ -186,7 +181,7 @@ class Supervisor:
         self._report_progress("starting the nodes")
         isolation = NamespaceIsolation(enabled=self._settings.record.isolated)
         harvesters = await self._stack.enter_async_context(connect_as_harvester(self._layout.kubeconfig))
-        kubevirt = await self._connect_as_kubevirt()
+        kubevirt = await self._stack.enter_async_context(connect_as_kubevirt(self._layout.kubeconfig))
         workloads = Workloads(
             client, harvesters, kubevirt, self._inner, self._machines, self._layout, isolation
         )
@@ -247,10 +242,6 @@ class Supervisor:
     async def _connect(self) -> Client:
         await until(self._layout.kubeconfig.exists)
         return await self._stack.enter_async_context(connect(str(self._layout.kubeconfig), logs=True))
-
-    async def _connect_as_kubevirt(self) -> Client:
-        options = ClusterOptions(str(self._layout.kubeconfig), as_=virtapi.USER, as_groups=virtapi.RIGHTS)
-        return await self._stack.enter_async_context(HttpClient(options.quiet_config))
 
     async def _ready(self, part: ManagedProcess, work: Awaitable[T]) -> T:
         try:

@@ -9,16 +9,22 @@ import asyncio
 import base64
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from lanloom.api.admission import AdmissionRequest, Verdict, refusal
 from lanloom.api.core import VALIDATING_WEBHOOKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.kubevirtconfig import KUBEVIRTS, KubeVirt
 from lanloom.api.meta import Key
+from lanloom.cli.cluster import ClusterOptions
+from lanloom.kube.config import Impersonation
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import AlreadyExists, NotFound
+from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import Informer, all_synced
 from lanloom.kube.ports import Client
 from lanloom.runtime.certificates import issue
@@ -28,8 +34,6 @@ from lanloom_lab.kubevirt.releases import refuse_spec
 
 USER = "system:serviceaccount:kubevirt:kubevirt-controller"
 """One of `KubeVirtServiceAccounts` in pkg/virt-api/webhooks/serviceaccounts.go; one process of the lab plays all."""
-
-RIGHTS = ("system:masters",)
 
 CONFIGURATION = Key("", "virt-api-validator")
 
@@ -46,6 +50,12 @@ RESTRICTED = frozenset(
 """`restrictedVmiLabels` in pkg/virt-api/webhooks/validating-webhook/admitters/vmi-create-admitter.go."""
 
 _HOST = "127.0.0.1"
+
+
+def connect_as_kubevirt(kubeconfig: Path) -> HttpClient:
+    """Return a client as KubeVirt's service account, with all rights. Raises ConfigError."""
+    config = ClusterOptions(str(kubeconfig)).quiet_config
+    return HttpClient(replace(config, impersonate=Impersonation(user=USER, groups=("system:masters",))))
 
 
 def admit(request: AdmissionRequest) -> Verdict:
