@@ -49,11 +49,12 @@ def webhook_configurations(
         shared = watched(table, verb, "both") if beside else ()
         harvesters = watched(table, verb, "harvester")
         config = client_config(f"/{verb}")
+        statuses = verb != "mutate"  # a write of a status changes nothing else, and no status is filled in
         webhooks = found[verb] = []
         if own:
-            webhooks.append(_webhook(f"{verb}.lanloom.io", _rules(own, statuses=True), config))
+            webhooks.append(_webhook(f"{verb}.lanloom.io", _rules(own, statuses=statuses), config))
         if shared:
-            webhook = _webhook(f"{verb}.shared.lanloom.io", _rules(shared, statuses=True), config)
+            webhook = _webhook(f"{verb}.shared.lanloom.io", _rules(shared, statuses=statuses), config)
             webhooks.append(webhook | {CONDITIONS: [_NOT_HARVESTERS]})
         if harvesters:
             rules = _rules(harvesters, statuses=False)

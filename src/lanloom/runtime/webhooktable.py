@@ -46,7 +46,7 @@ Watched = tuple[tuple[Resource[Any], tuple[str, ...]], ...]
 class Webhook(NamedTuple):
     """A row of the table. `function` is called with the feature's admission and the request.
 
-    It returns a Verdict for `mutate`, an awaitable of one for the other verbs. `mutate` and `validate` see the status
+    It returns a Verdict for `mutate`, an awaitable of one for the other verbs. `validate` sees the status
     subresource of kinds that are not Harvester's, too.
     """
 

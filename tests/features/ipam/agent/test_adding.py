@@ -7,9 +7,11 @@ import pytest
 
 from lanloom.api.ipam import FINALIZER, NICS
 from lanloom.api.resource import Resource
+from lanloom.kube.errors import AlreadyExists, Forbidden, Invalid
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.agent.cluster import AgentCluster, play, refusal
 from tests.features.ipam.agent.objects import config, request, wanted_addresses
+from tests.harness.interceptor import Meddled
 
 
 def test_pods_get_different_addresses() -> None:
@@ -213,20 +215,66 @@ def test_a_nic_that_is_being_deleted() -> None:
     play(story)
 
 
+class Counting(LocalClient):
+    """A client that keeps what it was asked for."""
+
+    def __init__(self, engine: Any) -> None:
+        super().__init__(engine)
+        self.asked: list[str] = []
+
+    async def get(self, resource: Resource[Any], name: str, namespace: str = "") -> Any:
+        """As of every client."""
+        self.asked.append(f"get {resource.plural} {name}")
+        return await super().get(resource, name, namespace)
+
+    async def create(self, resource: Resource[Any], *words: Any, **options: Any) -> Any:
+        """As of every client."""
+        self.asked.append(f"create {resource.plural}")
+        return await super().create(resource, *words, **options)
+
+    async def list(self, resource: Resource[Any], namespace: str = "", **selectors: str) -> Any:
+        """As of every client."""
+        self.asked.append(f"list {resource.plural} {selectors.get('fields', '')}")
+        return await super().list(resource, namespace, **selectors)
+
+    def watch(self, resource: Resource[Any], namespace: str = "", **options: Any) -> Any:
+        """As of every client."""
+        self.asked.append(f"watch {resource.plural} {options.get('fields', '')}")
+        return super().watch(resource, namespace, **options)
+
+
 def test_one_nic_is_all_that_is_watched() -> None:
-    """An ADD lists and watches only the NIC of its pod: an agent's memory does not grow with the cluster."""
+    """An ADD watches only the NIC of its pod, and asks for nothing twice: four requests, of which two go at once."""
 
     async def story(cluster: AgentCluster) -> None:
-        asked: list[str] = []
-
-        class Counting(LocalClient):
-            async def list(self, resource: Resource[Any], namespace: str = "", **selectors: str) -> Any:
-                asked.append(f"{resource.plural} {selectors.get('fields', '')}")
-                return await super().list(resource, namespace, **selectors)
-
         await cluster.pod()
-        await cluster.agent(client=Counting(cluster.engine)).answer(request())
+        client = Counting(cluster.engine)
+        await cluster.agent(client=client).answer(request())
         (nic,) = await cluster.nics()
-        assert asked == [f"nics metadata.name={nic.metadata.name}"]
+        watch = f"watch nics metadata.name={nic.metadata.name}"
+        assert client.asked == ["get pods web", "get networks net1", "create nics", watch]
+        client.asked.clear()
+        await cluster.agent(client=client).answer(request())
+        again = ["get pods web", "get networks net1", "create nics", f"get nics {nic.metadata.name}"]
+        assert client.asked == again
+
+    play(story)
+
+
+def test_a_nic_that_can_only_be_found() -> None:
+    """An ADD whose NIC is there gets it, although a new one of that name would be refused for what that one has."""
+
+    async def story(cluster: AgentCluster) -> None:
+        uid = await cluster.pod()
+        assert await cluster.add("web", uid) == ["192.0.2.10/24"]
+        for kind in (Forbidden, Invalid, AlreadyExists):
+            client = Meddled(cluster.client)
+            client.fail(kind(403, "", "192.0.2.10 is in use"), "create", of=NICS)
+            result = await cluster.agent(client=client).answer(request("ADD", "web", uid))
+            assert [item["address"] for item in result["ips"]] == ["192.0.2.10/24"]
+        client = Meddled(cluster.client)
+        client.fail(Forbidden(403, "", "192.0.2.10 is in use"), "create", of=NICS)
+        with refusal(100, "in use"):
+            await cluster.agent(client=client).answer(request("ADD", "web", uid, interface="net2"))
 
     play(story)

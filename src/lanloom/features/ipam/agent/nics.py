@@ -39,9 +39,12 @@ from lanloom.features.ipam.state import State, answer
 from lanloom.kube.controller import backoff
 from lanloom.kube.errors import (
     AlreadyExists,
+    ApiError,
     BadRequest,
     Conflict,
+    Forbidden,
     Gone,
+    Invalid,
     NotFound,
     ServerError,
     TransportError,
@@ -161,14 +164,24 @@ async def find_network(client: Client, ident: str) -> Network:
         raise CniError(REFUSED, str(error)) from None
 
 
-async def settle_nic(client: Client, body: dict[str, Any], namespace: str, *, may_change: bool) -> Nic:
+async def settle_nic(
+    client: Client, body: dict[str, Any], namespace: str, *, may_change: bool, is_new: bool = False
+) -> Nic:
     """The NIC of that body: made, or found and, where it may change, brought to the same spec.
 
-    Raises CniError, KubeError.
+    One that `is_new`, most likely, is made without a look. Raises CniError, KubeError.
     """
     name, wanted = body["metadata"]["name"], body["spec"]
+    refused: ApiError | None = None
+    if is_new:
+        try:
+            return await client.create(NICS, body, namespace)
+        except (AlreadyExists, BadRequest, Forbidden, Invalid) as error:
+            refused = error  # perhaps only because of the NIC that there is
     for _ in range(TRIES):
         nic = await get_or_none(client, NICS, Key(namespace, name))
+        if nic is None and refused is not None and not isinstance(refused, AlreadyExists):
+            raise refused
         if nic is None:
             with suppress(AlreadyExists):
                 return await client.create(NICS, body, namespace)
@@ -210,37 +223,41 @@ def _check_owner(nic: Nic, wanted: dict[str, Any]) -> None:
 
 
 async def delete_nic(client: Client, key: Key, uid: str = "") -> None:
-    """Call a NIC's deletion; one that is not there, or not the one meant, is no error. Raises KubeError."""
+    """Request a NIC's deletion; one that is not there, or not the one meant, is no error. Raises KubeError."""
     with suppress(Conflict), ignore_not_found(key.name):
         await client.delete(NICS, key.name, key.namespace, uid=uid)
 
 
-async def until(client: Client, key: Key, good: Callable[[Nic | None], bool], rng: Random) -> Nic | None:
-    """The first state of a NIC (None: there is none) that is good. A server that is away is asked again, for ever.
+async def until(client: Client, nic: Nic, good: Callable[[Nic | None], bool], rng: Random) -> Nic | None:
+    """The first state of a NIC after this one (None: there is none) that is good.
 
-    Raises other errors of the API; give it a time limit.
+    A server that is away is asked again, for ever. Raises other errors of the API; give it a time limit.
     """
-    failures = 0
+    key, failures = nic.metadata.key, 0
+    version = nic.metadata.resource_version
     while True:
         try:
-            async with aclosing(_states(client, key)) as states:
-                async for nic in states:
+            async with aclosing(_states(client, key, version)) as states:
+                async for found in states:
                     failures = 0
-                    if good(nic):
-                        return nic
+                    if good(found):
+                        return found
         except Gone:
             pass
         except (TransportError, ServerError):
             failures += 1
             await asyncio.sleep(backoff(failures, rng, first=0.2, cap=5.0))
+        version = ""
 
 
-async def _states(client: Client, key: Key) -> AsyncGenerator[Nic | None, None]:
-    """The NIC as it is now, then after each change, until the watch ends."""
+async def _states(client: Client, key: Key, version: str) -> AsyncGenerator[Nic | None, None]:
+    """The NIC after each change since a version, until the watch ends; without one also as it is now."""
     fields = f"metadata.name={key.name}"
-    listing = await client.list(NICS, key.namespace, fields=fields)
-    yield listing.items[0] if listing.items else None
-    events = client.watch(NICS, key.namespace, resource_version=listing.resource_version, fields=fields)
+    if not version:
+        listing = await client.list(NICS, key.namespace, fields=fields)
+        yield listing.items[0] if listing.items else None
+        version = listing.resource_version
+    events = client.watch(NICS, key.namespace, resource_version=version, fields=fields)
     async with aclosing(events) as stream:
         async for event in stream:
             if event.type != "BOOKMARK":

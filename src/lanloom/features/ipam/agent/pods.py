@@ -172,6 +172,11 @@ class Holder(Struct, frozen=True, kw_only=True):
     named: str = ""
     sticky_for: str = ""
 
+    @property
+    def is_of_pod(self) -> bool:
+        """Whether the NIC is that of one pod, and of no pod before or after it."""
+        return self.owner.kind == POD and not self.sticky_for
+
 
 def pod_holder(pod: Pod, call: Call) -> Holder:
     """A pod that has its addresses for itself."""

@@ -166,10 +166,14 @@ class IpamService:
             raise CniError(REFUSED, str(error)) from None
 
     async def _add(self, call: Call) -> Raw:
-        pod = await self._pod(call)
+        # Neither read depends on the other; what is wrong with the pod is said first.
+        pod, looked = await asyncio.gather(self._pod(call), self._network(call), return_exceptions=True)
+        if isinstance(pod, BaseException):
+            raise pod
         try:
-            config = parse_ipam(call.config)
-            network = await find_network(self._client, config.network)
+            if isinstance(looked, BaseException):
+                raise looked
+            config, network = looked
             nic = await self._allocate(call, config, pod, network)
             if nic.status.network != network.metadata.name:
                 # It runs, and keeps what it had before the NAD was changed.
@@ -179,6 +183,10 @@ class IpamService:
             await self._events.refused(pod, call, error)
             raise
 
+    async def _network(self, call: Call) -> tuple[IpamConfig, Network]:
+        config = parse_ipam(call.config)
+        return config, await find_network(self._client, config.network)
+
     async def _allocate(self, call: Call, config: IpamConfig, pod: Pod, network: Network) -> Nic:
         holder = await self._holder(pod, call)
         holder = await find_name(self._client, holder, pod.metadata.annotations, network, call)
@@ -186,7 +194,9 @@ class IpamService:
         await self._events.unused(pod, holder)
         await self._events.not_kept(pod, holder)
         body = nic_body(holder, network.metadata.name, ips, call, self._node)
-        nic = await settle_nic(self._client, body, holder.namespace, may_change=not holder.runs)
+        nic = await settle_nic(
+            self._client, body, holder.namespace, may_change=not holder.runs, is_new=holder.is_of_pod
+        )
         nic = await hold_nic(self._client, nic, call.container)
         return nic if allocated(nic) else await self._wait(nic)
 
@@ -194,7 +204,7 @@ class IpamService:
         key, network = nic.metadata.key, nic.spec.network
         try:
             async with asyncio.timeout(ALLOCATION_SECONDS - 5.0):
-                found = await until(self._client, key, answered, self._rng)
+                found = await until(self._client, nic, answered, self._rng)
         except TimeoutError:
             raise CniError(
                 TRY_AGAIN,
