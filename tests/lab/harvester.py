@@ -1,7 +1,8 @@
 """Harvester's network controller for stories on a lab: the lab's stand-in, or its real binaries.
 
-`HARVESTER_NETWORK_CONTROLLER` names a directory with `harvester-network-controller`. Its manager runs on node1 then,
-and an agent on each node. Its webhook does not: it is reached as a Service, and the lab has none.
+`HARVESTER_NETWORK_CONTROLLER` names a directory with `harvester-network-controller`. Its agents run on the nodes then,
+with the manager and the webhook of the stand-in: the real ones need Jobs and a Service, which the lab does not have
+(`tests/harness/test_harvester_real.py` compares these on a real kube-apiserver).
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any, Protocol
 
 import pytest
@@ -61,7 +63,6 @@ class Binaries:
         self._lab = lab
         self._directory = directory
         self._nodes = [node["name"] for node in lab.status()["nodes"]]
-        self._running: list[tuple[str, str]] = []
 
     def on(self) -> None:
         """As the port says."""
@@ -69,26 +70,21 @@ class Binaries:
         self._load_bridge_filter()
         for node in self._nodes:
             self._copy(node, CONTROLLER)
-        self._start(
-            "node1", "manager", f"/etc/lanloom/{CONTROLLER} manager --namespace {names.HARVESTER_NAMESPACE}"
-        )
         for node in self._nodes:
-            self._start(node, "agent", f"/etc/lanloom/{CONTROLLER} agent --node-name {node}")
+            self._start(node, f"/etc/lanloom/{CONTROLLER} agent --node-name {node}")
+        eventually(
+            lambda: WEBHOOK in self._lab.kubectl("get", "validatingwebhookconfigurations", "-o", "name")
+        )
 
     def off(self) -> None:
         """As the port says."""
-        for node, name in self._running:
-            self._lab.on(node, f"kill $(cat /run/harvester-{name}.pid)", status=None)
-        self._running.clear()
+        for node in self._nodes:
+            self._lab.on(node, "kill -s TERM -- -$(cat /run/harvester.pid)", status=None)
         asyncio.run(self._uninstall())
-
-    def logs(self, node: str, name: str) -> str:
-        """What one of them says."""
-        return self._lab.on(node, f"cat /run/harvester-{name}.log", status=None)
 
     async def _install(self) -> None:
         async with connect(str(self._lab.state / "kubeconfig")) as client:
-            await install(client, replace=False, played=False)
+            await install(client, replace=False, played="manager")
 
     async def _uninstall(self) -> None:
         async with connect(str(self._lab.state / "kubeconfig")) as client:
@@ -114,15 +110,11 @@ class Binaries:
         config["users"][0]["user"] = user
         (disk / "harvester").write_text(json.dumps(config))
 
-    def _start(self, node: str, name: str, command: str) -> None:
-        log, pid = f"/run/harvester-{name}.log", f"/run/harvester-{name}.pid"
-        script = f"while :; do {command}; sleep 1; done"
-        self._lab.on(
-            node,
-            f"KUBECONFIG=/etc/lanloom/harvester setsid sh -c 'echo $$ >{pid}; "
-            f'trap "kill 0" TERM; {script}\' >{log} 2>&1 </dev/null &',
-        )
-        self._running.append((node, name))
+    def _start(self, node: str, command: str) -> None:
+        """Keep a program running, as a kubelet does, until the process group in the file is ended."""
+        kept = f"echo $$ >/run/harvester.pid; while :; do {command}; sleep 1; done"
+        environment = "KUBECONFIG=/etc/lanloom/harvester"
+        self._lab.on(node, f"{environment} setsid sh -c {quote(kept)} >/run/harvester.log 2>&1 </dev/null &")
 
 
 def sides() -> Iterator[Any]:

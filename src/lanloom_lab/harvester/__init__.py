@@ -87,18 +87,19 @@ class Harvester:
     def _wanted(self) -> dict[str, Program]:
         """Return what is to run, by a name that is another for each boot of a node."""
         found: dict[str, Program] = {}
-        if self._plays(names.HARVESTER_WEBHOOK):
+        if self._plays(names.HARVESTER_WEBHOOK, "manager"):
             found["webhook"] = self._run_webhook
-        if self._plays(names.HARVESTER_ACCOUNT):
+        if self._plays(names.HARVESTER_ACCOUNT, "manager"):
             found["manager"] = lambda: run_manager(self._client, self._rng)
+        if self._plays(names.HARVESTER_ACCOUNT, "agents"):
             for node in sorted(self._nodes):
                 if (boot := self._machines.boot(node)) is not None:
                     found[f"agent of {node}, boot {boot}"] = self._agent(node)
         return found
 
-    def _plays(self, account: str) -> bool:
+    def _plays(self, account: str, part: str) -> bool:
         found = self._accounts.store.get(Key(names.HARVESTER_NAMESPACE, account))
-        return found is not None and found.metadata.labels.get(PLAYED_BY) != "none"
+        return found is not None and found.metadata.labels.get(PLAYED_BY, part) == part
 
     def _agent(self, node: str) -> Program:
         return lambda: run_agent(self._client, node, LabLinks(self._hosts, node), self._rng)

@@ -5,7 +5,6 @@ Harvester's chart makes them.
 """
 
 import json
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ SHARED = {kind.full_name for kind in (CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATU
 """The definitions that Lanloom has, too."""
 
 PLAYED_BY = "lab.lanloom.io/harvester"
-"""A label of the controller's account: with the value `none` the stand-in rests, because somebody else plays it."""
+"""A label of the accounts: what the stand-in plays of Harvester where others play the rest, `manager` or `none`."""
 
 ACCOUNTS = (names.HARVESTER_ACCOUNT, names.HARVESTER_WEBHOOK)
 
@@ -75,7 +74,7 @@ def _schema(fields: dict[str, Raw]) -> Raw:
     return root
 
 
-async def install(client: Client, *, replace: bool = True, played: bool = True) -> None:
+async def install(client: Client, *, replace: bool = True, played: str = "") -> None:
     """Make a cluster one with Harvester's controller. Raises KubeError.
 
     Its definitions take the place of Lanloom's only with `replace`: Harvester's chart does so where it comes first.
@@ -93,12 +92,10 @@ async def install(client: Client, *, replace: bool = True, played: bool = True) 
     await install_accounts(client, played=played)
 
 
-async def install_accounts(
-    client: Client, accounts: Iterable[str] = ACCOUNTS, *, played: bool = True
-) -> None:
+async def install_accounts(client: Client, *, played: str = "") -> None:
     """Make its service accounts: it comes back, or comes where its definitions are already. Raises KubeError."""
-    labels = {} if played else {PLAYED_BY: "none"}
-    for name in accounts:
+    labels = {PLAYED_BY: played} if played else {}
+    for name in ACCOUNTS:
         with suppress(AlreadyExists):
             body = {"metadata": {"name": name, "labels": labels}}
             await client.create(SERVICE_ACCOUNTS, body, names.HARVESTER_NAMESPACE)
