@@ -2,7 +2,7 @@
 # What is slow to make (the lab's tree, a kernel, a kube-apiserver) is kept in ${XDG_CACHE_HOME:-~/.cache}/lanloom.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check e2e bench lock manifests image release clean
+.PHONY: help setup demo test check e2e bench lock manifests image man release clean
 
 python := .venv/bin/python
 
@@ -35,6 +35,9 @@ manifests: setup ## rewrite what in deploy/ follows from the code
 
 image: setup ## make in dist/ the container image, without Docker (ARGS="--architecture all": arm64, too)
 	@$(python) -m scripts.image $(ARGS)
+
+man: setup ## make the man pages from the help, in dist/man
+	@$(python) -m scripts.man
 
 release: setup ## make in dist/ what a release consists of: wheel, sources, chart, manifests, images, checksums
 	@$(python) -m scripts.release
