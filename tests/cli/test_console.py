@@ -6,7 +6,7 @@ import pytest
 from rich.table import Table
 
 from lanloom.cli.console import console, print_table
-from lanloom.cli.listing import print_rows
+from lanloom.cli.tables import print_rows
 from lanloom.features.vlan.views.overview import ROW_FIELDS, Row
 
 ROW = Row(

@@ -8,18 +8,18 @@ json`.
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.cluster import refusals
+from lanloom.cli.cluster import options_of, refusals
+from lanloom.cli.tables import cell, make_table, width_of
+from lanloom.cli.watching import Seen, watched
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
+    from lanloom.api.resource import Resource
     from lanloom.cli.query import Field, Query, Value
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,15 +31,13 @@ LIST_FORMATS = (*FORMATS, "wide")
 TEMPLATES = ("jsonpath", "custom-columns")
 """Formats that have a value: `-o jsonpath={.items[*].name}`."""
 
-WORD = 18
-"""Length of the longest word that a table keeps whole if there is room: an IPv4 CIDR, or a short IPv6 one."""
-
 
 @dataclass(frozen=True)
 class Listing:
     """The options of a list. `fields` are None if the user chose none.
 
-    `template` is the value of a format of `TEMPLATES`; `sort_by` a field or a JSONPath.
+    `template` is the value of a format of `TEMPLATES`; `sort_by` a field or a JSONPath. A list that is watched prints
+    what differs from what was `seen`.
     """
 
     query: "Query[Any]"
@@ -49,14 +47,19 @@ class Listing:
     output: str = "table"
     template: str = ""
     sort_by: str = ""
+    seen: Seen | None = None
 
     @property
     def is_for_people(self) -> bool:
         """Whether remarks below the table are welcome, rather than in the way of a program."""
-        return self.output in ("table", "wide") and self.separator is None and self.headers
+        plain = self.output in ("table", "wide") and self.separator is None and self.headers
+        return plain and self.seen is None
 
     def print(self, things: Iterable[Any], whole: Any = None) -> None:
         """Print a row for each thing. Programs get `whole` instead unless the user chose fields."""
+        if self.seen is not None:
+            self._print_fresh(self.seen, tuple(things), whole)
+            return
         given, things = things, self._sorted(list(things))
         whole = things if whole is given else whole
         if self.output == "name":
@@ -67,6 +70,15 @@ class Listing:
             print_data(self._data(things, whole), self.output)
         else:
             self._print_rows(things)
+
+    def _print_fresh(self, seen: Seen, things: "Sequence[Any]", whole: Any) -> None:
+        """Print what was not printed like this before; the titles come once."""
+        titles = self.headers and seen.is_first
+        fresh = seen.fresh(
+            {"\0".join(cell(field, thing) for field in self._shown()): thing for thing in things}
+        )
+        if fresh:
+            replace(self, seen=None, headers=titles).print(fresh, None if whole is None else fresh)
 
     def _shown(self) -> "tuple[Field[Any], ...]":
         if self.fields is None and self.output == "wide":
@@ -108,7 +120,8 @@ class Listing:
         """Print by JSONPath over an object with `items`, or custom columns of each item."""
         from msgspec import to_builtins
 
-        from lanloom.cli.jsonpath import cell, columns_of, render
+        from lanloom.cli.jsonpath import cell as value_at
+        from lanloom.cli.jsonpath import columns_of, render
 
         items = to_builtins(data)
         with refusals():
@@ -116,7 +129,7 @@ class Listing:
                 click.echo(render(self.template, {"items": _lists(items)}), nl=False)
                 return
             columns = columns_of(self.template)
-            rows = [[cell(path, item) for _, path in columns] for item in _lists(items)]
+            rows = [[value_at(path, item) for _, path in columns] for item in _lists(items)]
         titles = [[title for title, _ in columns]] if self.headers else []
         widths = [max(map(len, column)) for column in zip(*titles, *rows, strict=True)]
         for row in (*titles, *rows):
@@ -127,7 +140,7 @@ class Listing:
         if self.separator is None:
             self._print_table(things)
         else:
-            rows = ([_text(field, thing) for field in fields] for thing in things)
+            rows = ([cell(field, thing) for field in fields] for thing in things)
             for line in (*([[field.title for field in fields]] if self.headers else []), *rows):
                 click.echo(self.separator.join(line))
 
@@ -139,7 +152,7 @@ class Listing:
         target = console.console()
         fields, query = self._shown(), self.query
         wide = max(target.width, console.NARROWEST)
-        narrow = bool(query.narrow) and fields == query.choose() and _width(fields, things) > wide
+        narrow = bool(query.narrow) and fields == query.choose() and width_of(fields, things) > wide
         shown = query.named(query.narrow) if narrow else fields
         table = make_table(
             shown, things, ruled=query.ruled, width=target.width, narrow=narrow, headers=self.headers
@@ -147,93 +160,16 @@ class Listing:
         console.print_table(target, table)
 
 
-def print_rows(target: "Console", query: "Query[Any]", things: Iterable[Any], *, edge: bool = True) -> None:
-    """Print a table of the default fields; without `edge` it has no blank lines around it."""
-    from lanloom.cli.console import print_table
-
-    table = make_table(query.choose(), tuple(things), ruled=query.ruled, width=target.width)
-    table.show_edge = edge
-    print_table(target, table)
-
-
-def make_table(
-    fields: "Sequence[Field[Any]]",
-    things: "Sequence[Any]",
+def listing_options(
+    load: "Callable[[], Query[Any]]",
     *,
-    ruled: bool,
-    width: int = 0,
-    narrow: bool = False,
-    headers: bool = True,
-    title: str = "",
-) -> "Table":
-    """Build the table for a terminal of `width` columns. Words such as addresses stay whole if there is room."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    from lanloom.cli.console import NARROWEST
-
-    rows = [[_text(field, thing, narrow=narrow) for field in fields] for thing in things]
-    least = _least_widths(
-        [[field.title for field in fields], *rows], max(width, NARROWEST), 2 if ruled else 1
-    )
-    table = Table(
-        box=SIMPLE_HEAD if ruled else None,
-        padding=(0, 0 if narrow else 1, 0, 0),
-        pad_edge=not ruled,
-        header_style="bold",
-        show_header=headers,
-        title=title or None,
-        title_justify="left",
-    )
-    for field, minimum in zip(fields, least, strict=True):
-        table.add_column(
-            Text(field.title),
-            justify="right" if field.kind == "number" else "left",
-            overflow="fold",
-            no_wrap=field.whole or field.kind in ("number", "bool"),
-            min_width=minimum,
-        )
-    for thing, row in zip(things, rows, strict=True):
-        styles = [field.style(thing) if field.style is not None else "" for field in fields]
-        table.add_row(*map(Text, row, styles))
-    return table
-
-
-def _text(field: "Field[Any]", thing: Any, *, narrow: bool = False) -> str:
-    """Return the text of a field. A plain text may be untrusted; one with its own format is not."""
-    from lanloom.cli.console import visible
-
-    text = field.show(field.value(thing))
-    text = visible(text) if field.text is None else text
-    return text.replace(field.breaks, f"{field.breaks}\n") if narrow and field.breaks else text
-
-
-def _width(fields: "Sequence[Field[Any]]", things: "Sequence[Any]") -> int:
-    """Return the columns that a ruled table needs to show everything without folding."""
-    return sum(
-        max([len(field.title), *(len(_text(field, thing)) for thing in things)]) + 2 for field in fields
-    )
-
-
-def _least_widths(rows: list[list[str]], width: int, gap: int) -> list[int]:
-    """Return the minimum width of each column that keeps its words whole; 0 for the last ones if that does not fit."""
-    words = [
-        max((len(word) for text in column for word in text.split()), default=0)
-        for column in zip(*rows, strict=True)
-    ]
-    least = [min(longest, WORD) for longest in words]
-    for index in reversed(range(len(least))):
-        if sum(least) + len(least) * gap <= width:
-            break
-        least[index] = 0
-    return least
-
-
-def listing_options(load: "Callable[[], Query[Any]]", *, selectable: bool = True) -> Callable[[F], F]:
+    selectable: bool = True,
+    kinds: "Callable[[], tuple[Resource[Any], ...]] | None" = None,
+) -> Callable[[F], F]:
     """Add the options of a list; the command gets them as one argument `listing`.
 
-    `load` imports the fields when they are needed. Without `selectable`, `-o` takes only a format.
+    `load` imports the fields when they are needed. Without `selectable`, `-o` takes only a format. `kinds` imports the
+    kinds whose changes a list with `-w` waits for; there is no `-w` without.
     """
 
     def decorate(function: F) -> F:
@@ -247,6 +183,10 @@ def listing_options(load: "Callable[[], Query[Any]]", *, selectable: bool = True
                 raise click.UsageError("--separator and --no-headers apply to a table only")
             sort_by = options.pop("sort_by", None) or ""
             listing = Listing(query, fields, not no_headers, separator, output, template, sort_by)
+            if options.pop("watch", False) and kinds is not None:
+                listing = replace(listing, seen=Seen())
+                cluster = options_of(click.get_current_context())
+                watched(cluster, kinds(), lambda: function(*words, listing=listing, **options))
             return function(*words, listing=listing, **options)
 
         headers = click.option("--no-headers", is_flag=True, help="Omit the line with the titles.")
@@ -255,6 +195,10 @@ def listing_options(load: "Callable[[], Query[Any]]", *, selectable: bool = True
         )
         option = _selection_option(load) if selectable else output_option
         ordered: Any = _order_option(load)(called) if selectable else called
+        if kinds is not None:
+            ordered = click.option(
+                "-w", "--watch", is_flag=True, help="Then print what changes, until it is interrupted."
+            )(ordered)
         decorated: F = headers(text(option(ordered)))
         return decorated
 

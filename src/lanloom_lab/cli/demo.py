@@ -195,7 +195,7 @@ class _Tables:
     def __call__(self, title: str, rows: tuple["Row", ...]) -> None:
         from rich.console import Console
 
-        from lanloom.cli.listing import make_table
+        from lanloom.cli.tables import make_table
         from lanloom.features.vlan.views.overview import ROW_FIELDS
 
         self.present(title, ROW_FIELDS, rows)
@@ -211,7 +211,7 @@ class _Tables:
     def present(self, title: str, query: "Query[Any]", rows: "Sequence[Any]") -> None:
         """Print a table with a title."""
         from lanloom.cli import console as output
-        from lanloom.cli.listing import make_table
+        from lanloom.cli.tables import make_table
 
         with self._progress.aside():
             console = output.console()

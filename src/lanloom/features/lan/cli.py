@@ -3,16 +3,18 @@
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from lanloom.cli.cluster import ClusterOptions, completed, run
-from lanloom.cli.listing import Listing, listing_options, output_option, print_data, print_rows
+from lanloom.cli.listing import Listing, listing_options, output_option, print_data
 from lanloom.cli.options import cluster_list_options, cluster_options
+from lanloom.cli.tables import print_rows
 
 if TYPE_CHECKING:
+    from lanloom.api.resource import Resource
     from lanloom.cli.query import Query
     from lanloom.features.lan.trace.reading import Asked
     from lanloom.features.lan.trace.views import TraceView
@@ -39,9 +41,15 @@ def _fields() -> "Query[LanView]":
     return LAN_FIELDS
 
 
+def _kinds() -> "tuple[Resource[Any], ...]":
+    from lanloom.api.lan import LANS
+
+    return (LANS,)
+
+
 @command.command(name="list")
 @cluster_list_options
-@listing_options(_fields)
+@listing_options(_fields, kinds=_kinds)
 def list_lans(cluster: ClusterOptions, listing: Listing) -> None:
     """List the LANs with VNI, nodes, MTU and spokes.
 

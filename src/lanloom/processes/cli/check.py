@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from lanloom.cli.cluster import ClusterOptions, run
-from lanloom.cli.listing import output_option, print_data, print_rows
+from lanloom.cli.listing import output_option, print_data
 from lanloom.cli.options import cluster_options
+from lanloom.cli.tables import print_rows
 from lanloom.processes.cli.features import features_of
 
 if TYPE_CHECKING:

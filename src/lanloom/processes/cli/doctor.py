@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from lanloom.cli.listing import output_option, print_data, print_rows
+from lanloom.cli.listing import output_option, print_data
 from lanloom.cli.options import (
     AGENT_ADDRESS,
     CNI_SOCKET,
     profiles_option,
     records_options,
 )
+from lanloom.cli.tables import print_rows
 from lanloom.processes.cli.features import agent_features, features_of
 from lanloom.processes.cli.running import adopted, running_agent
 

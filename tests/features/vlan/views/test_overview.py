@@ -10,7 +10,7 @@ from lanloom.api.core import Node, NodeStatus
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import ClusterNetwork, ClusterNetworkStatus
 from lanloom.api.meta import Condition, ObjectMeta
-from lanloom.cli.listing import make_table
+from lanloom.cli.tables import make_table
 from lanloom.features.vlan.views.overview import (
     ROW_FIELDS,
     Row,

@@ -3,24 +3,20 @@
 import sys
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from lanloom.cli.cluster import ClusterOptions, completed, run
-from lanloom.cli.listing import (
-    Listing,
-    listing_options,
-    output_option,
-    print_data,
-    print_rows,
-)
+from lanloom.cli.listing import Listing, listing_options, output_option, print_data
 from lanloom.cli.options import cluster_list_options, cluster_options
+from lanloom.cli.tables import print_rows
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lanloom.api.resource import Resource
     from lanloom.cli.query import Query
     from lanloom.features.dummy.views import DummyView
     from lanloom.kube.ports import Client, Reader
@@ -34,9 +30,15 @@ def _fields() -> "Query[DummyView]":
     return NETWORK_FIELDS
 
 
+def _kinds() -> "tuple[Resource[Any], ...]":
+    from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
+
+    return (DUMMY_CLUSTER_NETWORKS,)
+
+
 @click.command(name="list")
 @cluster_list_options
-@listing_options(_fields)
+@listing_options(_fields, kinds=_kinds)
 def list_networks(cluster: ClusterOptions, listing: Listing) -> None:
     """List the isolated networks with phase, nodes and users.
 

@@ -1,6 +1,6 @@
 """`lanloom instance`: instances with their NICs, as `gnt-instance` has them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +21,7 @@ from lanloom.features.ipam.commands.instances import READY
 from lanloom.features.ipam.commands.instanceviews import NicView, views
 
 if TYPE_CHECKING:
+    from lanloom.api.resource import Resource
     from lanloom.cli.query import Query
     from lanloom.features.ipam.commands.instances import Instance
 
@@ -29,6 +30,12 @@ def _fields() -> "Query[Instance]":
     from lanloom.features.ipam.commands.instanceviews import INSTANCE_FIELDS
 
     return INSTANCE_FIELDS
+
+
+def _kinds() -> "tuple[Resource[Any], ...]":
+    from lanloom.api.ipam import NICS
+
+    return (NICS,)
 
 
 @click.group(name="instance")
@@ -49,7 +56,7 @@ def command() -> None:
 
 @command.command(name="list")
 @instances_argument
-@listing_options(_fields)
+@listing_options(_fields, kinds=_kinds)
 @cluster_scope_options
 def list_instances(
     instances: tuple[str, ...],

@@ -1,7 +1,7 @@
 """`lanloom network`: networks with their subnets and pools, as `gnt-network` has them."""
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,6 +32,7 @@ from lanloom.features.ipam.cli.networkrelease import release
 from lanloom.features.ipam.cli.networktags import GANETI_TAGS, tag
 
 if TYPE_CHECKING:
+    from lanloom.api.resource import Resource
     from lanloom.cli.query import Query
     from lanloom.features.ipam.cli.grammar.fields import Described
 
@@ -43,6 +44,12 @@ def _fields() -> "Query[Described]":
     from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS
 
     return NETWORK_FIELDS
+
+
+def _kinds() -> "tuple[Resource[Any], ...]":
+    from lanloom.api.ipam import NETWORKS, NICS
+
+    return NETWORKS, NICS
 
 
 @click.group(name="network")
@@ -63,7 +70,7 @@ def command() -> None:
 @command.command(name="list")
 @networks_argument
 @verbose_option
-@listing_options(_fields)
+@listing_options(_fields, kinds=_kinds)
 @cluster_list_options
 def list_networks(networks: tuple[str, ...], listing: Listing, cluster: ClusterOptions) -> None:
     """List networks. `lanloom network list-fields` describes the fields; `-o ganeti` shows those of gnt-network.

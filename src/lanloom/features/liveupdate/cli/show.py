@@ -2,17 +2,19 @@
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lanloom.cli.cluster import ClusterOptions, run
-from lanloom.cli.listing import Listing, listing_options, output_option, print_data, print_rows
+from lanloom.cli.listing import Listing, listing_options, output_option, print_data
 from lanloom.cli.options import cluster_list_options, cluster_options
+from lanloom.cli.tables import print_rows
 from lanloom.features.liveupdate.cli.names import key_of, machine_argument
 
 if TYPE_CHECKING:
     from lanloom.api.meta import Key
+    from lanloom.api.resource import Resource
     from lanloom.cli.query import Query
     from lanloom.features.liveupdate.rules.mode import Mode
     from lanloom.features.liveupdate.views import MachineView
@@ -25,9 +27,16 @@ def _fields() -> "Query[MachineView]":
     return MACHINE_FIELDS
 
 
+def _kinds() -> "tuple[Resource[Any], ...]":
+    from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+    from lanloom.api.liveupdate import NETWORK_SWAPS
+
+    return VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, NETWORK_SWAPS
+
+
 @click.command(name="list")
 @cluster_list_options
-@listing_options(_fields)
+@listing_options(_fields, kinds=_kinds)
 def list_machines(cluster: ClusterOptions, listing: Listing) -> None:
     """List the machines with node, state, and the network of each NIC.
 

@@ -2,19 +2,21 @@
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from lanloom.cli.cluster import ClusterOptions, completed, run
-from lanloom.cli.listing import Listing, listing_options, output_option, print_data, print_rows
+from lanloom.cli.listing import Listing, listing_options, output_option, print_data
 from lanloom.cli.options import cluster_list_options, cluster_options
+from lanloom.cli.tables import print_rows
 from lanloom.runtime.feature import CommandOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lanloom.api.resource import Resource
     from lanloom.cli.query import Query
     from lanloom.features.vlan.views import VlanObjects
     from lanloom.features.vlan.views.view import ClusterNetworkView, NetworkView, NodeView
@@ -53,6 +55,14 @@ def _fields() -> "Query[NetworkView]":
     return NETWORK_FIELDS
 
 
+def _kinds() -> "tuple[Resource[Any], ...]":
+    from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+    from lanloom.api.harvester import CLUSTER_NETWORKS
+    from lanloom.api.multus import NADS
+
+    return NADS, CLUSTER_NETWORKS, CLUSTER_NETWORK_NODES
+
+
 async def _read(client: "Reader") -> "VlanObjects":
     from lanloom.features.vlan.views import read_objects
 
@@ -73,7 +83,7 @@ def command() -> None:
 
 @command.command(name="list")
 @cluster_list_options
-@listing_options(_fields)
+@listing_options(_fields, kinds=_kinds)
 def list_networks(cluster: ClusterOptions, listing: Listing) -> None:
     """List the VLAN networks with the number of ready nodes and the worst reason of the others.
 

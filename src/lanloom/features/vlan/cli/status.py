@@ -1,7 +1,7 @@
 """`lanloom status`: the state of each VLAN network on each node, and why something is not ready."""
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,7 @@ from lanloom.cli.listing import Listing, listing_options
 from lanloom.cli.options import cluster_options
 
 if TYPE_CHECKING:
+    from lanloom.api.resource import Resource
     from lanloom.cli.query import Query
     from lanloom.features.vlan.views.overview import Overview, Row
     from lanloom.kube.ports import Client
@@ -21,9 +22,16 @@ def _fields() -> "Query[Row]":
     return ROW_FIELDS
 
 
+def _kinds() -> "tuple[Resource[Any], ...]":
+    from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+    from lanloom.api.harvester import CLUSTER_NETWORKS
+
+    return CLUSTER_NETWORKS, CLUSTER_NETWORK_NODES
+
+
 @click.command(name="status")
 @cluster_options
-@listing_options(_fields)
+@listing_options(_fields, kinds=_kinds)
 def command(cluster: ClusterOptions, listing: Listing) -> None:
     """Show the state of every VLAN network on every node, and why something is not ready.
 
