@@ -27,8 +27,8 @@ SHARE = 3.0
 BEAT_SECONDS = 15.0
 """How often a stream without news says that it is alive."""
 
-MOST_COMPARED = 400
-"""Parts of a page that are compared one by one where their number changed; more are sent anew."""
+MOST_COMPARED = 2000
+"""Parts of a page that are compared with each other; more are sent anew."""
 
 _PARTS = re.compile(r"(?=<(?:tr|li|section|div|p|g|a|h1|h2)[ >])")
 
@@ -56,9 +56,7 @@ def changes_of(old: Sequence[str], new: Sequence[str]) -> list[Change]:
     rest = min(len(old), len(new)) - first
     last = next((n for n in range(rest) if old[-1 - n] != new[-1 - n]), rest)
     before, after = old[first : len(old) - last], new[first : len(new) - last]
-    if len(before) == len(after):
-        found = [(n, n + 1, n, n + 1) for n, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
-    elif max(len(before), len(after)) > MOST_COMPARED:
+    if max(len(before), len(after)) > MOST_COMPARED:
         found = [(0, len(before), 0, len(after))]
     else:
         matcher = SequenceMatcher(None, before, after, autojunk=False)

@@ -1,0 +1,45 @@
+"""What a stream sends of a page that has changed."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lanloom.console.live import MOST_COMPARED, changes_of, parts_of
+
+PARTS = st.lists(st.sampled_from("abcdef"), max_size=12)
+
+
+def applied(old: list[str], new: list[str]) -> list[str]:
+    """The old parts with the changes, as the browser applies them."""
+    parts = list(old)
+    for at, removed, added in changes_of(old, new):
+        parts[at : at + removed] = added
+    return parts
+
+
+@given(PARTS, PARTS)
+def test_changes_make_the_new_page_of_the_old_one(old: list[str], new: list[str]) -> None:
+    """The changes of a page's parts lead to the new page, and nothing is sent of the same page."""
+    assert applied(old, new) == new
+    assert changes_of(new, new) == []
+
+
+def test_a_very_long_page_is_replaced() -> None:
+    """More parts than are compared are replaced as a whole, between what is the same before and after."""
+    old = ["head", *(f"a{n}" for n in range(MOST_COMPARED + 1)), "foot"]
+    new = ["head", *(f"b{n}" for n in range(MOST_COMPARED)), "foot"]
+    assert applied(old, new) == new
+    assert len(changes_of(old, new)) == 1
+
+
+def test_a_row_that_moves_is_sent_alone() -> None:
+    """A row that comes to the top is sent, and the rows that stay are not."""
+    rows = [f"<tr><td>{n}</td></tr>" for n in range(50)]
+    sent = [part for _, _, added in changes_of(rows, [rows[-1], *rows[:-1]]) for part in added]
+    assert sent == [rows[-1]]
+
+
+@given(st.lists(st.sampled_from(["<tr>", "<td>x", "<a href='/'>", "text", "<p >", "</p>"]), max_size=20))
+def test_parts_are_the_page(pieces: list[str]) -> None:
+    """The parts of a page, one after the other, are the page."""
+    html = "".join(pieces)
+    assert "".join(parts_of(html)) == html
