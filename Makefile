@@ -2,12 +2,12 @@
 # What is slow to make (the lab's tree, a kernel, a kube-apiserver) is kept in ${XDG_CACHE_HOME:-~/.cache}/lanloom.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check e2e bench lock manifests image man release clean
+.PHONY: help setup demo test check e2e bench lock manifests image man release screenshots clean
 
 python := .venv/bin/python
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-11s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: Debian packages, .venv, pinned requirements
 	@scripts/setup
@@ -41,6 +41,9 @@ man: setup ## make the man pages from the help, in dist/man
 
 release: setup ## make in dist/ what a release consists of: wheel, sources, chart, manifests, images, checksums
 	@$(python) -m scripts.release
+
+screenshots: setup ## take pictures of the console's pages: build/screenshots, docs/console.svg
+	@$(python) -m tests.console.browser.screenshots
 
 clean: ## remove what was made in this checkout (the cache stays)
 	@rm -rf .venv .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist mutants src/lanloom/runtime/cni/cni-shim

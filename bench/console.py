@@ -1,7 +1,8 @@
 """The console before a large cluster: 500 nodes with 20 networks each, and 1,000 pools.
 
 Its objects are values in memory, so that nothing but the console is measured. A page may cost a second of processor
-time, of the console and of the browser together; a stream in a churn may send 50 KB a second; 10,000 objects fit into 120 MB.
+time, of the console and of the browser together; a stream in a churn may send 50 KB a second; 10,000 objects fit into
+120 MB.
 """
 
 import asyncio

@@ -117,7 +117,8 @@ async def test_a_plan_is_pasted(tabs: Tabs) -> None:
 GOLDEN = Path(__file__).parents[2] / "golden/console/layout.json"
 
 READ_LAYOUT = """() => [...document.querySelectorAll(
-    "header, nav, main, h1, h2, .trouble, .problems, .filter, .wide, dl, .drawing, .pool, footer, .paste")].map((e) => {
+    "header, nav, main, h1, h2, div.trouble, .problems, .filter, .wide, dl, .drawing, .pool, footer, .paste",
+)].map((e) => {
   const box = e.getBoundingClientRect();
   const name = e.id || e.getAttribute("class") || e.tagName.toLowerCase();
   return [name, box.left < innerWidth / 4 ? "left" : box.left < innerWidth / 2 ? "middle" : "right",
