@@ -308,6 +308,22 @@ def test_move_at_the_next_start(cluster: Cluster) -> None:
     assert "is on default/vlan20 already" in again.output
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_move_of_an_instance_that_has_ended(cluster: Cluster, phase: str) -> None:
+    """A machine whose instance has ended is edited as one that does not run."""
+
+    def set_phase(phase: str) -> None:
+        change = {"status": {"phase": phase}}
+        cluster.do(lambda client: client.patch(VIRTUAL_MACHINE_INSTANCES, "restart", change, "default"))
+
+    set_phase(phase)
+    try:
+        done = cluster.lanloom("vm", "move", "restart", "blue", "--to", "vlan20", "--dry-run", "-o", "json")
+    finally:
+        set_phase("Running")
+    assert json.loads(done.output)["way"] == "next-start", done.output
+
+
 async def play_swap(client: Client, phase: str, port: dict[str, Any]) -> None:
     """Who moves ports: brings the next swap to a phase."""
     async with asyncio.timeout(30):

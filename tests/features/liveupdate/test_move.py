@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import (
@@ -145,6 +146,27 @@ def test_a_machine_that_does_not_run() -> None:
     plan = plan_move(wish("prefer-in-place"), machine(running=False), Findings())
     assert plan.way == "next-start"
     assert plan.operations
+
+
+@pytest.mark.parametrize("own", ["", "migrate", "in-place", "prefer-in-place"])
+@pytest.mark.parametrize("asked", [None, "migrate", "prefer-in-place"])
+@pytest.mark.parametrize("ended", ["gone", "Succeeded", "Failed", "deleting"])
+def test_a_machine_of_which_nothing_runs(own: str, asked: Policy | None, ended: str) -> None:
+    """A stopped machine is edited, whatever its policy is, also while KubeVirt still has its instance."""
+    found = machine(running=ended != "gone", annotations={POLICY: own} if own else {})
+    if found.vmi is not None:
+        meta = replace(found.vmi.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+        status = replace(found.vmi.status, phase=ended)
+        found = replace(
+            found,
+            vmi=replace(found.vmi, metadata=meta)
+            if ended == "deleting"
+            else replace(found.vmi, status=status),
+        )
+    plan = plan_move(wish(asked), found, Findings())
+    assert (plan.way, bool(plan.operations)) == ("next-start", True)
+    with pytest.raises(Denied, match="does not run, so no port can be moved; leave out --policy"):
+        plan_move(wish("in-place"), found, Findings())
 
 
 def test_a_network_of_another_namespace() -> None:

@@ -20,7 +20,7 @@ from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.liveupdate.machines import Machine
-from lanloom.features.liveupdate.rules.move import Plan, Way, Wish, observed_of, plan_move
+from lanloom.features.liveupdate.rules.move import Plan, Way, Wish, is_over, observed_of, plan_move
 from lanloom.features.liveupdate.rules.networks import Networks, eligible_nodes, marked_bridges, with_uplinks
 from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check, target_problem
 from lanloom.features.liveupdate.views import read_mode
@@ -94,7 +94,7 @@ async def read_findings(client: Client, machine: Machine, wish: Wish) -> Finding
     """Look at the networks that a NIC leaves and enters, and at what carries them. Raises KubeError."""
     vmi = machine.vmi
     asked = next((item.multus for item in vmi.spec.networks if item.name == wish.nic), None) if vmi else None
-    if vmi is None or asked is None:
+    if vmi is None or is_over(vmi) or asked is None:
         problem = target_problem(await get_or_none(client, NADS, wish.to), wish.to)
         return Findings(both=(problem,)) if problem else Findings()
     leaves = observed_of(machine, wish.nic) or nad_of(asked, machine.key.namespace)

@@ -77,9 +77,10 @@ def plan_move(wish: Wish, machine: Machine, findings: Findings) -> Plan:
         force=wish.force,
         until_restart=wish.until_restart,
     )
-    policy, vmi = _policy(wish, machine), machine.vmi
-    if vmi is None or vmi.metadata.is_deleting or vmi.has_ended:
-        return _at_next_start(plan, policy, machine, findings)
+    vmi = machine.vmi
+    if vmi is None or is_over(vmi):
+        return _at_next_start(plan, wish, machine, findings)
+    policy = _policy(wish, machine)
     if (held := machine.until_restart(wish.nic)) is not None:
         return _until_restart(plan, held)
     observed = observed_of(machine, wish.nic)
@@ -163,10 +164,16 @@ def _policy(wish: Wish, machine: Machine) -> Policy:
     return wish.policy
 
 
-def _at_next_start(plan: Plan, policy: Policy, machine: Machine, findings: Findings) -> Plan:
-    if policy == "in-place":
+def is_over(vmi: VirtualMachineInstance) -> bool:
+    """Return whether an instance is one of which nothing runs on, so that the machine starts anew."""
+    return vmi.metadata.is_deleting or vmi.has_ended
+
+
+def _at_next_start(plan: Plan, wish: Wish, machine: Machine, findings: Findings) -> Plan:
+    """Edit the machine, whatever policy it has: nothing of it can move."""
+    if wish.policy == "in-place":
         raise Denied(
-            f"machine {machine.key} does not run, so no port can be moved; use --policy migrate, which edits the "
+            f"machine {machine.key} does not run, so no port can be moved; leave out --policy, which edits the "
             "machine, and start it"
         )
     _refuse(f"NIC {quote(plan.nic)} of {machine.key} can't start on {plan.to}", findings.both)
