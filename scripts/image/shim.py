@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from lanloom_lab.assets import Progress, debian_package
+from lanloom_lab.errors import AssetError
 
 SCRIPT = Path(__file__).parents[1] / "shim"
 PLACE = "opt/lanloom/venv/lib/python3.11/site-packages/lanloom/runtime/cni/cni-shim"
@@ -33,11 +34,18 @@ TARGET = "aarch64-linux-gnu"
 
 
 def shim(cache: Path, architecture: str, progress: Progress) -> bytes:
-    """Return the program. The first call for another architecture than this machine's fetches a compiler."""
+    """Return the program. The first call for another architecture than this machine's fetches a compiler.
+
+    Raises AssetError where Debian's cross compiler does not run.
+    """
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory) / "cni-shim"
         environment = dict(os.environ)
-        if architecture != _native():
+        native = _native()
+        if native not in (architecture, "amd64"):
+            why = f"the CNI shim can't be compiled for {architecture} on {native}"
+            raise AssetError(why, f"Build that image on amd64 or {architecture}.")
+        if architecture != native:
             environment |= _cross_compiler(Path(directory), debian_package(cache, CROSS, progress))
         subprocess.run([SCRIPT, target], env=environment, check=True)
         return target.read_bytes()

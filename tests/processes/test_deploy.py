@@ -150,6 +150,16 @@ def test_the_base_image_is_given_by_its_digest() -> None:
     assert any(line.startswith("#") and "--build-arg BASE=" in line for line in lines)
 
 
+def test_docker_gets_what_it_copies_and_no_more() -> None:
+    """Everything is ignored but what the image is made of; a checkout's bytecode and history stay out of it."""
+    rules = (ROOT / ".dockerignore").read_text().splitlines()
+    allowed = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
+    lines = (ROOT / "deploy/Dockerfile").read_text().splitlines()
+    copied = [line.split()[1] for line in lines if line.startswith("COPY")]
+    assert "*" in rules and "**/__pycache__" in rules
+    assert [path for path in copied if not any(f"{path}/".startswith(f"{each}/") for each in allowed)] == []
+
+
 def test_the_cni_plugin_reaches_its_agent() -> None:
     """The agent puts the plugin where runtimes look for it on the host, and listens where the plugin looks for it."""
     mounts = {item["mountPath"]: item["name"] for item in container("agent")["volumeMounts"]}

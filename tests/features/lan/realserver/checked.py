@@ -32,7 +32,7 @@ def load_image(cluster: LanCluster) -> None:
 
 async def checked(cluster: LanCluster) -> tuple[Verdict, ...]:
     """Check LANs, which are what the agents of these nodes run."""
-    options = CheckOptions(image=f"lanloom:{__version__}", underlay=UNDERLAY)
+    options = CheckOptions(image=f"lanloom:{__version__}", underlay=UNDERLAY, seconds=300)
     facts = await read_facts(cluster.client, options, "real")
     facts = replace(facts, kinds=frozenset({LANS.full_name, NADS.full_name}), pull_policy="Never")
     binder = asyncio.create_task(_bind(cluster))
