@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from lanloom.cli.cluster import ClusterOptions
 from lanloom.cli.listing import output_option, print_data
 from lanloom.cli.options import (
     AGENT_ADDRESS,
     CNI_SOCKET,
+    cluster_options,
     profiles_option,
     records_options,
 )
@@ -79,13 +81,14 @@ class _Places(NamedTuple):
     metavar="DIRECTORY",
     help="Root directory of the node, as this process sees it: /host in a pod of `kubectl debug node/NAME`.",
 )
-@click.option("--kubeconfig", metavar="FILE", help="Credentials of a cluster to check as well.")
+@cluster_options
 @click.pass_context
-def command(ctx: click.Context, /, output: str, kubeconfig: str | None, **options: Any) -> None:
+def command(ctx: click.Context, /, output: str, cluster: ClusterOptions, **options: Any) -> None:
     """Check whether an agent can run on this machine, and the state of a running one.
 
     Checks the kernel, privileges, directories, NetworkManager, the MTUs of VLAN links, the agent's readiness, the CNI
-    plugins and, with --kubeconfig, the cluster, its kinds, and whether the manager isolates namespaces as Multus does.
+    plugins. An option that names a cluster, such as --kubeconfig or --context, adds checks of that cluster: its kinds,
+    and whether the manager isolates namespaces as Multus does.
 
     Changes nothing: kernel features are tried in a temporary namespace. A machine that only runs the lab does not need
     these features: `lanloom lab up` provides what is missing, and reports it.
@@ -110,8 +113,8 @@ def command(ctx: click.Context, /, output: str, kubeconfig: str | None, **option
     here = (*_kernel_checks(), check_rights(Path("/proc/self/status").read_text()))
     try:
         checks = (*here, *asyncio.run(_checks(places)))
-        if kubeconfig:
-            checks += asyncio.run(_cluster_checks(kubeconfig, features_of(ctx)))
+        if cluster != ClusterOptions():
+            checks += asyncio.run(_cluster_checks(cluster, features_of(ctx)))
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--agent-address") from None
     if output != "table":
@@ -166,20 +169,19 @@ async def _checks(places: _Places) -> "tuple[Check, ...]":
     return tuple(found)
 
 
-async def _cluster_checks(kubeconfig: str, features: "Sequence[Feature]") -> "tuple[Check, ...]":
+async def _cluster_checks(cluster: ClusterOptions, features: "Sequence[Feature]") -> "tuple[Check, ...]":
     import time
 
-    from lanloom.cli.cluster import connect
     from lanloom.kube.errors import KubeError
-    from lanloom.kube.loading import load
+    from lanloom.kube.http import HttpClient
     from lanloom.processes.checks import check_authority, check_cluster
     from lanloom.runtime.checks import Check
 
     found: tuple[Check, ...] = ()
     try:
-        if authority := load(kubeconfig).ca:
+        if authority := cluster.config.ca:
             found = (check_authority(authority, time.time()),)
-        async with connect(kubeconfig) as client:
+        async with HttpClient(cluster.config) as client:
             return (*found, *await check_cluster(client, features))
     except KubeError as error:
         return (*found, Check(name="cluster", result="failed", found=str(error), remedy="Correct the file."))
