@@ -8,7 +8,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from tests.console.site import Site
 
-WAIT = 30_000.0
+WAIT = 60_000.0
 """Milliseconds that a condition may take; a test fails by what is there, and not by the clock."""
 
 expect.set_options(timeout=WAIT)
