@@ -14,6 +14,7 @@ from lanloom.features.ipam.cli.cluster import (
     read_cluster,
     read_networks,
 )
+from lanloom.features.ipam.cli.ganetidiff import diff
 
 if TYPE_CHECKING:
     from lanloom.features.ipam.ganeti.environment import Environment, InstanceNics
@@ -335,38 +336,6 @@ def import_(
     _report_import(run(cluster, bring), dry_run)
 
 
-@command.command()
-@click.argument("config", metavar="CONFIG.DATA", type=click.Path(path_type=Path))
-@cluster_options
-def diff(config: Path, cluster: ClusterOptions) -> None:
-    """Compare a Ganeti cluster's networks and NICs with the cluster.
-
-    Lines with + are only in the file, those with - only in the cluster, and those with ~ differ. An import creates what
-    is only in the file.
-
-    Exit code: 0 if nothing differs, 3 if something does, 1 for a failure, 2 if the file can't be read.
-
-    \b
-    Example:
-      lanloom ganeti diff /var/lib/ganeti/config.data --namespace ganeti
-    """
-    from lanloom.features.ipam.ganeti.comparison import compare
-    from lanloom.features.ipam.ganeti.environment import read_config
-
-    with refusals():
-        read = read_config(config)
-    state = read_cluster(cluster)
-    with refusals(reading=True):
-        lines = compare(read, state, cluster.place)
-    for line in lines:
-        click.echo(line)
-    sys.exit(DIFFERENT if lines else 0)
-
-
-DIFFERENT = 3
-"""Exit code of `diff` where something differs, as of `lanloom vlan plan`."""
-
-
 async def _plan_import(
     client: "Client", config: "Config", namespace: str, *, keep: bool, force: bool
 ) -> "Import":
@@ -406,3 +375,6 @@ def _report_import(plan: "Import", dry_run: bool) -> None:
         f"Networks: {len(plan.networks)} {verb}, {old} there already. "
         f"NICs: {len(plan.nics)} {verb}, {present} there already."
     )
+
+
+command.add_command(diff)
