@@ -71,7 +71,7 @@ def test_a_lab_without_a_server_ends(own_lab: Lab) -> None:
     """A lab whose API server dies ends as a whole, and its log says why; until then it played what was asked for."""
     own_lab.run("up", "--nodes", "0", "--harvester", "--kubevirt", "1.9")
     assert "network controller" in own_lab.run("harvester").stdout
-    eventually(lambda: "mgmt" in own_lab.kubectl("get", "linkmonitors", fails=None))
+    eventually(lambda: "/nic" in own_lab.kubectl("get", "linkmonitors", "-o", "name", fails=None))
     server = next(pid for pid in own_lab.processes() if "\0serve\0" in command_line(pid))
     os.kill(server, signal.SIGKILL)
     eventually(lambda: not own_lab.processes())
