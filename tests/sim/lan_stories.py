@@ -9,7 +9,8 @@ from typing import Any
 from lanloom.api.core import CRDS, LEASES, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS
 from lanloom.api.crds import manifest
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.api.lan import LAN, LAN_NODES, LANS, UID_LABEL
+from lanloom.api.lan import LAN, LAN_NODES, LANS, MACVTAP_NAD, UID_LABEL, VETH_NAD
+from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
@@ -127,11 +128,27 @@ async def _rest(cluster: LanCluster, *, nothing_left: bool = False) -> None:
     raise AssertionError("\n".join(found))
 
 
+def _nads_of(item: LAN) -> set[Key]:
+    """The places of a LAN's NADs."""
+    return {
+        Key(item.metadata.namespace, f"{prefix}{spoke}")
+        for prefix in (MACVTAP_NAD, VETH_NAD)
+        for spoke in item.spec.spokes
+    }
+
+
 async def _complaints(cluster: LanCluster, nothing_left: bool) -> list[str]:
     """Everything that is not as it should be when all is quiet."""
     found = list(cluster.witness.wrongs()) + await stale(cluster.admin, LANS, LAN_NODES)
     lans = (await cluster.admin.list(LANS)).items
     alive = {item.metadata.uid for item in lans}
+    nads = (await cluster.admin.list(NADS)).items
+    # A NAD of a LAN that is gone stays while a pod uses it, also where another LAN wants one of that name.
+    kept = {
+        nad.metadata.key
+        for nad in nads
+        if nad.metadata.labels.get(UID_LABEL) not in alive and cluster.witness.users_of(nad.metadata.key)
+    }
     for item in lans:
         ready = find(item.status.conditions, "Ready")
         reason = ready.reason if ready is not None else "none"
@@ -142,6 +159,8 @@ async def _complaints(cluster: LanCluster, nothing_left: bool) -> list[str]:
             # One that was removed by force is still on nodes with its pods, and so may be a NAD that they use. Its pods
             # are those of the next one, which waits for them, too.
             fine += ("NodesNotReady", "NADConflict", "Terminating")
+        if kept & _nads_of(item):
+            fine += ("NADConflict",)
         if item.metadata.key in cluster.witness.contested:
             fine += ("NodesNotReady", "NADConflict")
         uplink = item.spec.uplink
@@ -158,9 +177,9 @@ async def _complaints(cluster: LanCluster, nothing_left: bool) -> list[str]:
     for lease in (await cluster.admin.list(LEASES, BRIDGES_NAMESPACE)).items:
         if nothing_left or lease.metadata.name not in needed:
             found.append(f"Lease {lease.metadata.name} is left over: {lease.spec}")
-    for nad in (await cluster.admin.list(NADS)).items:
+    for nad in nads:
         owner = nad.metadata.labels.get(UID_LABEL)
-        if nothing_left or (owner not in alive and not cluster.witness.users_of(nad.metadata.key)):
+        if nothing_left or (owner not in alive and nad.metadata.key not in kept):
             found.append(f"NAD {nad.metadata.name} is left over")
     if nothing_left:
         for node in cluster.nodes.values():
