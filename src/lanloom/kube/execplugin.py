@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
+from lanloom.api.reading import ObjectDecoder
 from lanloom.kube.config import ExecPlugin
 from lanloom.kube.errors import ConfigError
 
@@ -100,7 +101,7 @@ async def run_plugin(plugin: ExecPlugin, environment: Mapping[str, str] = os.env
 def read_credential(plugin: ExecPlugin, output: bytes) -> Credential:
     """Read what a program printed. Raises ConfigError."""
     try:
-        found = msgspec.json.decode(_without_nulls(output), type=_ExecCredential)
+        found = ObjectDecoder(_ExecCredential).decode(output)
     except msgspec.DecodeError as error:
         raise ConfigError(f"exec: {plugin.command} printed no ExecCredential: {error}") from None
     if (found.kind, found.api_version) != ("ExecCredential", plugin.api_version):
@@ -117,15 +118,6 @@ def read_credential(plugin: ExecPlugin, output: bytes) -> Credential:
     if until is not None and until.tzinfo is None:
         return msgspec.structs.replace(status, expiration_timestamp=until.replace(tzinfo=UTC))
     return status
-
-
-def _without_nulls(output: bytes) -> bytes:
-    """Leave out null fields of the status, which mean the same as absent ones."""
-    content = msgspec.json.decode(output)
-    if isinstance(content, dict) and isinstance(content.get("status"), dict):
-        status = {key: value for key, value in content["status"].items() if value is not None}
-        content = content | {"status": status}
-    return msgspec.json.encode(content)
 
 
 def _is_interactive(plugin: ExecPlugin) -> bool:

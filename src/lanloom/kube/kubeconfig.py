@@ -13,6 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 from msgspec import Meta, Struct, field
 
+from lanloom.api.reading import without_nulls
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import ConfigError
 from lanloom.kube.kubeconfigfields import (
@@ -198,19 +199,12 @@ def _find(
 
 def _decoded(file: str, content: object) -> _Kubeconfig:
     try:
-        config = msgspec.convert(_without_nulls(content), _Kubeconfig)
+        config = msgspec.convert(without_nulls(content), _Kubeconfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{file} is not a kubeconfig: {error}") from None
     if (config.api_version, config.kind) != ("v1", "Config"):
         raise ConfigError(f"{file} is not a kubeconfig: it is a {config.kind} of {config.api_version}")
     return config
-
-
-def _without_nulls(value: object) -> Any:
-    """Leave out what is null, which JSON's decoder of Go takes for a field that is not there."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _add(

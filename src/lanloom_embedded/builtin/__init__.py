@@ -13,8 +13,9 @@ import yaml
 from msgspec import convert
 
 from lanloom.runtime.https.fields import FieldError
+from lanloom_embedded.builtin.defaults import fill_in
 from lanloom_embedded.builtin.definitions import places_of_rules, prune_schemas, schema_types
-from lanloom_embedded.builtin.rules import broken_rules, fill_in
+from lanloom_embedded.builtin.rules import broken_rules
 from lanloom_embedded.kinds import GroupPlural, Raw, ServedKind
 from lanloom_embedded.schema import CompiledSchema
 

@@ -117,14 +117,16 @@ def change(nic: Nic, body: dict[str, Any]) -> dict[str, Any] | None:
     """Compute the patch by which an existing NIC makes the requests of a new one; None if it is empty."""
     wanted, sticky_for = body["spec"], body["metadata"].get("annotations", {}).get(STICKY_FOR)
     network, ips = wanted["network"], tuple(wanted["ips"])
-    meta: dict[str, Any] = {"resourceVersion": nic.metadata.resource_version}
-    patch: dict[str, Any] = {}
+    spec: dict[str, Any] = {}
     if (nic.spec.network, nic.spec.ips) != (network, ips):
-        patch["spec"] = {"network": network, "ips": list(ips), "release": None}
+        spec = {"network": network, "ips": list(ips), "release": None}
+    marks: dict[str, str] = {}
     if sticky_for and nic.metadata.annotations.get(STICKY_FOR) != sticky_for:
-        meta["annotations"] = {STICKY_FOR: sticky_for}
-        patch["metadata"] = meta
-    return (patch and {**patch, "metadata": meta}) or None
+        marks = {STICKY_FOR: sticky_for}
+    if not spec and not marks:
+        return None
+    version = nic.metadata.resource_version
+    return {"metadata": {"resourceVersion": version, "annotations": marks}, "spec": spec}
 
 
 async def find_name(
