@@ -18,7 +18,7 @@ from lanloom.processes.chart.values import schema
 from lanloom.processes.definitions import foreign, own
 from lanloom.processes.rbac import agent_roles, manager_roles, tenant_roles
 from lanloom.runtime.webhookconfig import installed_configurations
-from scripts import argocd, dashboards, kustomize
+from scripts import addon, argocd, dashboards, kustomize
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 
@@ -47,6 +47,13 @@ _CHART = {
     "version": __version__,
     "appVersion": __version__,
     "kubeVersion": ">=1.20.0-0",
+    # By which Rancher lists the chart among its apps.
+    "annotations": {
+        "catalog.cattle.io/display-name": "Lanloom",
+        "catalog.cattle.io/release-name": "lanloom",
+        "catalog.cattle.io/namespace": "kube-system",
+        "catalog.cattle.io/os": "linux",
+    },
 }
 _DEFINITIONS = (
     "# Written by `make manifests` from the kinds of the features; others.yaml has those of others.\n"
@@ -91,6 +98,7 @@ def generated() -> dict[str, str]:
         f"{CHART}/files/dashboards.yaml": dashboards.config_map(),
     }
     files["argocd/health.yaml"] = argocd.settings()
+    files["harvester/addon.yaml"] = addon.manifest()
     files |= {f"dashboards/{name}": text for name, text in dashboards.files().items()}
     for folder, kinds in (("crds", own()), ("crds/others", foreign())):
         files |= {f"{folder}/{kind.full_name}.yaml": crds.to_yaml(crds.manifest(kind)) for kind in kinds}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from lanloom import __version__
-from scripts.release import REQUIREMENTS, bill_of_materials, notes, release
+from scripts.release import REQUIREMENTS, ROOT, bill_of_materials, notes, release
 
 EPOCH = "1767225600"
 IMAGE = f"lanloom-{__version__}-image-amd64.tar"
@@ -130,3 +131,25 @@ def test_no_release_without_notes() -> None:
     """A changelog that says nothing of the version is an error."""
     with pytest.raises(ValueError, match="nothing of"):
         notes("# C\n\n## 9.9.8\n\nold\n", "9.9.9")
+
+
+MENTION = re.compile(r"lanloom[:-](\d+\.\d+\.\d+)|Lanloom (\d+\.\d+\.\d+)|newTag: (\d+\.\d+\.\d+)")
+
+
+def test_pages_name_this_version() -> None:
+    """Every command of the pages, and what the code prints, names the version of the package."""
+    places = [
+        ROOT / "README.md",
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("src/**/*.py"),
+        *ROOT.glob("deploy/**/*.*"),
+    ]
+    named = {
+        (path.name, next(filter(None, found)))
+        for path in places
+        if path.is_file()
+        for found in MENTION.findall(path.read_text())
+    }
+    assert len(named) > 6
+    assert {version for _, version in named} == {__version__}
+    assert f"This is version {__version__.rpartition('.')[0]}:" in (ROOT / "README.md").read_text()

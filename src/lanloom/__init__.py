@@ -1,3 +1,3 @@
 """Lanloom: real networks for the virtual machines of a Kubernetes cluster."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -36,9 +36,10 @@ def test_helm_renders_what_lanloom_renders(helm: Helm, name: str) -> None:
 
 
 def test_the_notes_name_the_next_commands(helm: Helm) -> None:
-    """The notes after an installation have three commands."""
+    """The notes after an installation have three commands: wait, look, and try the networks."""
     lines = helm.render({})["NOTES.txt"].splitlines()
-    assert [line.split()[0] for line in lines if line.startswith("  ")] == ["kubectl", "kubectl", "lanloom"]
+    commands = [line.split()[:2] for line in lines if line.startswith("  ")]
+    assert commands == [["kubectl", "-n"], ["lanloom", "status"], ["lanloom", "check"]]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from lanloom.api.core import Pod, PodStatus
 from lanloom.api.meta import Condition, ObjectMeta
-from lanloom.processes.trials.verdicts import verdict
+from lanloom.processes.trials.verdicts import Outcome, Verdict, exit_code, summary, verdict
 from lanloom.runtime.trials import Report
 from tests.processes.trials.cases import ended, good, planned, waiting
 
@@ -165,3 +165,21 @@ def test_what_is_skipped_says_what_to_do() -> None:
     """A trial that is not made is no failure."""
     found = verdict(planned("lan", underlay=""), {}, {})
     assert found.result == "skipped" and "--underlay" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("results", "code", "said"),
+    [
+        ({"vlan": "ok", "lan": "ok"}, 0, "2 of 2 were tried."),
+        ({"vlan": "ok", "lan": "skipped"}, 0, "1 of 2 were tried. Not tried: lan."),
+        ({"vlan": "failed", "lan": "skipped"}, 1, "1 of 2 were tried. Failed: vlan. Not tried: lan."),
+        ({"vlan": "failed", "lan": "ok"}, 1, "2 of 2 were tried. Failed: vlan."),
+        ({"vlan": "skipped", "lan": "skipped"}, 1, "0 of 2 were tried. Not tried: vlan, lan."),
+    ],
+)
+def test_a_check_that_tried_nothing_found_nothing_out(
+    results: dict[str, Outcome], code: int, said: str
+) -> None:
+    """What was skipped is named at the end and is no failure, unless nothing was tried at all."""
+    verdicts = [Verdict(name=name, about="", result=result, found="") for name, result in results.items()]
+    assert (exit_code(verdicts), summary(verdicts)) == (code, said)

@@ -76,7 +76,9 @@ def command(
     Needs the rights to create and delete the namespace, pods in it, LANs, DummyClusterNetworks, Networks and NADs, and
     to list nodes and pods. It needs no right to run programs in pods. The pods run as root with NET_RAW alone.
 
-    Exit code: 0 if nothing failed, 1 if something did or could not be tried on this cluster at all, 130 on Ctrl-C.
+    What can't be tried is `skipped`, with what to do: `lan` and `ipam` need --underlay where no LAN exists yet.
+
+    Exit code: 0 if something was tried and nothing failed, 1 if something failed or nothing was tried, 130 on Ctrl-C.
 
     \b
     Examples:
@@ -86,6 +88,7 @@ def command(
       lanloom check --clean-up
     """
     from lanloom.processes.trials.facts import CheckOptions
+    from lanloom.processes.trials.verdicts import exit_code
 
     if task is not None:
         sys.exit(_run_task(task))
@@ -103,7 +106,7 @@ def command(
         print_data(verdicts, output)
     else:
         _show(verdicts)
-    sys.exit(1 if any(item.result == "failed" for item in verdicts) else 0)
+    sys.exit(exit_code(verdicts))
 
 
 def _run_task(task: str) -> int:
@@ -191,6 +194,7 @@ def _query() -> "Query[Verdict]":
 def _show(verdicts: "tuple[Verdict, ...]") -> None:
     from lanloom.cli.console import console as make_console
     from lanloom.cli.console import paragraph
+    from lanloom.processes.trials.verdicts import summary
 
     console = make_console()
     print_rows(console, _query(), verdicts)
@@ -199,3 +203,4 @@ def _show(verdicts: "tuple[Verdict, ...]") -> None:
     for item in verdicts:
         if item.remedy:
             console.print(paragraph(f"{item.name}: {item.remedy}", 2))
+    console.print(summary(verdicts))

@@ -104,7 +104,7 @@ def command(ctx: click.Context, /, output: str, cluster: ClusterOptions, **optio
       lanloom doctor
       lanloom doctor --kubeconfig ~/.kube/config
       kubectl -n lanloom-system exec ds/lanloom-agent -- lanloom doctor
-      kubectl debug node/node1 -it --profile=sysadmin --image=lanloom:0.1.0 -- lanloom doctor --root /host
+      kubectl debug node/node1 -it --profile=sysadmin --image=lanloom:0.2.0 -- lanloom doctor --root /host
       lanloom lab exec node1 -- lanloom doctor
     """
     from lanloom.processes.checks import check_rights, failed

@@ -25,6 +25,22 @@ class Verdict(Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
+def exit_code(verdicts: Iterable[Verdict]) -> int:
+    """Return 0 if something was tried and nothing failed: a check that tried nothing has found nothing out."""
+    results = [item.result for item in verdicts]
+    return 0 if "ok" in results and "failed" not in results else 1
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """Return the closing sentences: how many trials there were, which failed, and which were not made."""
+    tried = sum(item.result != "skipped" for item in verdicts)
+    sentences = [f"{tried} of {len(verdicts)} were tried"]
+    for words, result in (("Failed", "failed"), ("Not tried", "skipped")):
+        if names := [item.name for item in verdicts if item.result == result]:
+            sentences.append(f"{words}: {listed(names)}")
+    return ". ".join(sentences) + "."
+
+
 def verdict(
     trial: Trial,
     pods: Mapping[str, Pod],
