@@ -139,7 +139,7 @@ async def a_network_is_used(client: Client, name: str) -> None:
     with pytest.raises(Forbidden, match="can't be removed while NICs own addresses"):
         await client.patch(NETWORKS, name, {"spec": {"subnets": [{"cidr": "10.0.0.0/24"}]}})
     with pytest.raises(Forbidden, match=r"spec\.owner is immutable"):
-        await client.patch(NICS, "web-0", {"spec": {"owner": {"name": "db"}}}, "default")
+        await client.patch(NICS, "web-0", {"spec": {"owner": {"kind": "Pod"}}}, "default")
     await client.delete(NICS, "web-0", "default")
     await gone(client, NICS, "web-0", "default")
     await client.patch(NETWORKS, name, {"spec": {"subnets": [{"cidr": "10.0.0.0/24"}]}})

@@ -288,12 +288,20 @@ def test_the_manager_gets_the_allocators_answer() -> None:
 
 
 OWNER_CASES: Cases = {
-    "the owner's name stays": Case(
-        request(NICS, nic(owner={"kind": "Instance", "name": "db"}), nic()),
+    "the owner's kind stays": Case(
+        request(NICS, nic(owner={"kind": "Pod", "name": "web"}), nic()),
         (),
         (
             "Nic default/web-0: spec.owner is immutable: the NIC belongs to Instance web; delete the NIC, "
             "and create one for the other owner"
+        ),
+    ),
+    "a pod's name stays": Case(
+        request(NICS, nic(owner={"kind": "Pod", "name": "db"}), nic(owner={"kind": "Pod", "name": "web"})),
+        (),
+        (
+            "Nic default/web-0: spec.owner is immutable: the NIC belongs to Pod web; delete the NIC, and "
+            "create one for the other owner"
         ),
     ),
     "the owner's uid stays": Case(

@@ -78,6 +78,30 @@ def test_the_specified_commands(cluster: Cluster) -> None:
     assert instance(cluster, "info inst1").exit_code == 1
 
 
+def test_a_rename(cluster: Cluster) -> None:
+    """An instance gets another name by Ganeti's command, with Ganeti's options, and keeps its addresses."""
+    done(cluster, "add --net 0:ip=192.0.2.70,network=net1 old")
+    printed = done(cluster, "rename --dry-run old new")
+    assert printed == "~ name old → new\nThis was a dry run: nothing was changed.\n"
+    result = instance(cluster, "rename --no-name-check --no-ip-check --submit old new")
+    assert (result.exit_code, result.stdout) == (0, "~ name old → new\n")
+    assert result.stderr.count("has no effect") == 3
+    assert ips(cluster, "new") == [["192.0.2.70"]]
+    assert done(cluster, "rename new new") == "Instance new is unchanged.\n"
+    printed = json.loads(done(cluster, "rename new old --output json"))
+    assert (printed["name"], printed["nics"][0]["ips"]) == ("old", ["192.0.2.70"])
+    assert instance(cluster, "info new").exit_code == 1
+    done(cluster, "remove old")
+
+
+def test_fields_that_are_ganetis_alone(cluster: Cluster) -> None:
+    """Who lists what Lanloom does not manage is told so."""
+    result = instance(cluster, "list -o name,status,pnode,be/memory,disk.sizes")
+    assert (
+        "status, pnode, be/memory, disk.sizes: Lanloom manages networks and addresses only" in result.stderr
+    )
+
+
 def test_dry_runs(cluster: Cluster) -> None:
     """Each change has a dry run that shows what would be, and writes nothing."""
     before = cluster.state()
@@ -259,6 +283,8 @@ MALFORMED = [
     "list -o nic.colour/0",
     "list -o nic.mac/x",
     "list -A there",
+    "list -o name,status,pnode,os",
+    "rename there -web",
     "list --separator : --output json",
     "list-fields nothing",
     "nothing",
@@ -285,6 +311,8 @@ REFUSED = [
     "modify --net 0:mode=bridged there",
     "modify --net 0:name=x --net 0:ip9=pool there",
     "remove nobody",
+    "rename nobody somebody",
+    "rename there second",
     "info nobody",
     "list nobody",
 ]
@@ -293,7 +321,8 @@ REFUSED = [
 @pytest.fixture(scope="module")
 def there(cluster: Cluster) -> Cluster:
     """With an instance, and everything at rest."""
-    done(cluster, "add --net 0:ip=192.0.2.60,network=net1 there")
+    for name, address in (("there", "192.0.2.60"), ("second", "192.0.2.61")):
+        done(cluster, f"add --net 0:ip={address},network=net1 {name}")
     return cluster
 
 

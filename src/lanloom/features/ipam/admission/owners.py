@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from lanloom.api import names
 from lanloom.api.core import PODS
-from lanloom.api.ipam import NODE, POD, VIRTUAL_MACHINE, Nic
+from lanloom.api.ipam import INSTANCE, NODE, POD, VIRTUAL_MACHINE, Nic
 from lanloom.api.kubevirt import (
     VIRTUAL_MACHINE_INSTANCES,
     VIRTUAL_MACHINES,
@@ -27,9 +27,13 @@ from lanloom.refusals import Denied
 
 
 def check_owner_stays(new: Nic, old: Nic) -> None:
-    """A NIC has one owner for life; only a uid that was not known yet may be filled in. Raises Denied."""
+    """A NIC has one owner for life; only a uid that was not known yet may be filled in. Raises Denied.
+
+    An instance is nothing but its NICs, so its name may change.
+    """
     before, after = old.spec.owner, new.spec.owner
-    if (before.kind, before.name) != (after.kind, after.name) or before.uid not in ("", after.uid):
+    same_name = before.name == after.name or before.kind == INSTANCE
+    if before.kind != after.kind or not same_name or before.uid not in ("", after.uid):
         raise Denied(
             f"Nic {new.metadata.key}: spec.owner is immutable: the NIC belongs to {before.kind} {before.name}; "
             "delete the NIC, and create one for the other owner"

@@ -26,6 +26,10 @@ _JOBS = (
 _FORCE = click.option(
     "-f", "--force", is_flag=True, expose_value=False, hidden=True, callback=_note("nothing is asked")
 )
+_UNCHECKED = tuple(
+    click.option(name, is_flag=True, expose_value=False, hidden=True, callback=_note("no name is looked up"))
+    for name in ("--no-name-check", "--no-ip-check", "--force")
+)
 _VERBOSE = click.option(
     "-v", "--verbose", is_flag=True, expose_value=False, hidden=True, callback=_note("states are whole words")
 )
@@ -41,6 +45,13 @@ def job_options(function: F) -> F:
 def unasked_option(function: F) -> F:
     """`-f` of Ganeti's removals."""
     return _FORCE(function)
+
+
+def unchecked_options(function: F) -> F:
+    """`--no-name-check`, `--no-ip-check` and `--force` of Ganeti's rename of an instance."""
+    for option in _UNCHECKED:
+        function = option(function)
+    return function
 
 
 def verbose_option(function: F) -> F:

@@ -16,7 +16,7 @@ from lanloom.cli.listing import (
 )
 from lanloom.cli.options import cluster_options, cluster_scope_options
 from lanloom.features.ipam.cli.cluster import instances_argument, read_cluster
-from lanloom.features.ipam.cli.instancechange import add, modify, remove
+from lanloom.features.ipam.cli.instancechange import add, modify, remove, rename
 from lanloom.features.ipam.commands.instances import READY
 from lanloom.features.ipam.commands.instanceviews import NicView, views
 
@@ -137,7 +137,7 @@ def _read(cluster: ClusterOptions, namespace: str, names: tuple[str, ...]) -> "l
         return [the_instance(state, namespace, name) for name in names] or instances(state, namespace)
 
 
-for _command in (add, modify, remove):
+for _command in (add, modify, rename, remove):
     command.add_command(_command)
 
 

@@ -1,4 +1,4 @@
-"""`lanloom instance add|modify|remove`: changes of instances."""
+"""`lanloom instance add|modify|remove|rename`: changes of instances."""
 
 import functools
 import sys
@@ -13,7 +13,7 @@ from lanloom.cli.cluster import ClusterOptions, refusals, report_notes, run
 from lanloom.cli.listing import long_output_option, print_data
 from lanloom.cli.options import cluster_options, dry_run_option
 from lanloom.features.ipam.cli.cluster import instance_argument, report_differences
-from lanloom.features.ipam.cli.ganetioptions import job_options
+from lanloom.features.ipam.cli.ganetioptions import job_options, unchecked_options
 
 if TYPE_CHECKING:
     from lanloom.api.meta import Key
@@ -45,8 +45,8 @@ class ChangeOptions:
     wait: bool
     output: str
 
-    def run(self, work: "Callable[[Client, Key, ApplyOptions], Awaitable[Result]]") -> None:
-        """Do the work, waiting for addresses, and report what changed or would."""
+    def run(self, work: "Callable[[Client, Key, ApplyOptions], Awaitable[Result]]", name: str = "") -> None:
+        """Do the work, waiting for addresses, and report what changed or would; `name` is a new name."""
         from lanloom.api.meta import Key
         from lanloom.features.ipam.commands.instancechange import ApplyOptions
         from lanloom.features.ipam.commands.instances import check_instance
@@ -57,25 +57,30 @@ class ChangeOptions:
         with _progress(self.instance) as report:
             how = ApplyOptions(dry_run=self.dry_run, wait=self.wait, report=report)
             done = run(self.cluster, lambda client: work(client, key, how))
-        self._report(done)
+        self._report(done, name or self.instance)
 
-    def _report(self, done: "Result") -> None:
+    def _report(self, done: "Result", name: str) -> None:
+        from lanloom.features.ipam.cli.grammar.difference import Difference
         from lanloom.features.ipam.commands.instanceviews import differences, plain
 
         report_notes(done.notes)
         if self.output != "table":
             nics = [plain(view) for view in done.after]
-            print_data({"name": self.instance, "namespace": self.cluster.place, "nics": nics}, self.output)
+            print_data({"name": name, "namespace": self.cluster.place, "nics": nics}, self.output)
             return
-        found = differences(done.before, done.after)
+        renamed = [Difference("~", f"name {self.instance} → {name}")]
+        found = renamed if name != self.instance else differences(done.before, done.after)
         report_differences(found, f"Instance {self.instance} is unchanged.", dry_run=self.dry_run)
 
 
-def change_options(function: F) -> F:
-    """The options of a change; the command gets them, with INSTANCE, as one argument `change`."""
+def change_options(function: F, *, waits: bool = True) -> F:
+    """The options of a change; the command gets them, with INSTANCE, as one argument `change`.
+
+    One that `waits` for addresses has an option not to.
+    """
 
     @functools.wraps(function)
-    def called(*words: Any, no_wait: bool, **options: Any) -> Any:
+    def called(*words: Any, no_wait: bool = False, **options: Any) -> Any:
         names = ("instance", "cluster", "dry_run", "output")
         own = {name: options.pop(name) for name in names}
         return function(*words, change=ChangeOptions(wait=not no_wait, **own), **options)
@@ -84,7 +89,7 @@ def change_options(function: F) -> F:
         "--no-wait", is_flag=True, help="Do not wait for the allocation or release of addresses."
     )
     plain: Any = long_output_option(cluster_options(job_options(called)))
-    decorated: F = dry_run_option(no_wait_option(plain))
+    decorated: F = dry_run_option(no_wait_option(plain) if waits else plain)
     return decorated
 
 
@@ -236,3 +241,25 @@ def remove(change: ChangeOptions) -> None:
     from lanloom.features.ipam.commands.instancechange import remove as remove_instance
 
     change.run(remove_instance)
+
+
+@click.command()
+@instance_argument
+@click.argument("name")
+@unchecked_options
+@functools.partial(change_options, waits=False)
+def rename(change: ChangeOptions, name: str) -> None:
+    """Rename an instance. Its NICs keep their addresses, MAC addresses and UUIDs.
+
+    The NICs' objects keep their names. A virtual machine can't be renamed.
+
+    \b
+    Exit code: 0 on success, 1 if the change is refused, 2 for an invalid name.
+
+    \b
+    Example:
+      lanloom instance rename inst1 web1
+    """
+    from lanloom.features.ipam.commands.instancechange import rename as rename_instance
+
+    change.run(lambda client, key, how: rename_instance(client, key, name, how), name)

@@ -28,6 +28,7 @@ from lanloom.features.ipam.commands.instanceplan import (
     plan_add,
     plan_modify,
     plan_remove,
+    plan_rename,
     refusal_now,
     stages,
 )
@@ -58,6 +59,9 @@ PAUSE_SECONDS = 0.05
 Report = Callable[[str], None]
 
 Planner = Callable[[State], Plan]
+
+Check = Callable[[State], None]
+"""Raises Denied where what was written can't stay."""
 
 
 class Result(Struct, frozen=True, kw_only=True):
@@ -108,6 +112,28 @@ async def remove(client: Client, key: Key, how: ApplyOptions) -> Result:
     return await _change(client, key, lambda state: plan_remove(state, key), how)
 
 
+async def rename(client: Client, key: Key, name: str, how: ApplyOptions) -> Result:
+    """Give an instance another name. Raises Malformed, Denied, KubeError."""
+    new = Key(key.namespace, name)
+
+    def plan(state: State) -> Plan:
+        if owner.kind != INSTANCE:
+            raise Denied(f"{owner.kind} {new} exists, whose NICs would be meant; choose another name")
+        return plan_rename(state, key, name)
+
+    def check(state: State) -> None:
+        """Raise Denied where somebody else gave an instance the name at the same time."""
+        found = find_instance(state, *new)
+        numbers = [nic.spec.index for nic in found.nics] if found is not None else []
+        if len(numbers) != len(set(numbers)):
+            raise Denied(
+                f"instance {name} exists since a moment ago, so nothing was changed; choose another name"
+            )
+
+    owner = await owner_of(client, new)
+    return await _change(client, key, plan, replace(how, wait=False), check)
+
+
 async def owner_of(client: Client, key: Key) -> OwnerSpec:
     """Whom NICs of an instance belong to: the virtual machine of that name, if there is one. Raises KubeError."""
     try:
@@ -117,7 +143,9 @@ async def owner_of(client: Client, key: Key) -> OwnerSpec:
     return OwnerSpec(kind=VIRTUAL_MACHINE, name=key.name, uid=machine.metadata.uid)
 
 
-async def _change(client: Client, key: Key, planner: Planner, how: ApplyOptions) -> Result:
+async def _change(
+    client: Client, key: Key, planner: Planner, how: ApplyOptions, check: Check | None = None
+) -> Result:
     for attempt in range(ATTEMPTS):
         await asyncio.sleep(attempt * PAUSE_SECONDS)
         state = await read_state(client)
@@ -128,8 +156,8 @@ async def _change(client: Client, key: Key, planner: Planner, how: ApplyOptions)
                 before=_views(state, key), after=foreseen(plan.preview, networks), notes=_notes(plan)
             )
         with suppress(Conflict, AlreadyExists):
-            await carry_out(client, plan, wait=how.wait, report=how.report)
-            after = _views(await read_state(client), key)
+            await carry_out(client, plan, wait=how.wait, report=how.report, check=check)
+            after = _views(await read_state(client), plan.key)
             return Result(before=_views(state, key), after=after, notes=_notes(plan))
     raise Denied(
         f"another client changes instance {key.name} at the same time, and nothing was changed; try again"
@@ -161,8 +189,12 @@ Written = dict[Key, Nic]
 """The last write of each NIC."""
 
 
-async def carry_out(client: Client, plan: Plan, *, wait: bool, report: Report) -> None:
+async def carry_out(
+    client: Client, plan: Plan, *, wait: bool, report: Report, check: Check | None = None
+) -> None:
     """Write all that is planned, and wait until the NICs have their addresses; `report` gets each step's name.
+
+    `check` then sees the cluster, before anything is deleted.
 
     Raises Denied with the reason where somebody else was faster, KubeError (Conflict and AlreadyExists if a NIC
     changed since it was read). Nothing is left of it then, whatever ended it. Deletions come last: they can't be
@@ -172,6 +204,8 @@ async def carry_out(client: Client, plan: Plan, *, wait: bool, report: Report) -
     deleted: list[str] = []
     try:
         await _write_all(client, plan, written, wait=wait, report=report)
+        if check is not None:
+            check(await read_state(client))
         for nic in plan.gone:
             await _delete(client, nic)
             deleted.append(f"NIC {nic.metadata.key} is deleted")

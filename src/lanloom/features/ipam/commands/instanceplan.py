@@ -16,7 +16,7 @@ from random import Random
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.api.ipam import Nic, NicSpec, OwnerSpec
+from lanloom.api.ipam import INSTANCE, Nic, NicSpec, OwnerSpec
 from lanloom.api.meta import Key
 from lanloom.features.ipam.cli.grammar.net_option import NetStep
 from lanloom.features.ipam.cli.grammar.nics import (
@@ -113,6 +113,35 @@ def plan_remove(state: State, key: Key) -> Plan:
     """The end of an instance. Raises Denied."""
     nics = the_instance(state, key.namespace, key.name).nics
     return _plan(state, key, nics[0].spec.owner, nics, ())
+
+
+def plan_rename(state: State, key: Key, name: str) -> Plan:
+    """An instance under another name, with the same NICs, addresses and objects. Raises Malformed, Denied.
+
+    Every instance has a NIC 0, so two instances without a common number are the halves of a rename that was
+    interrupted: it is continued.
+    """
+    check_instance(name)
+    nics = the_instance(state, key.namespace, key.name).nics
+    other = find_instance(state, key.namespace, name) if name != key.name else None
+    for owner in (nic.spec.owner for nic in (*nics, *(other.nics if other is not None else ()))):
+        if owner.kind != INSTANCE:
+            raise Denied(
+                f"{owner.kind} {key.namespace}/{owner.name} can't be renamed, nor can an instance get its name: "
+                "its NICs go by the name of its object; choose another instance or another name"
+            )
+    renamed = other.nics if other is not None else ()
+    if {nic.spec.index for nic in renamed} & {nic.spec.index for nic in nics}:
+        raise Denied(
+            f"instance {name} already exists in namespace {key.namespace}; choose another name, or remove it first"
+        )
+    changes, preview = list[Change](), list[Preview]()
+    for index, nic in enumerate(sorted((*nics, *renamed), key=lambda nic: nic.spec.index)):
+        place, spec = nic.metadata.key, replace(nic.spec, owner=replace(nic.spec.owner, name=name))
+        if spec != nic.spec:
+            changes.append(Change(key=place, before=nic, after=spec))
+        preview.append(Preview(key=place, index=index, spec=spec, ips=nic.status.ips))
+    return Plan(key=Key(key.namespace, name), changes=tuple(changes), preview=tuple(preview))
 
 
 def stages(plan: Plan, *, at_once: bool = False) -> list[list[tuple[Change, NicSpec]]]:

@@ -28,6 +28,7 @@ from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.general import effective
 from lanloom.features.ipam.rules.model import Connection
 from lanloom.features.ipam.state import connections_of
+from lanloom.refusals import Malformed
 
 
 class NicView(Struct, frozen=True, kw_only=True):
@@ -193,6 +194,11 @@ def _view(
 
 _OF_EACH = " of each NIC"
 _ONE = re.compile(r"(nic\.[a-z]+)/(0|[1-9][0-9]?)")
+_GANETIS = re.compile(
+    r"(be|hv|custom_be|custom_hv|custom_osparams|custom_nicparams|disk)[/.].*|(admin|oper)_.*|disk(s|_template|_usage)|"
+    r"(p|s)nodes?(\..*)?|os(params)?|status|(be|hv)params|hypervisor|console|network_port"
+)
+"""Fields of `gnt-instance list` that have no place here."""
 
 
 class InstanceQuery(Query[Instance], frozen=True):
@@ -207,6 +213,11 @@ class InstanceQuery(Query[Instance], frozen=True):
             if (match := _ONE.fullmatch(name)) and f"{match[1]}s" in lists
         }
         known = Query((*self.fields, *single.values()), self.default)
+        if theirs := [name for name in names if _GANETIS.fullmatch(name)]:
+            raise Malformed(
+                f"{', '.join(theirs)}: Lanloom manages networks and addresses only; leave out fields of gnt-instance "
+                "about disks, memory, the system and nodes"
+            )
         return Query.named(known, names)
 
 
