@@ -55,12 +55,13 @@ class HttpsWebhooks:
 def address_of(config: Raw) -> tuple[str, str | None]:
     """The URL of a client configuration, and the name that the certificate must have if it is not the URL's.
 
-    A service is called by its cluster DNS name, which resolves only where there is a cluster's DNS.
+    A service is called at the URL that was found for it, or else by its cluster DNS name, which resolves only where
+    there is a cluster's DNS.
     """
-    if config.get("url"):
-        return str(config["url"]), None
     service = config.get("service") or {}
-    host = f"{service.get('name')}.{service.get('namespace')}.svc"
+    host = f"{service.get('name')}.{service.get('namespace')}.svc" if service else None
+    if config.get("url"):
+        return str(config["url"]), host
     path = str(service.get("path") or "/")
     return f"https://{host}:{service.get('port') or 443}/{path.lstrip('/')}", host
 

@@ -124,12 +124,16 @@ class Lab:
         document = {"apiVersion": "v1", "kind": "List", "items": objects}
         return self.kubectl("apply", "-f", "-", given=json.dumps(document), fails=fails)
 
+    @property
+    def kubectl_program(self) -> Path:
+        """The host's kubectl, or that of the kube-apiserver that was built."""
+        return Path(shutil.which("kubectl") or binaries(default_cache(), print) / "kubectl")
+
     def kubectl(self, *words: str, fails: bool | None = False, given: str = "") -> str:
         """What kubectl on the host prints; with `fails` it must fail, and this is its complaint. None allows both."""
-        program = shutil.which("kubectl") or str(binaries(default_cache(), print) / "kubectl")
         environment = os.environ | {"KUBECONFIG": str(self.state / "kubeconfig"), "NO_PROXY": "127.0.0.1"}
         done = subprocess.run(
-            [program, *words],
+            [str(self.kubectl_program), *words],
             input=given,
             capture_output=True,
             text=True,

@@ -3,8 +3,11 @@
 Harvester is the lab's stand-in, or its real binaries where they are named (`tests/lab/harvester.py`).
 """
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,12 +18,15 @@ from tests.lab.driver import Lab, eventually
 from tests.lab.harvester import Side, side, sides
 from tests.lab.looks import look, report
 from tests.lab.objects import Object, cluster_network, vlan_config, vm_network
+from tests.lab.test_lan import lan
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 LINK, ADDRESS = interface_name("hci", 2012), "192.168.1.10/24"
 HOST_LINK, HOST_ADDRESS = interface_name("hci", 2013), "192.168.2.10/24"
 HOST_ADDRESSES = {f"node{number}": f"192.168.2.{9 + number}/24" for number in (1, 2, 3)}
+
+PAGE = Path(__file__).parents[2] / "docs/harvester.md"
 
 BY_HAND = """
 ip link add link hci-br name hci-br.36 type vlan id 36
@@ -72,12 +78,33 @@ def host_network(name: str, mode: str, **spec: object) -> Object:
     return {"apiVersion": f"{GROUP}/v1beta1", "kind": "HostNetworkConfig", "metadata": metadata, "spec": body}
 
 
+def lan_state(lab: Lab) -> str:
+    """Whether the LAN blue is ready, and why."""
+    condition = "{range .status.conditions[?(@.type=='Ready')]}{.status} {.reason}{end}"
+    return lab.kubectl("get", "lans.lan.k8slan.io", "blue", "-o", f"jsonpath={condition}")
+
+
+def exclude_lans(lab: Lab) -> None:
+    """Do what the page says so that Harvester's webhooks are not asked about the NADs of LANs."""
+    block = PAGE.read_text().split("Exclude the NADs of LANs")[1].split("\n\n")[1]
+    command = re.sub(r"^    [$>] ", "", block, flags=re.MULTILINE)
+    environment = os.environ | {
+        "KUBECONFIG": str(lab.state / "kubeconfig"),
+        "PATH": os.pathsep.join((str(lab.kubectl_program.parent), os.environ["PATH"])),
+    }
+    subprocess.run(["bash", "-e", "-c", command], env=environment, check=True)
+
+
 def test_beside_harvester_and_then_alone(clean: Lab, harvester: Side) -> None:
     """Addresses come and go on Harvester's bridge, which stays; so it does alone until an operator marks it, and then.
 
     What others have on the bridge outlives all of it, with its VLAN id on bridge and uplink: a link made by hand, and
-    the lease of a HostNetworkConfig, which becomes a NAD's in the end.
+    the lease of a HostNetworkConfig, which becomes a NAD's in the end. A LAN's NADs are refused by Harvester's webhook
+    until it is no longer asked about them.
     """
+    clean.apply(lan("blue", 4711, "a"))
+    eventually(lambda: lan_state(clean) == "False NADRefused")
+    exclude_lans(clean)
     clean.on("node1", BY_HAND)
     clean.apply(host_network("leased", "dhcp"))
     eventually(lambda: look(clean, "node1").address(HOST_LINK).startswith("192.168.2."))
@@ -98,6 +125,7 @@ def test_beside_harvester_and_then_alone(clean: Lab, harvester: Side) -> None:
     assert profile_file("hci", 2012) not in look(clean, "node1").profiles
     clean.apply(network)
     eventually(lambda: look(clean, "node1").address(LINK) == ADDRESS)
+    eventually(lambda: lan_state(clean).startswith("True"), timeout=120)
     harvester.off()
     eventually(lambda: mode(clean) == "alone" and not ready(clean), timeout=120)
     assert look(clean, "node1").address(LINK) == ADDRESS

@@ -136,6 +136,10 @@ def _workload(plural: str) -> Callable[[Raw], None]:
     return default
 
 
+def _job(obj: Raw) -> None:
+    _pod_spec(_object(_object(_object(obj.get("spec")).get("template")).get("spec")))
+
+
 def _object(value: Any) -> Raw:
     return value if isinstance(value, dict) else {}
 
@@ -150,6 +154,7 @@ _DEFAULTS: dict[GroupPlural, Callable[[Raw], None]] = {
     GroupPlural("", "pods"): _pod,
     GroupPlural("apps", "deployments"): _workload("deployments"),
     GroupPlural("apps", "daemonsets"): _workload("daemonsets"),
+    GroupPlural("batch", "jobs"): _job,
     GroupPlural(_RBAC, "rolebindings"): _role_binding,
     GroupPlural(_RBAC, "clusterrolebindings"): _role_binding,
     GroupPlural("apiextensions.k8s.io", "customresourcedefinitions"): _crd,

@@ -4,6 +4,7 @@ Refusals use the real server's words, for the rules that users would miss.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from ipaddress import ip_address
 
 from lanloom.runtime.https.fields import (
     FieldError,
@@ -174,6 +175,43 @@ def check_revision(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
         yield invalid("revision", obj["revision"], "must be greater than or equal to 0")
 
 
+def check_endpoints(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
+    """Addresses that others can reach, so none of the server's own loopback."""
+    for index, subset in enumerate(obj.get("subsets") or ()):
+        for group in ("addresses", "notReadyAddresses"):
+            for place, address in enumerate(subset.get(group) or ()):
+                path = f"subsets[{index}].{group}[{place}].ip"
+                yield from (invalid(path, address["ip"], why) for why in _not_special(address["ip"]))
+
+
+def _not_special(text: str) -> Iterator[str]:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        yield "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        return
+    if address.is_unspecified:
+        yield f"may not be unspecified ({text})"
+    if address.is_loopback:
+        yield "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    if address.is_link_local:
+        yield "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+
+
+def check_job(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
+    """Pods that end, of a template that never changes."""
+    spec = obj.get("spec")
+    if spec is None:
+        yield required("spec")
+        return
+    pod = spec["template"].get("spec", {})
+    yield from _check_pod_spec(pod, "spec.template.spec")
+    if pod.get("restartPolicy") not in ("OnFailure", "Never"):
+        yield required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+    if old is not None and spec["template"] != old["spec"]["template"]:
+        yield invalid("spec.template", spec["template"], "field is immutable")
+
+
 def check_event(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
     """An event stands in the namespace of its object, or in `default` when the object has none."""
     namespace = obj["metadata"].get("namespace", "")
@@ -232,12 +270,14 @@ def _check_pod_spec(spec: Raw, path: str) -> Iterator[FieldError]:
 _ADMISSION = "admissionregistration.k8s.io"
 _RULES: dict[GroupPlural, Rule] = {
     GroupPlural("", "configmaps"): check_config_map,
+    GroupPlural("", "endpoints"): check_endpoints,
     GroupPlural("", "events"): check_event,
     GroupPlural("", "pods"): check_pod,
     GroupPlural("", "secrets"): check_secret,
     GroupPlural("apps", "controllerrevisions"): check_revision,
     GroupPlural("apps", "daemonsets"): check_workload,
     GroupPlural("apps", "deployments"): check_workload,
+    GroupPlural("batch", "jobs"): check_job,
     GroupPlural("coordination.k8s.io", "leases"): check_lease,
     GroupPlural(_RBAC, "roles"): check_role(namespaced=True),
     GroupPlural(_RBAC, "clusterroles"): check_role(namespaced=False),

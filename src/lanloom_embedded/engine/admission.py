@@ -12,6 +12,7 @@ from lanloom.api.meta import Key
 from lanloom_embedded.engine import metadata
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.ledger import Ledger
+from lanloom_embedded.engine.services import routed
 from lanloom_embedded.engine.storage import Change
 from lanloom_embedded.engine.strategies import Registry
 from lanloom_embedded.engine.webhooks import (
@@ -119,7 +120,7 @@ class Admission:
         try:
             async with asyncio.timeout(hook.timeout):
                 review = review_of(attributes, match.review_kind, obj, call, uid)
-                answer = await self._caller.call(hook.webhook, review)
+                answer = await self._caller.call(routed(self._ledger, hook.webhook), review)
             outcome = outcome_of(answer, uid)
         except (WebhookError, TimeoutError) as error:
             if hook.fail_open:
