@@ -133,6 +133,7 @@ class Settings(Struct, frozen=True):
     nodes: int
     record: LabRecord
     api_fd: int
+    console_fd: int
     report_fd: int
     follow_fd: int | None = None
 

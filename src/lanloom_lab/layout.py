@@ -31,13 +31,14 @@ class NodeRecord(Struct, frozen=True):
 class LabRecord(Struct, frozen=True):
     """The record of a stopped lab. `port` is that of the API server on the host, 0 before it had one.
 
-    `isolated` tells whether Multus, and Lanloom with it, isolates namespaces.
+    `console_port` is that of the console. `isolated` tells whether Multus, and Lanloom with it, isolates namespaces.
     """
 
     dhcp: tuple[DhcpNetwork, ...]
     port: int = 0
     nodes: tuple[NodeRecord, ...] = ()
     isolated: bool = False
+    console_port: int = 0
 
 
 def default_state() -> Path:

@@ -91,6 +91,10 @@ class Cut(Request, frozen=True):
     cut: bool
 
 
+class LinkToConsole(Request, frozen=True):
+    """To the supervisor: let one browser into the console. Answered by `Link`."""
+
+
 class Down(Request, frozen=True):
     """End the lab, or to the inner daemon: its kernel. Answered by the end of the connection."""
 
@@ -167,8 +171,17 @@ class NodeReport(Struct, frozen=True):
     programs: tuple[Program, ...] = ()
 
 
+class Link(Message, frozen=True):
+    """An address that can be used once and soon."""
+
+    url: str
+
+
 class LabStatus(Message, frozen=True):
-    """What `lanloom lab status` shows. `server` is the API server's URL on the host; `started` is in epoch seconds."""
+    """What `lanloom lab status` shows. `server` is the API server's URL on the host; `started` is in epoch seconds.
+
+    `console` is the URL of the console, which needs a link or a login.
+    """
 
     kernel: KernelName
     reason: str
@@ -178,10 +191,13 @@ class LabStatus(Message, frozen=True):
     nodes: tuple[NodeReport, ...]
     dhcp: tuple[DhcpNetwork, ...]
     version: str = ""
+    console: str = ""
 
 
-AnyRequest = Exec | RunInGuest | Plug | PowerOn | PowerOff | Survey | Status | NodeAction | Cut | Down
-AnyMessage = Input | Terminal | Output | Exited | Progress | Done | Failed | Programs | LabStatus
+AnyRequest = (
+    Exec | RunInGuest | Plug | PowerOn | PowerOff | Survey | Status | NodeAction | Cut | LinkToConsole | Down
+)
+AnyMessage = Input | Terminal | Output | Exited | Progress | Done | Failed | Programs | Link | LabStatus
 
 _encoder = msgspec.json.Encoder()
 _requests: msgspec.json.Decoder[AnyRequest] = msgspec.json.Decoder(AnyRequest)

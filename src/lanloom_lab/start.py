@@ -65,8 +65,12 @@ def start(layout: Layout, options: Options, progress: Progress) -> SelectedKerne
         record = structs.replace(record, dhcp=options.dhcp)
     if options.isolated is not None:
         record = structs.replace(record, isolated=options.isolated)
-    with _listen(record.port) as api, _process(options.follow) as follow_fd:
-        record = structs.replace(record, port=api.getsockname()[1])
+    with (
+        _listen(record.port) as api,
+        _listen(record.console_port) as console,
+        _process(options.follow) as follow_fd,
+    ):
+        record = structs.replace(record, port=api.getsockname()[1], console_port=console.getsockname()[1])
         settings = Settings(
             selected,
             _directories(layout, tree, guests),
@@ -74,6 +78,7 @@ def start(layout: Layout, options: Options, progress: Progress) -> SelectedKerne
             options.nodes,
             record,
             api.fileno(),
+            console.fileno(),
             -1,
             follow_fd,
         )
@@ -107,7 +112,7 @@ def _directories(layout: Layout, tree: Path, guests: Path) -> Directories:
 
 
 def _listen(port: int) -> socket.socket:
-    """Open the API server's socket on the host, at its former port if that is free: kubeconfigs stay valid."""
+    """Open a socket on the host, at its former port if that is free: kubeconfigs and bookmarks stay valid."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -129,7 +134,11 @@ def _launch(layout: Layout, settings: Settings, progress: Progress) -> None:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            pass_fds=tuple(fd for fd in (settings.api_fd, write, settings.follow_fd) if fd is not None),
+            pass_fds=tuple(
+                fd
+                for fd in (settings.api_fd, settings.console_fd, write, settings.follow_fd)
+                if fd is not None
+            ),
             start_new_session=True,
         )
     os.close(write)

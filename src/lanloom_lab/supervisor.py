@@ -2,8 +2,8 @@
 
 It is PID 1 of a PID namespace and has network and mount namespaces of its own. Everything else (API server, kernel,
 nodes, links, mounts) is in or below them. So a crash or `kill -9` of the supervisor ends all of it, and nothing is left
-on the host. The only access from the network of the host is a listening socket on 127.0.0.1 that it inherits. Its
-settings come on standard input; STATE is for readers of the list of processes.
+on the host. The only access from the network of the host is by two listening sockets on 127.0.0.1 that it inherits: of
+the API server, and of the console. Its settings come on standard input; STATE is for readers of the list of processes.
 """
 
 import asyncio
@@ -15,8 +15,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
-from pathlib import Path
-from random import Random
 from typing import TypeVar
 
 from msgspec import Struct
@@ -27,13 +25,15 @@ from lanloom.cli.cluster import connect
 from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
 from lanloom_lab import launch, protocol
+from lanloom_lab.console import LabConsole
+from lanloom_lab.controllers import Workloads
 from lanloom_lab.errors import LabError, ProcessFailed
-from lanloom_lab.harvester import Harvester, connect_as_harvester
+from lanloom_lab.harvester import connect_as_harvester
 from lanloom_lab.kubevirt import KubeVirt
-from lanloom_lab.kubevirt.virtapi import VirtApi, connect_as_kubevirt
+from lanloom_lab.kubevirt.virtapi import connect_as_kubevirt
 from lanloom_lab.launch import Settings, decode
 from lanloom_lab.layout import Layout
-from lanloom_lab.nodes import Nodes, Registry, install
+from lanloom_lab.nodes import Nodes, install
 from lanloom_lab.plan import (
     API_PORT,
     IMAGE,
@@ -44,62 +44,7 @@ from lanloom_lab.plan import (
 )
 from lanloom_lab.processes import ManagedProcess, panic_of, until
 from lanloom_lab.protocol import Channel, InnerClient
-from lanloom_lab.workloads.daemonsets import DaemonSets
-from lanloom_lab.workloads.hosts import InsideHosts, Machines
-from lanloom_lab.workloads.kubelet import Kubelet
-from lanloom_lab.workloads.multusfiles import MultusFiles
-from lanloom_lab.workloads.scheduler import Scheduler
-
-
-class Workloads:
-    """The controllers that run pods and machines on the nodes of a lab, as `kubevirt`, and tell of the nodes."""
-
-    def __init__(
-        self,
-        client: Client,
-        harvesters: Client,
-        kubevirt: Client,
-        inside: InnerClient,
-        machines: Machines,
-        layout: Layout,
-        isolation: NamespaceIsolation,
-    ) -> None:
-        rng, hosts = Random(), InsideHosts(inside)
-
-        def logs(node: str) -> Path:
-            return layout.disk(node) / "log"
-
-        self.kubevirt = KubeVirt(kubevirt, hosts, logs=logs, rng=rng, now=time.time)
-        kubelet = Kubelet(
-            client,
-            hosts,
-            machines,
-            image=IMAGE,
-            logs=logs,
-            rng=rng,
-            now=time.time,
-            special=self.kubevirt.launch,
-            isolation=isolation,
-        )
-        multus = MultusFiles(hosts, machines, isolation, rng)
-        self.registry = Registry(client, time.time)
-        self._parts = (
-            DaemonSets(client, rng),
-            Scheduler(client, rng),
-            kubelet,
-            multus,
-            self.kubevirt,
-            VirtApi(client, rng, time.time),
-            Harvester(harvesters, hosts, machines, rng),
-            self.registry,
-        )
-
-    async def run(self) -> None:
-        """Run them until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for part in self._parts:
-                group.create_task(part.run())
-
+from lanloom_lab.workloads.hosts import Machines
 
 READY_TIMEOUT = 60.0
 
@@ -124,6 +69,12 @@ class Supervisor:
         self._machines = Machines()
         self._workloads: asyncio.Task[None] | None = None
         self._kubevirt: KubeVirt
+        self._console = LabConsole(
+            socket.socket(fileno=settings.console_fd),
+            self._layout.kubeconfig,
+            self._layout.logs / "console.log",
+            time.monotonic,
+        )
 
     async def run(self) -> None:
         """Run the lab until it is requested to end. Raises LabError when it can't start or loses a process."""
@@ -132,7 +83,8 @@ class Supervisor:
         self._follow()
         try:
             if await self._started_before_down():
-                server = await self._listen()
+                server, console = await self._listen(), asyncio.create_task(self._console.run())
+                self._stack.push_async_callback(_end, console)
                 async with server:
                     self._report(protocol.Done())
                     await self._while_alive(self._down.wait())
@@ -303,6 +255,8 @@ class Supervisor:
                 status, text = await self._kubevirt.run_in_guest(Key(namespace, name), command)
                 await channel.send(protocol.Output("stdout", f"{text}\n".encode() if text else b""))
                 await channel.send(protocol.Exited(status))
+            case protocol.LinkToConsole():
+                await channel.send(protocol.Link(await self._console.link()))
             case protocol.Down():
                 self._down.set()
                 # The connection stays open: its end tells the caller that the lab has gone.
@@ -314,6 +268,7 @@ class Supervisor:
             version=self._settings.selected.version,
             reason=self._settings.selected.reason,
             server=f"https://127.0.0.1:{self._settings.record.port}",
+            console=self._console.address,
             kubeconfig=str(self._layout.kubeconfig),
             started=self._started,
             nodes=await self._nodes.report(),
@@ -336,6 +291,11 @@ class Supervisor:
 
     def _report_progress(self, text: str) -> None:
         self._report(protocol.Progress(text))
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _failure(task: asyncio.Task[None]) -> None:

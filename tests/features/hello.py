@@ -7,7 +7,7 @@ from lanloom.api.admission import AdmissionRequest, Verdict, new_of, refusal
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
 from lanloom.kube.controller import Controller
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 from lanloom.runtime.blockers import Answer, Blocker, DeletionQuestion
 from lanloom.runtime.cni.calls import Call, Raw
 from lanloom.runtime.cni.server import CniService
@@ -89,7 +89,7 @@ def build(context: ManagerContext) -> ManagerPart:
     return ManagerPart(run=controller.run, controllers=(controller,), admission=HelloAdmission(WEBHOOKS))
 
 
-async def ask(_client: Client, greeting: Greeting) -> Answer:
+async def ask(_client: Reader, greeting: Greeting) -> Answer:
     """A greeting stays until it is answered."""
     why = f"{greeting.spec.whom} has not answered"
     return Answer((Blocker(what=f"finalizer {FINALIZER}", whose="Hello", why=why, remedy="Wait."),))

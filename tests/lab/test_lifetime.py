@@ -1,8 +1,12 @@
 """A lab from its start to whatever ends it."""
 
 import os
+import re
 import signal
 import subprocess
+from urllib.error import HTTPError, URLError
+from urllib.parse import urljoin
+from urllib.request import HTTPCookieProcessor, ProxyHandler, build_opener
 
 import pytest
 
@@ -19,6 +23,21 @@ from tests.lab.driver import (
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+LINK = re.compile(r"http://127\.0\.0\.1:\d+/login\?once=\S+")
+
+
+def consoles(lab: Lab) -> list[int]:
+    """The processes of the lab's console."""
+    return [pid for pid in lab.processes() if "\0lanloom_lab.webpages\0" in command_line(pid)]
+
+
+def visited(link: str, path: str) -> str:
+    """A page that somebody sees who has logged in by a link."""
+    browser = build_opener(ProxyHandler({}), HTTPCookieProcessor())
+    browser.open(link, timeout=PATIENCE).read()
+    page: bytes = browser.open(urljoin(link, path), timeout=PATIENCE).read()
+    return page.decode()
+
 
 def test_two_labs_and_a_sudden_death(lab: Lab, own_lab: Lab) -> None:
     """Two labs run side by side, and of one whose supervisor is killed hard nothing is left, while the other lives."""
@@ -34,11 +53,24 @@ def test_two_labs_and_a_sudden_death(lab: Lab, own_lab: Lab) -> None:
 
 
 def test_a_lab_that_is_put_down_leaves_nothing(own_lab: Lab) -> None:
-    """After `down` there are neither processes, links, namespaces, mounts nor files of the lab."""
+    """After `down` there are neither processes, links, namespaces, mounts nor files of the lab, and no console.
+
+    Until then the printed link opens the console once, and another one works though its process was killed.
+    """
     before = traces(own_lab)
-    own_lab.run("up", "--nodes", "1")
+    (link,) = LINK.findall(own_lab.run("up", "--nodes", "1").stdout)
+    assert not consoles(own_lab)
+    assert "node1" in visited(link, "/nodes")
+    with pytest.raises(HTTPError, match="403"):
+        visited(link, "/nodes")
+    (process,) = consoles(own_lab)
+    os.kill(process, signal.SIGKILL)
+    eventually(lambda: process not in own_lab.processes())
+    assert "node1" in visited(own_lab.run("console").stdout.strip(), "/nodes")
     own_lab.run("down")
     eventually(lambda: not own_lab.processes())  # the last of them has only to be buried
+    with pytest.raises(URLError):
+        visited(link, "/nodes")
     assert not own_lab.state.exists()
     eventually(lambda: not traces(own_lab) - before)
 

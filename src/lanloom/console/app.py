@@ -113,7 +113,7 @@ class Console:
         """Return what becomes of a page; None for one that there is not."""
         asked = asked_of(page)
         try:
-            kinds, namespace = self._catalogue.source(asked)
+            source = self._catalogue.source(asked)
         except NoSuchPage:
             return None
 
@@ -123,7 +123,7 @@ class Console:
             except (Refusal, NotFound, Forbidden) as error:
                 return str(html.message(refused(error)[1], await reason_of(reader, error), asked))
 
-        return follow(reader, kinds, namespace, make)
+        return follow(reader, source, make)
 
     async def _counted(
         self, session: Session, identifier: str, pages: Mapping[str, AsyncGenerator[Update, None]]

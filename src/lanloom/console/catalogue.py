@@ -2,17 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.routing import compile_path
 
 from lanloom.api.multus import is_name
-from lanloom.api.resource import Resource
 from lanloom.console import html
 from lanloom.console.frontpage import read_front
 from lanloom.console.page import Asked, NoSuchPage, Page
-from lanloom.console.reading import UserReader
+from lanloom.console.reading import Source, UserReader
 from lanloom.kube.errors import Forbidden, KubeError, NotFound
 from lanloom.kube.firstcontact import explain
 from lanloom.kube.ports import Watcher
@@ -52,13 +50,13 @@ class Catalogue:
         command = page.command.format(**names)
         return content.title, html.main(content, page, self._above(page), command, asked, at)
 
-    def source(self, asked: Asked) -> tuple[tuple[Resource[Any], ...], str]:
-        """Return the kinds that a page is made of, and the namespace; empty for all. Raises NoSuchPage."""
+    def source(self, asked: Asked) -> Source:
+        """Return what a page is made of. Raises NoSuchPage."""
         page, names = self._find(asked.path)
         if page is not None:
-            return page.kinds, namespace_of(asked, names)
+            return Source(page.kinds, namespace_of(asked, names), page.wide)
         kinds = dict.fromkeys(kind for item in self._front for kind in item.kinds)
-        return tuple(kinds), namespace_of(asked, names)
+        return Source(tuple(kinds), namespace_of(asked, names))
 
     def _above(self, page: Page) -> Page | None:
         """Return the page of the menu that lists what a page is one of."""

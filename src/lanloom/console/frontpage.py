@@ -19,7 +19,7 @@ async def read_front(client: Reader, menu: Sequence[Page], asked: Asked, at: str
         f"{page.menu}: {item}" for page, item in zip(menu, contents, strict=True) if isinstance(item, str)
     ]
     problems = [problem for page, content in shown for problem in _problems(page, content)]
-    things = sum(len(table.rows) for _, content in shown for table in content.tables)
+    things = sum(len(table.rows) for _, content in shown for table in content.tables if not table.searched)
     matrices = (item.matrix for _, item in shown if item.matrix is not None)
     return html.front(problems, things, asked, matrices, remarks, at)
 
@@ -36,5 +36,5 @@ def _problems(page: Page, content: Content) -> Iterable[Problem]:
     for table in content.tables:
         for row in table.rows:
             if trouble := table.trouble(row):
-                href = table.href(row) if table.href is not None else page.path
+                href = (table.href(row) if table.href is not None else "") or page.path
                 yield Problem(kind=page.menu, name=table.name(row), href=href, trouble=trouble)

@@ -87,6 +87,7 @@ def main(content: Content, page: Page, above: Page | None, command: str, asked: 
     parts += [table_of(table, asked, few=0 if is_list else FEW_ROWS) for table in content.tables]
     if content.form is not None:
         parts.append(_form(content.form, asked))
+    parts += [h.p(".remark")[visible(text)] for text in content.remarks]
     return str(fragment[parts, _source(command, at)])
 
 

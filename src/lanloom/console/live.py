@@ -9,13 +9,12 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from difflib import SequenceMatcher
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
-from lanloom.api.resource import Resource
-from lanloom.console.reading import UserReader
+from lanloom.console.reading import Source, UserReader
 from lanloom.kube.errors import KubeError, Unauthorized
 
 GATHER_SECONDS = 0.5
@@ -66,13 +65,12 @@ def changes_of(old: Sequence[str], new: Sequence[str]) -> list[Change]:
 
 async def follow(
     reader: UserReader,
-    kinds: Sequence[Resource[Any]],
-    namespace: str,
+    source: Source,
     make: Callable[[], Awaitable[str]],
 ) -> AsyncGenerator[Update, None]:
     """Yield a page, and what becomes of it. `make` raises KubeError where the page can't be made."""
     changed, last, away, took = asyncio.Event(), [""], "", 0.0
-    async with reader.following(kinds, namespace, changed.set) as followed:
+    async with reader.following(source, changed.set) as followed:
         while True:
             changed.clear()
             why, now, began = (

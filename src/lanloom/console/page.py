@@ -54,11 +54,17 @@ def _no_trouble(_thing: Any) -> Trouble | None:
 
 
 class Table(Struct, frozen=True, kw_only=True):
-    """A list of things by the fields of a command. `name` is what one of them is called, `href` where its page is."""
+    """A list of things by the fields of a command. `name` is what one of them is called, `href` where its page is.
+
+    `selection` are the fields, None for the default ones. Of a table that is `searched`, only those are shown that have
+    the reader's words, or are not ready.
+    """
 
     title: str
     query: Query[Any]
     rows: Sequence[Any]
+    selection: str | None = None
+    searched: bool = False
     name: Callable[[Any], str] = str
     href: Callable[[Any], str] | None = None
     trouble: Callable[[Any], Trouble | None] = _no_trouble
@@ -102,18 +108,20 @@ class Drawing(Struct, frozen=True, kw_only=True):
 
 
 class Square(Struct, frozen=True):
-    """An address of a pool: its state is free, used or reserved; the words say who has it."""
+    """An address of a pool, or so many of them: the state is free, used or reserved; the words say who has them."""
 
-    address: str
+    addresses: str
     state: str
     words: str
+    count: int = 1
 
 
 class PoolMap(Struct, frozen=True, kw_only=True):
-    """All addresses of a pool, in order."""
+    """All addresses of a pool, in order: each for itself, or as `ranges`."""
 
     title: str
     squares: Sequence[Square]
+    ranges: bool = False
 
 
 class Form(Struct, frozen=True, kw_only=True):
@@ -150,6 +158,7 @@ class Content(Struct, frozen=True, kw_only=True):
     maps: Sequence[PoolMap] = ()
     form: Form | None = None
     tables: Sequence[Table] = ()
+    remarks: Sequence[str] = ()
 
 
 Names = Mapping[str, str]
@@ -164,9 +173,10 @@ class Page(Struct, frozen=True, kw_only=True):
     """A page of a feature.
 
     `path` and `command` have placeholders such as `{name}`. `menu` is the word in the menu, empty for a page of one
-    thing. `kinds` are what it is made of: a change of one of them makes it anew. `read` raises KubeError and Refusal.
-    With `front`, the first page tells what is not ready there. `answer` makes the page of a form that was sent, by the
-    names of its fields; it changes nothing, as `read` does not.
+    thing. `kinds` are what it is made of: a change of one of them makes it anew; `wide` are kinds of which it shows
+    those of all namespaces. `read` raises KubeError and Refusal. `about` is the kind of a page of one object, which
+    also tells of its deletion. With `front`, the first page tells what is not ready there. `answer` makes the page of a
+    form that was sent, by the names of its fields; it changes nothing, as `read` does not.
     """
 
     path: str
@@ -176,6 +186,8 @@ class Page(Struct, frozen=True, kw_only=True):
     menu: str = ""
     front: bool = True
     answer: Answer | None = None
+    about: Resource[Any] | None = None
+    wide: tuple[Resource[Any], ...] = ()
 
 
 class NodeView(Struct, frozen=True):

@@ -6,9 +6,11 @@ says no, or the console may not read the kind itself, the request goes to the AP
 answer is the server's.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
@@ -23,6 +25,14 @@ REVIEW_SECONDS = 30.0
 """How long an answer about a user's rights is believed."""
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+class Source(Struct, frozen=True):
+    """What a page is made of: kinds in a namespace, empty for all of them, and `wide` ones that it shows of all."""
+
+    kinds: tuple[Resource[Any], ...]
+    namespace: str = ""
+    wide: tuple[Resource[Any], ...] = ()
 
 
 class Rights:
@@ -103,11 +113,16 @@ class UserReader(Watcher):
 
     @asynccontextmanager
     async def following(
-        self, kinds: Iterable[Resource[Any]], namespace: str, listener: Callable[[], None]
+        self, source: Source, listener: Callable[[], None]
     ) -> AsyncIterator[tuple[Followed[Any], ...]]:
-        """Call the listener at each change of the kinds that the user may list there."""
-        found = [await self._followed(kind, namespace if kind.namespaced else "") for kind in kinds]
-        known = tuple(item for item in found if item is not None)
+        """Call the listener at each change of what the user may list of it."""
+        places = [(kind, source.namespace if kind.namespaced else "") for kind in source.kinds]
+        found = [await self._followed(kind, place) for kind, place in places]
+        found += [
+            await self._followed(kind, "") or await self._followed(kind, source.namespace)
+            for kind in source.wide
+        ]
+        known = tuple({id(item): item for item in found if item is not None}.values())
         for item in known:
             item.listeners.add(listener)
         try:

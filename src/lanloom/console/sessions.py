@@ -45,8 +45,12 @@ class Sessions:
     def link(self, config: ClusterConfig) -> str:
         """Return a secret that opens one session with these credentials, once and soon."""
         secret = secrets.token_urlsafe(32)
-        self._links[secret] = (config, self._now() + ONCE_SECONDS)
+        self.admit(secret, config, ONCE_SECONDS)
         return secret
+
+    def admit(self, secret: str, config: ClusterConfig, seconds: float) -> None:
+        """Let a secret open one session with these credentials, once and within so many seconds."""
+        self._links[secret] = (config, self._now() + seconds)
 
     def redeem(self, secret: str) -> ClusterConfig | None:
         """Return the credentials of a one-time link, which is used up then; None for one that is not valid."""

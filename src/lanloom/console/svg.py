@@ -50,27 +50,71 @@ def _mark(state: str) -> Node:
     return h.tspan(".mark")[f"{MARKS[state]} "] if state in MARKS else None
 
 
+STRIP_WIDTH, STRIP_HEIGHT = 1000, 24
+"""The size of a pool as ranges, which a page stretches."""
+
+MOST_RANGES = 400
+"""Ranges that are drawn; the list below has all of them."""
+
+
 def pool_map(what: PoolMap, path: str) -> Node:
-    """Return the map of a pool, 64 addresses in a row; each is a link to the rows of its address."""
+    """Return a pool: its addresses, 64 in a row, or its ranges; each is a link to the rows of what it stands for."""
+    label = f"Map of {what.title}"
     return h.section[
         h.h2[what.title],
-        h.div(".wide", tabindex="0", role="region", aria_label=f"Map of {what.title}")[
+        _strip(what.squares[:MOST_RANGES], label, path)
+        if what.ranges
+        else h.div(".wide", tabindex="0", role="region", aria_label=label)[
             h.div(".pool")[(_square(item, path) for item in what.squares)]
         ],
-        h.p(".counts.legend")[_legend(what.squares)],
+        h.p(".counts.legend")[_legend(what.squares), _remark(what)],
     ]
 
 
+def _remark(what: PoolMap) -> Node:
+    if not what.ranges:
+        return None
+    rest = len(what.squares) - MOST_RANGES
+    more = f"The first {MOST_RANGES} of {len(what.squares)} ranges; " if rest > 0 else ""
+    return h.span[f"{more}a range is as wide as its count has digits."]
+
+
+def _strip(squares: Sequence[Square], label: str, path: str) -> Element:
+    """Return ranges side by side. A /64 has no scale on which a single address is seen, so widths are logarithms."""
+    weights = [2 + item.count.bit_length() for item in squares]
+    scale, x, parts = STRIP_WIDTH / sum(weights), 0.0, []
+    for item, weight in zip(squares, weights, strict=True):
+        shape = h.rect(
+            class_=item.state, x=f"{x:.1f}", y=1, width=f"{weight * scale:.1f}", height=STRIP_HEIGHT - 2
+        )
+        parts.append(h.a(href=_rows_of(item, path))[h.title[visible(item.words)], shape])
+        x += weight * scale
+    return h.svg(
+        ".strip",
+        {"viewBox": f"0 0 {STRIP_WIDTH} {STRIP_HEIGHT}", "preserveAspectRatio": "none"},
+        role="group",
+        aria_label=label,
+    )[parts]
+
+
 def _square(item: Square, path: str) -> Element:
-    query = urlencode({"q": item.address, "show": "all"})
-    return h.a(
-        class_=item.state, href=f"{path}?{query}", title=visible(item.words), aria_label=visible(item.words)
-    )[_SQUARES[item.state]]
+    words = visible(item.words)
+    return h.a(class_=item.state, href=_rows_of(item, path), title=words, aria_label=words)[
+        _SQUARES[item.state]
+    ]
+
+
+def _rows_of(item: Square, path: str) -> str:
+    return f"{path}?{urlencode({'q': item.addresses, 'show': 'all'})}"
 
 
 def _legend(squares: Sequence[Square]) -> Node:
-    counts = {state: sum(item.state == state for item in squares) for state in _SQUARES}
+    counts = {state: sum(item.count for item in squares if item.state == state) for state in _SQUARES}
     return (
-        h.span[h.i(class_=state, aria_hidden="true")[_SQUARES[state]], f" {count} {state} "]
+        h.span[h.i(class_=state, aria_hidden="true")[_SQUARES[state]], f" {_number(count)} {state} "]
         for state, count in counts.items()
     )
+
+
+def _number(count: int) -> str:
+    return f"{count:,}" if count < 10**12 else f"{count:.2g}"

@@ -39,14 +39,18 @@ def moment(text: str) -> Element:
     return h.time(datetime=shown)[shown.replace("T", " ").replace("Z", " UTC")]
 
 
-def table_of(table: Table, asked: Asked, *, few: int = 0) -> Renderable:
+def table_of(table: Table, asked: Asked, *, few: int = 0) -> Node:
     """Return a table: the rows that have the words, and only those that are not ready where some are not.
 
     A table with `few` rows shows all of them.
     """
-    fields = table.query.choose()
+    fields = table.query.choose(table.selection)
     found = [(row, table.trouble(row)) for row in table.rows if _has(table, row, asked.words)]
     bad = [item for item in found if item[1] is not None]
+    if table.searched and not asked.words:
+        found = bad
+    if table.searched and not found:
+        return None
     shown = found if asked.everything or not bad or len(found) <= few else bad
     shown = sorted(shown, key=lambda item: item[1] is None)[:MOST_ROWS]
     return h.section[
@@ -79,10 +83,10 @@ def _counts(found: int, bad: int, shown: int, asked: Asked) -> Node:
 def _row(table: Table, fields: Sequence[Field[Any]], row: Any, trouble: Trouble | None) -> Renderable:
     texts = [text(field, row) for field in fields]
     cells = [_cell(field, row, shown, trouble) for field, shown in zip(fields, texts, strict=True)]
-    if table.href is not None:
+    if table.href is not None and (href := table.href(row)):
         names = [field.name for field in fields]
         at = names.index(table.query.identity) if table.query.identity in names else 0
-        cells[at] = h.td(class_=_kind(fields[at]))[h.a(href=table.href(row))[texts[at]]]
+        cells[at] = h.td(class_=_kind(fields[at]))[h.a(href=href)[texts[at]]]
     line = h.tr(class_=state_of(trouble) if trouble else None)[cells]
     if trouble is None or _says(fields, texts, trouble):
         return line

@@ -17,6 +17,11 @@ class Scoped(Watcher):
         self._client = client
         self._namespace = namespace
 
+    @property
+    def whole(self) -> Watcher:
+        """The client of all namespaces."""
+        return self._client
+
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """As the port says."""
         return await self._client.get(resource, name, namespace)

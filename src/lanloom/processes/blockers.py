@@ -4,7 +4,7 @@ Users name the object by the words that kubectl knows for the kinds of the featu
 """
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
@@ -18,9 +18,9 @@ from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.processes.definitions import resources
 from lanloom.refusals import Malformed
-from lanloom.runtime.blockers import Blocker, foreign
+from lanloom.runtime.blockers import Blocker, Usage, ask_all, of_others
 from lanloom.runtime.feature import Feature, deletion_questions_of
-from lanloom.text import quote
+from lanloom.text import listed, quote
 
 if TYPE_CHECKING:
     from lanloom.kube.http import HttpClient
@@ -137,12 +137,9 @@ async def explain(
             kind=resource.kind, name=key.name, namespace=key.namespace, state="gone", notes=notes
         )
     questions = [each for each in deletion_questions_of(features) if each.resource == resource]
-    answers = [await question.ask(client, item) for question in questions]
-    own = {question.finalizer for question in questions}
-    others = [foreign(name) for name in item.metadata.finalizers if name not in own]
+    answer, others = await ask_all(client, questions, item), of_others(questions, item)
     deleting = item.metadata.is_deleting
     blockers = others if deleting else await _refusals(target, trial)
-    asked_notes = (note for answer in answers for note in answer.notes)
     return Explanation(
         kind=resource.kind,
         name=key.name,
@@ -150,8 +147,13 @@ async def explain(
         uid=item.metadata.uid,
         state="leaving" if deleting else "living",
         since=item.metadata.deletion_timestamp or "",
-        blockers=(*blockers, *(blocker for answer in answers for blocker in answer.blockers)),
-        notes=(*asked_notes, *controller_notes(item), *await _deletion_notes(client, item, others)),
+        blockers=(*blockers, *answer.blockers),
+        notes=(
+            *user_notes(answer.users),
+            *answer.notes,
+            *controller_notes(item),
+            *await _deletion_notes(client, item, others),
+        ),
     )
 
 
@@ -166,6 +168,12 @@ def refusal(message: str) -> Blocker:
     whose = f"the admission webhook {denied[1]}" if denied else "the API server"
     why = denied[2] if denied else message
     return Blocker(what="a deletion would be refused", whose=whose, why=why)
+
+
+def user_notes(users: Iterable[Usage]) -> tuple[str, ...]:
+    """Name the users of a network, whether they block its deletion or not."""
+    titles = [user.title for user in users]
+    return (f"It is referenced by {listed(titles)}, which can't start without it.",) if titles else ()
 
 
 def controller_notes(item: Object) -> tuple[str, ...]:

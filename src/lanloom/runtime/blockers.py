@@ -5,14 +5,15 @@ documentation of finalizers and garbage collection; those of KubeVirt, Rancher a
 on the kinds of Lanloom's features.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from lanloom.api.meta import Object
 from lanloom.api.names import HARVESTER_FINALIZERS
 from lanloom.api.resource import Resource
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 
 MANAGER = "Lanloom's manager"
 
@@ -31,14 +32,28 @@ class Blocker(Struct, frozen=True, kw_only=True, rename="camel"):
     remedy: str = ""
 
 
+class Usage(Struct, frozen=True, kw_only=True):
+    """A user of a network: the object that an operator must change or delete.
+
+    `title` names it with what refers to the network in its place; `nodes` are those on which it runs with it.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    title: str
+    nodes: tuple[str, ...] = ()
+
+
 class Answer(NamedTuple):
-    """What blocks the deletion of an object, and facts worth knowing that block nothing."""
+    """What blocks the deletion of an object, facts worth knowing that block nothing, and who uses it."""
 
     blockers: tuple[Blocker, ...] = ()
     notes: tuple[str, ...] = ()
+    users: tuple[Usage, ...] = ()
 
 
-async def _nothing(_client: Client, _item: Any) -> Answer:
+async def _nothing(_client: Reader, _item: Any) -> Answer:
     return Answer()
 
 
@@ -46,12 +61,29 @@ class DeletionQuestion(Struct, frozen=True, kw_only=True):
     """What a feature knows of the deletion of a kind; several features may know something of the same kind.
 
     `finalizer` is the feature's own, which `ask` explains; those of others are explained by their names. `ask` raises
-    KubeError.
+    KubeError. `kinds` are what its answer is made of, besides the object.
     """
 
     resource: Resource[Any]
     finalizer: str = ""
-    ask: Callable[[Client, Any], Awaitable[Answer]] = _nothing
+    ask: Callable[[Reader, Any], Awaitable[Answer]] = _nothing
+    kinds: tuple[Resource[Any], ...] = ()
+
+
+async def ask_all(client: Reader, questions: Iterable[DeletionQuestion], item: Object) -> Answer:
+    """Return what features know of the deletion of an object, as one answer. Raises KubeError."""
+    answers = [await question.ask(client, item) for question in questions]
+    return Answer(
+        tuple(blocker for answer in answers for blocker in answer.blockers),
+        tuple(note for answer in answers for note in answer.notes),
+        tuple(user for answer in answers for user in answer.users),
+    )
+
+
+def of_others(questions: Iterable[DeletionQuestion], item: Object) -> list[Blocker]:
+    """Return a blocker for each finalizer that no feature explains."""
+    own = {question.finalizer for question in questions}
+    return [foreign(name) for name in item.metadata.finalizers if name not in own]
 
 
 _GARBAGE = "Kubernetes' garbage collector"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lanloom.cli.listing import Listing, listing_options
+from lanloom_lab.cli.console import command as console_command
+from lanloom_lab.cli.console import show_link
 from lanloom_lab.cli.demo import command as demo
 from lanloom_lab.cli.harvester import choose as choose_harvester
 from lanloom_lab.cli.harvester import command as harvester_command
@@ -74,6 +76,7 @@ def _print_table(report: LabStatus, listing: Listing) -> None:
     facts = Table.grid(padding=(0, 2, 0, 0))
     facts.add_row("kernel", str(SelectedKernel(report.kernel, report.reason, report.version)))
     facts.add_row("API server", report.server)
+    facts.add_row("console", f"{report.console} (a link: `lanloom lab console`)")
     for network in report.dhcp:
         facts.add_row("DHCP", f"VLAN {network.vlan_id}: {network.range[0]} to {network.range[1]}")
     facts.add_row("DHCP", f"VLAN {MANAGEMENT_DHCP.vlan_id}: {' to '.join(MANAGEMENT_DHCP.range)} (mgmt)")
@@ -220,6 +223,7 @@ def up(
     if harvester is not None:
         _run(choose_harvester(layout, "on" if harvester else "off"))
     _run(_show(layout, Listing(_fields())))
+    show_link(layout)
     click.echo(f"\nexport KUBECONFIG={layout.kubeconfig}")
 
 
@@ -378,6 +382,7 @@ def mend(layout: "Layout") -> None:
 
 
 command.add_command(demo)
+command.add_command(console_command, "console")
 command.add_command(kubevirt_command, "kubevirt")
 command.add_command(harvester_command, "harvester")
 

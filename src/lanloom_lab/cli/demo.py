@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lanloom_lab.cli.console import link_to
 from lanloom_lab.errors import DemoFailed
 
 if TYPE_CHECKING:
@@ -148,6 +149,9 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: str) -> None
         show = _Tables(svg, progress)
         try:
             start(layout, Options(3, requested, follow=None if keep else os.getpid()), progress)
+            if keep:
+                with progress.aside():
+                    click.echo(f"\nThe demo as web pages, while it goes on:\n{link_to(layout)}\n")
             asyncio.run(run_demo(layout, progress, show))
             show_addresses(layout.kubeconfig, progress)
             asking = _asking(layout.kubeconfig, progress)
@@ -225,11 +229,15 @@ def _how_to_go_on(layout: "Layout") -> str:
     program = "lanloom" if shutil.which("lanloom") else sys.argv[0]
     lab = f"{program} lab" if layout.state == default_state() else f"{program} lab --state {layout.state}"
     return f"""
-The lab is still running. For example:
+The lab is still running. See it as web pages, in one browser and within ten minutes:
+
+  {link_to(layout)}
+
+For example:
 
   export KUBECONFIG={layout.kubeconfig}
   kubectl apply -f examples/cluster-1.yaml -f examples/vlan2012-dhcp.yaml
   {program} status
-  {program} console        # the same as web pages: prints a link
+  {lab} console                 # prints another link
   {lab} exec node1 -- ip -brief address
   {lab} down"""

@@ -5,10 +5,11 @@ from msgspec.structs import replace
 
 from lanloom.api.dummy import FINALIZER, NAME_ANNOTATION, UID_LABEL, DummyResource
 from lanloom.api.meta import Object, ObjectMeta
-from lanloom.features.dummy.blockers import blockers, owner_notes, user_notes
+from lanloom.features.dummy.blockers import blockers, owner_notes, usage
 from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.features.dummy.rules.model import User
 from lanloom.features.dummy.views import DummyView
+from lanloom.processes.blockers import user_notes
 from tests.features.dummy.clusterview import (
     MACHINE,
     NOW,
@@ -136,14 +137,14 @@ def test_without_the_finalizer_nothing_of_ours_keeps_it() -> None:
 
 def test_users_of_a_nad() -> None:
     """Users are named, whether they block the deletion of a NAD or not."""
-    (note,) = user_notes((MACHINE, POD))
+    (note,) = user_notes((usage(MACHINE), usage(POD)))
     assert "VirtualMachine default/a, Pod shop/web-0" in note
     assert user_notes(()) == ()
 
 
 def test_many_users_of_a_nad() -> None:
     """Of many users a note names some, and gives the number of the others."""
-    (note,) = user_notes(tuple(User("Pod", "shop", f"web-{number}") for number in range(500)))
+    (note,) = user_notes(tuple(usage(User("Pod", "shop", f"web-{number}")) for number in range(500)))
     assert "web-9 and 490 more" in note
 
 

@@ -20,12 +20,11 @@ from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.rules.model import User
-from lanloom.features.dummy.users import list_live_users
-from lanloom.features.dummy.views import AWAY, NO_POD, DummyView, dummy_view, read_dummies
+from lanloom.features.dummy.users import USING, list_live_users
+from lanloom.features.dummy.views import AWAY, KINDS, NO_POD, DummyView, dummy_view, read_dummies
 from lanloom.kube.lookup import list_or_empty
-from lanloom.kube.ports import Client
-from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion
-from lanloom.text import listed
+from lanloom.kube.ports import Reader
+from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion, Usage
 
 _WHAT = f"finalizer {FINALIZER}"
 
@@ -137,13 +136,6 @@ def _bridges(view: DummyView) -> Iterator[Blocker]:
     )
 
 
-def user_notes(users: tuple[User, ...]) -> tuple[str, ...]:
-    """Name the users of a NAD, whether they block its deletion or not."""
-    if not users:
-        return ()
-    return (f"It is referenced by {listed(map(str, users))}, which can't start without it.",)
-
-
 def owner_notes(item: Object, networks: Iterable[DummyClusterNetwork]) -> tuple[str, ...]:
     """Name the isolated network that an object was made for. `networks` are all of them."""
     meta = item.metadata
@@ -164,7 +156,12 @@ def owner_notes(item: Object, networks: Iterable[DummyClusterNetwork]) -> tuple[
     return (f"{title}, for which the manager recreates it; delete the network instead.",)
 
 
-async def _ask_network(client: Client, network: DummyClusterNetwork) -> Answer:
+def usage(user: User) -> Usage:
+    """Return a user as people are shown it."""
+    return Usage(kind=user.kind, namespace=user.namespace, name=user.name, title=str(user), nodes=user.nodes)
+
+
+async def _ask_network(client: Reader, network: DummyClusterNetwork) -> Answer:
     objects, users = await read_dummies(client)
     finalizers = network.metadata.finalizers
     if not network.metadata.is_deleting:
@@ -172,22 +169,22 @@ async def _ask_network(client: Client, network: DummyClusterNetwork) -> Answer:
     return Answer(tuple(blockers(dummy_view(network, objects, users, time.time()), finalizers)))
 
 
-async def _ask_nad(client: Client, nad: NetworkAttachmentDefinition) -> Answer:
-    users = await list_live_users(client)
+async def _ask_nad(client: Reader, nad: NetworkAttachmentDefinition) -> Answer:
+    users = (await list_live_users(client)).users_of(nad.metadata.key)
     owner = await _ask_made(client, nad)
-    return Answer(notes=(*user_notes(users.users_of(nad.metadata.key)), *owner.notes))
+    return Answer(notes=owner.notes, users=tuple(map(usage, users)))
 
 
-async def _ask_made(client: Client, item: Object) -> Answer:
+async def _ask_made(client: Reader, item: Object) -> Answer:
     if UID_LABEL not in item.metadata.labels:
         return Answer()
     return Answer(notes=owner_notes(item, await list_or_empty(client, DUMMY_CLUSTER_NETWORKS)))
 
 
 BLOCKERS = (
-    DeletionQuestion(resource=DUMMY_CLUSTER_NETWORKS, finalizer=FINALIZER, ask=_ask_network),
-    DeletionQuestion(resource=NADS, ask=_ask_nad),
-    DeletionQuestion(resource=CLUSTER_NETWORKS, ask=_ask_made),
-    DeletionQuestion(resource=NETWORKS, ask=_ask_made),
-    DeletionQuestion(resource=LANS, ask=_ask_made),
+    DeletionQuestion(resource=DUMMY_CLUSTER_NETWORKS, finalizer=FINALIZER, ask=_ask_network, kinds=KINDS),
+    DeletionQuestion(resource=NADS, ask=_ask_nad, kinds=(DUMMY_CLUSTER_NETWORKS, *USING)),
+    DeletionQuestion(resource=CLUSTER_NETWORKS, ask=_ask_made, kinds=(DUMMY_CLUSTER_NETWORKS,)),
+    DeletionQuestion(resource=NETWORKS, ask=_ask_made, kinds=(DUMMY_CLUSTER_NETWORKS,)),
+    DeletionQuestion(resource=LANS, ask=_ask_made, kinds=(DUMMY_CLUSTER_NETWORKS,)),
 )

@@ -2,8 +2,9 @@
 
 import time
 
-from lanloom.api.core import PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
+from lanloom.cli.query import Field, Query
+from lanloom.console.deletion import USER_FIELDS, page_of
 from lanloom.console.page import (
     READY,
     TROUBLE,
@@ -17,15 +18,32 @@ from lanloom.console.page import (
     Table,
     Trouble,
 )
-from lanloom.features.dummy.views import NETWORK_FIELDS, NODE_FIELDS, DummyView, dummy_views, read_dummies
+from lanloom.features.dummy.blockers import usage
+from lanloom.features.dummy.views import (
+    KINDS,
+    NETWORK_FIELDS,
+    NODE_FIELDS,
+    Awaited,
+    DummyView,
+    dummy_views,
+    read_dummies,
+)
 from lanloom.kube.conditions import READY as IS_READY
 from lanloom.kube.conditions import find
 from lanloom.kube.ports import Reader
 
-KINDS = (DUMMY_CLUSTER_NETWORKS, PODS)
-
 _UNDER_WAY = frozenset({"Pending", "Terminating"})
 """The phases that end by themselves."""
+
+
+AWAITED_FIELDS: Query[Awaited] = Query(
+    (
+        Field("title", "Request", "text", "Object", lambda item: item.title),
+        Field("until", "At the latest", "timestamp", "Until when it may be stored", lambda item: item.until),
+    ),
+    ("title", "until"),
+)
+"""The requests that a draining network waits for."""
 
 
 async def networks(client: Reader, _names: Names) -> Content:
@@ -59,11 +77,21 @@ async def network(client: Reader, names: Names) -> Content:
         ("Bridge", view.bridge),
         ("NAD", view.nad),
         ("Subnet", view.subnet),
-        ("Users", ", ".join(str(user) for user in view.users)),
+        ("Users", str(len(view.users))),
         ("Being deleted since", view.deleting),
+        ("Takes no new users since", view.draining),
         ("Not reaching each other", ", ".join(view.divided)),
     )
-    return Content(title=view.name, trouble=_trouble(view), facts=facts, tables=(nodes,))
+    users = Table(
+        title="Users",
+        query=USER_FIELDS,
+        rows=tuple(map(usage, view.users)),
+        name=lambda item: item.title,
+        href=page_of,
+    )
+    awaited = Table(title="Requests that may still be stored", query=AWAITED_FIELDS, rows=view.awaited)
+    tables = [table for table in (users, awaited, nodes) if table.rows]
+    return Content(title=view.name, trouble=_trouble(view), facts=facts, tables=tables)
 
 
 async def on_node(client: Reader, node: str) -> NodePart:
@@ -115,7 +143,13 @@ PAGES = (
     Page(
         path="/isolated", menu="Isolated networks", command="lanloom dummy list", kinds=KINDS, read=networks
     ),
-    Page(path="/isolated/{name}", command="lanloom dummy show {name}", kinds=KINDS, read=network),
+    Page(
+        path="/isolated/{name}",
+        command="lanloom dummy show {name}",
+        kinds=KINDS,
+        read=network,
+        about=DUMMY_CLUSTER_NETWORKS,
+    ),
 )
 
 NODE = NodeView(KINDS, on_node)

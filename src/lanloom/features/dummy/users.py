@@ -66,6 +66,9 @@ WAVES: tuple[tuple[Resource[Any], ...], ...] = (
 Swaps are in the first: one that has ended by then has written its network into the machine and the pod.
 """
 
+USING: tuple[Resource[Any], ...] = tuple(kind for wave in WAVES for kind in wave)
+"""All of them."""
+
 REFERENCES = "references"
 """The index of every store: `References.marks` as text."""
 

@@ -7,7 +7,7 @@ by being ready, or by how it ended.
 import asyncio
 import time
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -31,6 +31,7 @@ from lanloom.api.dummy import (
 from lanloom.api.lan import LANS
 from lanloom.api.meta import Condition, Object, parse_rfc3339, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.cli.details import EventView
 from lanloom.cli.query import Field, Query
@@ -43,11 +44,14 @@ from lanloom.features.dummy.rules.model import (
     daemon_set_places,
 )
 from lanloom.features.dummy.rules.spec import CLUSTER_MTU
-from lanloom.features.dummy.users import list_live_users
+from lanloom.features.dummy.users import USING, list_live_users
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
 
 T = TypeVar("T", bound=Object)
+
+KINDS: tuple[Resource[Any], ...] = (DUMMY_CLUSTER_NETWORKS, NADS, DAEMON_SETS, NODES, *USING)
+"""What views of isolated networks are made of."""
 
 AWAY = "Away"
 """The state of a node that is not waited for."""

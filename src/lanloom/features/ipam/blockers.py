@@ -14,7 +14,7 @@ from lanloom.api.ipam import (
 )
 from lanloom.features.ipam.manager.evidence import Evidence, is_unused, live_evidence, may_go
 from lanloom.features.ipam.state import is_open
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion
 
 _WHAT = f"finalizer {FINALIZER}"
@@ -102,13 +102,13 @@ def _owners(evidence: Evidence) -> Iterable[str]:
             yield f"Pod {pod.metadata.key}: {pod.status.phase or 'not started by a node yet'}"
 
 
-async def _network_answer(client: Client, network: Network) -> Answer:
+async def _network_answer(client: Reader, network: Network) -> Answer:
     if not network.metadata.is_deleting:
         return Answer()  # the webhook names the users
     return _answer(network_blocker(network, (await client.list(NICS)).items))
 
 
-async def _nic_answer(client: Client, nic: Nic) -> Answer:
+async def _nic_answer(client: Reader, nic: Nic) -> Answer:
     return _answer(nic_blocker(nic, await live_evidence(client, nic)), nic_notes(nic))
 
 
@@ -117,6 +117,6 @@ def _answer(blocker: Blocker | None, notes: tuple[str, ...] = ()) -> Answer:
 
 
 BLOCKERS = (
-    DeletionQuestion(resource=NETWORKS, finalizer=FINALIZER, ask=_network_answer),
+    DeletionQuestion(resource=NETWORKS, finalizer=FINALIZER, ask=_network_answer, kinds=(NICS,)),
     DeletionQuestion(resource=NICS, finalizer=FINALIZER, ask=_nic_answer),
 )

@@ -16,7 +16,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.rules.users import attached, title_at
 from lanloom.kube.conditions import find
 from lanloom.kube.lookup import list_or_empty
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion
 
 _WHAT = f"finalizer {FINALIZER}"
@@ -72,24 +72,24 @@ def nad_notes(nad: NetworkAttachmentDefinition, lans: Iterable[LAN]) -> tuple[st
     return (f"It belongs to LAN {key}, for which the manager makes it anew; remove the spoke there instead.",)
 
 
-async def _ask_lan(client: Client, lan: LAN) -> Answer:
+async def _ask_lan(client: Reader, lan: LAN) -> Answer:
     reports = () if lan.metadata.is_deleting else await list_or_empty(client, LAN_NODES)
     blocker = lan_blocker(lan, reports)
     return Answer((blocker,) if blocker is not None else ())
 
 
-async def _ask_report(_client: Client, report: LANNode) -> Answer:
+async def _ask_report(_client: Reader, report: LANNode) -> Answer:
     return Answer(notes=report_notes(report))
 
 
-async def _ask_nad(client: Client, nad: NetworkAttachmentDefinition) -> Answer:
+async def _ask_nad(client: Reader, nad: NetworkAttachmentDefinition) -> Answer:
     if UID_LABEL not in nad.metadata.labels:
         return Answer()
     return Answer(notes=nad_notes(nad, await list_or_empty(client, LANS, nad.metadata.namespace)))
 
 
 BLOCKERS = (
-    DeletionQuestion(resource=LANS, finalizer=FINALIZER, ask=_ask_lan),
+    DeletionQuestion(resource=LANS, finalizer=FINALIZER, ask=_ask_lan, kinds=(LANS, LAN_NODES)),
     DeletionQuestion(resource=LAN_NODES, ask=_ask_report),
-    DeletionQuestion(resource=NADS, ask=_ask_nad),
+    DeletionQuestion(resource=NADS, ask=_ask_nad, kinds=(LANS,)),
 )

@@ -4,7 +4,7 @@ import time
 
 from msgspec.structs import replace
 
-from lanloom.api.core import PODS
+from lanloom.api.core import NODES, PODS
 from lanloom.api.lan import LAN_NODES, LANS, LANEntry
 from lanloom.cli.query import Field, Query
 from lanloom.console.page import (
@@ -247,11 +247,12 @@ PAGES = (
         command="lanloom lan show {namespace}/{name}",
         kinds=KINDS,
         read=lan,
+        about=LANS,
     ),
     Page(
         path="/lans/{namespace}/{name}/trace/{sender}/{receiver}",
         command="lanloom lan trace {namespace}/{name} --from {sender} --to {receiver}",
-        kinds=KINDS,
+        kinds=(*KINDS, NODES),
         read=trace,
     ),
 )

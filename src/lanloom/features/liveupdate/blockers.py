@@ -1,11 +1,11 @@
 """What blocks the deletion of a NetworkSwap, and of NADs between which one moves a NIC."""
 
 from lanloom.api.liveupdate import FINAL, FINALIZER, NETWORK_SWAPS, NetworkSwap
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion
 
 
-async def _ask(_client: Client, swap: NetworkSwap) -> Answer:
+async def _ask(_client: Reader, swap: NetworkSwap) -> Answer:
     phase = swap.status.phase
     if phase in FINAL or phase in ("", "Pending"):
         return Answer()

@@ -99,7 +99,7 @@ PAGES = (
     Page(
         path="/machines/{namespace}/{name}",
         command="lanloom vm show {namespace}/{name}",
-        kinds=KINDS,
+        kinds=(*KINDS, EVENTS),
         read=machine,
     ),
 )

@@ -1,7 +1,7 @@
 """What users need to know before they delete objects of VLAN networks. Webhooks refuse what would harm a network."""
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 from lanloom.runtime.blockers import Answer, DeletionQuestion
 
 
@@ -11,7 +11,7 @@ def report_notes(report: ClusterNetworkNode) -> tuple[str, ...]:
     return (f"The agent of {node} recreates it while the node carries {network}.",) if node else ()
 
 
-async def _query_report(_client: Client, report: ClusterNetworkNode) -> Answer:
+async def _query_report(_client: Reader, report: ClusterNetworkNode) -> Answer:
     return Answer(notes=report_notes(report))
 
 

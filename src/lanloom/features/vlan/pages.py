@@ -246,9 +246,14 @@ PAGES = (
         command="lanloom vlan show {namespace}/{name}",
         kinds=KINDS,
         read=network,
+        about=NADS,
     ),
     Page(
-        path="/cluster-networks/{name}", command="lanloom vlan show {name}", kinds=KINDS, read=cluster_network
+        path="/cluster-networks/{name}",
+        command="lanloom vlan show {name}",
+        kinds=KINDS,
+        read=cluster_network,
+        about=CLUSTER_NETWORKS,
     ),
     PLAN,
 )

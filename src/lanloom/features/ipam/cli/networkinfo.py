@@ -14,6 +14,7 @@ from lanloom.features.ipam.cli.grammar.fields import (
     bar,
     map_text,
     percent,
+    readable,
 )
 from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.names import pool_title
@@ -34,8 +35,6 @@ LARGEST_SHOWN = 4096
 
 RUNS = 20
 """So many runs are told of a larger pool."""
-
-_READABLE = 10**12
 
 Line = tuple[int, str]
 """How far to the right, and what."""
@@ -115,14 +114,9 @@ def _pool(of: "Described", pool: "Pool") -> Iterator[Line]:
 
 def counts(usage: "Usage") -> str:
     """A pool's numbers in words."""
-    used, reserved, free, size = map(_number, (usage.used, usage.reserved, usage.free, usage.size))
+    used, reserved, free, size = map(readable, (usage.used, usage.reserved, usage.free, usage.size))
     text = f"{used} used, {reserved} reserved, {free} free of {size}"
     return f"{text} ({percent(usage)})" if usage.taken else text
-
-
-def _number(count: int) -> str:
-    """Nobody reads twenty digits: an IPv6 pool has some 1.8e+19 addresses."""
-    return f"{count:,}" if count < _READABLE else f"{count:.2g}"
 
 
 def map_lines(over: "IPRange", drawn: str) -> Iterator[str]:

@@ -43,6 +43,7 @@ def _describe(item: NetworkObject, nics: Sequence[NicObject], beside: Iterable[L
         ctime=ctime,
         mtime=item.status.modified or ctime,
         holds=tuple(holds_of(nics, item.metadata.name)),
+        since={str(nic.metadata.key): nic.metadata.creation_timestamp or "" for nic in nics},
     )
 
 
@@ -60,7 +61,7 @@ def information(of: Described) -> dict[str, Value]:
         for address, holder in others.held.items()
     ]
     values["shared_with"] = [peer.network.name for peer in others.peers]
-    values["nics"] = [_nic(nic) for nic in of.nics]
+    values["nics"] = [{**_nic(nic), "since": of.since.get(nic.key) or None} for nic in of.nics]
     return values
 
 

@@ -29,7 +29,7 @@ from lanloom.features.ipam.rules.model import Owner
 from lanloom.features.ipam.rules.sticky import LONGEST, ordinal_of, parse_period
 from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import get_or_none, list_or_empty
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Reader
 from lanloom.refusals import Malformed
 
 BY_INSTANCE = "instance"
@@ -229,7 +229,7 @@ def cached_evidence(informers: OwnerInformers, nic: Nic) -> Evidence:
     return Evidence()
 
 
-async def live_evidence(client: Client, nic: Nic) -> Evidence:
+async def live_evidence(client: Reader, nic: Nic) -> Evidence:
     """The owner as the API server has it now. A kind that it does not serve has no objects. Raises any other KubeError.
 
     One after the other, see `Evidence`: read at once, a machine's last pod could be made between the two answers.

@@ -11,7 +11,7 @@ Usage is drawn as Ganeti's maps of X and dots, bars and percentages. Nothing her
 IPv6 /64 is drawn as fast as a small one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -40,6 +40,9 @@ LARGEST_MAP = 65_536
 """Addresses of a map that is rendered as text: the largest network that Ganeti had."""
 
 
+_READABLE = 10**12
+
+
 class Glyphs(NamedTuple):
     """The characters of a bar."""
 
@@ -66,6 +69,11 @@ def map_text(over: IPRange, reserved: Iterable[IPRange]) -> str:
 def percent(usage: Usage) -> str:
     """The share that can't be given away any more: `0 %` only where that is nothing, `100 %` only where it is all."""
     return "<1 %" if usage.taken and not usage.percent else f"{usage.percent} %"
+
+
+def readable(count: int) -> str:
+    """A number of addresses in digits that somebody reads: an IPv6 pool has some 1.8e+19."""
+    return f"{count:,}" if count < _READABLE else f"{count:.2g}"
 
 
 def warning(usage: Usage) -> str:
@@ -97,7 +105,7 @@ INSTANCES = ("Instance", "VirtualMachine")
 class Described(Struct, frozen=True, kw_only=True):
     """A network with everything that its fields say: who owns what, the NICs on it, and when it changed.
 
-    Times are RFC 3339 text.
+    Times are RFC 3339 text; `since` says of a NIC's key when it was made.
     """
 
     network: Network
@@ -107,6 +115,7 @@ class Described(Struct, frozen=True, kw_only=True):
     ctime: str | None = None
     mtime: str | None = None
     holds: tuple[Hold, ...] = ()
+    since: Mapping[str, str] = {}
 
     @property
     def shares(self) -> tuple[Share, ...]:

@@ -1,0 +1,142 @@
+"""Pages of one thing: who has an address and since when, who uses a network, and what keeps it from being deleted."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS, UID_LABEL
+from lanloom.api.ipam import NICS
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
+from lanloom.api.meta import Object
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
+from lanloom.console.catalogue import Catalogue, asked_of
+from lanloom.console.menu import pages
+from lanloom.features import FEATURES
+from lanloom.kube.ports import Client, Listing, Watcher
+from tests.console.browser.tabs import PATHS
+from tests.console.filled import Filler
+from tests.console.site import TENANT, Site, read, read_until, site
+from tests.features.liveupdate import objects
+from tests.features.vlan.cluster import nad
+
+T = TypeVar("T", bound=Object)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def filled(tmp_path: Path) -> AsyncIterator[Site]:
+    """A cluster with a bit of everything, and an isolated network that is being deleted while a machine uses it."""
+    async with site(tmp_path, shared=True) as made:
+        await Filler(made.admin).fill()
+        await _leave(made.admin)
+        yield made
+
+
+async def _leave(admin: Client) -> None:
+    """Makes `leaving` wait for a machine of the other namespace."""
+    network = await admin.get(DUMMY_CLUSTER_NETWORKS, "leaving")
+    mark = {DRAINING: "2026-01-01T10:07:00Z"}
+    body = nad("leaving", "", 0, namespace="ours")
+    body["metadata"] |= {"labels": {UID_LABEL: network.metadata.uid}, "annotations": mark}
+    await admin.create(NADS, body, "ours")
+    user = objects.machine(objects.on({"net": "ours/leaving"}), "far", namespace="theirs")
+    await admin.create(VIRTUAL_MACHINES, user, "theirs")
+    await admin.patch(
+        DUMMY_CLUSTER_NETWORKS, "leaving", {"metadata": {"finalizers": ["lanloom.io/dummy", "example.com/x"]}}
+    )
+
+
+async def test_who_has_an_address_and_since_when(filled: Site) -> None:
+    """The page of a pool names the owner of each address and since when; it is found by address, MAC and owner."""
+    await filled.admin.patch(NICS, "web-07", {"spec": {"mac": "aa:00:00:12:34:56"}}, "ours")
+    made = (await filled.admin.get(NICS, "web-07", "ours")).metadata.creation_timestamp or ""
+    since = made.replace("T", " ").replace("Z", " UTC")
+    async with filled.browser() as browser:
+        page = await read(browser, "/pools/office")
+        assert f'title="10.0.4.23: used, Instance ours/web-07, NIC 0, since {since}"' in page
+        assert "10.0.4.40: reserved, externally reserved" in page and "10.0.4.99: free" in page
+        for words in ("10.0.4.23", "AA:00:00:12:34:56", "web-07"):
+            for path in ("/pools", "/pools/office"):
+                page = await read_until(browser, f"{path}?q={words}&show=all", "aa:00:00:12:34:56")
+                assert (
+                    "10.0.4.23" in page
+                    and since in page
+                    and "web-08</a>" not in page
+                    and ">web-08<" not in page
+                )
+        assert "web-07" not in await read(browser, "/pools")
+
+
+async def test_ipv6_as_ranges(filled: Site) -> None:
+    """A pool of IPv6 is drawn and listed as ranges, with counts that somebody can read."""
+    async with filled.browser() as browser:
+        page = await read(browser, "/pools/dual")
+        assert 'class="strip"' in page and "Ranges of fd00:4::100-fd00:4::1ff" in page
+        assert "fd00:4::101-fd00:4::1ff, 255 addresses: free" in page
+        assert "fd00:4::100: used, Instance ours/dual-0" in page
+
+
+async def test_what_keeps_an_isolated_network(filled: Site) -> None:
+    """The page of an isolated network has its users of all namespaces, the drain, and what keeps it with the remedy."""
+    async with filled.browser() as browser:
+        page = await read_until(browser, "/isolated/leaving", "far")
+        for text in ("theirs", "VirtualMachine", "Takes no new users since", "2026-01-01T10:07:00Z"):
+            assert text in page, text
+        assert "ours/leaving is used" in page and "lanloom vm move" in page
+        assert 'href="/machines/theirs/far"' in page and "would keep it from being deleted" in page
+        await filled.admin.delete(DUMMY_CLUSTER_NETWORKS, "leaving")
+        page = await read_until(browser, "/isolated/leaving", "What keeps it")
+        assert "example.com/x" in page and "Being deleted since" in page
+        await filled.admin.delete(VIRTUAL_MACHINES, "far", "theirs")
+        await read_until(browser, "/isolated/leaving", "theirs", there=False)
+
+
+async def test_who_uses_a_network(filled: Site) -> None:
+    """The page of a NAD lists its users of all namespaces; who may see one namespace sees those of that."""
+    user = objects.machine(objects.on({"net": "ours/guests"}), "foreign", namespace="theirs")
+    await filled.admin.create(VIRTUAL_MACHINES, user, "theirs")
+    async with filled.browser() as browser:
+        page = await read_until(browser, "/networks/ours/guests", "foreign")
+        assert 'href="/machines/ours/idle"' in page and 'href="/machines/theirs/foreign"' in page
+    async with filled.browser(TENANT) as browser, browser.get("/networks/ours/guests") as answer:
+        assert "foreign" not in await answer.text()
+
+
+class Noted(Watcher):
+    """Notes the kinds that a page reads."""
+
+    def __init__(self, client: Watcher) -> None:
+        self._client = client
+        self.kinds: set[Resource[Any]] = set()
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """As the port says."""
+        self.kinds.add(resource)
+        return await self._client.get(resource, name, namespace)
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """As the port says."""
+        self.kinds.add(resource)
+        return await self._client.list(resource, namespace, labels=labels, fields=fields)
+
+    def watch(self, *args: Any, **options: Any) -> Any:
+        """As the port says."""
+        return self._client.watch(*args, **options)
+
+
+async def test_pages_follow_all_that_they_show(filled: Site) -> None:
+    """A change of any kind that a page is made of makes it anew."""
+    catalogue = Catalogue(pages(FEATURES), lambda: 0.0)
+    missing = set()
+    for path in PATHS:
+        reader, asked = Noted(filled.admin), asked_of(path)
+        await catalogue.make(reader, asked)
+        source = catalogue.source(asked)
+        missing |= {(path, kind.kind) for kind in reader.kinds.difference(source.kinds, source.wide)}
+    assert not missing
