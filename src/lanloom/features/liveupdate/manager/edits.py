@@ -24,7 +24,14 @@ from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
 from lanloom.features.liveupdate.rules.networks import eligible_nodes
 from lanloom.features.liveupdate.rules.obstacles import why_not_migratable
 from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check
-from lanloom.features.liveupdate.rules.sync import HOT_PLUG_ERROR, Sync, doubled_names, operations, sync
+from lanloom.features.liveupdate.rules.sync import (
+    HOT_PLUG_ERROR,
+    Sync,
+    doubled_names,
+    operations,
+    sync,
+    without_unplugged,
+)
 from lanloom.features.liveupdate.rules.ways import (
     Circumstances,
     Difference,
@@ -128,6 +135,20 @@ class Edits:
         log.info("machine-networks-synced", machine=str(machine.metadata.key), networks=networks)
         await self._warn(machine, [item for item, way in ways if way.step == "copy"])
         await self._clear_failure(owner)
+        return written
+
+    async def drop_unplugged(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> VirtualMachine:
+        """Take NICs out of a VirtualMachine that are unplugged from its instance. Raises KubeError.
+
+        The instance is read anew: the watch may lag behind a NIC that another leader has plugged in.
+        """
+        if not without_unplugged(owner, machine):
+            return owner
+        found = await get_or_none(self._client, VIRTUAL_MACHINE_INSTANCES, machine.metadata.key)
+        if found is None or not (steps := without_unplugged(owner, found)):
+            return owner
+        written = await self._writer.change_machine(owner, steps)
+        log.info("machine-nics-unplugged", machine=str(owner.metadata.key))
         return written
 
     async def _warn(self, machine: VirtualMachineInstance, moving: Iterable[Difference]) -> None:

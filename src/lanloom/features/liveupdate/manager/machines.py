@@ -144,7 +144,8 @@ class Machines:
         before, machine = machine, await self._edits.catch_up(machine, ways, found)
         if machine is not before:
             ways = self._edits.ways(owner, machine, observed)
-        return await self._edits.apply(owner, machine, ways), owner, ways
+        machine = await self._edits.apply(owner, machine, ways)
+        return machine, await self._edits.drop_unplugged(owner, machine), ways
 
     async def _mark(
         self, machine: VirtualMachineInstance, ways: Ways

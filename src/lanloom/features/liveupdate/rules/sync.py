@@ -5,19 +5,21 @@ so that unknown fields survive, and a network that somebody injected into the in
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from lanloom.api.kubevirt import (
     InterfaceStatus,
+    VirtualMachine,
     VirtualMachineInstance,
     VirtualMachineInstanceSpec,
     VmInterface,
     VmNic,
     is_ordinal,
 )
+from lanloom.features.liveupdate.rules.edits import TEMPLATE
 from lanloom.text import listed, quote
 
 Raw = Mapping[str, Any]
@@ -27,6 +29,7 @@ HOT_PLUG_ERROR = "HotPlugNetworkInterfaceError"
 """The reason that is reported where the instance can't be changed."""
 
 _NETWORKS, _INTERFACES = "/spec/networks", "/spec/domain/devices/interfaces"
+_TEMPLATE_INTERFACES = f"{TEMPLATE}/domain/devices/interfaces"
 
 
 class Replacement(Struct, frozen=True):
@@ -166,6 +169,28 @@ def operations(
         *_removals(_INTERFACES, plan.gone),
         *_additions(plan, machine, template or {}),
     )
+
+
+def without_unplugged(owner: VirtualMachine, machine: VirtualMachineInstance) -> tuple[Operation, ...]:
+    """Return the JSON patch that takes unplugged NICs out of a VirtualMachine's template; empty for none.
+
+    A NIC is unplugged when it is absent in the template, and the instance neither has nor reports it. KubeVirt does
+    the same (`ClearDetachedInterfaces` in pkg/network/controllers/vm.go): the NIC can be plugged in again by its name.
+    """
+    wanted = owner.spec.template.spec if owner.spec.template is not None else VirtualMachineInstanceSpec()
+    present = {item.name for item in (*machine.spec.interfaces, *machine.status.interfaces)}
+    gone = {item.name for item in wanted.interfaces if item.state == "absent"} - present
+    if not gone or doubled_names(wanted, "spec.template.spec"):
+        return ()
+    return (
+        {"op": "test", "path": "/metadata/resourceVersion", "value": owner.metadata.resource_version},
+        *_removals(f"{TEMPLATE}/networks", _places(wanted.networks, gone)),
+        *_removals(_TEMPLATE_INTERFACES, _places(wanted.interfaces, gone)),
+    )
+
+
+def _places(items: Iterable[VmNic] | Iterable[VmInterface], names: Container[str]) -> Iterable[int]:
+    return (index for index, item in enumerate(items) if item.name in names)
 
 
 def _swap(item: Replacement) -> Iterable[Operation]:
