@@ -45,12 +45,11 @@ def pod(
 
 
 def applied(found: Pod) -> dict[str, str]:
-    """The annotations that a patch replaces, after it; each is tested for what it was."""
-    operations = renamed(found, NIC, Key("own", "b"))
-    tests = {item["path"]: item["value"] for item in operations if item["op"] == "test"}
-    values = {item["path"]: item["value"] for item in operations if item["op"] == "replace"}
-    assert tests.keys() == values.keys()
-    assert set(tests.values()) <= set(found.metadata.annotations.values())
+    """The annotations that a patch replaces, after it; it is of the version of the pod that was read."""
+    [test, *changes] = renamed(found, NIC, Key("own", "b"))
+    version = found.metadata.resource_version
+    assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+    values = {item["path"]: item["value"] for item in changes}
     return {path.rpartition("~1")[2]: text for path, text in values.items()}
 
 

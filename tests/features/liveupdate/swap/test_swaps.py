@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,11 +13,14 @@ from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINES
 from lanloom.api.liveupdate import COMPLETE, FLAPPED, MOVED, NETWORK_SWAPS, PREFLIGHT
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.kube.conditions import is_true
-from lanloom.kube.errors import Forbidden, NotFound
+from lanloom.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from lanloom.kube.ports import Client
 from lanloom_embedded.local import LocalClient
 from tests.features.liveupdate.swap.scene import FROM, INTERFACE, MACHINE, PLACE, TO, SwapCluster, story
 from tests.harness.deaf import Deaf
 from tests.harness.interceptor import Interceptor, Request
+
+R = TypeVar("R")
 
 
 @story
@@ -328,6 +333,41 @@ async def test_a_swap_that_is_deleted_in_the_middle(each: SwapCluster) -> None:
     with pytest.raises(NotFound):
         await each.until("Failed", seconds=60)
     assert await each.places() == (TO, TO, TO)
+
+
+class Repeater(Interceptor):
+    """Keeps every patch, to be sent once more."""
+
+    def __init__(self, inner: Client) -> None:
+        super().__init__(inner)
+        self.patches: list[tuple[str, Callable[[], Coroutine[Any, Any, Any]]]] = []
+
+    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        if request.verb == "patch":
+            self.patches.append((request.resource.plural, send))
+        return await send()
+
+
+@story
+async def test_a_patch_that_arrives_late(each: SwapCluster) -> None:
+    """After a move there and back, no patch that arrives once more changes anything, whatever it tests is back."""
+    await each.kill("manager")
+    repeater = Repeater(LocalClient(each.engine))
+    each.lead("other", repeater)
+    each.serve()
+    await each.move(flap=True)
+    await each.until("Succeeded")
+    await each.move("back", flap=True, **{"from": TO, "to": FROM})
+    await each.until("Succeeded", "back")
+    await each.kill("agent")
+    await each.kill("other")
+    assert (await each.places())[:2] == (FROM, FROM)
+    before = each.engine.ledger.version
+    for _, send in tuple(repeater.patches):
+        with suppress(Conflict, Invalid):
+            await send()
+    assert each.engine.ledger.version == before
+    assert {plural for plural, _ in repeater.patches} >= {"pods", "virtualmachines", "networkswaps"}
 
 
 @story

@@ -19,7 +19,7 @@ from lanloom.api.meta import Condition, Key, rfc3339
 from lanloom.features.liveupdate.manager.informers import MachineInformers
 from lanloom.features.liveupdate.manager.whole import WHOLE_MACHINES
 from lanloom.features.liveupdate.manager.writer import MachineWriter
-from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_network
+from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_network, unedited
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
 from lanloom.features.liveupdate.rules.networks import eligible_nodes
 from lanloom.features.liveupdate.rules.obstacles import why_not_migratable
@@ -206,7 +206,7 @@ class Edits:
         for item in evaluation.findings:
             if item.is_swap and wanted.get(item.network) == item.wanted:
                 steps = move_network(networks, TEMPLATE, item.network, _key(item.observed), own)
-                owner = await self._writer.change_machine(owner, steps)
+                owner = await self._writer.change_machine(owner, (unedited(owner), *steps))
                 done.append(f"{item.network} from {item.wanted} to {item.observed}")
         if not done:
             return ""

@@ -38,7 +38,7 @@ from lanloom.features.liveupdate.rules.sync import doubled_names
 from lanloom.features.liveupdate.rules.updates import failures_of, to_delete
 from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
 from lanloom.kube.conditions import find
-from lanloom.kube.errors import ApiError, Invalid
+from lanloom.kube.errors import ApiError, Conflict, Invalid
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
@@ -170,7 +170,7 @@ class Machines:
         return machine, outcome.recheck
 
     async def _annotate(self, machine: VirtualMachineInstance) -> None:
-        """Ask the Dynamic Networks Controller for interfaces that come and go in the running pod."""
+        """Ask the Dynamic Networks Controller for interfaces that come and go in the running pod. Raises KubeError."""
         pod = self._informers.launcher_of(machine)
         if pod is None or machine.is_migrating:
             return
@@ -181,16 +181,14 @@ class Machines:
             return  # reported as a condition
         if text is None or text == before:
             return
-        path = "/metadata/annotations/" + MULTUS_NETWORKS.replace("/", "~1")
-        tests = [{"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid}]
-        tests += [{"op": "test", "path": path, "value": before}] if before is not None else []
-        steps = [*tests, {"op": "add", "path": path, "value": text}]
-        meta = pod.metadata
+        meta, path = pod.metadata, "/metadata/annotations/" + MULTUS_NETWORKS.replace("/", "~1")
+        test = {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
+        steps = [test, {"op": "add", "path": path, "value": text}]
         try:
             with ignore_not_found(meta.name):
                 await self._client.json_patch(PODS, meta.name, steps, meta.namespace, subresource="status")
         except Invalid:
-            return  # the pod is another one by now: its watch comes back to this
+            raise Conflict(409, "Conflict", f"Pod {meta.key} has changed since it was read") from None
 
     async def _clean_up(self, key: Key) -> None:
         for item in to_delete(self._informers.migrations_of(key), self._settings.limits):

@@ -32,7 +32,7 @@ from lanloom.features.liveupdate.manager.swapreader import (
     named_in,
 )
 from lanloom.features.liveupdate.rules.course import Claim, Decision, Step
-from lanloom.features.liveupdate.rules.edits import TEMPLATE, move_network
+from lanloom.features.liveupdate.rules.edits import TEMPLATE, move_network, unedited
 from lanloom.features.liveupdate.rules.holds import hold, release, release_wait
 from lanloom.features.liveupdate.rules.launcher import UnreadableStatus, pod_interface, renamed
 from lanloom.features.liveupdate.rules.results import from_text
@@ -273,14 +273,16 @@ class Swaps:
                 change = {"op": "add", "path": f"{place}/state", "value": state}
             else:
                 change = {"op": "remove", "path": f"{place}/state"}
-            await self._client.json_patch(VIRTUAL_MACHINES, meta.name, (test, change), meta.namespace)
+            steps = (unedited(machine), test, change)
+            await self._client.json_patch(VIRTUAL_MACHINES, meta.name, steps, meta.namespace)
 
     async def _rewire(self, machine: VirtualMachine, network: str, nad: Key) -> None:
         """Give a VirtualMachine another NAD for one network; nothing else of its spec is touched."""
         template, meta = machine.spec.template, machine.metadata
         networks = template.spec.networks if template is not None else ()
         if operations := move_network(networks, TEMPLATE, network, nad, meta.namespace):
-            await self._client.json_patch(VIRTUAL_MACHINES, meta.name, operations, meta.namespace)
+            steps = (unedited(machine), *operations)
+            await self._client.json_patch(VIRTUAL_MACHINES, meta.name, steps, meta.namespace)
 
     async def _retire(self, swap: NetworkSwap) -> float | None:
         """Delete a swap that ended long ago."""

@@ -7,7 +7,7 @@ one item by its place, tests that this is still the network in question, and cha
 from collections.abc import Sequence
 from typing import Any
 
-from lanloom.api.kubevirt import VmNic, nad_of
+from lanloom.api.kubevirt import VirtualMachine, VmNic, nad_of
 from lanloom.api.meta import Key
 from lanloom.refusals import Denied
 from lanloom.text import quote
@@ -46,6 +46,15 @@ def move_network(networks: Sequence[VmNic], at: str, name: str, to: Key, namespa
             "value": title_of(to, namespace, multus.network_name),
         },
     ]
+
+
+def unedited(machine: VirtualMachine) -> dict[str, Any]:
+    """Return the test that nobody has edited a VirtualMachine since it was read.
+
+    A controller's patch may arrive long after its sender gave it up. The values that it tests may be back by then, by
+    edits in both directions; the generation is not.
+    """
+    return {"op": "test", "path": "/metadata/generation", "value": machine.metadata.generation}
 
 
 def title_of(nad: Key, namespace: str, before: str = "") -> str:

@@ -126,7 +126,8 @@ def reported_result(pod: Pod, interface: str) -> str:
 def renamed(pod: Pod, interface: str, nad: Key, result: Raw | None = None) -> tuple[Raw, ...]:
     """Return the JSON patch by which a pod's annotations say that an interface is on a NAD; empty where they do.
 
-    `result` is what is told of that network, None to leave it as it is. All else in the annotations stays. Raises
+    `result` is what is told of that network, None to leave it as it is. All else in the annotations stays. The patch is
+    of the version that was read: the annotations have the same values again after a move there and back. Raises
     UnreadableStatus.
     """
     if attached_of(pod, interface).nad == nad:
@@ -140,9 +141,8 @@ def renamed(pod: Pod, interface: str, nad: Key, result: Raw | None = None) -> tu
     texts = {NETWORK_STATUS: json.dumps(entries)}
     if (wanted := _requested(pod, interface, nad)) is not None:
         texts[MULTUS_NETWORKS] = wanted
-    annotations = pod.metadata.annotations
-    tests = [{"op": "test", "path": _path(name), "value": annotations[name]} for name in texts]
-    return (*tests, *({"op": "replace", "path": _path(name), "value": text} for name, text in texts.items()))
+    test = {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version}
+    return (test, *({"op": "replace", "path": _path(name), "value": text} for name, text in texts.items()))
 
 
 def _requested(pod: Pod, interface: str, nad: Key) -> str | None:

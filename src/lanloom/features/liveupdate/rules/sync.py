@@ -19,7 +19,7 @@ from lanloom.api.kubevirt import (
     VmNic,
     is_ordinal,
 )
-from lanloom.features.liveupdate.rules.edits import TEMPLATE
+from lanloom.features.liveupdate.rules.edits import TEMPLATE, unedited
 from lanloom.text import listed, quote
 
 Raw = Mapping[str, Any]
@@ -183,7 +183,7 @@ def without_unplugged(owner: VirtualMachine, machine: VirtualMachineInstance) ->
     if not gone or doubled_names(wanted, "spec.template.spec"):
         return ()
     return (
-        {"op": "test", "path": "/metadata/resourceVersion", "value": owner.metadata.resource_version},
+        unedited(owner),
         *_removals(f"{TEMPLATE}/networks", _places(wanted.networks, gone)),
         *_removals(_TEMPLATE_INTERFACES, _places(wanted.interfaces, gone)),
     )
