@@ -30,12 +30,21 @@ def pool(free: int, range: str = "192.0.2.10", **more: Any) -> Raw:
     return {"range": range, "free": str(free), **more}
 
 
-def nic(owner: str, nad: str = f"{PLACE}/vlan20", ips: tuple[str, ...] = ("192.0.2.10",)) -> Nic:
-    """The NIC of a machine, with addresses of the network."""
+def nic(
+    owner: str,
+    nad: str = f"{PLACE}/vlan20",
+    ips: tuple[str, ...] = ("192.0.2.10",),
+    network: str = "net1",
+    answer: str = "True",
+) -> Nic:
+    """The NIC of a machine, with addresses of the network, or the allocator's other answer; empty for none yet."""
+    status: Raw = {"network": network, "ips": list(ips)} if ips else {}
+    if answer:
+        status["conditions"] = [{"type": "Allocated", "status": answer}]
     body = {
         "metadata": {"name": owner, "namespace": PLACE, "annotations": {NAD: nad}},
-        "spec": {"owner": {"kind": "VirtualMachine", "name": owner}, "network": "net1", "interface": NIC},
-        "status": {"network": "net1", "ips": list(ips)},
+        "spec": {"owner": {"kind": "VirtualMachine", "name": owner}, "network": network, "interface": NIC},
+        "status": status,
     }
     return msgspec.convert(body, Nic)
 
@@ -126,7 +135,15 @@ def test_what_the_machine_has() -> None:
     full = network(pool(0), quota={"*": 1})
     assert against(Networks(pools=(full,), nics=(nic(MACHINE),))) == ()
     assert len(against(Networks(pools=(full,), nics=(nic(MACHINE, f"{PLACE}/vlan10"),)))) == 1
-    assert len(against(Networks(pools=(full,), nics=(nic(MACHINE, ips=()),)))) == 1
+    assert len(against(Networks(pools=(full,), nics=(nic(MACHINE, ips=(), answer="False"),)))) == 1
+    assert len(against(Networks(pools=(full,), nics=(nic(MACHINE, network="net2"),)))) == 1
+
+
+def test_what_the_machine_is_about_to_have() -> None:
+    """A network may be full of the very address that its allocator gives to the machine: its report comes first."""
+    full = network(pool(0), quota={"*": 1})
+    assert against(Networks(pools=(full,), nics=(nic(MACHINE, ips=(), answer=""),))) == ()
+    assert len(against(Networks(pools=(full,), nics=(nic("other", ips=(), answer=""),)))) == 1
 
 
 def test_what_the_machine_asks_for_itself() -> None:

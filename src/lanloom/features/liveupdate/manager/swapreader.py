@@ -178,8 +178,16 @@ class SwapReader:
         former, mtu = from_text(swap.status.former_result), mtu_of(objects.target, networks)
         return result_on(objects.target, swap.status.addresses, mtu, former)
 
-    def course(self, swap: NetworkSwap, objects: Objects, *, claim: Claim, refused: str = "") -> Course:
-        """Return all that is known of a swap."""
+    def course(
+        self,
+        swap: NetworkSwap,
+        objects: Objects,
+        *,
+        claim: Claim,
+        refused: str = "",
+        allocates: bool = False,
+    ) -> Course:
+        """Return all that is known of a swap. `allocates` says that somebody gives addresses to swaps."""
         pod = objects.launcher
         migrating = _migrating(objects)
         facts = Facts(
@@ -198,6 +206,7 @@ class SwapReader:
             isolation=self._isolation,
             force=swap.spec.force,
             until_restart=swap.spec.until_restart,
+            allocates=allocates and swap.status.phase != "",
         )
         return Course(
             swap=swap,

@@ -31,7 +31,7 @@ from lanloom.features.liveupdate.manager.swapreader import (
     attached_in,
     named_in,
 )
-from lanloom.features.liveupdate.rules.course import Claim, Decision, Step
+from lanloom.features.liveupdate.rules.course import Claim, Course, Decision, Step
 from lanloom.features.liveupdate.rules.edits import TEMPLATE, move_network, unedited
 from lanloom.features.liveupdate.rules.holds import hold, release, release_wait
 from lanloom.features.liveupdate.rules.launcher import UnreadableStatus, pod_interface, renamed
@@ -147,13 +147,17 @@ class Swaps:
     def _decide(self, swap: NetworkSwap, objects: Objects, claim: Claim) -> Decision:
         uid = swap.metadata.uid
         refused = self._refused.get(f"{uid} {swap.status.phase}", "")
-        return decide(self._reader.course(swap, objects, claim=claim, refused=refused))
+        return decide(self._course(swap, objects, claim, refused))
+
+    def _course(self, swap: NetworkSwap, objects: Objects, claim: Claim, refused: str = "") -> Course:
+        allocates = self._addresses is not None
+        return self._reader.course(swap, objects, claim=claim, refused=refused, allocates=allocates)
 
     async def _claim(self, swap: NetworkSwap, objects: Objects) -> Claim:
         """The addresses of the new network; none are asked for once the swap has begun."""
         if swap.status.phase not in ("", "Pending") or self._addresses is None:
             return Claim(addresses=swap.status.addresses)
-        course = self._reader.course(swap, objects, claim=Claim())
+        course = self._course(swap, objects, Claim())
         instance, pod, target = objects.instance, objects.launcher, objects.target
         blocked = course.findings.against_in_place or course.rival
         if blocked or instance is None or pod is None or target is None:

@@ -8,7 +8,7 @@ reported.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from lanloom.api.ipam import ADDRESSES, NAD, READY, VIRTUAL_MACHINE, Network, PoolStatus
+from lanloom.api.ipam import ADDRESSES, ALLOCATED, NAD, READY, VIRTUAL_MACHINE, Network, Nic, PoolStatus
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.liveupdate.rules.networks import Networks
@@ -26,7 +26,8 @@ def against_addresses(
 ) -> str:
     """Return why a NIC of a machine gets no addresses of a NAD; empty where it does, or where that is not known.
 
-    What the machine has there already is its own. Requests in an annotation of the machine are left to the allocator.
+    What the machine has there already is its own. While the allocator has not answered it, the network may be full of
+    what that gives to it: the network's report comes first. Requests in an annotation of the machine are left to the allocator.
     """
     section = ipam_section(nad)
     if section.get("type") != IPAM_PLUGIN or ADDRESSES in machine.metadata.annotations:
@@ -35,7 +36,7 @@ def against_addresses(
     title, found = f"NetworkAttachmentDefinition {nad.metadata.key}", _network(ident, networks)
     if found is None:
         return f"{title}: there is no Network {ident}; create it" if networks.pools else ""
-    if _holds(machine, nic, nad, found, networks):
+    if _asks(machine, nic, nad, found, networks):
         return ""
     namespace, wanted = machine.metadata.namespace, _requests(section)
     why = (
@@ -63,13 +64,14 @@ def _is_address(text: str) -> bool:
     return ":" in text or text.count(".") == 3
 
 
-def _holds(
+def _asks(
     machine: VirtualMachineInstance,
     nic: str,
     nad: NetworkAttachmentDefinition,
     network: Network,
     networks: Networks,
 ) -> bool:
+    """Return whether the machine has a NIC of the network that is not refused."""
     owners = {item.name for item in machine.metadata.owner_references if item.kind == VIRTUAL_MACHINE}
     return any(
         item.metadata.namespace == machine.metadata.namespace
@@ -77,10 +79,16 @@ def _holds(
         and item.spec.owner.name in (owners or {machine.metadata.name})
         and item.spec.interface == nic
         and item.metadata.annotations.get(NAD) == str(nad.metadata.key)
-        and item.status.network == network.metadata.name
-        and item.status.ips
+        and _is_of(item, network)
         for item in networks.nics
     )
+
+
+def _is_of(nic: Nic, network: Network) -> bool:
+    if nic.status.ips:
+        return nic.status.network == network.metadata.name
+    answer = find(nic.status.conditions, ALLOCATED)
+    return nic.spec.network == network.metadata.name and (answer is None or answer.status != "False")
 
 
 def _not_served(network: Network, namespace: str) -> str:
