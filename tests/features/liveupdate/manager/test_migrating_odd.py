@@ -1,6 +1,7 @@
 """Machines whose objects nobody can use: missing NADs, doubled names, no status, what can't be read or written."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
@@ -154,6 +155,33 @@ def test_failed_patch() -> None:
         await scene.rest(120)
         assert await scene.owner_condition("Failure") is None
         assert await scene.nads() == {"blue": "new"}
+
+    play(story)
+
+
+@pytest.mark.parametrize("first", ["other", "new"])
+def test_a_lost_race(first: str) -> None:
+    """A patch that comes after another writer's is made again from what is there: no warning, condition or Event."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        scene.lead()
+        await scene.rest()
+        steps = [{"op": "replace", "path": "/spec/networks/1/multus/networkName", "value": first}]
+
+        async def other() -> None:
+            await scene.client.json_patch(VIRTUAL_MACHINE_INSTANCES, "vm", steps, PLACE)
+
+        scene.requests.before(other, "patch", of=VIRTUAL_MACHINE_INSTANCES)
+        with capture_logs() as logs:
+            await scene.edit(on({"blue": "new"}))
+            await scene.rest()
+        assert await scene.nads() == {"blue": "new"}
+        assert await scene.owner_condition("Failure") is None
+        assert await scene.reason() == ("False", "Migrating")
+        assert await scene.events() == ["SuccessfulCreate"]
+        assert {item["log_level"] for item in logs} <= {"debug", "info"}
+        assert any("has changed since it was read" in str(item.get("error")) for item in logs)
 
     play(story)
 
