@@ -27,7 +27,8 @@ def against_addresses(
     """Return why a NIC of a machine gets no addresses of a NAD; empty where it does, or where that is not known.
 
     What the machine has there already is its own. While the allocator has not answered it, the network may be full of
-    what that gives to it: the network's report comes first. Requests in an annotation of the machine are left to the allocator.
+    what that gives to it: the network's report comes first. Requests in an annotation of the machine are left to the
+    allocator.
     """
     section = ipam_section(nad)
     if section.get("type") != IPAM_PLUGIN or ADDRESSES in machine.metadata.annotations:

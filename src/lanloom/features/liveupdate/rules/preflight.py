@@ -75,8 +75,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     called. `migrating` names a migration that has not ended. `eligible` are nodes that the machine can run on; None
     where that is not known. `mode` is who changes networks of running machines; None where that is not known. With
     `force`, a machine moves in place that KubeVirt may evict for it, and with `until_restart` one whose instance does
-    not follow. `isolation` says which NADs machines of a namespace may use. With `allocates`, the target's addresses are
-    asked for already: their allocator says whether there are some, and what it has given is not seen here yet.
+    not follow. `isolation` says which NADs machines of a namespace may use. With `allocates`, the target's addresses
+    are asked for already: their allocator says whether there are some.
     """
 
     title: str

@@ -178,19 +178,21 @@ def without_unplugged(owner: VirtualMachine, machine: VirtualMachineInstance) ->
     the same (`ClearDetachedInterfaces` in pkg/network/controllers/vm.go): the NIC can be plugged in again by its name.
     """
     wanted = owner.spec.template.spec if owner.spec.template is not None else VirtualMachineInstanceSpec()
-    present = {item.name for item in (*machine.spec.interfaces, *machine.status.interfaces)}
+    present = {item.name for item in machine.spec.interfaces} | {
+        item.name for item in machine.status.interfaces
+    }
     gone = {item.name for item in wanted.interfaces if item.state == "absent"} - present
     if not gone or doubled_names(wanted, "spec.template.spec"):
         return ()
     return (
         unedited(owner),
-        *_removals(f"{TEMPLATE}/networks", _places(wanted.networks, gone)),
-        *_removals(_TEMPLATE_INTERFACES, _places(wanted.interfaces, gone)),
+        *_removals(f"{TEMPLATE}/networks", _places((item.name for item in wanted.networks), gone)),
+        *_removals(_TEMPLATE_INTERFACES, _places((item.name for item in wanted.interfaces), gone)),
     )
 
 
-def _places(items: Iterable[VmNic] | Iterable[VmInterface], names: Container[str]) -> Iterable[int]:
-    return (index for index, item in enumerate(items) if item.name in names)
+def _places(names: Iterable[str], gone: Container[str]) -> Iterable[int]:
+    return (index for index, name in enumerate(names) if name in gone)
 
 
 def _swap(item: Replacement) -> Iterable[Operation]:
