@@ -39,7 +39,7 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
     [
         (Protections(version=False), 279),
         (Protections(fresh=False), 210),
-        (Protections(tests=False), 33),
+        (Protections(tests=False), 249),
         (Protections(hold=False), 2),
     ],
     ids=["version", "fresh", "tests", "hold"],
