@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from lanloom.features.vlan.rules.status import PASSING
+from lanloom.features.vlan.rules.readiness import WAITING
 from lanloom.processes.definitions import resources
 
 _HEAD = """\
@@ -11,13 +11,11 @@ _HEAD = """\
 #   kubectl -n argocd patch configmap argocd-cm --patch-file deploy/argocd/health.yaml
 data:
 """
-WAITING = (*sorted(PASSING), "NoNodes")
-"""Reasons for which a ClusterNetwork waits; a ClusterNetwork has no condition Stalled that would tell."""
 
 
 def script() -> str:
     """Return the check, the same for all kinds."""
-    passing = ", ".join(f'["{reason}"] = true' for reason in WAITING)
+    passing = ", ".join(f'["{reason}"] = true' for reason in sorted(WAITING))
     text = Path(__file__).with_name("health.lua").read_text()
     return text.replace("{PASSING}", f"{{{passing}}}")
 

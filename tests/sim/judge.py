@@ -14,6 +14,7 @@ from lanloom.features.vlan.rules.network import Interface, NodeNetwork
 from lanloom.features.vlan.rules.plan import plan
 from lanloom.features.vlan.rules.stages import ROLLED_OUT
 from lanloom.features.vlan.rules.status import L3_READY, READY
+from lanloom.kube.conditions import READY as ALL_READY
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
 from tests.fakes import FakeHost, FakeSwitch
@@ -64,7 +65,7 @@ async def complaints(sim: SimCluster) -> list[str]:
 def _network_complaints(network: ClusterNetwork, covered: bool) -> Iterator[str]:
     name, conditions = network.metadata.name, network.status.conditions
     staged = {ROLLED_OUT} if names.ROLLOUT in network.metadata.annotations else set()
-    if {item.type for item in conditions} != {READY, L3_READY} | staged:
+    if {item.type for item in conditions} != {READY, L3_READY, ALL_READY} | staged:
         yield f"{name} has not just its conditions"
     for item in conditions:
         if (item.status == "True") != (covered or item.type == ROLLED_OUT):

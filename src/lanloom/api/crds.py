@@ -3,8 +3,9 @@
 The Structs are the one place where a field is written down: its name on the wire, its type, its bounds
 (`msgspec.Meta`) and, in the docstrings, what it means. Schemas are structural and have no `$ref`, as
 apiextensions.k8s.io/v1 demands. An absent field means what the Struct's default says; the schemas set only the
-defaults that the definitions of other projects set, whose clients read an absent number as 0. Fields that no
-definition knows are refused or dropped, as by those: a misspelt selector would match every node.
+defaults that the definitions of other projects set, whose clients read an absent number as 0, and that of a status:
+kstatus takes an object without one for current. Fields that no definition knows are refused or dropped, as by those: a
+misspelt selector would match every node.
 """
 
 import inspect
@@ -19,6 +20,9 @@ from lanloom.api.resource import Column, Resource
 
 CATEGORY = "lanloom"
 """`kubectl get lanloom` lists the objects of all of them."""
+
+UNSEEN = {"observedGeneration": -1}
+"""The status of an object that nobody has looked at yet: kstatus takes it for one that is in progress."""
 
 _ROOT_FIELDS = {
     "apiVersion": {"type": "string", "description": "Group and version of this form of the object."},
@@ -95,6 +99,8 @@ def _root(resource: Resource[Any]) -> dict[str, Any]:
         raise TypeError(f"{resource.kind} is not an Object")
     own = [field for field in info.fields if field.encode_name not in _ROOT_FIELDS]
     properties = _ROOT_FIELDS | {field.encode_name: _schema(field.type) for field in own}
+    if resource.status and "observedGeneration" in properties.get("status", {}).get("properties", {}):
+        properties["status"]["default"] = dict(UNSEEN)
     if not resource.status and "conditions" in properties.get("status", {}).get("properties", {}):
         # The generation counts writes of the status, too: a condition that named it would always speak of an older one.
         del properties["status"]["properties"]["conditions"]["items"]["properties"]["observedGeneration"]

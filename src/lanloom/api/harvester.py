@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from lanloom.api.bonds import UNSET, BondOptions
 from lanloom.api.l3 import AnnotationError
-from lanloom.api.meta import Condition, Object
+from lanloom.api.meta import Condition, Object, unseen
 from lanloom.api.resource import AGE, L3_READY_PATH, MESSAGE_PATH, READY_PATH, REASON_PATH, Column, Resource
 from lanloom.text import quote
 
@@ -80,7 +80,7 @@ _REPORTED = {"required": ["clusterNetwork", "linkMonitor", "node", "vlanConfig"]
 
 
 class ClusterNetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Conditions `ready` (every live node has its uplink) and `L3Ready` (and all its addresses)."""
+    """Conditions `ready` (every live node has its uplink), `L3Ready` (and all its addresses), and `Ready` (both)."""
 
     conditions: tuple[Condition, ...] = ()
 
@@ -88,7 +88,8 @@ class ClusterNetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True
 class ClusterNetwork(Object, frozen=True, kw_only=True):
     """A network of uplinks: one bridge on every node that a VlanConfig of it matches."""
 
-    status: ClusterNetworkStatus = ClusterNetworkStatus()
+    # `kubectl wait` ignores case, and finds Harvester's `ready` first.
+    status: Annotated[ClusterNetworkStatus, unseen("ready", "Ready")] = ClusterNetworkStatus()
 
 
 class LinkAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):

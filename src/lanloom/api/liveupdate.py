@@ -5,11 +5,11 @@ the agent of the machine's node brings the port to where the phase wants it, and
 what the other does, and each can die at any moment.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from lanloom.api.meta import Condition, Key, Object
+from lanloom.api.meta import Condition, Key, Object, unseen
 from lanloom.api.resource import AGE, READY, READY_MESSAGE, Column, Resource
 
 GROUP = "liveupdate.lanloom.io"
@@ -144,7 +144,7 @@ class NetworkSwap(Object, frozen=True, kw_only=True):
     """The move of one NIC of a running machine to another network, in place."""
 
     spec: NetworkSwapSpec = NetworkSwapSpec()
-    status: NetworkSwapStatus = NetworkSwapStatus()
+    status: Annotated[NetworkSwapStatus, unseen("Ready")] = NetworkSwapStatus()
 
 
 def swapped(swap: NetworkSwap) -> frozenset[tuple[str, Key]]:

@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 
 class Key(NamedTuple):
@@ -88,6 +88,19 @@ class Condition(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
     message: str = ""
     last_transition_time: str = ""
     last_update_time: str = ""
+
+
+def unseen(*types: str) -> Meta:
+    """Return the default in a schema of the status of objects at which nobody has looked: these conditions, unknown.
+
+    kstatus takes an object without the condition `Ready` for current.
+    """
+    about = {
+        "status": "Unknown",
+        "reason": "NoManager",
+        "message": "no manager has processed it yet; check that one runs",
+    }
+    return Meta(extra_json_schema={"default": {"conditions": [{"type": type} | about for type in types]}})
 
 
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)

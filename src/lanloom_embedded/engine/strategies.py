@@ -73,9 +73,11 @@ class CustomStrategy:
         return unknown
 
     def prepare_create(self, obj: Raw) -> None:
-        """A new object has no status where the status is apart."""
+        """A new object has the status of the defaults where the status is apart."""
         if self._has_status:
             obj.pop("status", None)
+            if self._schema is not None:
+                self._schema.default(obj)
 
     def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
         """The object's own path leaves the status alone; the status path all else, even labels."""

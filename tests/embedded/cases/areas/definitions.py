@@ -233,6 +233,24 @@ def that_change_what_must_stay(api: Api) -> None:
 
 
 @case
+def that_have_a_default_status(api: Api) -> None:
+    """A new object has the status that the schema has by default, whatever status it is created with."""
+    group = group_of(api)
+    status = {**obj(seen={"type": "integer"}, phase={"type": "string"}), "default": {"seen": -1}}
+    version = crd_version(
+        "v1", obj(spec=obj(a={"type": "string"}), status=status), subresources={"status": {}}
+    )
+    established(api, crd(group, "Thing", versions=[version]))
+    path = f"/apis/{group}/v1/namespaces/{api.ns}/things"
+    api.post(path, named(f"{group}/v1", "Thing", "a", spec={"a": "x"}))
+    api.post(path, named(f"{group}/v1", "Thing", "b", status={"phase": "mine"}))
+    api.get(f"{path}/b")
+    api.patch(f"{path}/a", {"spec": {"a": "y"}})
+    api.patch(f"{path}/a/status", {"status": {"phase": "y"}})
+    api.put(f"{path}/a/status", {**api.get(f"{path}/a").body, "status": {"phase": "z"}})
+
+
+@case
 def that_become_stricter(api: Api) -> None:
     """Objects that were stored before a schema became stricter can be read; what breaks it must not be touched."""
     group = group_of(api)

@@ -105,8 +105,40 @@ def test_an_isolated_network_is_as_it_should_be() -> None:
     for item in network_conditions((), {}, NOW, isolated="iso"):
         assert (item.status, item.reason) == (UP, "Isolated")
         assert item.message == "has no uplinks; DummyClusterNetwork iso reports its bridges"
-    (failing, _) = network_conditions((), {"n1": UNSEEN}, NOW, isolated="iso")
-    assert failing.status == DOWN
+    assert {item.status for item in network_conditions((), {"n1": UNSEEN}, NOW, isolated="iso")} == {DOWN}
+
+
+def test_nobody_asks_for_addresses() -> None:
+    """Before the first network with addresses is known, `L3Ready` says that there is nothing to be ready."""
+    well, failing = network_conditions((), {"n1": WELL}, NOW, asked=False), {"n1": UNSEEN}
+    assert [(item.type, item.status, item.reason) for item in well] == [
+        ("ready", UP, "AllNodesReady"),
+        ("L3Ready", UP, "NothingToAssign"),
+        ("Ready", UP, "NothingToAssign"),
+    ]
+    later = network_conditions(well, failing, NOW, asked=False)
+    assert [(item.type, item.status) for item in later[:2]] == [("ready", DOWN), ("L3Ready", DOWN)]
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        (NodeState(), ("True", "AllNodesReady", False)),
+        (NodeState(uplink=Cause("UplinkDown", "why")), ("False", "UplinkDown", False)),
+        (
+            NodeState(uplink=Cause("UplinkMissing", "why"), addresses=Cause("NoReport", "why")),
+            ("False", "UplinkMissing", True),
+        ),
+        (NodeState(addresses=Cause("DuplicateAddress", "why")), ("False", "DuplicateAddress", True)),
+        (NodeState(addresses=Cause("Activating", "why")), ("False", "Activating", False)),
+    ],
+)
+def test_the_condition_for_all_clients(node: NodeState, expected: tuple[str, str, bool]) -> None:
+    """`Ready` is the worse of uplinks and addresses, and `Stalled` is there where somebody has to change something."""
+    found = conditions(n1=node)
+    ready = found["Ready"]
+    assert (ready.status, ready.reason, "Stalled" in found) == expected
+    assert conditions(n1=WELL).keys() == {"ready", "L3Ready", "Ready"}
 
 
 def test_the_same_again_is_no_change() -> None:

@@ -34,7 +34,7 @@ def readiness_events(before: tuple[Condition, ...], after: tuple[Condition, ...]
     That nodes apply a change is nothing to warn of.
     """
     old, new = find(before, READY), find(after, READY)
-    if old is None or new is None or old.status == new.status or new.reason == ISOLATED:
+    if old is None or new is None or old.status in ("Unknown", new.status) or new.reason == ISOLATED:
         return ()
     if new.status == "True":
         return (EventDraft("Normal", "Ready", "the uplinks of all its live nodes work"),)

@@ -215,7 +215,8 @@ class Networks:
             return network
         name, previous = network.metadata.name, network.status.conditions
         now = self._now()
-        conditions = network_conditions(previous, view.states, now, isolated=_isolated(network))
+        asked, isolated = bool(view.derivation.wanted.modes), _isolated(network)
+        conditions = network_conditions(previous, view.states, now, asked=asked, isolated=isolated)
         if view.finding is None:
             conditions = tuple(item for item in conditions if item.type != ROLLED_OUT)
         else:

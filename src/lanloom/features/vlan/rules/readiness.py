@@ -19,7 +19,7 @@ from lanloom.api.l3 import L3
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.rules.network import AWAITING_ADDRESS
 from lanloom.features.vlan.rules.status import L3_READY, PASSING, READY, Finding, with_finding
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import find, set_ready
 
 NO_ADDRESS = frozenset({"MissingAddress", AWAITING_ADDRESS})
 """Reasons of a node for which the configuration has no address."""
@@ -133,26 +133,49 @@ def _cause(condition: Condition) -> Cause:
     return Cause(condition.reason, condition.message)
 
 
+NOTHING_ASKED = "NothingToAssign"
+"""The reason of `L3Ready` where the manager knows no network that asks for node addresses: none, or not yet."""
+
 ISOLATED = "Isolated"
 """The reason of the cluster network of an isolated network, which needs no uplinks to be as it should."""
 
 
+WAITING = PASSING | {"NoNodes", "InterfaceDown", "RouteMissing", "UplinkDown"}
+"""Reasons for which a ClusterNetwork is not ready for now; for others somebody has to change something."""
+
+
 def network_conditions(
-    previous: tuple[Condition, ...], nodes: Mapping[str, NodeState], now: float, *, isolated: str = ""
+    previous: tuple[Condition, ...],
+    nodes: Mapping[str, NodeState],
+    now: float,
+    *,
+    asked: bool = True,
+    isolated: str = "",
 ) -> tuple[Condition, ...]:
     """`ready`: every live node that should carry the network has its uplink. `L3Ready`: and all its addresses.
 
-    `isolated` names the DummyClusterNetwork whose bridges the cluster network stands for: no node has its uplink.
+    `Ready` is both, for clients that follow kstatus. `asked` says whether any network asks for addresses. `isolated`
+    names the DummyClusterNetwork whose bridges the cluster network stands for: no node has its uplink.
     """
-    if isolated and not nodes:
-        finding = Finding(
-            "True", ISOLATED, f"has no uplinks; DummyClusterNetwork {isolated} reports its bridges"
-        )
-        return with_finding(with_finding(previous, READY, finding, now), L3_READY, finding, now)
     uplinks = {name: state.uplink for name, state in nodes.items() if state.uplink is not None}
     addresses = {name: state.addresses for name, state in nodes.items() if state.addresses is not None}
-    conditions = with_finding(previous, READY, _finding(uplinks, len(nodes)), now)
-    return with_finding(conditions, L3_READY, _finding(addresses, len(nodes)), now)
+    up, l3 = _finding(uplinks, len(nodes)), _finding(addresses, len(nodes))
+    if isolated and not nodes:
+        text = f"has no uplinks; DummyClusterNetwork {isolated} reports its bridges"
+        up = l3 = Finding("True", ISOLATED, text)
+    elif l3.status == "True" and not asked:
+        l3 = Finding("True", NOTHING_ASKED)
+    conditions = with_finding(with_finding(previous, READY, up, now), L3_READY, l3, now)
+    worse = up if up.status != "True" else l3
+    return set_ready(
+        conditions,
+        ready=worse.status == "True",
+        reason=worse.reason,
+        message=worse.message,
+        stalled=worse.reason not in WAITING,
+        generation=0,
+        now=now,
+    )
 
 
 def _finding(failing: Mapping[str, Cause], nodes: int) -> Finding:
