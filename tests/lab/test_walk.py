@@ -16,8 +16,8 @@ from tests.lab.objects import STATIC, Object, vm_network
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(900)]
 
 SEED = 11
-ROUNDS, DAMAGES = 20, 5
-"""In each round every node gets so many damages: 300 in all."""
+ROUNDS, DAMAGES = 10, 5
+"""In each round every node gets so many damages: 150 in all."""
 
 SECONDS = 3.0
 """Within which the damages of a round come, from the moment on in which the networks were changed."""
@@ -124,7 +124,7 @@ def watch(lab: Lab, pool: ThreadPoolExecutor) -> Iterator[str]:
 
 
 def test_what_is_called_ready_answers(cluster: Lab) -> None:
-    """After each of 300 damages at random moments, a node that its conditions call ready answers every other one."""
+    """After each of 150 damages at random moments, a node that its conditions call ready answers every other one."""
     rng = random.Random(SEED)
     with ThreadPoolExecutor(len(NODES)) as pool:
         for number in range(ROUNDS):
