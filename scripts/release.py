@@ -1,8 +1,8 @@
 """Make a release in dist/ (`make release`): what users get, the same bytes from the same sources.
 
-A wheel and the sources, the chart, all manifests in one file, a bill of materials, notes from the changelog, images for
-each architecture, and checksums of all of it. Times in archives are that of the last commit (SOURCE_DATE_EPOCH, if it
-is set).
+A wheel and the sources, the chart, all manifests in one file, a bill of materials, notes from the changelog, images and
+plugins for krew for each architecture, and checksums of all of it. Times in archives are that of the last commit
+(SOURCE_DATE_EPOCH, if it is set).
 """
 
 import gzip
@@ -35,8 +35,8 @@ _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
-def release(target: Path, images: Callable[[Path, int], None]) -> None:
-    """Write everything into a directory that is made anew; `images` writes the images of that time."""
+def release(target: Path, binaries: Callable[[Path, int], None]) -> None:
+    """Write everything into a directory that is made anew; `binaries` writes what depends on the architecture."""
     epoch = source_epoch()
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(epoch)}
     shutil.rmtree(target, ignore_errors=True)
@@ -53,7 +53,7 @@ def release(target: Path, images: Callable[[Path, int], None]) -> None:
     (target / f"{name}.yaml").write_text(_output(sys.executable, "-m", "lanloom", "install"))
     (target / f"{name}.cdx.json").write_text(bill_of_materials(REQUIREMENTS.read_text()))
     (target / "NOTES.md").write_text(notes(CHANGELOG.read_text(), __version__))
-    images(target, epoch)
+    binaries(target, epoch)
     (target / "SHA256SUMS").write_text("".join(_sums(target)))
 
 
@@ -147,8 +147,15 @@ def notes(changelog: str, version: str) -> str:
 
 
 if __name__ == "__main__":
-    from scripts.image.__main__ import write_all
+    from lanloom_lab.assets import default_cache
+    from scripts import krew
+    from scripts.image.__main__ import progress, write_all
+
+    def binaries(target: Path, epoch: int) -> None:
+        """Write what depends on the architecture."""
+        write_all(target, epoch)
+        krew.write(target, default_cache(), epoch, progress)
 
     place = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
-    release(place, write_all)
+    release(place, binaries)
     print((place / "SHA256SUMS").read_text(), end="")

@@ -13,7 +13,7 @@ from scripts.release import source_epoch
 
 def write(target: Path, architecture: str, epoch: int) -> None:
     """Build an image, write its archive and its bill of materials, and say what it is."""
-    built = build(default_cache(), architecture, epoch, _progress)
+    built = build(default_cache(), architecture, epoch, progress)
     archive = target / f"lanloom-{__version__}-image-{architecture}.tar"
     archive.write_bytes(built.archive)
     archive.with_suffix(".cdx.json").write_text(built.bill)
@@ -27,7 +27,8 @@ def write_all(target: Path, epoch: int) -> None:
         write(target, architecture, epoch)
 
 
-def _progress(line: str) -> None:
+def progress(line: str) -> None:
+    """Print a step."""
     print(f"image: {line}", file=sys.stderr, flush=True)
 
 

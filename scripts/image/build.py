@@ -64,14 +64,19 @@ def build(cache: Path, architecture: str, epoch: int, progress: Progress) -> Bui
 
 def own(cache: Path, architecture: str, epoch: int, progress: Progress) -> Files:
     """Return Lanloom itself: the wheel of the release, its command, and the CNI shim."""
+    files = own_wheel(epoch)
+    files |= compiled(files)
+    files |= {"opt/lanloom/venv/bin/lanloom": COMMAND}
+    return files | {PLACE: File(shim(cache, architecture, progress), 0o755)}
+
+
+def own_wheel(epoch: int) -> Files:
+    """Return the files of the wheel of the release."""
     with tempfile.TemporaryDirectory() as directory:
         build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", directory]
         environment = os.environ | {"SOURCE_DATE_EPOCH": str(epoch)}
         subprocess.run(build, cwd=ROOT, env=environment, check=True, capture_output=True)
-        files = wheels.unpacked(next(Path(directory).glob("*.whl")))
-    files |= compiled(files)
-    files |= {"opt/lanloom/venv/bin/lanloom": COMMAND}
-    return files | {PLACE: File(shim(cache, architecture, progress), 0o755)}
+        return wheels.unpacked(next(Path(directory).glob("*.whl")))
 
 
 def _run() -> oci.Raw:
