@@ -2,15 +2,18 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced, freeze_memory
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host
+from lanloom.processes.leaving import Leaving
 from lanloom.processes.metrics import AgentMetrics, observed
 from lanloom.runtime.cni.programs import CniSettings, PartObserver, keep_installed, program
 from lanloom.runtime.cni.server import keep_serving
@@ -29,10 +32,11 @@ async def run_agent(
     cni: CniSettings | None = None,
     settings: Mapping[str, Any] = {},
     features: Sequence[Feature] = FEATURES,
+    daemon_set: str = "",
 ) -> None:
     """Run a node's agent until cancelled; `metrics` shows its health. Without `cni` it serves no CNI plugin.
 
-    `settings` are those of features by their names.
+    `settings` are those of features by their names. CNI programs go at the end if that is the end of `daemon_set`.
     """
     metrics = metrics or AgentMetrics(features)
     context = AgentContext(
@@ -57,16 +61,25 @@ async def run_agent(
         for part in parts:
             group.create_task(part.run())
         if cni is not None:
-            for work in _cni_tasks(built, features, cni, metrics.cni_part):
+            leaving = Leaving(client, daemon_set, _attaching(parts), rng) if daemon_set else None
+            for work in _cni_tasks(built, features, cni, metrics.cni_part, leaving):
                 group.create_task(work)
         await all_synced(informers)
         freeze_memory()
 
 
+def _attaching(parts: Iterable[AgentPart]) -> tuple[Resource[Any], ...]:
+    return tuple(kind for part in parts if part.cni is not None for kind in part.attaching)
+
+
 def _cni_tasks(
-    parts: Mapping[str, AgentPart], features: Sequence[Feature], cni: CniSettings, on_part: PartObserver
+    parts: Mapping[str, AgentPart],
+    features: Sequence[Feature],
+    cni: CniSettings,
+    on_part: PartObserver,
+    leaving: Leaving | None,
 ) -> Iterator[Coroutine[Any, Any, None]]:
-    """Answer the programs of the features that do, on one socket, and keep them installed."""
+    """Answer the programs of the features that do, on one socket, and keep them installed while they are needed."""
     answers = {name: part.cni for name, part in parts.items() if part.cni is not None}
     serving = [feature for feature in features if feature.name in answers]
     programs = {name: answers[feature.name] for feature in serving for name in feature.cni}
@@ -75,4 +88,18 @@ def _cni_tasks(
     socket = cni_socket(serving, cni.socket)
     yield keep_serving(socket, programs, partial(on_part, "socket"))
     if cni.programs is not None:
-        yield keep_installed(programs, partial(program, socket), cni.programs, on_part)
+        yield keep_programs(tuple(programs), socket, cni.programs, on_part, leaving)
+
+
+async def keep_programs(
+    names: tuple[str, ...], socket: Path, directory: Path, on_part: PartObserver, leaving: Leaving | None
+) -> None:
+    """Keep the programs of the agent that listens at `socket` installed until the end of its installation."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(keep_installed(names, partial(program, socket), directory, on_part))
+            if leaving is not None:
+                group.create_task(leaving.run())
+    finally:
+        if leaving is not None:
+            await leaving.end(directory, names, socket)

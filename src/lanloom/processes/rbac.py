@@ -15,6 +15,7 @@ from typing import Any
 from lanloom.api import core, kubevirt, names
 from lanloom.api.clusterranges import API_SERVICE, ENDPOINT_SLICES, SERVICE_CIDRS
 from lanloom.api.resource import Resource
+from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features import FEATURES
 from lanloom.runtime.certificates import SECRET_NAME
 from lanloom.runtime.feature import Feature, rights_of
@@ -86,6 +87,17 @@ _NAMESPACE: tuple[Raw, ...] = (
 """In Lanloom's namespace. A list or watch of one object has its name as a field selector."""
 
 
+_AGENTS_NAMESPACE: tuple[Raw, ...] = (
+    {
+        "apiGroups": [DAEMON_SETS.group],
+        "resources": [DAEMON_SETS.plural],
+        "resourceNames": ["lanloom-agent", "lanloom-lan"],
+        "verbs": FOLLOW,
+    },
+)
+"""The agents' own DaemonSets, whose end is that of the CNI programs."""
+
+
 def agent_roles(features: Iterable[Feature] = FEATURES) -> tuple[Raw, ...]:
     """Return the agents' cluster role, its roles in the namespaces of features, and the bindings.
 
@@ -94,7 +106,8 @@ def agent_roles(features: Iterable[Feature] = FEATURES) -> tuple[Raw, ...]:
     agents = [_group(names.AGENTS_GROUP), _account("lanloom-agent")]
     access = [rights_of(feature).agent for feature in features]
     rules = (*_rules(access), _definitions(kind for each in access for kind in each.definitions), _EVENTS)
-    roles = (_role("lanloom-agent", name, each, agents) for name, each in _by_namespace(access, {}).items())
+    namespaces = _by_namespace(access, {names.LANLOOM_NAMESPACE: _AGENTS_NAMESPACE})
+    roles = (_role("lanloom-agent", name, each, agents) for name, each in namespaces.items())
     return (
         _cluster_role("lanloom-agent", rules),
         _binding("ClusterRoleBinding", "lanloom-agent", "ClusterRole", agents),

@@ -12,6 +12,7 @@ from lanloom.api.l3 import PoolSource
 from lanloom.api.lan import MultusReport
 from lanloom.api.meta import Key, OwnerReference
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.api.resource import Resource
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers
@@ -116,11 +117,15 @@ class AgentContext(Context):
 
 
 class AgentPart(Struct, frozen=True, kw_only=True):
-    """A feature in an agent. `cni` answers the feature's CNI programs, which are installed only then."""
+    """A feature in an agent. `cni` answers the feature's CNI programs, which are installed only then.
+
+    `attaching` are the kinds whose objects' pods the programs attach: without any they are needed no more.
+    """
 
     run: Callable[[], Coroutine[Any, Any, None]]
     controllers: tuple[Controller[Any], ...] = ()
     cni: CniService | None = None
+    attaching: tuple[Resource[Any], ...] = ()
 
 
 class NodeClaim(Struct, frozen=True):

@@ -52,6 +52,13 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory in which to install Lanloom's CNI plugins, as this process sees it. Default: none.",
 )
+@click.option(
+    "--daemon-set",
+    default="",
+    metavar="NAME",
+    help="DaemonSet of this agent in the namespace lanloom-system: when it is deleted, the agent takes its CNI plugins "
+    "with it. Default: none.",
+)
 @metrics_option(AGENT_ADDRESS)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
@@ -68,6 +75,7 @@ def command(
     cluster: str,
     cni_socket: str,
     cni_bin: Path | None,
+    daemon_set: str,
     metrics_address: tuple[str, ...],
     log_level: str,
     settings: Mapping[str, Any],
@@ -97,16 +105,16 @@ def command(
     try:
         cni = (cni_socket, cni_bin)
         directories = profiles, state, runtime
-        run_process(_run(kubeconfig, node, directories, cluster, metrics_address, cni, settings, features))
+        called = (node, cluster, daemon_set)
+        run_process(_run(kubeconfig, called, directories, metrics_address, cni, settings, features))
     except (ConfigError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
 
 
 async def _run(
     kubeconfig: str | None,
-    node: str,
+    called: tuple[str, str, str],
     directories: tuple[Path, Path, Path],
-    cluster: str,
     addresses: tuple[str, ...],
     cni: tuple[str, Path | None],
     settings: Mapping[str, Any],
@@ -124,6 +132,7 @@ async def _run(
     from lanloom.runtime.probes import ProbeServer, pages
 
     metrics, rng = AgentMetrics(features), random.Random()
+    node, cluster, daemon_set = called
     socket, programs = cni
     kept = directories[1] / "ipam.d"
     cni_settings = CniSettings(socket=Path(socket), programs=programs, state=kept) if socket else None
@@ -142,6 +151,7 @@ async def _run(
             cni=cni_settings,
             settings=settings,
             features=features,
+            daemon_set=daemon_set,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(probes.run())

@@ -11,6 +11,7 @@ import structlog
 from msgspec import Struct
 
 from lanloom.node.files import opened_directory, replace_at, sweep
+from lanloom.node.files import remove as remove_at
 
 CHECK_SECONDS = 60.0
 """Seconds between two checks that the plugin is still in its place."""
@@ -123,6 +124,17 @@ def install(directory: Path, name: str, content: bytes) -> bool:
     with opened_directory(directory) as opened:
         sweep(opened, name)
     replace_at(target, content, 0o755)
+    return True
+
+
+def remove(directory: Path, name: str, socket: Path) -> bool:
+    """Remove the program of the agent that listens at `socket`; whether it was there. Raises OSError."""
+    path = directory / name
+    if not path.is_file() or socket_in(path.read_bytes()) != socket:
+        return False
+    with opened_directory(directory) as opened:
+        sweep(opened, name)
+        remove_at(opened, name)
     return True
 
 

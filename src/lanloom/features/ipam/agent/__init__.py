@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter
 
+from lanloom.api.ipam import NETWORKS
 from lanloom.kube.events import Recorder
 from lanloom.kube.ports import Client
 from lanloom.runtime.cni.calls import VERSIONS, Call, Raw, shaped
@@ -30,7 +31,7 @@ def build(context: AgentContext) -> AgentPart:
     service = LateService(context.client, context.host.name, context.recorder, context.rng)
     cni = CniService(answer=service.answer, called=context.metrics["ipam"].called, unversioned=VERSIONS[0])
     context.provide(IPAM_PROGRAMS, {PROGRAM: cni})
-    return AgentPart(run=_nothing, cni=cni)
+    return AgentPart(run=_nothing, cni=cni, attaching=(NETWORKS,))
 
 
 async def _nothing() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
+from lanloom.api.lan import LANS
 from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.metrics import LearnedMacs, SpokeTraffic
@@ -158,7 +159,7 @@ def build(context: AgentContext) -> AgentPart:
     cni = (
         cni_service(plane.spokes, context.cni, settings, metrics, local) if context.cni is not None else None
     )
-    return AgentPart(run=run, controllers=plane.controllers, cni=cni)
+    return AgentPart(run=run, controllers=plane.controllers, cni=cni, attaching=(LANS,))
 
 
 async def _nothing() -> None:
