@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from lanloom.api.core import PODS
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multus import NADS, NETWORK_STATUS
 from lanloom.kube.errors import ApiError, Forbidden, ServerError
@@ -212,6 +212,54 @@ def test_a_move_that_is_refused(error: ApiError, policy: str) -> None:
         scene.requests.calm()
         await scene.rest(120)
         assert await scene.reason() == ("False", "MovingInPlace")
+
+    play(story)
+
+
+AWAY = ServerError(500, "InternalError", 'failed calling webhook "validate": connection refused')
+
+
+@pytest.mark.parametrize("taken_back", [False, True])
+def test_an_instance_that_cannot_be_written(taken_back: bool) -> None:
+    """Where a webhook takes no write of instances, the VirtualMachine and one Event say so, as long as it lasts."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        scene.lead()
+        await scene.rest()
+        scene.requests.fail(AWAY, "patch", of=VIRTUAL_MACHINE_INSTANCES)
+        await scene.edit(on({"blue": "new"}))
+        await scene.rest(120)
+        found = await scene.owner_condition("NetworksCurrent")
+        assert found is not None and (found.status, found.reason) == ("False", "Refused")
+        assert AWAY.message in found.message
+        assert (await scene.events()).count("NetworksRefused") == 1
+        if taken_back:
+            await scene.edit(on({"blue": "old"}))
+        scene.requests.calm()
+        await scene.rest(120)
+        assert await scene.nads() == {"blue": "old" if taken_back else "new"}
+        assert await scene.owner_condition("NetworksCurrent") == await scene.condition("NetworksCurrent")
+
+    play(story)
+
+
+def test_a_migration_that_cannot_be_created() -> None:
+    """A migration that no API server creates is reported on machine and instance, with an Event, and created later."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        scene.lead()
+        scene.requests.fail(AWAY, "create", of=MIGRATIONS)
+        await scene.edit(on({"blue": "new"}))
+        await scene.rest(60)
+        assert await scene.reason() == ("False", "Refused")
+        assert await scene.owner_condition("NetworksCurrent") == await scene.condition("NetworksCurrent")
+        assert {"FailedCreate", "NetworksRefused"} <= set(await scene.events())
+        scene.requests.calm()
+        await scene.rest(120)
+        assert len(await scene.migrations()) == 1
+        assert await scene.reason() == ("False", "Migrating")
 
     play(story)
 

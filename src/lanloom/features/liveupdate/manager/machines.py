@@ -38,7 +38,7 @@ from lanloom.features.liveupdate.rules.sync import doubled_names
 from lanloom.features.liveupdate.rules.updates import failures_of, to_delete
 from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
 from lanloom.kube.conditions import find
-from lanloom.kube.errors import ApiError, Conflict, Invalid
+from lanloom.kube.errors import ApiError, Conflict, Invalid, NotFound
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
@@ -100,13 +100,27 @@ class Machines:
         return min(filter(None, (again, check, self._note(key, obstacle))), default=None)
 
     async def refused(self, key: Key, error: ApiError) -> None:
-        """As Refusals says: on the instance, and on its VirtualMachine. Raises KubeError."""
+        """As Refusals says: on the instance, and on its VirtualMachine. Raises KubeError.
+
+        What refuses a change of the instance may refuse the condition there, too: then the VirtualMachine alone has it.
+        """
         machine = self._writer.instance(key)
         if machine is None or machine.has_ended or machine.metadata.is_deleting:
             return
         full = (await self._modes.get()).name == "full"
         owner = self._informers.owner_of(machine) if full else None
-        await self._write(machine, owner, _refusal(str(error)), self._compare(machine))
+        obstacle = _refusal(str(error))
+        try:
+            await self._write(machine, owner, obstacle, self._compare(machine))
+        except (Conflict, NotFound):
+            raise
+        except ApiError:
+            if owner is None:
+                raise
+            existing = find(owner.status.conditions, NETWORKS_CURRENT)
+            wanted = networks_current(existing, obstacle, {}, now=self._now())
+            await self._mirror(owner, wanted)
+            await self._record(machine, existing, wanted)
 
     async def accepted(self, key: Key) -> None:
         """As Refusals says; the reconcile that went well has written the condition."""
@@ -273,9 +287,11 @@ class Machines:
             text = before.message  # the instance is to follow
         return Obstacle(REVERTED, text) if text else None
 
-    async def _record(self, machine: VirtualMachineInstance, old: Condition | None, new: Condition) -> None:
+    async def _record(
+        self, machine: VirtualMachineInstance, old: Condition | None, new: Condition | None
+    ) -> None:
         """Record an Event about a new reason that needs somebody's help, and about its end."""
-        if new.reason in _PASSING:
+        if new is None or new.reason in _PASSING:
             return
         if old is not None and (old.status, old.reason) == (new.status, new.reason):
             return
@@ -285,8 +301,7 @@ class Machines:
 
     async def _mirror(self, owner: VirtualMachine, wanted: Condition | None) -> None:
         """Show the condition on the VirtualMachine too, as KubeVirt does with all conditions of an instance."""
-        existing = find(owner.status.conditions, NETWORKS_CURRENT)
-        if wanted is not None and existing != wanted:
+        if find(owner.status.conditions, NETWORKS_CURRENT) != wanted:
             await self._writer.set_machine_condition(owner, NETWORKS_CURRENT, wanted)
 
     def _note(self, key: Key, obstacle: Obstacle | None) -> float | None:
