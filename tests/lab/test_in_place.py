@@ -82,6 +82,7 @@ def networks(lab: Lab) -> Iterator[Lab]:
     try:
         yield lab
     finally:
+        lab.kubectl("delete", "pods", "neighbour", "p", "--ignore-not-found", "--timeout=60s")
         lab.kubectl("delete", "net-attach-def", "green-vm", "--ignore-not-found")
         lab.kubectl("delete", "nswap", "--all", "--namespace=default")
         lab.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=120s")
