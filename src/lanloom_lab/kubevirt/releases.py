@@ -92,13 +92,36 @@ def sync(
     new_networks = [item for item in new_networks if item["name"] in names]
     if release.copies == "always" or (release.copies == "migratable" and migratable):
         new_networks = [_renamed(item, wanted.get(item["name"])) for item in new_networks]
-    if (new_networks, kept) == (networks, interfaces):
+    return _replaced("/spec", networks, new_networks, interfaces, kept)
+
+
+def without_unplugged(template: Raw, spec: Raw, reported: Collection[str]) -> list[Raw]:
+    """Return the JSON patch that takes unplugged NICs out of the template of a machine; none where there is none.
+
+    `clearDetachedIfacesFromVM` in pkg/network/controllers/vm.go, in all releases.
+    """
+    networks, interfaces = _networks(template), _interfaces(template)
+    present = {item["name"] for item in _interfaces(spec)} | {*reported}
+    kept = [item for item in interfaces if item.get("state") != "absent" or item["name"] in present]
+    names = {item["name"] for item in kept}
+    left = [item for item in networks if item["name"] in names]
+    return _replaced("/spec/template/spec", networks, left, interfaces, kept)
+
+
+def _replaced(
+    at: str,
+    networks: Sequence[Raw],
+    new_networks: Sequence[Raw],
+    interfaces: Sequence[Raw],
+    new_interfaces: Sequence[Raw],
+) -> list[Raw]:
+    if (new_networks, new_interfaces) == (networks, interfaces):
         return []
     return [
-        {"op": "test", "path": "/spec/networks", "value": networks},
-        {"op": "add", "path": "/spec/networks", "value": new_networks},
-        {"op": "test", "path": "/spec/domain/devices/interfaces", "value": interfaces},
-        {"op": "add", "path": "/spec/domain/devices/interfaces", "value": kept},
+        {"op": "test", "path": f"{at}/networks", "value": networks},
+        {"op": "add", "path": f"{at}/networks", "value": new_networks},
+        {"op": "test", "path": f"{at}/domain/devices/interfaces", "value": interfaces},
+        {"op": "add", "path": f"{at}/domain/devices/interfaces", "value": new_interfaces},
     ]
 
 

@@ -111,9 +111,11 @@ class VirtController:
         await self._report_restart(machine, required=required)
         reported = [item.name for item in vmi.status.interfaces]
         steps = releases.sync(release, machine.template, machine.spec, reported, migratable=migratable)
+        key = vmi.metadata.key
         if steps:
-            key = vmi.metadata.key
             await self._client.json_patch(VIRTUAL_MACHINE_INSTANCES, key.name, steps, key.namespace)
+        elif trimmed := releases.without_unplugged(machine.template, machine.spec, reported):
+            await self._client.json_patch(VIRTUAL_MACHINES, key.name, trimmed, key.namespace)
         elif machine.pod is not None and vmi.is_running:
             await self._plug(vmi, machine.pod)
 

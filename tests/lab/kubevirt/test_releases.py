@@ -81,7 +81,7 @@ def test_an_edit_before_the_start_needs_no_restart() -> None:
 
 
 def test_hot_plug() -> None:
-    """A NIC more comes in every release, an absent one goes when the guest has let it go."""
+    """A NIC more comes in every release, an absent one goes when the guest has let it go, and then from the machine."""
     old, more = on({"blue": "old"}), on({"blue": "old", "red": "x"})
     steps = releases.sync(release("1.7"), more, old, ["default", "blue"], migratable=False)
     assert [item["name"] for item in steps[1]["value"]] == ["default", "blue", "red"]
@@ -91,6 +91,11 @@ def test_hot_plug() -> None:
     assert marked[3]["value"][1]["state"] == "absent"
     dropped = releases.sync(release("1.9"), gone, gone, ["default"], migratable=True)
     assert [item["name"] for item in dropped[1]["value"]] == ["default"]
+    assert releases.without_unplugged(gone, gone, ["default"]) == []
+    assert releases.without_unplugged(gone, on({}), ["default", "blue"]) == []
+    trimmed = releases.without_unplugged(gone, on({}), ["default"])
+    assert [item["name"] for item in trimmed[1]["value"]] == ["default"]
+    assert [item["name"] for item in trimmed[3]["value"]] == ["default"]
 
 
 @pytest.mark.parametrize(

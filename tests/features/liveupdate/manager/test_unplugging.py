@@ -9,6 +9,7 @@ from lanloom.kube.errors import ServerError
 from lanloom_embedded.patches import json_patch
 from tests.features.liveupdate.manager.scene import Scene, play
 from tests.features.liveupdate.objects import (
+    PLACE,
     POD_INTERFACE,
     POD_NETWORK,
     Raw,
@@ -61,6 +62,18 @@ def test_an_unplugged_nic_leaves_the_template() -> None:
         await scene.rest()
         assert await scene.nads() == {"blue": "old", "red": "other"}
         assert await scene.restart_required() is None
+
+    play(story)
+
+
+def test_a_machine_that_does_not_run() -> None:
+    """An absent NIC leaves the template of a machine without an instance."""
+
+    async def story(scene: Scene) -> None:
+        await scene.client.create(VIRTUAL_MACHINES, machine(ABSENT), PLACE)
+        scene.lead()
+        await scene.rest()
+        assert await template(scene) == convert(ONE, VirtualMachineInstanceSpec)
 
     play(story)
 

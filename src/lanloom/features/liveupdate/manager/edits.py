@@ -137,15 +137,17 @@ class Edits:
         await self._clear_failure(owner)
         return written
 
-    async def drop_unplugged(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> VirtualMachine:
+    async def drop_unplugged(
+        self, owner: VirtualMachine, machine: VirtualMachineInstance | None
+    ) -> VirtualMachine:
         """Take NICs out of a VirtualMachine that are unplugged from its instance. Raises KubeError.
 
         The instance is read anew: the watch may lag behind a NIC that another leader has plugged in.
         """
         if not without_unplugged(owner, machine):
             return owner
-        found = await get_or_none(self._client, VIRTUAL_MACHINE_INSTANCES, machine.metadata.key)
-        if found is None or not (steps := without_unplugged(owner, found)):
+        found = await get_or_none(self._client, VIRTUAL_MACHINE_INSTANCES, owner.metadata.key)
+        if not (steps := without_unplugged(owner, found)):
             return owner
         written = await self._writer.change_machine(owner, steps)
         log.info("machine-nics-unplugged", machine=str(owner.metadata.key))

@@ -84,6 +84,9 @@ class Machines:
         if machine is None or machine.has_ended or machine.metadata.is_deleting:
             self.blocked.discard(key)
             self._without_migration.pop(key, None)
+            owner = self._informers.machines.store.get(key)
+            if machine is None and owner is not None and mode.name == "full":
+                await self._edits.drop_unplugged(owner, None)
             return None
         owner = self._informers.owner_of(machine)
         ways: Ways = ()

@@ -171,16 +171,18 @@ def operations(
     )
 
 
-def without_unplugged(owner: VirtualMachine, machine: VirtualMachineInstance) -> tuple[Operation, ...]:
+def without_unplugged(owner: VirtualMachine, machine: VirtualMachineInstance | None) -> tuple[Operation, ...]:
     """Return the JSON patch that takes unplugged NICs out of a VirtualMachine's template; empty for none.
 
-    A NIC is unplugged when it is absent in the template, and the instance neither has nor reports it. KubeVirt does
-    the same (`ClearDetachedInterfaces` in pkg/network/controllers/vm.go): the NIC can be plugged in again by its name.
+    A NIC is unplugged when it is absent in the template, and the instance, if there is one, neither has nor reports it.
+    KubeVirt does the same (`clearDetachedIfacesFromVM` in pkg/network/controllers/vm.go): the NIC can be plugged in
+    again by its name.
     """
     wanted = owner.spec.template.spec if owner.spec.template is not None else VirtualMachineInstanceSpec()
-    present = {item.name for item in machine.spec.interfaces} | {
-        item.name for item in machine.status.interfaces
-    }
+    present: set[str] = set()
+    if machine is not None:
+        present |= {item.name for item in machine.spec.interfaces}
+        present |= {item.name for item in machine.status.interfaces}
     gone = {item.name for item in wanted.interfaces if item.state == "absent"} - present
     if not gone or doubled_names(wanted, "spec.template.spec"):
         return ()
