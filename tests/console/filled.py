@@ -9,7 +9,7 @@ from typing import Any
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import EVENTS, NODES, PODS
-from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
+from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS, FINALIZER, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
@@ -167,7 +167,7 @@ class Filler:
     async def _isolated(self) -> None:
         for name, phase, message in (
             ("isolated", "Ready", ""),
-            ("leaving", "DeletionBlocked", "kept by VirtualMachine ours/db"),
+            ("leaving", "DeletionBlocked", "kept by VirtualMachine ours/kept"),
         ):
             spec = {"bridgeName": f"{name[:9]}-br", "nadName": name, "nadNamespace": "ours"}
             good = phase == "Ready"
@@ -177,9 +177,13 @@ class Filler:
                 "nodes": {"live": 3, "acknowledged": 3},
                 "conditions": [self._condition("Ready", good, phase, message, 7)],
             }
-            await self._put(
-                DUMMY_CLUSTER_NETWORKS, {"metadata": {"name": name}, "spec": spec, "status": status}
-            )
+            meta = {"name": name, "finalizers": [FINALIZER]}
+            uid = await self._put(DUMMY_CLUSTER_NETWORKS, {"metadata": meta, "spec": spec, "status": status})
+            made = nad(name, "", 0, namespace="ours")
+            marks = {} if good else {DRAINING: AT.format(7)}
+            made["metadata"] |= {"labels": {UID_LABEL: uid}, "annotations": marks}
+            await self._put(NADS, made, "ours")
+        await self._machine("ours", "kept", {"net": "leaving"}, {})
 
     async def _pools(self) -> None:
         for name, cidr, pools in (

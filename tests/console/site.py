@@ -118,7 +118,7 @@ async def read_until(
 
 @asynccontextmanager
 async def site(directory: Path, *, shared: bool = False) -> AsyncIterator[Site]:
-    """A console, where a tenant may read one namespace.
+    """A console, where a tenant may read one namespace. The server's data in the directory may have objects already.
 
     With `shared` it follows the whole cluster as an administrator for all of its users.
     """
@@ -138,14 +138,15 @@ async def site(directory: Path, *, shared: bool = False) -> AsyncIterator[Site]:
         config = load(str(directory / "kubeconfig"))
         async with HttpClient(config) as admin:
             await _share(admin)
-            async with _console(config, admin, shared) as made:
+            async with console_of(config, admin, shared) as made:
                 yield made
     finally:
         await _end(server)
 
 
 @asynccontextmanager
-async def _console(config: ClusterConfig, admin: HttpClient, shared: bool) -> AsyncIterator[Site]:
+async def console_of(config: ClusterConfig, admin: HttpClient, shared: bool) -> AsyncIterator[Site]:
+    """A console in front of an API server, behind a gate."""
     gate = Gate(urlsplit(config.server).port or 0)
     await gate.open()
     config = replace(config, server=f"https://127.0.0.1:{gate.port}")

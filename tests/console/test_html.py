@@ -1,11 +1,29 @@
 """Pages as HTML."""
 
+from html.parser import HTMLParser
+from typing import get_args
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.cli.query import Field, Query
+from lanloom.cli.query import Field, Kind, Query
 from lanloom.console import html
-from lanloom.console.page import READY, TROUBLE, Asked, Cell, Content, Matrix, Page, Table, Trouble
+from lanloom.console.page import (
+    READY,
+    TROUBLE,
+    Asked,
+    Box,
+    Cell,
+    Content,
+    Drawing,
+    Form,
+    Matrix,
+    Page,
+    PoolMap,
+    Square,
+    Table,
+    Trouble,
+)
 from lanloom.console.tables import MOST_NODES
 from lanloom.kube.ports import Reader
 
@@ -53,6 +71,61 @@ def test_no_text_becomes_markup(text: str) -> None:
     assert page.count("<p") == made(
         Content(title="a", trouble=Trouble("a", "a"), facts=(("a", "a"),)), Asked(path="/things", words="a")
     ).count("<p")
+
+
+HATE = "'\"><img src=x onerror=alert(1)><script>alert(1)</script>]]><svg onload=alert(1)>"
+
+
+class Tags(HTMLParser):
+    """Collects the elements of a page with the names of their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, tuple[str, ...]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """As the parser says."""
+        self.found.append((tag, tuple(name for name, _ in attrs)))
+
+
+def everything(text: str) -> Content:
+    """A page with a text in each of its fields."""
+    trouble = Trouble(text, text, text)
+    fields = tuple(Field(str(kind), text, kind, text, lambda thing: thing) for kind in get_args(Kind))
+    box = Box(key=text, label=text, note=text, words=text, state=TROUBLE, href=f"/{text}")
+    squares = [Square(text, "used", text), Square(text, "free", text, 99)]
+    return Content(
+        title=text,
+        trouble=trouble,
+        facts=((text, text),),
+        matrix=Matrix(title=text, columns=((text, f"/{text}"),), cells={text: {text: Cell(TROUBLE, text)}}),
+        drawing=Drawing(title=text, layers=((text, (box,)),), lines=((text, text),)),
+        maps=[PoolMap(title=text, squares=squares, ranges=ranges) for ranges in (False, True)],
+        form=Form(
+            hint=text, label=text, button=text, text=text, options=((text, text),), chosen=frozenset({text})
+        ),
+        tables=(
+            Table(
+                title=text,
+                query=Query(fields, tuple(field.name for field in fields)),
+                rows=(text,),
+                href=lambda thing: f"/{thing}",
+                trouble=lambda _: trouble,
+            ),
+        ),
+        remarks=(text,),
+    )
+
+
+def test_names_that_hate_us_in_every_field() -> None:
+    """Whatever any field of a page is, its elements and their attributes are those of a page with plain texts."""
+    plain, hostile = (
+        Tags(made(everything(text), Asked(path="/things", words=text, namespace=text))).found
+        for text in ("a" * len(HATE), HATE)
+    )
+    assert hostile == plain
+    assert not {tag for tag, _ in hostile} & {"img", "script"}
 
 
 def test_control_characters_are_not_passed_on() -> None:

@@ -6,11 +6,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS, UID_LABEL
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, FINALIZER
 from lanloom.api.ipam import NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.meta import Object
-from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.console.catalogue import Catalogue, asked_of
 from lanloom.console.menu import pages
@@ -20,7 +19,6 @@ from tests.console.browser.tabs import PATHS
 from tests.console.filled import Filler
 from tests.console.site import TENANT, Site, read, read_until, site
 from tests.features.liveupdate import objects
-from tests.features.vlan.cluster import nad
 
 T = TypeVar("T", bound=Object)
 
@@ -37,17 +35,11 @@ async def filled(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 async def _leave(admin: Client) -> None:
-    """Makes `leaving` wait for a machine of the other namespace."""
-    network = await admin.get(DUMMY_CLUSTER_NETWORKS, "leaving")
-    mark = {DRAINING: "2026-01-01T10:07:00Z"}
-    body = nad("leaving", "", 0, namespace="ours")
-    body["metadata"] |= {"labels": {UID_LABEL: network.metadata.uid}, "annotations": mark}
-    await admin.create(NADS, body, "ours")
+    """Makes `leaving` wait for a machine of the other namespace, too."""
     user = objects.machine(objects.on({"net": "ours/leaving"}), "far", namespace="theirs")
     await admin.create(VIRTUAL_MACHINES, user, "theirs")
-    await admin.patch(
-        DUMMY_CLUSTER_NETWORKS, "leaving", {"metadata": {"finalizers": ["lanloom.io/dummy", "example.com/x"]}}
-    )
+    kept = {"metadata": {"finalizers": [FINALIZER, "example.com/x"]}}
+    await admin.patch(DUMMY_CLUSTER_NETWORKS, "leaving", kept)
 
 
 async def test_who_has_an_address_and_since_when(filled: Site) -> None:
@@ -90,7 +82,7 @@ async def test_what_keeps_an_isolated_network(filled: Site) -> None:
         assert 'href="/machines/theirs/far"' in page and "would keep it from being deleted" in page
         await filled.admin.delete(DUMMY_CLUSTER_NETWORKS, "leaving")
         page = await read_until(browser, "/isolated/leaving", "What keeps it")
-        assert "example.com/x" in page and "Being deleted since" in page
+        assert "example.com/x" in page and "Being deleted since" in page and "ours" in page
         await filled.admin.delete(VIRTUAL_MACHINES, "far", "theirs")
         await read_until(browser, "/isolated/leaving", "theirs", there=False)
 

@@ -12,7 +12,7 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS
 from lanloom.api.lan import LANS
-from lanloom.api.liveupdate import NETWORK_SWAPS
+from lanloom.api.liveupdate import BACK, NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Condition, Object
 from lanloom.api.resource import Resource
 from lanloom.cli.query import Field, Query
@@ -30,7 +30,7 @@ CONDITIONED: tuple[Resource[Any], ...] = (
 )
 """The kinds whose conditions are in the time line."""
 
-TROUBLES = frozenset({"Full", "NearlyFull"})
+TROUBLES = frozenset({"Full", "NearlyFull", "Stalled"})
 """Conditions that tell of trouble when they are true."""
 
 OURS = "lanloom"
@@ -78,7 +78,12 @@ async def changes(client: Reader, _names: Names) -> Content:
     )
     found = [change_of(event) for event in events if _is_ours(event)]
     for kind, items in zip(CONDITIONED, conditioned, strict=True):
-        found += [_condition(kind, item, condition) for item in items for condition in item.status.conditions]
+        found += [
+            _condition(kind, item, condition)
+            for item in items
+            for condition in item.status.conditions
+            if condition.last_transition_time  # without one nobody has written it yet
+        ]
     found.sort(key=lambda item: (item.time, item.what, item.reason), reverse=True)
     return Content(title="Changes", tables=(Table(title="Changes", query=CHANGE_FIELDS, rows=found),))
 
@@ -105,9 +110,12 @@ def change_of(event: Event) -> Change:
 
 
 def _condition(kind: Resource[Any], item: Object, condition: Condition) -> Change:
+    bad = condition.status == ("True" if condition.type in TROUBLES else "False")
+    if isinstance(item, NetworkSwap) and item.status.phase not in BACK:
+        bad = False  # a step that is not done yet
     return Change(
         time=condition.last_transition_time,
-        type=WARNING if condition.status == ("True" if condition.type in TROUBLES else "False") else NORMAL,
+        type=WARNING if bad else NORMAL,
         what=f"{kind.kind} {item.metadata.key}",
         reason=f"{condition.type} {condition.status}: {condition.reason}",
         message=condition.message,

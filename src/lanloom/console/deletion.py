@@ -13,7 +13,7 @@ from lanloom.console.page import Content, Names, Page, Read, Table, Trouble
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.ports import Listing, Reader
 from lanloom.kube.scoped import Scoped
-from lanloom.runtime.blockers import Blocker, DeletionQuestion, Usage, ask_all, of_others
+from lanloom.runtime.blockers import MANAGER, Blocker, DeletionQuestion, Usage, ask_all, of_others
 
 T = TypeVar("T", bound=Object)
 
@@ -31,12 +31,24 @@ USER_FIELDS: Query[Usage] = Query(
 
 BLOCKER_FIELDS: Query[Blocker] = Query(
     (
-        Field("why", "Why", "text", "What it waits for", lambda item: item.why),
-        Field("waits_for", "Waits for", "list", "One by one", lambda item: item.waits_for or None),
+        Field(
+            "why",
+            "Why",
+            "text",
+            "What it waits for",
+            lambda item: item.why if item.whose == MANAGER else f"{item.what}, of {item.whose}: {item.why}",
+        ),
+        Field(
+            "waits_for",
+            "Waits for",
+            "list",
+            "One by one",
+            lambda item: item.waits_for or None,
+            text="; ".join,
+        ),
         Field("remedy", "Remedy", "text", "What to do about it", lambda item: item.remedy or None),
-        Field("what", "By", "text", "Finalizer or another cause", lambda item: f"{item.what} ({item.whose})"),
     ),
-    ("why", "waits_for", "remedy", "what"),
+    ("why", "waits_for", "remedy"),
 )
 """What blocks a deletion."""
 

@@ -1,5 +1,6 @@
 """Pages as HTML. Every text is escaped where it is put in: names and messages come from whoever may write objects."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 import htpy as h
@@ -10,7 +11,9 @@ from msgspec import Struct
 from lanloom.cli.console import visible
 from lanloom.console import svg
 from lanloom.console.page import MARKS, TROUBLE, Asked, Content, Form, Matrix, Page, Trouble
-from lanloom.console.tables import MOST_ROWS, matrix_of, reason, state_of, table_of
+from lanloom.console.tables import MOST_ROWS, matrix_of, moment, reason, state_of, table_of
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 FEW_ROWS = 10
 """Rows of a page of one thing that need no filter."""
@@ -74,10 +77,18 @@ def main(content: Content, page: Page, above: Page | None, command: str, asked: 
         parts.append(h.div(class_=f"trouble {state_of(content.trouble)}")[reason(content.trouble)])
     if content.facts:
         parts.append(
-            h.dl[(h.div[h.dt[visible(name)], h.dd[visible(value)]] for name, value in content.facts if value)]
+            h.dl[
+                (
+                    h.div[
+                        h.dt[visible(name)], h.dd[moment(value) if _TIME.fullmatch(value) else visible(value)]
+                    ]
+                    for name, value in content.facts
+                    if value
+                )
+            ]
         )
     if content.matrix is not None:
-        parts.append(matrix_of(content.matrix))
+        parts.append(matrix_of(content.matrix, asked))
     if content.drawing is not None:
         parts.append(svg.drawing(content.drawing))
     parts += [svg.pool_map(item, asked.path) for item in content.maps]
@@ -117,7 +128,7 @@ def front(
             _problems(bad),
             h.section[h.h2["Under way", h.small[f" {len(busy)}"]], _problems(busy)] if busy else None,
             (h.p(".remark")[visible(text)] for text in remarks),
-            (matrix_of(matrix) for matrix in matrices),
+            (matrix_of(matrix, asked) for matrix in matrices),
             _filter(asked, words=False),
             _source("lanloom status", at),
         ]

@@ -1,7 +1,7 @@
 """Kinds that pages are made of, followed once by one identity: lists are answered from memory, and changes are told.
 
 A kind is followed from when a page first needs it, and until nobody did for a while. Where it can't be followed for
-good (no right to read it, nobody serves it), the reader gets the API server's error, and the next one asks again.
+good (no right to read it, nobody serves it), the reader gets the API server's error, and a later one asks again.
 """
 
 import asyncio
@@ -27,6 +27,9 @@ MOST_KINDS = 64
 RETRY_SECONDS = 2.0
 """How soon a kind is read again whose server does not answer."""
 
+FINAL_SECONDS = 10.0
+"""How long it is believed that nobody serves a kind, or that this identity may not read it."""
+
 FINAL = (Forbidden, NotFound, Unauthorized)
 """Errors that do not go away by themselves."""
 
@@ -44,7 +47,7 @@ class Followed(Watcher, Generic[T]):
         self.informer.on_change(lambda _old, _new: self._notify())
         self.informer.on_unreadable(lambda _found: self._notify())
         self.listeners: set[Callable[[], None]] = set()
-        self.used = 0.0
+        self.began = self.used = 0.0
         self._heard = asyncio.Event()
         self._task = asyncio.create_task(self.informer.run())
 
@@ -136,9 +139,10 @@ class Stores:
         """Return a kind that is followed from now on, if it was not yet."""
         key = (resource, namespace if resource.namespaced else "")
         found = self._all.get(key)
-        if found is None or found.is_over:
+        if found is None or (found.is_over and self._now() - found.began > FINAL_SECONDS):
             self._make_room()
             found = self._all[key] = Followed(self._client, resource, key[1], self._rng)
+            found.began = self._now()
         found.used = self._now()
         return found
 

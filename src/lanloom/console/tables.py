@@ -13,6 +13,9 @@ from lanloom.console.page import BUSY, MARKS, READY, TROUBLE, Asked, Cell, Matri
 MOST_NODES, MOST_ROWS = 100, 500
 """Nodes of a matrix and rows of a table on one page; those with troubles come first."""
 
+LONG = 24
+"""Characters of a text that is folded where there is no room."""
+
 _BOOLS = {"Y": "yes", "N": "no"}
 
 
@@ -23,11 +26,11 @@ def state_of(trouble: Trouble | None) -> str:
     return BUSY if trouble.under_way else TROUBLE
 
 
-def reason(trouble: Trouble) -> Element:
-    """Return why something is not ready, and the remedy."""
+def reason(trouble: Trouble, *, known: bool = False) -> Element:
+    """Return why something is not ready, and the remedy; without the state if that is `known`."""
     state = state_of(trouble)
     return h.p(".why")[
-        h.span(f".state.{state}")[f"{MARKS[state]} {visible(trouble.reason)}"],
+        None if known else h.span(f".state.{state}")[f"{MARKS[state]} {visible(trouble.reason)}"],
         f" {visible(trouble.message)}" if trouble.message else None,
         h.small[" since ", moment(trouble.since)] if trouble.since else None,
     ]
@@ -90,19 +93,24 @@ def _row(table: Table, fields: Sequence[Field[Any]], row: Any, trouble: Trouble 
     line = h.tr(class_=state_of(trouble) if trouble else None)[cells]
     if trouble is None or _says(fields, texts, trouble):
         return line
-    return fragment[line, h.tr(".why")[h.td(colspan=len(fields))[reason(trouble)]]]
+    known = visible(trouble.reason) in texts
+    return fragment[line, h.tr(".why")[h.td(colspan=len(fields))[reason(trouble, known=known)]]]
 
 
 def _says(fields: Sequence[Field[Any]], texts: Sequence[str], trouble: Trouble) -> bool:
-    """Return whether the row itself says all of its trouble: the state, and the message."""
-    has_state = any(field.style is not None for field in fields) or visible(trouble.reason) in texts
-    return has_state and bool(trouble.message) and visible(trouble.message) in texts
+    """Return whether the row itself says all of its trouble: the state, and the message if there is one."""
+    known = visible(trouble.reason) in texts
+    if not trouble.message:
+        return known and not trouble.since
+    return visible(trouble.message) in texts and (known or any(field.style is not None for field in fields))
 
 
 def _cell(field: Field[Any], row: Any, shown: str, trouble: Trouble | None) -> Element:
     state = _state(field.style(row), trouble) if field.style is not None else ""
     if state:
         return h.td(class_=_kind(field))[h.span(class_=f"state {state}")[f"{MARKS[state]} {shown}"]]
+    if len(shown) > LONG:
+        return h.td(".long")[shown]
     return h.td(class_=_kind(field))[moment(shown) if field.kind == "timestamp" else shown]
 
 
@@ -130,12 +138,13 @@ def _kind(field: Field[Any]) -> str | None:
     return field.kind if field.kind in ("number", "timestamp") else None
 
 
-def matrix_of(matrix: Matrix) -> Node:
-    """Return nodes against networks; the nodes with something that is not ready come first."""
+def matrix_of(matrix: Matrix, asked: Asked) -> Node:
+    """Return nodes against networks: those of the words, if any have them, and what is not ready first."""
     if not matrix.columns or not matrix.cells:
         return None
     rows = sorted(matrix.cells.items(), key=lambda item: (not _is_troubled(item[1]), item[0]))
-    rest = len(rows) - MOST_NODES
+    named = [item for item in rows if asked.words and asked.words.casefold() in item[0]]
+    shown = named or (rows if asked.everything else rows[:MOST_NODES])
     return h.section[
         h.h2[matrix.title, h.small[f" {len(rows)} × {len(matrix.columns)}"]],
         h.div(".wide", tabindex="0", role="region", aria_label=matrix.title)[
@@ -146,11 +155,14 @@ def matrix_of(matrix: Matrix) -> Node:
                         (h.th(scope="col")[h.a(href=href)[title]] for title, href in matrix.columns),
                     ]
                 ],
-                h.tbody[(_node(node, cells, matrix.columns) for node, cells in rows[:MOST_NODES])],
+                h.tbody[(_node(node, cells, matrix.columns) for node, cells in shown)],
             ]
         ],
-        h.p(".counts")[f"{rest} more nodes; those with something not ready come first."]
-        if rest > 0
+        h.p(".counts")[
+            f"{len(rows) - len(shown)} more nodes; those with something not ready come first. ",
+            h.a(href=asked.href(everything=True))[f"Show all {len(rows)}"],
+        ]
+        if len(shown) < len(rows) and not named
         else None,
     ]
 
@@ -162,13 +174,13 @@ def _is_troubled(cells: Mapping[str, Any]) -> bool:
 def _node(node: str, cells: Mapping[str, Cell], columns: Sequence[tuple[str, str]]) -> Element:
     return h.tr[
         h.th(scope="row")[h.a(href=f"/nodes/{node}")[node]],
-        (_place(cells.get(title)) for title, _href in columns),
+        (_place(cells.get(title), f"{href}?q={node}") for title, href in columns),
     ]
 
 
-def _place(cell: Cell | None) -> Element:
+def _place(cell: Cell | None, href: str) -> Element:
     if cell is None:
         return h.td(".absent")["–"]
     words = visible(cell.words)
     mark = MARKS.get(cell.state, MARKS[TROUBLE])
-    return h.td[h.span(class_=f"state {cell.state}", title=words, role="img", aria_label=words)[mark]]
+    return h.td[h.a(class_=f"state {cell.state}", href=href, title=words, aria_label=words)[mark]]

@@ -5,7 +5,7 @@ import time
 from msgspec.structs import replace
 
 from lanloom.api.core import NODES, PODS
-from lanloom.api.lan import LAN_NODES, LANS, LANEntry
+from lanloom.api.lan import LAN_NODES, LANS, LANEntry, NodeResult
 from lanloom.cli.query import Field, Query
 from lanloom.console.page import (
     READY,
@@ -80,13 +80,15 @@ async def lan(client: Reader, names: Names) -> Content:
     view = views[title]
     nodes = Table(
         title="Nodes",
-        query=NODE_FIELDS,
+        query=_with_peers(view),
         rows=view.nodes,
         name=lambda item: item.name,
         trouble=lambda item: None if item.ready else Trouble("NotReady", item.message),
     )
     spokes = Table(title="Spokes", query=SPOKE_FIELDS, rows=view.spokes, name=lambda item: item.name)
     facts = (
+        ("Nodes ready", view.summary),
+        ("Spokes attached", f"{view.attached} of {len(view.spokes)}"),
         ("VNI", str(view.vni)),
         ("Underlay", view.underlay),
         ("Replication", view.replication),
@@ -110,6 +112,22 @@ async def lan(client: Reader, names: Names) -> Content:
         facts=facts,
         drawing=_drawing(view),
         tables=(nodes, spokes, *((traces,) if traces.rows else ())),
+    )
+
+
+def _with_peers(view: LanView) -> Query[NodeResult]:
+    """Return the fields of nodes, with how many others each of them exchanges frames with."""
+    ready = {node.name for node in view.nodes if node.ready and node.address}
+
+    def peers(node: NodeResult) -> str | None:
+        others = len(ready - {node.name})
+        return f"{others if node.name in ready else 0} of {len(view.nodes) - 1}"
+
+    field: Field[NodeResult] = Field(
+        "peers", "Peers", "text", "Other nodes that carry it and are ready", peers
+    )
+    return Query(
+        (*NODE_FIELDS.fields, field), ("node", "ready", "address", "mtu", "peers", "message"), identity="node"
     )
 
 

@@ -21,6 +21,7 @@ from lanloom.console.page import (
 )
 from lanloom.console.page import READY as WELL
 from lanloom.features.vlan.planpage import PLAN
+from lanloom.features.vlan.rules.stages import PROGRESSING, ROLLED_OUT
 from lanloom.features.vlan.rules.status import PASSING
 from lanloom.features.vlan.views import VlanObjects, read_objects
 from lanloom.features.vlan.views.overview import overview
@@ -37,9 +38,10 @@ from lanloom.features.vlan.views.view import (
     find_view,
     network_views,
 )
+from lanloom.kube.conditions import find
 from lanloom.kube.ports import Reader
 
-_UNDER_WAY = PASSING - {"NoReport"}
+_UNDER_WAY = (PASSING - {"NoReport"}) | {PROGRESSING}
 """The reasons that go away by themselves; an agent that does not report may be gone."""
 
 KINDS = (NODES, CLUSTER_NETWORKS, VLAN_CONFIGS, NADS, CLUSTER_NETWORK_NODES)
@@ -69,20 +71,23 @@ async def network(client: Reader, names: Names) -> Content:
         trouble=_trouble(found, objects),
         facts=facts,
         drawing=_drawing(found),
-        tables=(_nodes(found.nodes, addresses=bool(found.mode)),),
+        tables=(_nodes(found.nodes, PLACE_FIELDS if found.mode else UPLINK_FIELDS),),
     )
 
 
 def _drawing(view: NetworkView) -> Drawing:
     """Return the VLAN over its nodes."""
-    well = not view.reason
     top = Box(
-        key="vlan",
+        key="top",
         label=view.network,
         note=f"VLAN {view.vlan} of {view.cluster_network}",
-        state=WELL if well else TROUBLE,
+        state=TROUBLE if view.reason else WELL,
         href=f"/cluster-networks/{view.cluster_network}",
     )
+    return _over_nodes(view.network, top, view.nodes)
+
+
+def _over_nodes(title: str, top: Box, views: tuple[NodeView, ...]) -> Drawing:
     nodes = [
         Box(
             key=f"node {item.node}",
@@ -92,12 +97,10 @@ def _drawing(view: NetworkView) -> Drawing:
             state=_state(item),
             href=f"/nodes/{item.node}",
         )
-        for item in view.nodes
+        for item in views
     ]
     layers = (("Network", [top] if nodes else []), ("Nodes", nodes))
-    return Drawing(
-        title=f"{view.network} over its nodes", layers=layers, lines=[("vlan", n.key) for n in nodes]
-    )
+    return Drawing(title=f"{title} over its nodes", layers=layers, lines=[(top.key, n.key) for n in nodes])
 
 
 async def cluster_network(client: Reader, names: Names) -> Content:
@@ -106,12 +109,33 @@ async def cluster_network(client: Reader, names: Names) -> Content:
     found = _find(objects, names["name"])
     assert isinstance(found, ClusterNetworkView)
     bad = next((item for item in found.conditions if item.status != "True"), None)
+    trouble = None
+    if bad is not None:
+        way = bad.reason in _UNDER_WAY
+        trouble = Trouble(bad.reason, bad.message, bad.last_transition_time, under_way=way)
+    top = Box(
+        key="top",
+        label=found.cluster_network,
+        note=f"{len(found.networks)} VLAN network{'s' * (len(found.networks) != 1)}",
+        state=BUSY if trouble and trouble.under_way else TROUBLE if trouble else WELL,
+    )
     return Content(
         title=found.cluster_network,
-        trouble=Trouble(bad.reason, bad.message, bad.last_transition_time) if bad is not None else None,
-        facts=(("VlanConfigs", ", ".join(found.vlan_configs)), ("MTU", found.mtu)),
-        tables=(_nodes(found.nodes, addresses=False), _networks("Networks", found.networks, objects)),
+        trouble=trouble,
+        facts=(
+            ("VlanConfigs", ", ".join(found.vlan_configs)),
+            ("MTU", found.mtu),
+            ("Roll-out", _rollout(found) or ""),
+        ),
+        drawing=_over_nodes(found.cluster_network, top, found.nodes),
+        tables=(_nodes(found.nodes, UPLINK_FIELDS), _networks("Networks", found.networks, objects)),
     )
+
+
+def _rollout(view: ClusterNetworkView) -> str | None:
+    """Return how far a roll-out is; None without one."""
+    found = find(view.conditions, ROLLED_OUT)
+    return ": ".join(filter(None, (found.reason, found.message))) if found is not None else None
 
 
 async def cluster_networks(client: Reader, _names: Names) -> Content:
@@ -169,24 +193,30 @@ def _trouble(view: NetworkView, objects: VlanObjects) -> Trouble | None:
 
 
 def _since(objects: VlanObjects, cluster_network: str) -> str:
-    """Return since when one of its nodes reports something that is not ready; empty if none does."""
+    """Return since when one of its nodes, or it itself, reports something that is not ready; empty if none does."""
     times = [
         item.last_transition_time
         for report in objects.reports_of(cluster_network).values()
         for item in report.status.conditions
         if item.status == "False"
     ]
-    return min(filter(None, times), default="")
+    network = objects.network(cluster_network)
+    own = (
+        [item.last_transition_time for item in network.status.conditions if item.status == "False"]
+        if network
+        else []
+    )
+    return min(filter(None, times), default=min(filter(None, own), default=""))
 
 
 def _href(view: NetworkView) -> str:
     return f"/networks/{view.network}"
 
 
-def _nodes(nodes: tuple[NodeView, ...], *, addresses: bool) -> Table:
+def _nodes(nodes: tuple[NodeView, ...], fields: Query[NodeView]) -> Table:
     return Table(
         title="Nodes",
-        query=ADDRESS_FIELDS if addresses else UPLINK_FIELDS,
+        query=fields,
         rows=nodes,
         name=lambda view: view.node,
         trouble=lambda view: (
@@ -214,6 +244,36 @@ def _matrix(views: tuple[NetworkView, ...]) -> Matrix:
     return Matrix(title="VLAN networks on nodes", columns=columns, cells=cells)
 
 
+PLACE_FIELDS: Query[NodeView] = Query(
+    (
+        *ADDRESS_FIELDS.fields,
+        Field("mtu", "MTU", "number", "MTU in bytes", lambda view: view.mtu or None),
+        Field(
+            "server",
+            "DHCP server",
+            "text",
+            "Its server",
+            lambda view: view.lease.server if view.lease else None,
+        ),
+        Field(
+            "expiry",
+            "Lease until",
+            "timestamp",
+            "When the lease ends",
+            lambda view: (view.lease.expiry or None) if view.lease else None,
+        ),
+        Field(
+            "others",
+            "Of other programs",
+            "list",
+            "Addresses of other programs",
+            lambda view: view.other_addresses or None,
+        ),
+    ),
+    ("node", "interface", "address", "server", "expiry", "mtu", "others", "state"),
+)
+"""The fields of a VLAN with addresses on a node."""
+
 CLUSTER_NETWORK_FIELDS: Query[ClusterNetworkView] = Query(
     (
         Field("name", "Cluster network", "text", "Name", lambda view: view.cluster_network),
@@ -227,8 +287,9 @@ CLUSTER_NETWORK_FIELDS: Query[ClusterNetworkView] = Query(
             lambda view: f"{sum(node.state == READY for node in view.nodes)}/{len(view.nodes)}",
         ),
         Field("networks", "Networks", "number", "Networks on it", lambda view: len(view.networks)),
+        Field("rollout", "Roll-out", "text", "How far a roll-out is", _rollout),
     ),
-    ("name", "configs", "mtu", "nodes", "networks"),
+    ("name", "configs", "mtu", "nodes", "networks", "rollout"),
 )
 """The fields of cluster networks."""
 
