@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from lanloom import __version__
-from lanloom.__main__ import PLUGIN
+from lanloom.entry import PLUGIN
 from lanloom_lab.assets import Progress
 from scripts.image import wheels
 from scripts.image.build import ARCHITECTURES, REQUIREMENTS, ROOT, own_wheel
@@ -40,7 +40,7 @@ if sys.version_info[:2] != NEEDED:
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "lib"))
 
-from lanloom.__main__ import main
+from lanloom.entry import main
 
 main()
 """

@@ -12,7 +12,9 @@ from typing import Any
 import yaml
 
 from lanloom import __version__
+from lanloom.__main__ import cli
 from lanloom.api import crds
+from lanloom.entry import COLUMNS
 from lanloom.processes.chart import source
 from lanloom.processes.chart.values import schema
 from lanloom.processes.definitions import foreign, own
@@ -132,10 +134,17 @@ def rendered() -> dict[str, str]:
     return files | {f"../overlays/{name}": text for name, text in kustomize.overlays().items()}
 
 
+def help_text() -> str:
+    """Return the help of all commands, which the entry point prints without importing anything."""
+    context = cli.make_context("lanloom", [], resilient_parsing=True, terminal_width=COLUMNS - 2)
+    return f"{cli.get_help(context)}\n"
+
+
 def manifests() -> Iterator[tuple[str, str]]:
     """Yield file names below deploy/ and their content; the later ones follow from the earlier ones on the disk."""
     yield from generated().items()
     yield from rendered().items()
+    yield "../src/lanloom/help.txt", help_text()
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ SCRATCH = {"tmp": 0o1777, "proc": 0o755, "sys": 0o755, "dev": 0o755, "run": 0o75
 """Directories without files, with their modes."""
 
 COMMAND = File(
-    b"#!/opt/lanloom/venv/bin/python\nfrom lanloom.__main__ import main\n\nmain()\n",
+    b"#!/opt/lanloom/venv/bin/python\nfrom lanloom.entry import main\n\nmain()\n",
     0o755,
 )
 PATH = "/opt/lanloom/venv/bin:/usr/bin:/usr/sbin:/bin:/sbin"

@@ -49,19 +49,15 @@ def command_line(features: Sequence[Feature] = FEATURES) -> click.Group:
     return lanloom
 
 
-PLUGIN = "kubectl-lanloom"
-"""The name by which kubectl finds the command as a plugin of its own."""
-
 COMMANDS = {**_PROCESSES, **commands(FEATURES)}
 cli = command_line()
 
 
-def main() -> None:
+def main(called: str = "lanloom") -> None:
     """Run the command line. Exit codes: 0 done, 1 failed or not ready, 2 wrong usage, 130 interrupted."""
     replace_unencodable()
-    called = sys.argv[0].rpartition("/")[2]
     try:
-        cli(prog_name="kubectl lanloom" if called == PLUGIN else "lanloom", args=sys.argv[1:])
+        cli(prog_name=called, args=sys.argv[1:])
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise

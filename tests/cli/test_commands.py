@@ -1,6 +1,7 @@
 """The command line as its users call it."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -193,12 +194,38 @@ def test_the_plugin_of_kubectl() -> None:
     """Called as kubectl's plugin, the command says so in its usage."""
     program = "import sys; sys.argv[:] = ['/usr/bin/kubectl-lanloom', 'lan', '--help']\n"
     done = subprocess.run(
-        [sys.executable, "-c", f"{program}from lanloom.__main__ import main; main()"],
+        [sys.executable, "-c", f"{program}from lanloom.entry import main; main()"],
         capture_output=True,
         text=True,
         check=True,
     )
     assert done.stdout.startswith("Usage: kubectl lanloom lan ")
+
+
+@pytest.mark.parametrize("name", ["lanloom", "kubectl-lanloom"])
+@pytest.mark.parametrize("columns", ["60", "79", "80", "200", "", "0", "x"])
+def test_the_help_that_is_a_file(name: str, columns: str) -> None:
+    """The help is the same as what click makes, at any width; where it is a file, no module is imported for it."""
+    program = (
+        f"import sys; sys.argv[:] = ['/usr/bin/{name}', '--help']\n"
+        "from lanloom.entry import main\n"
+        "known = set(sys.modules)\n"
+        "try:\n    main()\n"
+        "finally:\n    print(len(set(sys.modules) - known))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "COLUMNS": columns},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *lines, imported = done.stdout.splitlines()
+    wide = columns not in ("60", "79")
+    width = 78 if wide else int(columns) - 2
+    context = cli.make_context(name.replace("-", " "), [], resilient_parsing=True, terminal_width=width)
+    assert lines == cli.get_help(context).splitlines()
+    assert (imported == "0") == wide
 
 
 @click.command()

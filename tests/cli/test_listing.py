@@ -1,22 +1,29 @@
 """Lists as Ganeti's users know them, and their forms for programs."""
 
+import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec import Struct
 
+from lanloom.cli.console import console, print_table
 from lanloom.cli.listing import FORMATS, listing_options
-from lanloom.cli.query import Field, Query
+from lanloom.cli.query import Field, Kind, Query
+from lanloom.cli.tables import make_table, plain_table
 from lanloom.features.dummy.views import NETWORK_FIELDS as DUMMY_FIELDS
 from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS
 from lanloom.features.ipam.commands.instanceviews import INSTANCE_FIELDS
 from lanloom.features.vlan.views.overview import ROW_FIELDS
 from lanloom.features.vlan.views.view import NETWORK_FIELDS as VLAN_FIELDS
 from lanloom_lab.cli import NODE_FIELDS as LAB_FIELDS
+from tests.harness.examples import examples
 
 
 class Thing(Struct, frozen=True):
@@ -25,6 +32,38 @@ class Thing(Struct, frozen=True):
     tags: tuple[str, ...] = ()
     well: bool = True
     gateway: str | None = None
+
+
+TEXTS = st.text(st.characters(max_codepoint=0x2FF, exclude_categories=["Cs"]), max_size=12) | st.text(
+    st.sampled_from("ab 1-"), max_size=12
+)
+"""Cells of all sorts: spaces at the ends, control characters, letters of any width."""
+
+
+@settings(max_examples=examples(300))
+@given(
+    rows=st.lists(st.lists(TEXTS, min_size=3, max_size=3), max_size=4),
+    ruled=st.booleans(),
+    headers=st.booleans(),
+)
+def test_a_pipe_gets_the_same_table(rows: list[list[str]], ruled: bool, headers: bool) -> None:
+    """The table that is made without rich is the one that rich makes for a pipe, or none."""
+    kinds: tuple[Kind, ...] = ("text", "number", "list")
+
+    def value(at: int) -> Callable[[list[str]], str]:
+        return lambda row: row[at]
+
+    fields = [
+        Field(name=kind, title=kind.title(), kind=kind, description="", value=value(at))
+        for at, kind in enumerate(kinds)
+    ]
+    plain = plain_table(fields, rows, ruled=ruled, headers=headers)
+    file = io.StringIO()
+    target = console(file)
+    print_table(target, make_table(fields, rows, ruled=ruled, width=target.width, headers=headers))
+    assert plain in (None, file.getvalue())
+    if all(text.strip().isascii() and text == text.strip() for row in rows for text in row):
+        assert plain is not None
 
 
 THINGS: Query[Thing] = Query(

@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 NARROWEST = 80
 """Minimum width of a table, even on a narrower terminal: folded names can be neither read nor copied."""
 
-_UNFOLDED = 10_000
+UNFOLDED = 10_000
 """Width of output that is not a terminal: `grep` and `awk` need a row in one line."""
+
+
+def is_unfolded() -> bool:
+    """Return whether standard output gets each row in one line: no terminal, and no width is asked for."""
+    return not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdecimal()
 
 
 def console(file: TextIO | None = None) -> "Console":
@@ -32,7 +37,7 @@ def console(file: TextIO | None = None) -> "Console":
     file = file or sys.stdout
     if file.isatty():
         return Console(file=file, highlight=False, emoji=False)
-    width = None if os.environ.get("COLUMNS", "").isdecimal() else _UNFOLDED
+    width = None if os.environ.get("COLUMNS", "").isdecimal() else UNFOLDED
     return Console(file=_Trimmed(file), width=width, highlight=False, emoji=False)  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from lanloom.cli.cluster import options_of, refusals
-from lanloom.cli.tables import cell, make_table, width_of
+from lanloom.cli.tables import cell, make_table, plain_table, width_of
 from lanloom.cli.watching import Seen, watched
 
 if TYPE_CHECKING:
@@ -149,8 +149,13 @@ class Listing:
 
         if not things and not self.headers:
             return
-        target = console.console()
         fields, query = self._shown(), self.query
+        if console.is_unfolded():
+            text = plain_table(fields, things, ruled=query.ruled, headers=self.headers)
+            if text is not None:
+                click.echo(text, nl=False)
+                return
+        target = console.console()
         wide = max(target.width, console.NARROWEST)
         narrow = bool(query.narrow) and fields == query.choose() and width_of(fields, things) > wide
         shown = query.named(query.narrow) if narrow else fields

@@ -1,7 +1,9 @@
 """Tables for people: fields as columns, as wide as the terminal, with words such as addresses kept whole."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from lanloom.cli.console import UNFOLDED, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,10 +68,37 @@ def make_table(
     return table
 
 
+def plain_table(
+    fields: "Sequence[Field[Any]]", things: "Sequence[Any]", *, ruled: bool, headers: bool
+) -> str | None:
+    """Return the table for a pipe, as `make_table` has it there; None for texts whose width is not their length.
+
+    Scripts list often, and rich takes longer to import than all else that a list does.
+    """
+    titles, gap = [field.title for field in fields], 2 if ruled else 1
+    rows = [[cell(field, thing) for field in fields] for thing in things]
+    if not all(
+        text.isascii() and text.isprintable() and text == text.strip() for row in rows for text in row
+    ):
+        return None
+    least = _least_widths([titles, *rows], UNFOLDED, gap)
+    rows = [titles, *rows] if headers else rows
+    widths = [max([lowest, *map(len, column)]) for lowest, *column in zip(least, *rows, strict=True)]
+    if sum(widths) + gap * len(widths) > UNFOLDED:
+        return None
+    pads = [str.rjust if field.kind == "number" else str.ljust for field in fields]
+    lines = [(" " * (gap - 1) + (" " * gap).join(map(_pad, pads, row, widths))).rstrip(" ") for row in rows]
+    if ruled and headers:
+        lines.insert(1, " " + "─" * (sum(widths) + gap * (len(widths) - 1)))
+    return "".join(f"{line}\n" for line in (["", *lines, ""] if ruled else lines))
+
+
+def _pad(pad: Callable[[str, int], str], text: str, width: int) -> str:
+    return pad(text, width)
+
+
 def cell(field: "Field[Any]", thing: Any, *, narrow: bool = False) -> str:
     """Return the text of a field. A plain text may be untrusted; one with its own format is not."""
-    from lanloom.cli.console import visible
-
     text = field.show(field.value(thing))
     text = visible(text) if field.text is None else text
     return text.replace(field.breaks, f"{field.breaks}\n") if narrow and field.breaks else text
