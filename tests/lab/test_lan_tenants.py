@@ -141,3 +141,32 @@ def test_what_a_lan_may_not_take(tenants: Lab) -> None:
         tenants.kubectl("apply", "--dry-run=server", "-f", "-", given=good)
     finally:
         tenants.kubectl("annotate", "clusternetwork", "mgmt", f"{field}-")
+
+
+def test_two_tenants_have_the_same_subnet(tenants: Lab) -> None:
+    """LANs of two tenants give the same addresses to pods of each, and nobody reaches the other's."""
+    for name, namespace, vni in (("blue", OWNER, 4811), ("red", THIEF, 4812)):
+        spokes = [f"{name}1", f"{name}2"]
+        tenants.apply(lan(name, namespace, vni=vni, spokes=spokes, subnets=[{"cidr": "10.9.0.0/24"}]))
+    for name, namespace, network in (
+        ("web", OWNER, "blue1"),
+        ("thief", OWNER, "blue2"),
+        ("web", THIEF, "red1"),
+    ):
+        tenants.apply(pod(name, namespace, f"k8slan-veth-{network}"))
+        wanted = f"--for=condition=Ready pod/{name} --namespace={namespace} --timeout=120s"
+        tenants.kubectl("wait", *wanted.split())
+    addresses = "jsonpath={range .items[*]}{.metadata.namespace}/{.spec.owner.name}={.status.ips[0]} {end}"
+    found = tenants.kubectl("get", "nics.ipam.lanloom.io", "--all-namespaces", "-o", addresses)
+    assert set(found.split()) == {
+        f"{OWNER}/web=10.9.0.1",
+        f"{OWNER}/thief=10.9.0.2",
+        f"{THIEF}/web=10.9.0.1",
+    }
+    asking = f"ip netns exec {OWNER}.thief ping -c 1 -W 1 10.9.0.1 >/dev/null && echo yes"
+    eventually(lambda: "yes" in tenants.on("node2", asking, status=None))
+    tenants.kubectl("delete", "pod", "web", f"--namespace={OWNER}", "--timeout=120s")
+    assert "yes" not in tenants.on("node2", asking, status=None)
+    tenants.kubectl("delete", "pod", "thief", f"--namespace={OWNER}", "--timeout=120s")
+    tenants.kubectl("delete", "lan", "blue", f"--namespace={OWNER}", "--timeout=120s")
+    assert OWNER not in tenants.kubectl("get", "networks.ipam.lanloom.io", "-o", "name")

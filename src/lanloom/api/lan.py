@@ -63,6 +63,12 @@ EVERY_NAMESPACE = "*"
 NAMESPACES_MAX = 1000
 """Most entries of `spec.namespaces`."""
 
+SUBNETS_MAX = 8
+"""Most entries of `spec.subnets`."""
+
+NAME_ANNOTATION = f"{NODE_GROUP}/lan"
+"""On the Network of a LAN's own subnets: the LAN, as `namespace/name`."""
+
 READY, IN_USE, UNDERLAY_READY = "Ready", "InUse", "UnderlayReady"
 """Conditions. `InUse` is there only while users keep a LAN that is being deleted. `UnderlayReady`: every node that
 reports has the underlay link that the LAN names for it, also where nothing is attached yet.
@@ -153,6 +159,13 @@ class VlanUplink(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
         return f"{UPLINK_LEASE}{self.vlan}-{self.cluster_network}"
 
 
+class LanSubnet(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A subnet of a LAN's own: a CIDR, of IPv4 or IPv6, and optionally the address of a gateway on the LAN in it."""
+
+    cidr: str
+    gateway: str = ""
+
+
 class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What the LAN is made of. Only the spokes, the underlay of single nodes and the options may change later.
 
@@ -164,6 +177,7 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     which the LAN is joined on every node that has it; such a LAN may have no spokes. `uplink` is a physical VLAN to
     which one node at a time joins the LAN; it may change at any time. `namespaces` are those, beside the LAN's own,
     whose pods and machines may attach to its spokes, `*` for all. They may change at any time; who is attached stays.
+    `subnets` give pods and machines on the LAN addresses, from a Network that the manager creates.
 
     Options: with `port_security` spokes send only from the MAC address that their interface was given.
     `max_learned_macs` is how many MAC addresses each node learns, 0 for 65,535. `mtu` in bytes is that of the
@@ -189,6 +203,7 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     host_bridge: HostBridge | None = None
     uplink: VlanUplink | None = None
     namespaces: tuple[str, ...] = ()
+    subnets: tuple[LanSubnet, ...] = ()
 
     def underlay(self, node: str) -> str:
         """The link of a node that carries the LAN's VXLAN; empty if none is named."""
@@ -216,12 +231,13 @@ class LANStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
 
     `mtu` is the largest packet in bytes that fits on every node of the LAN, 0 while no node carries it. `nodes` are
     those that carry it; `summary` says how many of them are ready, such as 2/3. `users` are those that keep the LAN
-    from being deleted, at most 50 of them.
+    from being deleted, at most 50 of them. `network` is the Network of the LAN's own subnets.
     """
 
     observed_generation: int = 0
     mtu: int = 0
     summary: str = ""
+    network: str = ""
     nodes: tuple[NodeResult, ...] = ()
     users: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()

@@ -14,8 +14,7 @@ from lanloom.features.dummy.reader import read_ranges
 from lanloom.features.dummy.rules.daemonset import State, daemon_set_body, daemon_set_patch
 from lanloom.features.dummy.rules.objects import (
     cluster_network_body,
-    ipam_network_body,
-    ipam_network_patch,
+    ipam_network,
     is_as_wanted,
     nad_body,
 )
@@ -91,8 +90,8 @@ async def test_the_rest(client: HttpClient) -> None:
     body["metadata"]["namespace"] = LANLOOM_NAMESPACE
     nad = await eventually(lambda: client.create(NADS, body, LANLOOM_NAMESPACE), lambda _: True)
     assert is_as_wanted(nad, NET)
-    network = await eventually(lambda: client.create(NETWORKS, ipam_network_body(NET)), lambda _: True)
-    assert ipam_network_patch(network, NET) == {}
+    network = await eventually(lambda: client.create(NETWORKS, ipam_network(NET).body()), lambda _: True)
+    assert ipam_network(NET).repair(network) == {}
     wanted = cluster_network_body(NET, "dummy")
     made = await eventually(lambda: client.create(CLUSTER_NETWORKS, wanted), lambda _: True)
     assert made.metadata.name == "dummy"

@@ -218,3 +218,30 @@ async def test_an_mtu_tells_nothing_of_others(on: Reviews) -> None:
     await on.follow()
     refused = await on.ask(NADS, nad({**VETH, "mtu": 9000}))
     assert "does not admit namespace vms" in refused.message and "1400" not in refused.message
+
+
+@reviewed
+async def test_subnets_change_at_any_time(on: Reviews) -> None:
+    """Subnets come and go; those that nothing could use are refused, each with its field and the remedy."""
+    old = {"metadata": {"name": "blue", "namespace": PLACE}, "spec": _raw_spec(await on.add_lan())}
+    await on.follow()
+    four, six = {"cidr": "10.7.0.0/24", "gateway": "10.7.0.1"}, {"cidr": "fd07::/64", "gateway": "fd07::1"}
+    for subnets in ([four], [four, six], [{"cidr": "10.7.0.0/30"}], []):
+        assert (await on.ask(LANS, merge(old, {"spec": {"subnets": subnets}}), old)).allowed
+    for subnets, message in (
+        ([{"cidr": "blue"}], 'spec.subnets[0].cidr is "blue", which is not a CIDR: use one such as'),
+        ([{"cidr": "10.7.0.1"}], 'spec.subnets[0].cidr is "10.7.0.1", which is not a CIDR'),
+        ([{"cidr": "10.7.0.9/24"}], "which is not the form of a subnet: did you mean 10.7.0.0/24?"),
+        ([{"cidr": "10.7.0.0/31"}], "it must have a prefix length from /8 to /30"),
+        ([{"cidr": "fd07::/48"}], "it must have a prefix length from /64 to /126"),
+        ([{"cidr": "127.0.0.0/24"}], "but those are loopback addresses: choose a private range"),
+        ([four, {"cidr": "10.7.0.0/25"}], "spec.subnets[1].cidr is 10.7.0.0/25, which overlaps 10.7.0.0/24"),
+        (
+            [four | {"gateway": "x"}],
+            'spec.subnets[0].gateway is "x", which is no IP address: use one such as 10.7.0.1',
+        ),
+        ([four | {"gateway": "10.8.0.1"}], 'is "10.8.0.1": use an address of 10.7.0.0/24, e.g. 10.7.0.1'),
+        ([four | {"gateway": "10.7.0.255"}], "which no host of 10.7.0.0/24 can have"),
+        ([{"cidr": f"10.{number}.0.0/24"} for number in range(9)], "spec.subnets has 9 entries; at most 8"),
+    ):
+        assert message in (await on.ask(LANS, merge(old, {"spec": {"subnets": subnets}}), old)).message

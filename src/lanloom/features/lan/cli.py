@@ -325,6 +325,10 @@ def _spec(view: "LanView") -> Iterable[str]:
         yield f"options: {view.limits}"
     if view.namespaces:
         yield f"also for the namespaces {', '.join(view.namespaces)}"
+    if view.subnets:
+        yield f"addresses from {', '.join(view.subnets)}" + (
+            f": Network {view.network}" if view.network else ""
+        )
     yield f"on the nodes: network namespace {view.ns}, bridge {view.bridge}"
 
 

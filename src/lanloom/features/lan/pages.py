@@ -95,6 +95,8 @@ async def lan(client: Reader, names: Names) -> Content:
         ("MTU", str(view.mtu or "")),
         ("Uplink", view.uplink),
         ("Admits", ", ".join(view.namespaces)),
+        ("Subnets", ", ".join(view.subnets)),
+        ("Network", view.network),
         ("Being deleted since", view.deleting),
         ("Kept by", ", ".join(view.users)),
         ("Attachments", "those of pods that you may see" if view.partial else ""),

@@ -5,6 +5,7 @@ say it.
 """
 
 from lanloom.api.core import LEASES
+from lanloom.api.ipam import NETWORKS
 from lanloom.api.lan import GROUP, LAN_NODES, LANS, NODE_GROUP
 from lanloom.api.multus import NADS
 from lanloom.api.names import BRIDGES_NAMESPACE
@@ -20,6 +21,8 @@ RIGHTS = Rights(
             {"apiGroups": [GROUP], "resources": [LANS.plural], "verbs": [*READ, "patch"]},
             {"apiGroups": [GROUP], "resources": [f"{LANS.plural}/status"], "verbs": ["patch"]},
             {"apiGroups": [NODE_GROUP], "resources": [LAN_NODES.plural], "verbs": READ},
+            # Those of LANs with subnets.
+            {"apiGroups": [NETWORKS.group], "resources": [NETWORKS.plural], "verbs": MAKE},
         ),
         # Leases of VLANs that no LAN is joined to any more go. Their names are those of VLANs, which no rule can list.
         namespaces={

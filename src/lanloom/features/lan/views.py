@@ -59,7 +59,8 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
 
     `underlay_fault` says which nodes can't carry the LAN.
     `limited_by` is the node that allows no larger MTU; `limits` are the options of the whole LAN, in words.
-    `namespaces` are those that it admits beside its own. With `partial`, spokes show the pods that the reader may see.
+    `namespaces` are those that it admits beside its own, `network` the Network of its own `subnets`. With `partial`,
+    spokes show the pods that the reader may see.
     """
 
     namespace: str
@@ -83,6 +84,8 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
     underlay_fault: str = ""
     limits: str = ""
     namespaces: tuple[str, ...] = ()
+    subnets: tuple[str, ...] = ()
+    network: str = ""
     summary: str = ""
     nodes: tuple[NodeResult, ...] = ()
     spokes: tuple[SpokeView, ...] = ()
@@ -232,6 +235,8 @@ def _view(lan: LAN, places: Places) -> LanView:
         underlay_fault=_fault(status.conditions),
         limits=", ".join(_limits(spec)),
         namespaces=spec.namespaces,
+        subnets=tuple(item.cidr for item in spec.subnets),
+        network=status.network,
         spokes=tuple(_spoke(name, places.get((meta.uid, name), At()), options) for name in spec.spokes),
         users=status.users,
         deleting=meta.deletion_timestamp or "",

@@ -22,8 +22,7 @@ from lanloom.features.dummy.rules.objects import (
     cluster_network_body,
     gateway_of,
     implied_cluster_network,
-    ipam_network_body,
-    ipam_network_patch,
+    ipam_network,
     is_as_wanted,
     nad_body,
     nad_config,
@@ -175,7 +174,7 @@ PLAIN, GATEWAYED = isolated(subnet="10.115.0.0/24"), isolated(subnet="10.115.0.0
 
 def stored_network(net: Isolated, **subnet: Any) -> Network:
     """The Network as a server has it, its subnet with some fields changed."""
-    body = ipam_network_body(net)
+    body = ipam_network(net).body()
     body["metadata"]["resourceVersion"] = "7"
     body["spec"]["subnets"][0] |= {"uuid": str(Random(1).getrandbits(64)), **subnet}
     return msgspec.convert(body, NETWORKS.type)
@@ -183,7 +182,7 @@ def stored_network(net: Isolated, **subnet: Any) -> Network:
 
 def test_addresses_are_those_of_the_subnet() -> None:
     """The Network has the subnet with one pool over all of it, under a name that is the object's alone."""
-    body = ipam_network_body(PLAIN)
+    body = ipam_network(PLAIN).body()
     assert body["metadata"]["name"] == resource_name("net1", UID)
     assert body["spec"] == {"subnets": [{"cidr": "10.115.0.0/24", "pools": [{"range": "10.115.0.0/24"}]}]}
     assert is_ours(stored_network(PLAIN).metadata, UID)
@@ -193,14 +192,14 @@ def test_addresses_are_those_of_the_subnet() -> None:
 def test_addresses_are_for_the_networks_namespaces() -> None:
     """A Network serves the namespaces of its isolated network, and is repaired to; without a list it is left alone."""
     limited = replace(PLAIN, namespaces=("nets", "team"))
-    assert ipam_network_body(limited)["spec"]["namespaces"] == ["nets", "team"]
+    assert ipam_network(limited).body()["spec"]["namespaces"] == ["nets", "team"]
     for stored_for, wanted, patch in (
         (limited, limited, None),
         (PLAIN, limited, ["nets", "team"]),
         (limited, replace(PLAIN, namespaces=("*",)), ["*"]),
         (limited, PLAIN, None),
     ):
-        found = ipam_network_patch(stored_network(stored_for), wanted)
+        found = ipam_network(wanted).repair(stored_network(stored_for))
         assert found.get("spec", {}).get("namespaces") == patch
 
 
@@ -208,19 +207,19 @@ def test_the_gateway_is_the_first_address() -> None:
     """Every node's bridge has the subnet's first address, where a gateway is asked for."""
     assert (gateway_of(GATEWAYED), gateway_of(PLAIN), gateway_of(isolated())) == ("10.115.0.1", "", "")
     assert (bridge_address(GATEWAYED), bridge_address(PLAIN)) == ("10.115.0.1/24", "")
-    assert ipam_network_body(GATEWAYED)["spec"]["subnets"][0]["gateway"] == "10.115.0.1"
+    assert ipam_network(GATEWAYED).body()["spec"]["subnets"][0]["gateway"] == "10.115.0.1"
 
 
 def test_without_a_subnet_there_is_no_such_network() -> None:
     """Asking for addresses of a network without a subnet is an error."""
     with pytest.raises(ValueError, match="net1 has no subnet"):
-        ipam_network_body(isolated())
+        ipam_network(isolated()).body()
 
 
 @pytest.mark.parametrize("subnet", [{}, {"external": ["10.115.0.9"]}, {"name": "a"}, {"dhcp": True}])
 def test_what_an_administrator_adds_stays(subnet: dict[str, Any]) -> None:
     """Reserved addresses, a name and the UUID are no drift."""
-    assert ipam_network_patch(stored_network(PLAIN, **subnet), PLAIN) == {}
+    assert ipam_network(PLAIN).repair(stored_network(PLAIN, **subnet)) == {}
 
 
 @pytest.mark.parametrize(
@@ -235,10 +234,10 @@ def test_what_an_administrator_adds_stays(subnet: dict[str, Any]) -> None:
 def test_another_subnet_is_put_right(subnet: dict[str, Any]) -> None:
     """Range, gateway and pool become those of the spec again, on the version that was read."""
     current = stored_network(GATEWAYED, **subnet)
-    patch = ipam_network_patch(current, GATEWAYED)
+    patch = ipam_network(GATEWAYED).repair(current)
     assert patch["metadata"]["resourceVersion"] == "7"
     mended = msgspec.convert(merge_patch(msgspec.to_builtins(current), patch), NETWORKS.type)
-    assert ipam_network_patch(mended, GATEWAYED) == {}
+    assert ipam_network(GATEWAYED).repair(mended) == {}
     assert mended.spec.subnets[0].uuid == current.spec.subnets[0].uuid
 
 
@@ -246,7 +245,7 @@ def test_the_name_is_put_right() -> None:
     """The annotation that tells people the object's name is mended by itself."""
     raw = msgspec.to_builtins(stored_network(PLAIN))
     raw["metadata"]["annotations"] = {}
-    patch = ipam_network_patch(msgspec.convert(raw, NETWORKS.type), PLAIN)
+    patch = ipam_network(PLAIN).repair(msgspec.convert(raw, NETWORKS.type))
     assert patch == {"metadata": {"annotations": {NAME_ANNOTATION: "net1"}, "resourceVersion": "7"}}
 
 

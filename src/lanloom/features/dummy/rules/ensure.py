@@ -35,8 +35,7 @@ from lanloom.features.dummy.rules.model import Isolated, is_ours
 from lanloom.features.dummy.rules.objects import (
     cluster_network_body,
     implied_cluster_network,
-    ipam_network_body,
-    ipam_network_patch,
+    ipam_network,
     is_as_wanted,
     lan_body,
     nad_body,
@@ -286,13 +285,13 @@ def _network(observed: Observed, net: Isolated) -> _Part:
     if net.subnet is None:
         return _Part()
     if observed.network is None:
-        create = Create(NETWORKS, ipam_network_body(net))
+        create = Create(NETWORKS, ipam_network(net).body())
         return _Part(finding=_pending(f"the Network of {net.subnet} is being created"), actions=(create,))
     if not is_ours(observed.network.metadata, net.uid):
         return _foreign(NETWORKS, observed.network)
     if observed.network.metadata.is_deleting:
         return _leaving(NETWORKS, observed.network)
-    patch = ipam_network_patch(observed.network, net)
+    patch = ipam_network(net).repair(observed.network)
     if not patch:
         return _Part()
     change = Change(NETWORKS, observed.network.metadata.key, patch)

@@ -1,7 +1,5 @@
 """The values of isolated networks, the names of their objects, and how to recognise these."""
 
-import hashlib
-import re
 from collections.abc import Iterable
 from ipaddress import IPv4Network
 from typing import Any, Protocol
@@ -16,6 +14,7 @@ from lanloom.api.dummy import (
     Gateway,
     Scope,
 )
+from lanloom.api.madenetworks import unique_name
 from lanloom.api.meta import Key, Object, ObjectMeta
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.workloads import DAEMON_SETS
@@ -103,17 +102,9 @@ class UserView(Protocol):
         ...
 
 
-SLUG_MAX = 40
-
-
 def resource_name(name: str, uid: str) -> str:
-    """Return `<slug of the name, at most 40 characters>-<8 hexadecimal digits of the SHA-256 of the uid>`.
-
-    It is a DNS-1123 label. Two networks never share one, whatever their names are. A network that is created again with
-    the same name gets another one.
-    """
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:SLUG_MAX].strip("-") or "dcn"
-    return f"{slug}-{hashlib.sha256(uid.encode()).hexdigest()[:8]}"
+    """Return what the objects of a network are called, as `unique_name` says."""
+    return unique_name(name, uid, "dcn")
 
 
 def daemon_set_name(name: str, uid: str) -> str:

@@ -21,8 +21,8 @@ from typing import Any
 from lanloom.api import names
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VlanConfig
-from lanloom.api.ipam import NETWORKS, Network, PoolSpec, SubnetSpec
 from lanloom.api.lan import DEFAULT_PORT, LAN, LANS, READY, RESERVED_VNIS, VNI_MAX
+from lanloom.api.madenetworks import MadeNetwork, MadeSubnet
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.dummy.rules.daemonset import Acknowledgement
@@ -143,52 +143,20 @@ def bridge_address(net: Isolated) -> str:
     return f"{gateway}/{net.subnet.prefixlen}" if gateway and net.subnet is not None else ""
 
 
-def ipam_network_body(net: Isolated) -> Raw:
+def ipam_network(net: Isolated) -> MadeNetwork:
     """Return the Network (ipam.lanloom.io) with the one pool for all NICs on the isolated network.
 
-    The pool is the whole subnet; its first and last addresses and the gateway are reserved. Raises ValueError for a
-    network without a subnet, which has no addresses.
+    Its first and last addresses and the gateway are reserved. With `namespaces`, a node attaches nobody else. Raises
+    ValueError for a network without a subnet, which has no addresses.
     """
-    return {
-        "apiVersion": NETWORKS.api_version,
-        "kind": NETWORKS.kind,
-        "metadata": {"name": resource_name(net.name, net.uid), **ownership(net.name, net.uid)},
-        "spec": {"subnets": [_subnet(net, "")]} | _served(net),
-    }
-
-
-def ipam_network_patch(current: Network, net: Isolated) -> Raw:
-    """Return the merge patch that restores subnet and namespaces of a Network; empty if they are correct.
-
-    Names and reservations of administrators stay, and so does the UUID of the subnet.
-    """
-    patch: Raw = {}
-    if current.metadata.annotations.get(NAME_ANNOTATION) != net.name:
-        patch["metadata"] = {"annotations": {NAME_ANNOTATION: net.name}}
-    wanted = SubnetSpec(
-        cidr=str(net.subnet), gateway=gateway_of(net), pools=(PoolSpec(range=str(net.subnet)),)
-    )
-    kept = current.spec.subnets[0] if len(current.spec.subnets) == 1 else None
-    if kept is None or (kept.cidr, kept.gateway, kept.pools) != (wanted.cidr, wanted.gateway, wanted.pools):
-        patch["spec"] = {"subnets": [_subnet(net, kept.uuid if kept else "")]}
-    if net.namespaces and current.spec.namespaces != net.namespaces:
-        patch["spec"] = patch.get("spec", {}) | _served(net)
-    if patch:
-        patch.setdefault("metadata", {})["resourceVersion"] = current.metadata.resource_version
-    return patch
-
-
-def _served(net: Isolated) -> Raw:
-    """Return who gets addresses, so that a node attaches nobody else. Where `net` does not say, it is left alone."""
-    return {"namespaces": list(net.namespaces)} if net.namespaces else {}
-
-
-def _subnet(net: Isolated, uuid: str) -> Raw:
     if net.subnet is None:
         raise ValueError(f"DummyClusterNetwork {net.name} has no subnet and provides no addresses")
-    gateway = gateway_of(net)
-    subnet: Raw = {"cidr": str(net.subnet), "pools": [{"range": str(net.subnet)}]}
-    return subnet | ({"gateway": gateway} if gateway else {}) | ({"uuid": uuid} if uuid else {})
+    return MadeNetwork(
+        name=resource_name(net.name, net.uid),
+        **ownership(net.name, net.uid),
+        subnets=(MadeSubnet(str(net.subnet), gateway_of(net)),),
+        namespaces=net.namespaces,
+    )
 
 
 _SHOWN = 5

@@ -13,7 +13,8 @@ from typing import Any
 
 from lanloom.api.core import Node
 from lanloom.api.dummy import ADMITTED, DRAINING
-from lanloom.api.lan import LAN, LANNode
+from lanloom.api.ipam import Network
+from lanloom.api.lan import LAN, UID_LABEL, LANNode
 from lanloom.api.lannads import spoke_of, spokes_named
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
@@ -21,6 +22,7 @@ from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.features.lan.manager.informers import BY_CLAIM, BY_UID, BY_UNDERLAY, LanInformers
 from lanloom.features.lan.manager.lans import Lans, Orphans
 from lanloom.features.lan.manager.leases import UplinkLeases
+from lanloom.features.lan.manager.networks import LanNetworks
 from lanloom.features.lan.manager.removal import NadRemover
 from lanloom.features.lan.rules.nads import owner_of
 from lanloom.kube.conditions import find
@@ -68,6 +70,12 @@ def node_key(node: Node) -> tuple[Any, ...]:
     return node.metadata.uid, node.metadata.deletion_timestamp, since
 
 
+def network_key(network: Network) -> tuple[Any, ...]:
+    """What of a Network matters to the LAN that it was made for."""
+    meta = network.metadata
+    return meta.uid, meta.deletion_timestamp, meta.labels, meta.annotations, network.spec
+
+
 class LanManager:
     """The controllers. They run on the leader only; the informers run on every replica.
 
@@ -88,8 +96,9 @@ class LanManager:
         self._informers = informers
         self._users = users
         remover = NadRemover(client, users, now=now)
-        lans = Lans(client, informers, users, remover, recorder, now=now)
-        self._orphans = Orphans(client, informers, remover, recorder)
+        networks = LanNetworks(client, informers)
+        lans = Lans(client, informers, users, networks, remover, recorder, now=now)
+        self._orphans = Orphans(client, informers, networks, remover, recorder)
         self._lans: Controller[Key] = Controller(
             "lan",
             lans.reconcile,
@@ -115,6 +124,7 @@ class LanManager:
         informers.nads.on_change(self._nad_changed, changed(nad_key))
         informers.lan_nodes.on_change(self._report_changed)
         informers.nodes.on_change(self._node_changed, changed(node_key))
+        informers.networks.on_change(self._network_changed, changed(network_key))
         users.on_change(self._users_changed)
 
     @property
@@ -127,7 +137,9 @@ class LanManager:
         await all_synced(self._informers.all())
         for lan in self._informers.lans.store.items():
             self._lans.enqueue(lan.metadata.key)
-        for uid in dict.fromkeys(owner_of(nad.metadata) for nad in self._informers.nads.store.items()):
+        made = [owner_of(nad.metadata) for nad in self._informers.nads.store.items()]
+        made += [_lan_of(network) for network in self._informers.networks.store.items()]
+        for uid in dict.fromkeys(made):
             self._check_orphan(uid)
         self._check_leases()
         async with asyncio.TaskGroup() as group:
@@ -173,6 +185,12 @@ class LanManager:
             for lan in found:
                 self._lans.enqueue(lan.metadata.key)
 
+    def _network_changed(self, old: Network | None, new: Network | None) -> None:
+        for uid in {_lan_of(item) for item in present(old, new)} - {""}:
+            self._check_orphan(uid)
+            for lan in self._informers.lans.store.by(BY_UID, uid):
+                self._lans.enqueue(lan.metadata.key)
+
     def _leaving_by(self, nad: NetworkAttachmentDefinition) -> list[LAN]:
         """LANs that go, whose spokes a NAD names that is not theirs."""
         found = () if owner_of(nad.metadata) else self._informers.with_spokes(spokes_named(nad))
@@ -216,3 +234,8 @@ class LanManager:
                 self._lans.enqueue_spaced(lan.metadata.key)
             else:
                 self._lans.enqueue(lan.metadata.key)
+
+
+def _lan_of(network: Network) -> str:
+    """The uid of the LAN that a Network was made for; empty for any other Network."""
+    return network.metadata.labels.get(UID_LABEL, "")

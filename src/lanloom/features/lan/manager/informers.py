@@ -6,7 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from lanloom.api.core import NODES, Node
-from lanloom.api.lan import LAN, LAN_NODES, LANS, LANNode
+from lanloom.api.ipam import NETWORKS, Network
+from lanloom.api.lan import LAN, LAN_NODES, LANS, UID_LABEL, LANNode
 from lanloom.api.lannads import spokes_named
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
@@ -16,7 +17,8 @@ from lanloom.features.lan.rules.users import admitted
 from lanloom.kube.informer import Informer, Informers
 
 BY_UID = "lan-uid"
-"""LANs by their own uid; NADs by that of the LAN that they were made for; LANNodes by those of the LANs in them."""
+"""LANs by their own uid; NADs and Networks by that of the LAN that they were made for; LANNodes by those of the LANs in
+them."""
 
 BY_SPOKE = "lan-spoke"
 """NADs by the spokes that they name, whoever made them."""
@@ -35,10 +37,11 @@ class LanInformers(Struct, frozen=True):
     lan_nodes: Informer[LANNode]
     nads: Informer[NetworkAttachmentDefinition]
     nodes: Informer[Node]
+    networks: Informer[Network]
 
     def all(self) -> tuple[Informer[Any], ...]:
         """Every informer; a view is whole when each is synced."""
-        return (self.lans, self.lan_nodes, self.nads, self.nodes)
+        return (self.lans, self.lan_nodes, self.nads, self.nodes, self.networks)
 
     def of_uid(self, uid: str) -> LAN | None:
         """The LAN of that uid."""
@@ -83,11 +86,17 @@ def lan_informers(informers: Informers) -> LanInformers:
         lan_nodes=informers.get(LAN_NODES, indexes={BY_UID: _carried}, optional=True),
         nads=informers.get(NADS, indexes={BY_UID: _owner, BY_SPOKE: spokes_named}),
         nodes=informers.get(NODES),
+        networks=informers.get(NETWORKS, indexes={BY_UID: _made_for}),
     )
 
 
 def _carried(item: LANNode) -> Iterable[str]:
     return {entry.uid for entry in item.status.lans}
+
+
+def _made_for(item: Object) -> Iterable[str]:
+    uid = item.metadata.labels.get(UID_LABEL)
+    return (uid,) if uid else ()
 
 
 def _owner(item: Object) -> Iterator[str]:

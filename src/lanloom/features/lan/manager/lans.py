@@ -1,4 +1,4 @@
-"""Reconciles one LAN at a time: its NADs, its status, its end; and NADs whose LAN somebody removed by force.
+"""Reconciles one LAN at a time: its NADs, its addresses, its status, its end; and what a removal by force leaves.
 
 A change costs requests in proportion to what differs: nothing where all is as it should be, two NADs for a new spoke.
 Before anything is made for a LAN it has the finalizer, so that it never goes without the care of `removal`.
@@ -16,6 +16,7 @@ from lanloom.api.lannads import spoke_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.manager.informers import BY_UID, LanInformers
+from lanloom.features.lan.manager.networks import LanNetworks
 from lanloom.features.lan.manager.removal import NadRemover, Nads
 from lanloom.features.lan.rules.admit import is_forced
 from lanloom.features.lan.rules.claims import lost_claim
@@ -56,6 +57,7 @@ class Lans:
         client: Client,
         informers: LanInformers,
         users: NadUsers,
+        networks: LanNetworks,
         remover: NadRemover,
         recorder: Recorder,
         *,
@@ -64,6 +66,7 @@ class Lans:
         self._client = client
         self._informers = informers
         self._users = users
+        self._networks = networks
         self._remover = remover
         self._recorder = recorder
         self._now = now
@@ -104,9 +107,14 @@ class Lans:
             return None
         if FINALIZER not in lan.metadata.finalizers:
             lan = await self._finalizers(lan, (*lan.metadata.finalizers, FINALIZER))
+        if waits := await self._network(lan):
+            await self._report(lan, waits)
+            return RETRY_SECONDS
         try:
             conflicts = await self._nads(lan)
             left = await self._orphans(lan)
+            if not lan.spec.subnets and self._networks.are_there(lan):
+                await self._networks.remove(lan.metadata.uid)
         except (AlreadyExists, Conflict):
             raise
         except ServerError as error:
@@ -122,6 +130,16 @@ class Lans:
         else:
             await self._report(lan, Verdict())
         return left.wait if left is not None else None
+
+    async def _network(self, lan: LAN) -> Verdict | None:
+        """Sees to the LAN's own subnets; what keeps them from being used, None for nothing."""
+        try:
+            waits = await self._networks.ensure(lan)
+        except (AlreadyExists, Conflict, ServerError):
+            raise
+        except ApiError as error:
+            return Verdict(reason="NetworkRefused", message=f"spec.subnets: {error}")
+        return Verdict(reason="NetworkBeingDeleted", message=waits) if waits else None
 
     async def _nads(self, lan: LAN) -> tuple[str, ...]:
         """Creates and repairs the NADs; the names of those in whose place there is another one."""
@@ -190,6 +208,8 @@ class Lans:
         uid, nads = lan.metadata.uid, self._made(lan.metadata.uid)
         if is_forced(lan):
             await self._remover.delete_now(await self._remover.read(uid, lan.metadata.namespace))
+            if self._networks.are_there(lan):
+                await self._networks.remove(uid)
             await self._release(lan, "ForceDeleted")
             return None
         beside = self._informers.nads_beside(lan, lan.spec.spokes)
@@ -213,6 +233,9 @@ class Lans:
         nodes = self._informers.nodes.store.items()
         found = carrying_nodes(lan.metadata.uid, reports, nodes, self._now())
         if not found.waited:
+            if self._networks.are_there(lan) and (held := await self._networks.remove(lan.metadata.uid)):
+                await self._report(lan, Verdict(reason="Terminating", message=held))
+                return REREAD_SECONDS
             await self._release(lan, "Deleted")
             return None
         message = f"waits until {listed(found.waited)} no longer carries it"
@@ -305,13 +328,19 @@ def _event(old: LANStatus, new: LANStatus) -> EventDraft | None:
 
 
 class Orphans:
-    """NADs of LANs that are gone, by the uid of the LAN: somebody removed its finalizer by force."""
+    """NADs and Networks of LANs that are gone, by the uid of the LAN: somebody removed its finalizer by force."""
 
     def __init__(
-        self, client: Client, informers: LanInformers, remover: NadRemover, recorder: Recorder
+        self,
+        client: Client,
+        informers: LanInformers,
+        networks: LanNetworks,
+        remover: NadRemover,
+        recorder: Recorder,
     ) -> None:
         self._client = client
         self._informers = informers
+        self._networks = networks
         self._remover = remover
         self._recorder = recorder
         self._reported: dict[str, str] = {}
@@ -328,11 +357,14 @@ class Orphans:
     async def reconcile(self, uid: str) -> float | None:
         """Takes the next step; in how many seconds to look again, None for when something happens."""
         nads = self._informers.nads.store.by(BY_UID, uid)
-        if not self.is_orphaned(uid) or not nads:
+        if not self.is_orphaned(uid) or not (nads or self._networks.of(uid)):
             self._reported.pop(uid, None)
             return None
         every = (await self._client.list(LANS)).items
         if any(lan.metadata.uid == uid for lan in every):
+            return None
+        if not nads:
+            await self._networks.remove(uid)
             return None
         nads = tuple(nad for nad in nads if not _is_awaited(nad, uid, every))
         step = await self._remover.retire(uid, nads)

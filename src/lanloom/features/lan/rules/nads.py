@@ -22,6 +22,7 @@ from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.binding import BRIDGE
+from lanloom.features.lan.rules.subnets import nad_ipam
 
 CNI_VERSION = "0.3.1"
 
@@ -37,13 +38,16 @@ class WantedNad(NamedTuple):
     spoke: str
     mode: Mode
     bridged: bool = False
+    ipam: Raw = {}
+    """How addresses of the LAN's own subnets are given; empty without any."""
 
     @property
     def config(self) -> str:
-        """The CNI configuration, as k8slan has it unless machines with the bridge binding use it."""
-        found = {"cniVersion": CNI_VERSION, "name": self.key.name}
+        """The CNI configuration, as k8slan has it unless the LAN has subnets or machines use the bridge binding."""
+        found: Raw = {"cniVersion": CNI_VERSION, "name": self.key.name}
         found |= {"type": "macvtap"} if self.mode == "macvtap" else {"type": "k8slanveth", "veth": self.spoke}
         found |= {"binding": BRIDGE} if self.bridged else {}
+        found |= {"ipam": self.ipam} if self.ipam else {}
         return json.dumps(found)
 
     @property
@@ -54,11 +58,12 @@ class WantedNad(NamedTuple):
 
 def wanted_nads(lan: LAN) -> Iterator[WantedNad]:
     """The NADs of a LAN, in the order of its spokes."""
+    ipam = nad_ipam(lan)
     for spoke in lan.spec.spokes:
         bridged = lan.spec.spoke_options.get(spoke, SpokeOptions()).binding == BRIDGE
         for mode in _MODES:
             key = Key(lan.metadata.namespace, nad_name(spoke, mode))
-            yield WantedNad(key, spoke, mode, bridged and mode == "veth")
+            yield WantedNad(key, spoke, mode, bridged and mode == "veth", ipam)
 
 
 def nads_of_spoke(lan: LAN, spoke: str) -> tuple[Key, ...]:

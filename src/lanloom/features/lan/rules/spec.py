@@ -27,6 +27,7 @@ from lanloom.api.lan import (
 )
 from lanloom.api.names import CLUSTER_NETWORK_NAME_MAX, LINK_NAME_MAX
 from lanloom.features.lan.rules.options import option_faults
+from lanloom.features.lan.rules.subnets import subnet_faults
 from lanloom.refusals import Denied, Malformed, title_for
 from lanloom.text import listed, quote
 
@@ -61,6 +62,7 @@ _FREE = frozenset(
         "uplink",
         "spokes",
         "namespaces",
+        "subnets",
         "replication",
         "default_vxlan_dev",
         "vxlan_dev_map",
@@ -71,8 +73,8 @@ _FREE = frozenset(
         "spoke_options",
     }
 )
-"""Fields of a spec that may change: the spokes and who may use them, options, and how frames come to other nodes,
-which `rules.admit.check_reported` keeps where nodes have the LAN ready."""
+"""Fields of a spec that may change: the spokes, who may use them, their addresses, options, and how frames come to
+other nodes, which `rules.admit.check_reported` keeps where nodes have the LAN ready."""
 
 
 def default_group(vni: int) -> str:
@@ -223,6 +225,7 @@ def _faults(spec: LANSpec) -> Iterator[str]:
     yield from _underlay_faults(spec)
     yield from _spoke_faults(spec)
     yield from _namespace_faults(spec)
+    yield from subnet_faults(spec)
     yield from option_faults(spec)
     yield from _collisions(spec)
 
@@ -246,6 +249,7 @@ def _bridged_option_faults(spec: LANSpec) -> Iterator[str]:
         ("portSecurity", spec.port_security),
         ("spokeOptions", spec.spoke_options),
         ("namespaces", spec.namespaces),
+        ("subnets", spec.subnets),
     ):
         if given:
             yield (

@@ -9,6 +9,7 @@ from lanloom.api.lan import IN_USE, LAN, LANNode, LANStatus, NodeResult, VlanUpl
 from lanloom.api.meta import Condition
 from lanloom.features.lan.rules.flood import Room
 from lanloom.features.lan.rules.removal import given_up
+from lanloom.features.lan.rules.subnets import network_name
 from lanloom.features.lan.rules.underlays import NOT_REPORTED, Underlays, not_reported
 from lanloom.kube.conditions import set_condition, set_ready, without
 from lanloom.text import LISTED, listed
@@ -113,6 +114,7 @@ def lan_status(
         observed_generation=generation,
         mtu=usable_mtu(results),
         summary=f"{ready}/{len(results)}",
+        network=network_name(lan),
         nodes=results,
         users=verdict.users[:USERS_MAX],
         conditions=_in_use(conditions, verdict, generation, now),

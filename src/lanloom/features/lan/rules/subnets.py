@@ -1,0 +1,122 @@
+"""Subnets of a LAN's own: what is wrong with them, and the Network that gives their addresses.
+
+Whoever may write a LAN in a namespace thereby gets addresses for it, without a right to write Networks, which are the
+whole cluster's. LANs never meet, so the subnets of two of them may overlap. A Network serves the namespaces that the
+LAN admits.
+"""
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+
+from lanloom.api.lan import (
+    LAN,
+    NAME_ANNOTATION,
+    SUBNETS_MAX,
+    UID_LABEL,
+    LANSpec,
+    LanSubnet,
+)
+from lanloom.api.madenetworks import MadeNetwork, MadeSubnet, unique_name
+from lanloom.features.lan.rules.ipamconfig import OWN, Raw
+from lanloom.text import quote
+
+_LARGEST = {4: 8, 6: 64}
+_SMALLEST = {4: 30, 6: 126}
+"""Prefix lengths, by IP version."""
+
+_EXAMPLE = "10.115.0.0/24"
+
+_UNUSABLE = tuple(
+    (ip_network(cidr), what)
+    for cidr, what in (
+        ("0.0.0.0/8", "addresses of this host"),
+        ("127.0.0.0/8", "loopback addresses"),
+        ("169.254.0.0/16", "link-local addresses"),
+        ("224.0.0.0/3", "multicast and reserved addresses"),
+        ("::/127", "addresses of this host"),
+        ("fe80::/10", "link-local addresses"),
+        ("ff00::/8", "multicast addresses"),
+    )
+)
+
+
+def network_name(lan: LAN) -> str:
+    """Return the name of the LAN's Network; empty for a LAN without subnets."""
+    meta = lan.metadata
+    return unique_name(f"{meta.namespace}-{meta.name}", meta.uid) if lan.spec.subnets else ""
+
+
+def nad_ipam(lan: LAN) -> Raw:
+    """Return how the NADs give addresses, one of each IP version that the LAN has; empty for a LAN without subnets."""
+    if not lan.spec.subnets:
+        return {}
+    versions = {6 if ":" in item.cidr else 4 for item in lan.spec.subnets}
+    asked = {"ips": ["pool4", "pool6"]} if len(versions) == 2 else {}
+    return {"type": OWN, "network": network_name(lan)} | asked
+
+
+def network_of(lan: LAN) -> MadeNetwork:
+    """Return the Network of a LAN with subnets."""
+    return MadeNetwork(
+        name=network_name(lan),
+        labels={UID_LABEL: lan.metadata.uid},
+        annotations={NAME_ANNOTATION: str(lan.metadata.key)},
+        subnets=tuple(MadeSubnet(item.cidr, item.gateway) for item in lan.spec.subnets),
+        namespaces=(lan.metadata.namespace, *lan.spec.namespaces),
+    )
+
+
+def subnet_faults(spec: LANSpec) -> Iterator[str]:
+    """Yield what is wrong with the subnets, each with its field and the remedy."""
+    if len(spec.subnets) > SUBNETS_MAX:
+        yield f"spec.subnets has {len(spec.subnets)} entries; at most {SUBNETS_MAX} are allowed"
+        return
+    seen: list[IPv4Network | IPv6Network] = []
+    for index, item in enumerate(spec.subnets):
+        field = f"spec.subnets[{index}]"
+        if fault := _cidr_fault(item.cidr):
+            yield f"{field}.cidr {fault}"
+            continue
+        subnet = ip_network(item.cidr)
+        if (other := next((each for each in seen if _overlap(each, subnet)), None)) is not None:
+            yield f"{field}.cidr is {item.cidr}, which overlaps {other}; choose a CIDR apart from it"
+        seen.append(subnet)
+        if fault := _gateway_fault(item, subnet):
+            yield f"{field}.gateway {fault}"
+
+
+def _cidr_fault(text: str) -> str:
+    try:
+        found = ip_network(text, strict=False)
+    except ValueError:
+        found = None
+    if found is None or not text.rpartition("/")[0]:
+        return f"is {quote(text)}, which is not a CIDR: use one such as {_EXAMPLE}"
+    if str(found) != text:
+        return f"is {quote(text)}, which is not the form of a subnet: did you mean {found}?"
+    largest, smallest = _LARGEST[found.version], _SMALLEST[found.version]
+    if not largest <= found.prefixlen <= smallest:
+        return f"is {quote(text)}: it must have a prefix length from /{largest} to /{smallest}"
+    if what := next((what for range_, what in _UNUSABLE if _overlap(range_, found)), ""):
+        return f"is {quote(text)}, but those are {what}: choose a private range, e.g. {_EXAMPLE}"
+    return ""
+
+
+def _gateway_fault(item: LanSubnet, subnet: IPv4Network | IPv6Network) -> str:
+    if not item.gateway:
+        return ""
+    try:
+        gateway = ip_address(item.gateway)
+    except ValueError:
+        return (
+            f"is {quote(item.gateway)}, which is no IP address: use one such as {subnet.network_address + 1}"
+        )
+    if gateway not in subnet or str(gateway) != item.gateway:
+        return f"is {quote(item.gateway)}: use an address of {subnet}, e.g. {subnet.network_address + 1}"
+    if gateway == subnet.network_address or (subnet.version == 4 and gateway == subnet.broadcast_address):
+        return f"is {gateway}, which no host of {subnet} can have: use another one, e.g. {subnet.network_address + 1}"
+    return ""
+
+
+def _overlap(one: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -> bool:
+    return one.version == other.version and one.overlaps(other)
