@@ -1,0 +1,245 @@
+"""What a pod waits for its addresses: calls of `lanloom-ipam` on a real kube-apiserver, from the start of the program.
+
+The unit of an ADD is one bare POST of an object with one webhook, on the same server and by turns; that of CHECK and
+DEL one GET. Manager and agent are processes of their own. Medians by the clock: a machine that is busy with something
+else is busy for both.
+"""
+
+import asyncio
+import http.client
+import json
+import os
+import random
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import urlsplit
+
+import trustme
+
+from bench.report import Row
+from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
+from lanloom_lab.assets import default_cache
+from tests.features.ipam.agent.objects import args, config, pod_body
+from tests.harness.servers.build import binaries
+from tests.harness.servers.real import RealServer
+
+ROUNDS = 30
+ADD_LIMIT, END_LIMIT = 12.0, 8.0
+PODS, MAPS = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/configmaps"
+NETWORK = {
+    "metadata": {"name": "net1"},
+    "spec": {"subnets": [{"cidr": "10.9.0.0/16", "pools": [{"range": "10.9.0.10-10.9.200.0"}]}]},
+}
+
+Raw = dict[str, Any]
+Times = dict[str, list[float]]
+
+
+def rows() -> Iterator[Row]:
+    """ADD, CHECK and DEL of one pod at a time."""
+    with ExitStack() as stack:
+        server = stack.enter_context(RealServer(binaries(default_cache(), print)))
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lanloom-bench-")))
+        for process in ("manager", "agent"):
+            stack.enter_context(_process(process, str(server.kubeconfig), str(directory)))
+        api = Api(server)
+        stack.enter_context(_webhook(api))
+        times, version = _rounds(api, directory / "bin/lanloom-ipam"), server.version()
+    best = {name: median(found) * 1000 for name, found in times.items()}
+    note = f"{{:.1f}} ms against {{:.1f}} ms, medians of {ROUNDS} by turns; kube-apiserver {version}"
+    for command, unit, what, limit in (
+        ("ADD", "POST", "a bare POST with one webhook", ADD_LIMIT),
+        ("CHECK", "GET", "a bare GET", END_LIMIT),
+        ("DEL", "GET", "a bare GET", END_LIMIT),
+    ):
+        yield Row(
+            name=f"{command} of an IPAM pod, program to answer, against {what}",
+            measured=best[command] / best[unit],
+            limit=limit,
+            unit="×",
+            note=note.format(best[command], best[unit]),
+        )
+
+
+def _rounds(api: "Api", program: Path) -> Times:
+    times: Times = {name: [] for name in ("POST", "GET", "ADD", "CHECK", "DEL")}
+    for number in range(-3, ROUNDS):
+        name = f"pod{number}"
+        uid = api.call("POST", PODS, pod_body(name))["metadata"]["uid"]
+        work: dict[str, Callable[[], Raw]] = {
+            "POST": partial(api.call, "POST", MAPS, {"metadata": {"name": name}}),
+            "ADD": partial(_cni, program, "ADD", name, uid),
+            "GET": partial(api.call, "GET", f"{PODS}/{name}"),
+            "CHECK": dict,
+            "DEL": partial(_cni, program, "DEL", name, uid),
+        }
+        for what in work:
+            if what == "DEL":
+                api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+            begin = time.perf_counter()
+            found = work[what]()
+            if number >= 0:  # the first ones load modules and open connections
+                times[what].append(time.perf_counter() - begin)
+            if what == "ADD":
+                work["CHECK"] = partial(_cni, program, "CHECK", name, uid, found)
+    return times
+
+
+def _cni(program: Path, command: str, name: str, uid: str, result: Raw | None = None) -> Raw:
+    given = config() | ({"prevResult": result} if result else {})
+    environment = {
+        "CNI_COMMAND": command,
+        "CNI_CONTAINERID": f"c-{name}",
+        "CNI_NETNS": "/run/netns/x",
+        "CNI_IFNAME": "net1",
+        "CNI_PATH": "/opt/cni/bin",
+        "CNI_ARGS": args(name, uid),
+    }
+    done = subprocess.run(
+        [program], input=json.dumps(given).encode(), env=environment, capture_output=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command}: {done.stdout.decode()}")
+    found: Raw = json.loads(done.stdout or b"{}")
+    return found
+
+
+class Api:
+    """One connection to the server that stays open, as that of an agent does."""
+
+    def __init__(self, server: RealServer) -> None:
+        place = urlsplit(server.url)
+        context = ssl.create_default_context(cafile=str(server.ca_file))
+        self._connection = http.client.HTTPSConnection(place.hostname or "", place.port, context=context)
+        self._headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+
+    def call(self, method: str, path: str, body: Raw | None = None) -> Raw:
+        """Make a request, which must succeed."""
+        text = json.dumps(body) if body is not None else None
+        self._connection.request(method, path, text, self._headers)
+        with self._connection.getresponse() as response:
+            found: Raw = json.loads(response.read())
+        if response.status >= 300:
+            raise RuntimeError(f"{method} {path}: {found}")
+        return found
+
+
+class _Allowed(BaseHTTPRequestHandler):
+    """A webhook that allows everything."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """Answer a review."""
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = {"uid": review["request"]["uid"], "allowed": True}
+        text = json.dumps(review | {"request": None, "response": answer}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *words: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def _webhook(api: Api) -> Iterator[None]:
+    """Serve the webhook of ConfigMaps, and register it."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Allowed)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    bundle = authority.cert_pem.bytes()
+    hook = {
+        "name": "bench.example.org",
+        "clientConfig": {
+            "url": f"https://127.0.0.1:{server.server_port}/",
+            "caBundle": b64encode(bundle).decode(),
+        },
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+        ],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    api.call("POST", path, {"metadata": {"name": "bench"}, "webhooks": [hook]})
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def _process(*words: str) -> Iterator[None]:
+    """One of the processes below, once it is ready."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.ipam_cni", *words], stdout=subprocess.PIPE, env=os.environ
+    )
+    try:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise RuntimeError(f"the {words[0]} ended before it was ready")
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def _manage(kubeconfig: str, _directory: str) -> None:
+    from lanloom.api import ipam
+    from tests.processes.test_ipam_served import looked_at, managed
+
+    async with HttpClient(load(kubeconfig)) as client, managed(client):
+        await client.create(ipam.NETWORKS, NETWORK)
+        await looked_at(client, "net1")
+        await _ready()
+
+
+async def _serve(kubeconfig: str, directory: str) -> None:
+    from lanloom.features.ipam.agent import PROGRAM, LateService
+    from lanloom.kube.events import Recorder
+    from lanloom.runtime.cni.calls import VERSIONS
+    from lanloom.runtime.cni.server import CniService
+    from tests.harness.cniagent import install_programs, served
+
+    rng, place = random.Random(1), Path(directory)
+    async with HttpClient(load(kubeconfig)) as client:
+        recorder = Recorder(client, "lanloom-agent", "node1", now=time.time, rng=rng)
+        late = LateService(client, "node1", recorder, rng)
+        install_programs((PROGRAM,), place / "bin", place / "cni.sock")
+        service = CniService(answer=late.answer, unversioned=VERSIONS[0])
+        async with served(place / "cni.sock", {PROGRAM: service}):
+            await _ready()
+
+
+async def _ready() -> None:
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    import logging
+
+    import structlog
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    asyncio.run({"manager": _manage, "agent": _serve}[sys.argv[1]](*sys.argv[2:]))
