@@ -70,7 +70,12 @@ def _pool(number: int) -> Raw:
     cidr = f"10.{number // 250}.{number % 250}.0/24"
     first = cidr.replace("0/24", "10")
     spec = {"subnets": [{"cidr": cidr, "pools": [{"range": f"{first}-{cidr.replace('0/24', '200')}"}]}]}
-    return {"metadata": {"name": f"pool-{number:04}"}, "spec": spec}
+    ready = {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": CREATED}
+    return {
+        "metadata": {"name": f"pool-{number:04}"},
+        "spec": spec,
+        "status": {"conditions": [ready]},
+    }
 
 
 def _nic(number: int) -> Raw:

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.console import html
-from lanloom.console.catalogue import Catalogue, asked_of, reason_of, refused
+from lanloom.console.catalogue import AWAY, Catalogue, asked_of, reason_of, refused
 from lanloom.console.live import Update, follow, together
 from lanloom.console.page import NoSuchPage, Page
 from lanloom.console.reading import UserReader
@@ -29,6 +29,9 @@ from lanloom.kube.http import HttpClient
 from lanloom.refusals import Denied, Refusal
 
 COOKIE = "lanloom-console"
+
+MOST_LOGINS = 8
+"""Tokens that the API server is asked about at a time: whoever may reach this page can send any."""
 
 FORM_BYTES, PASTE_BYTES = 16 * 1024, 512 * 1024
 """Bytes of the form for a token, which has about one KiB, and of one with a manifest."""
@@ -66,6 +69,7 @@ class Console:
         self._catalogue = Catalogue(pages, now)
         self._sessions = sessions
         self._secure = secure
+        self._logins = asyncio.Semaphore(MOST_LOGINS)
         routes = [
             Route("/login", self._login, methods=["GET", "POST"]),
             Route("/logout", self._logout, methods=["POST"]),
@@ -79,19 +83,19 @@ class Console:
         session = self._session(request)
         if session is None:
             return self._redirect("/login")
-        asked, live, status = asked_of(_address(request)), False, 200
+        asked, given = asked_of(_address(request)), None
         try:
             given = await _form(request, PASTE_BYTES) if request.method == "POST" else None
             title, body = await self._catalogue.make(session.reader, asked, given)
-            live = given is None
         except Unauthorized:
             await self._sessions.close(request.cookies.get(COOKIE, ""))
             return self._redirect("/login")
         except (KubeError, Refusal) as error:
             status, title = refused(error)
             why = await reason_of(session.reader, error)
-            return self._page(title, asked.path, html.message(title, why, asked), status=status)
-        return self._page(title, asked.path, html.raw(body), status=status, live=live)
+            live = status == AWAY and given is None
+            return self._page(title, asked.path, html.message(title, why, asked), status=status, live=live)
+        return self._page(title, asked.path, html.raw(body), live=given is None)
 
     async def _live(self, request: Request) -> Response:
         """Follow the pages of all tabs of a browser; the address of each is a parameter `page`."""
@@ -153,7 +157,9 @@ class Console:
         except Denied:
             token = ""
         config = self._config.with_token(token)
-        if why := await _why_refused(config):
+        async with self._logins:
+            why = await _why_refused(config)
+        if why:
             return self._page("Log in", "", html.login(why), status=403, menu=False)
         return await self._welcome(config)
 

@@ -17,6 +17,9 @@ from lanloom.kube.ports import Watcher
 from lanloom.kube.scoped import Scoped
 from lanloom.refusals import Refusal
 
+AWAY = 502
+"""The status of a page without an API server, which comes by itself when that is back."""
+
 
 class Catalogue:
     """The pages. `now` is in seconds since the epoch."""
@@ -107,4 +110,4 @@ def refused(error: Exception) -> tuple[int, str]:
         return 403, "You may not see this"
     if isinstance(error, Refusal | NotFound):
         return 404, "There is nothing here"
-    return 502, "The API server does not answer"
+    return AWAY, "The API server does not answer"

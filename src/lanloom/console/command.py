@@ -12,6 +12,7 @@ from lanloom.cli.options import cluster_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lanloom.console.serve import Certificate
     from lanloom.kube.config import ClusterConfig
     from lanloom.runtime.feature import Feature
 
@@ -70,6 +71,7 @@ def command(
       lanloom console --login --address 0.0.0.0:9443 --host-name lanloom.example.com \\
         --tls-certificate tls.crt --tls-key tls.key
     """
+    from lanloom.console.serve import Certificate
     from lanloom.kube.config import SERVICE_ACCOUNT
     from lanloom.kube.errors import ConfigError
     from lanloom.runtime.https.server import listen
@@ -90,16 +92,17 @@ def command(
     try:
         config = cluster.config
         is_pod = config.token_file.startswith(str(SERVICE_ACCOUNT))
+        certificate = Certificate(*tls) if tls is not None else None
         sock = listen(host, port)
     except (ConfigError, OSError) as error:
         raise click.ClickException(str(error)) from None
-    run_process(_run(config, sock, tls, frozenset(names), login or is_pod, is_pod, ctx.obj))
+    run_process(_run(config, sock, certificate, frozenset(names), login or is_pod, is_pod, ctx.obj))
 
 
 async def _run(
     config: "ClusterConfig",
     sock: socket.socket,
-    tls: tuple[Path, Path] | None,
+    certificate: "Certificate | None",
     names: frozenset[str],
     login: bool,
     is_pod: bool,
@@ -121,14 +124,16 @@ async def _run(
     shared = Stores(client, now, Random()) if client is not None else None
     sessions = Sessions(now, shared)
     host, port = sock.getsockname()[:2]
-    console = Console(config, pages(features), sessions, hosts=LOOPBACK | names, secure=tls is not None)
+    console = Console(
+        config, pages(features), sessions, hosts=LOOPBACK | names, secure=certificate is not None
+    )
     place = f"[{host}]" if ":" in host else host
-    at = f"{'https' if tls else 'http'}://{place}:{port}/"
+    at = f"{'https' if certificate else 'http'}://{place}:{port}/"
     click.echo(at if login else f"{at}login?once={sessions.link(config)}")
     if not login:
         click.echo("The link logs one browser in, once and within ten minutes.", err=True)
     try:
-        await serve(console, sessions, sock, tls)
+        await serve(console, sessions, sock, certificate)
     finally:
         if client is not None and shared is not None:
             shared.close()

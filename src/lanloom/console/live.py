@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from lanloom.console.reading import Source, UserReader
-from lanloom.kube.errors import KubeError, Unauthorized
+from lanloom.kube.errors import ApiError, KubeError, Unauthorized
 
 GATHER_SECONDS = 0.5
 """How long changes are gathered before a page is made of them."""
@@ -73,18 +73,15 @@ async def follow(
     async with reader.following(source, changed.set) as followed:
         while True:
             changed.clear()
-            why, now, began = (
-                next((str(item.error) for item in followed if item.error), ""),
-                last,
-                time.monotonic(),
-            )
+            why = next((_why(item.error) for item in followed if item.error), "")
+            now, began = last, time.monotonic()
             if not why:
                 try:
                     now = parts_of(await make())
                 except Unauthorized:
                     raise
                 except KubeError as error:
-                    why = str(error)
+                    why = _why(error)
                 took = time.monotonic() - began
             if why != away:
                 away = why
@@ -95,6 +92,11 @@ async def follow(
                 last = now
             await changed.wait()
             await asyncio.sleep(max(GATHER_SECONDS, SHARE * took))
+
+
+def _why(error: KubeError) -> str:
+    """Return why a page may be old. How a connection broke is for the log: readers can do nothing about it."""
+    return str(error) if isinstance(error, ApiError) else "the API server does not answer"
 
 
 def _is_large(patch: Sequence[Change], page: Sequence[str]) -> bool:

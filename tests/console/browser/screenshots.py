@@ -7,10 +7,11 @@ the first page as text, with its style, which a browser draws with its own fonts
 import asyncio
 import shutil
 import tempfile
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page, async_playwright, expect
 
 from tests.console.browser.tabs import PATHS, Tabs
 from tests.console.filled import Filler
@@ -32,22 +33,41 @@ SERIALISE = """() => {
 async def main() -> None:
     """Take all of them."""
     PICTURES.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as directory:
-        async with site(Path(directory)) as made, async_playwright() as playwright:
-            await Filler(made.admin).fill()
+    with tempfile.TemporaryDirectory() as full, tempfile.TemporaryDirectory() as bare:
+        async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
             )
-            tabs = Tabs(browser, made)
-            for width in WIDTHS:
-                async with tabs.tab(viewport={"width": width, "height": 900}) as page:
-                    for path in PATHS:
-                        await page.goto(path)
-                        await _take(page, f"{path.strip('/').replace('/', '-') or 'overview'}-{width}")
-            async with tabs.tab(viewport={"width": 1100, "height": 600}) as page:
-                await _draw(page)
+            async with site(Path(bare)) as made:
+                await _take_all(Tabs(browser, made), ("/", "/pools", "/plan"), "empty-")
+            async with site(Path(full)) as made:
+                await Filler(made.admin).fill()
+                tabs = Tabs(browser, made)
+                await _take_all(tabs, (*PATHS, "/pools/dual", "/login", "/nowhere"))
+                async with tabs.tab(viewport={"width": 1100, "height": 600}) as page:
+                    await _draw(page)
+                await _take_away(tabs)
             await browser.close()
     print(f"written to {PICTURES.relative_to(ROOT)} and {DRAWN.relative_to(ROOT)}")
+
+
+async def _take_all(tabs: Tabs, paths: Iterable[str], prefix: str = "") -> None:
+    for width in WIDTHS:
+        async with tabs.tab(viewport={"width": width, "height": 900}) as page:
+            for path in paths:
+                await page.goto(path)
+                await _take(page, f"{prefix}{path.strip('/').replace('/', '-') or 'overview'}-{width}")
+
+
+async def _take_away(tabs: Tabs) -> None:
+    """Take a page whose API server has gone while it was open, and one that was asked for after that."""
+    async with tabs.tab(viewport={"width": 1024, "height": 900}) as page:
+        await expect(page.locator(".matrix")).to_be_visible()
+        await tabs.site.gate.shut()
+        await expect(page.get_by_role("status")).to_be_visible()
+        await _take(page, "away-overview-1024")
+        await page.goto("/lans")
+        await _take(page, "away-lans-1024")
 
 
 async def _take(page: Page, name: str) -> None:

@@ -79,4 +79,4 @@ async def churned(made: Site) -> None:
         number += 1
         body = {"metadata": {"annotations": {"beat": str(number)}}}
         await made.admin.patch(CLUSTER_NETWORK_NODES, f"cn-{number % WIDTH}-node-{number % COUNT:03}", body)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)

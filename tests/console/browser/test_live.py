@@ -65,9 +65,12 @@ async def test_the_api_server_goes_away(tabs: Tabs) -> None:
         await expect(page.get_by_role("status")).to_contain_text("What you see is of")
         await expect(page.locator("tbody")).to_contain_text("before")
         await lan(tabs, "meanwhile", vni=79)
-        await tabs.site.gate.open()
-        await expect(page.locator("tbody")).to_contain_text("meanwhile")
-        await expect(page.locator("#away")).to_be_hidden()
+        async with tabs.tab("/lans?show=all") as late:
+            await expect(late.locator("h1")).to_have_text("The API server does not answer")
+            await tabs.site.gate.open()
+            await expect(page.locator("tbody")).to_contain_text("meanwhile")
+            await expect(page.locator("#away")).to_be_hidden()
+            await expect(late.locator("tbody")).to_contain_text("meanwhile")
 
 
 async def test_seven_tabs(tabs: Tabs) -> None:

@@ -5,11 +5,16 @@ const main = document.getElementById("main");
 const away = document.getElementById("away");
 const page = location.pathname + location.search;
 let parts = [];
+let lost = 0, reason = "";
 
+// Say from when the page is, and how old that is, as long as nothing new comes.
 function tell(why) {
-  const at = document.getElementById("at");
-  away.textContent = why ? `What you see is of ${at ? at.textContent : "before"} UTC: ${why}` : "";
+  lost = why ? lost || Date.now() : 0;
+  reason = why;
   away.hidden = !why;
+  const minutes = Math.floor((Date.now() - lost) / 60000);
+  const age = minutes ? `, ${minutes} min ago` : "";
+  away.textContent = why ? `What you see is of ${new Date(lost).toISOString().slice(11, 19)} UTC${age}: ${why}` : "";
 }
 
 // Make one element like another, and touch only what differs: focus, what is typed, and where one has scrolled to stay.
@@ -65,5 +70,6 @@ function shared() {
 const follow = "SharedWorker" in window ? shared() : direct();
 follow(page);
 setInterval(() => follow(page), 30 * 1000);
+setInterval(() => reason && tell(reason), 20 * 1000);
 addEventListener("pagehide", () => follow(null));
 addEventListener("pageshow", (event) => event.persisted && follow(page));

@@ -193,7 +193,9 @@ def _trouble(item: Described, network: NetworkObject) -> Trouble | None:
 
 def _unready(network: NetworkObject) -> Trouble | None:
     found = find(network.status.conditions, READY)
-    if found is None or found.status != "False":
+    if found is None:
+        return Trouble("NotSeen", "no manager has processed it yet; check that one runs")
+    if found.status == "True":
         return None
     return Trouble(found.reason, found.message, found.last_transition_time)
 
