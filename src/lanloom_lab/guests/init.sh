@@ -37,8 +37,9 @@ for path in /sys/class/net/eth*; do
 done
 echo "guest: ready $(boot_id)"
 
+# In a shell of its own: an error in a command must not end the first program, and the guest with it.
 while IFS=' ' read -r number line; do
-    eval "$line" 2>&1 </dev/null
+    (eval "$line") 2>&1 </dev/null
     printf '\nguest: done %s %s\n' "$number" "$?"
 done
 poweroff -f

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from lanloom_lab.guests.assets import INIT
 from lanloom_lab.guests.launcher import Console, GuestError
 
 BOOT = "echo guest: ready 00000000-0000-4000-8000-000000000001; "
@@ -70,3 +71,11 @@ async def test_bad_commands(command: str) -> None:
     async with console(BOOT + "exec cat") as guest:
         with pytest.raises(GuestError, match="one line of printable characters"):
             await guest.run(command)
+
+
+async def test_commands_that_the_shell_refuses() -> None:
+    """A command with an error in it, or one that ends its shell, ends with its status, and the guest goes on."""
+    _, loop, rest = INIT.read_text().partition("while IFS")
+    async with console(f"{BOOT}{loop}{rest.partition('poweroff')[0]}") as guest:
+        for command, status in (('echo "', 2), ("a;; b", 2), ("exit 3", 3), ("echo ok", 0)):
+            assert (await guest.run(command)).status == status
