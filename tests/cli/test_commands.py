@@ -184,6 +184,59 @@ def test_doctor_tells_programs_what_it_found() -> None:
     assert done.returncode == int(any(check["result"] == "failed" for check in checks.values()))
 
 
+FREE = {
+    *("--as", "--as-group", "--as-uid", "--request-timeout", "-l", "--field-selector", "--separator"),
+    *("--address", "--agent-address", "--host-name", "--listen", "--metrics-address", "--webhook-address"),
+    *("--cni-socket", "--cluster", "--daemon-set", "--identity", "--user", "--image", "--dummy-image"),
+    *("--dummy-node-timeout", "--global-namespaces", "--underlay", "--source", "--node", "--name", "--owner"),
+    *("--add-reserved-ips", "--remove-reserved-ips", "--gateway", "--gateway6", "--network", "--network6"),
+    *(
+        "--mac-prefix",
+        "--namespaces",
+        "--quota",
+        "--sticky-for",
+        "--subnet",
+        "--pool",
+        "--net",
+        "--tags",
+        "-N",
+    ),
+}
+"""Options whose value nobody knows beforehand, or that is a text with a grammar of its own."""
+
+NEW = {("instance", "add", "instance"), ("instance", "rename", "name"), ("network", "add", "name")}
+NEW |= {("network", "rename", "name")}
+"""Arguments that are names of something new."""
+
+
+def parameters(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Parameter]]:
+    """Every parameter below a command with the words that lead to it."""
+    context = click.Context(command, info_name="lanloom")
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            if below is not None and not below.hidden and name != "lab":
+                yield from parameters(below, *path, name)
+    else:
+        yield from (((*path, item.opts[0]), item) for item in command.params)
+
+
+@pytest.mark.slow
+def test_values_are_completed() -> None:
+    """A shell completes each value that a file, the cluster or Lanloom itself knows."""
+    known = (click.Choice, click.Path, click.File, click.IntRange, click.FloatRange)
+    missing = [
+        words
+        for words, item in parameters(cli)
+        if not (getattr(item, "is_flag", False) or getattr(item, "hidden", False))
+        and not isinstance(item.type, known)
+        and item._custom_shell_complete is None
+        and words[-1] not in FREE
+        and words not in NEW
+    ]
+    assert not missing
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_for_lanloom(shell: str) -> None:
     """The completion script of each shell completes the command lanloom."""

@@ -199,14 +199,13 @@ def completed(
     return [CompletionItem(name) for name in found if filtered or name.startswith(incomplete)]
 
 
-def complete_namespaces(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    """Complete the namespaces of the cluster."""
-    from lanloom.api.core import NAMESPACES
+def completed_names(ctx: click.Context, incomplete: str, resource: "Resource[Any]") -> list[CompletionItem]:
+    """Complete the names of a kind whose objects are in no namespace."""
 
-    async def names(client: "Client") -> list[str]:
-        return sorted(item.metadata.name for item in (await client.list(NAMESPACES)).items)
+    async def read(client: "Client") -> list[str]:
+        return sorted(item.metadata.name for item in (await client.list(resource)).items)
 
-    return completed(ctx, incomplete, names)
+    return completed(ctx, incomplete, read)
 
 
 def completed_contexts(ctx: click.Context, option: str, incomplete: str) -> list[CompletionItem]:

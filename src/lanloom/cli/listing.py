@@ -263,7 +263,7 @@ def _order_option(load: "Callable[[], Query[Any]]") -> Callable[[F], F]:
     )
 
 
-def fields_arguments(function: F) -> F:
+def fields_arguments(described: "Callable[[], Query[Any]]") -> Callable[[F], F]:
     """Add the argument and options of `list-fields`; the command gets the names as `fields`, and `listing`."""
 
     def load() -> "Query[Any]":
@@ -271,8 +271,11 @@ def fields_arguments(function: F) -> F:
 
         return FIELDS
 
-    named = click.argument("fields", nargs=-1, metavar="[FIELD]...")
-    return named(listing_options(load, selectable=False)(function))
+    def complete(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in described().names() if name.startswith(incomplete)]
+
+    named = click.argument("fields", nargs=-1, metavar="[FIELD]...", shell_complete=complete)
+    return lambda function: named(listing_options(load, selectable=False)(function))
 
 
 def print_fields(query: "Query[Any]", names: tuple[str, ...], listing: Listing) -> None:

@@ -77,9 +77,25 @@ def _complete_contexts(
 def _complete_namespaces(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    from lanloom.cli.cluster import complete_namespaces
+    from lanloom.api.core import NAMESPACES
+    from lanloom.cli.cluster import completed_names
 
-    return complete_namespaces(ctx, incomplete)
+    return completed_names(ctx, incomplete, NAMESPACES)
+
+
+def _complete_files(
+    _ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Leave it to the shell to complete the name of a file."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_nodes(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the nodes of the cluster."""
+    from lanloom.api.core import NODES
+    from lanloom.cli.cluster import completed_names
+
+    return completed_names(ctx, incomplete, NODES)
 
 
 def kubeconfig_option(function: F) -> F:
@@ -87,6 +103,7 @@ def kubeconfig_option(function: F) -> F:
     return click.option(
         "--kubeconfig",
         metavar="FILE",
+        shell_complete=_complete_files,
         help="Credentials of the cluster. Default: $KUBECONFIG, ~/.kube/config, or the pod's service account.",
     )(function)
 

@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from lanloom.cli.cluster import ClusterOptions, completed, run
 from lanloom.cli.listing import Listing, listing_options, output_option, print_data
-from lanloom.cli.options import cluster_list_options, cluster_options
+from lanloom.cli.options import cluster_list_options, cluster_options, complete_nodes
 from lanloom.cli.tables import print_rows
 
 if TYPE_CHECKING:
@@ -155,7 +155,11 @@ def _complete_end(ctx: click.Context, _parameter: click.Parameter, incomplete: s
     "--live", is_flag=True, help="Read the kernel of this machine, which is the node --node, as well."
 )
 @click.option(
-    "--node", envvar="NODE_NAME", metavar="NAME", help="Name of this machine's Node. Needed for --live."
+    "--node",
+    envvar="NODE_NAME",
+    metavar="NAME",
+    shell_complete=complete_nodes,
+    help="Name of this machine's Node. Needed for --live.",
 )
 @click.option(
     "--state",

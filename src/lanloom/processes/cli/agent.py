@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from lanloom.cli.options import (
     AGENT_ADDRESS,
@@ -14,10 +15,17 @@ from lanloom.cli.options import (
     profiles_option,
     records_options,
 )
-from lanloom.processes.cli.features import FeatureCommand, agent_features
+from lanloom.processes.cli.features import FeatureCommand, agent_features, features_of
 
 if TYPE_CHECKING:
     from lanloom.runtime.feature import Feature
+
+
+def _complete_features(
+    ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    names = (feature.name for feature in features_of(ctx) if feature.agent)
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 @click.command(name="agent", cls=FeatureCommand, part="agent_options")
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     "names",
     multiple=True,
     metavar="NAME",
+    shell_complete=_complete_features,
     help="Feature to run, such as vlan or lan; repeatable. Default: all of them.",
 )
 @profiles_option()

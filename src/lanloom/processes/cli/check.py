@@ -7,7 +7,7 @@ import click
 
 from lanloom.cli.cluster import ClusterOptions, run
 from lanloom.cli.listing import output_option, print_data
-from lanloom.cli.options import cluster_options
+from lanloom.cli.options import cluster_options, complete_nodes
 from lanloom.cli.tables import print_rows
 from lanloom.processes.cli.features import features_of
 
@@ -28,7 +28,12 @@ _COLOURS = {"ok": "green", "skipped": "cyan", "failed": "red"}
 @cluster_options
 @output_option
 @click.option(
-    "--node", "nodes", multiple=True, metavar="NAME", help="Node to use; give it twice. Default: any two."
+    "--node",
+    "nodes",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_nodes,
+    help="Node to use; give it twice. Default: any two.",
 )
 @click.option(
     "--underlay",

@@ -4,6 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
+
+
+def _complete_distributions(
+    _ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from lanloom.processes.chart import source
+
+    return [CompletionItem(name) for name in source.distributions() if name.startswith(incomplete)]
 
 
 @click.command(name="install")
@@ -19,6 +28,7 @@ import click
 @click.option(
     "--distribution",
     metavar="NAME",
+    shell_complete=_complete_distributions,
     help="Use the directories of a distribution of Kubernetes, such as k3s.",
 )
 @click.option(

@@ -38,6 +38,19 @@ def test_connect_to_all_groups(cluster: Cluster) -> None:
     ]
 
 
+def test_values_of_a_network_are_completed(cluster: Cluster) -> None:
+    """A shell completes node groups, tags and names of fields."""
+    done(cluster, *NET1)
+    done(cluster, "connect", "-N", "link=br0", "net1", "rack1", "rack2")
+    done(cluster, "tag", "add", "net1", "red")
+    assert cluster.offered("lanloom network disconnect net1 rack") == ["plain,rack1", "plain,rack2"]
+    assert cluster.offered("lanloom network tag remove net1 r") == ["plain,red"]
+    assert cluster.offered("lanloom network list-fields mac") == ["plain,mac_prefix"]
+    assert cluster.offered("lanloom install --distribution k") == ["plain,k3s"]
+    assert cluster.offered("lanloom agent --feature ip") == ["plain,ipam"]
+    assert cluster.offered("lanloom status --kubeconfig a") == ["file,a"]
+
+
 @pytest.mark.parametrize(
     ("words", "note"),
     [

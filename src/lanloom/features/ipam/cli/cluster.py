@@ -118,6 +118,28 @@ complete_networks = completion(_network_names)
 """Completes the names of networks."""
 
 
+def _groups(state: "State", _ctx: click.Context) -> list[str]:
+    return sorted({one.group for item in state.networks for one in item.spec.connections})
+
+
+def _tags(state: "State", ctx: click.Context) -> tuple[str, ...]:
+    """The tags of the network that is named before."""
+    found = [item for item in state.networks if item.called == ctx.params.get("network")]
+    return found[0].spec.tags if found else ()
+
+
+def _held(state: "State", ctx: click.Context) -> list[str]:
+    """The addresses of the network that is named before which are kept for names."""
+    from lanloom.features.ipam.commands.held import holds_of
+
+    found = [item for item in state.networks if item.called == ctx.params.get("network")]
+    return [ip for item in found for hold in holds_of(state.nics, item.metadata.name) for ip in hold.ips]
+
+
+complete_groups, complete_tags, complete_held = map(completion, (_groups, _tags, _held))
+"""Complete node groups, the tags of a network, and the addresses that it keeps for names."""
+
+
 def network_argument(function: F) -> F:
     """NETWORK: which one."""
     return click.argument("network", shell_complete=complete_networks)(function)

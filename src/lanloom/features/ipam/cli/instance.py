@@ -84,7 +84,7 @@ def list_instances(
 
 
 @command.command(name="list-fields")
-@fields_arguments
+@fields_arguments(_fields)
 def list_fields(fields: tuple[str, ...], listing: Listing) -> None:
     """List the fields that `lanloom instance list -o` can show.
 

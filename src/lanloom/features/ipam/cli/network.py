@@ -89,7 +89,7 @@ def list_networks(networks: tuple[str, ...], listing: Listing, cluster: ClusterO
 
 
 @command.command(name="list-fields")
-@fields_arguments
+@fields_arguments(_fields)
 def list_fields(fields: tuple[str, ...], listing: Listing) -> None:
     """List the fields that `lanloom network list -o` can show.
 

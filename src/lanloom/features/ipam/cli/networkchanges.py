@@ -11,6 +11,7 @@ from lanloom.features.ipam.cli.cluster import (
     F,
     change_options,
     check_idents,
+    complete_groups,
     network_argument,
     new_uuid,
     read_networks,
@@ -271,7 +272,7 @@ def remove(network: str, change: ChangeOptions) -> None:
 
 @click.command()
 @network_argument
-@click.argument("groups", nargs=-1, metavar="[GROUP]...")
+@click.argument("groups", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)
 @once_option(
     "-N",
     "--nic-parameters",
@@ -320,7 +321,7 @@ def connect(
 
 @click.command()
 @network_argument
-@click.argument("groups", nargs=-1, metavar="[GROUP]...")
+@click.argument("groups", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)
 @change_options
 def disconnect(network: str, groups: tuple[str, ...], change: ChangeOptions) -> None:
     """Disconnect a network from node groups.

@@ -5,12 +5,17 @@ import click
 from lanloom.cli.cluster import ClusterOptions, refusals, run
 from lanloom.cli.listing import long_output_option, print_data
 from lanloom.cli.options import cluster_options, dry_run_option
-from lanloom.features.ipam.cli.cluster import check_idents, network_argument, report_differences
+from lanloom.features.ipam.cli.cluster import (
+    check_idents,
+    complete_held,
+    network_argument,
+    report_differences,
+)
 
 
 @click.command()
 @network_argument
-@click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS...")
+@click.argument("addresses", nargs=-1, required=True, metavar="ADDRESS...", shell_complete=complete_held)
 @long_output_option
 @dry_run_option
 @cluster_options

@@ -11,6 +11,7 @@ from lanloom.cli.options import cluster_options, once_option
 from lanloom.features.ipam.cli.cluster import (
     ChangeOptions,
     change_options,
+    complete_tags,
     network_argument,
     read_networks,
 )
@@ -27,7 +28,7 @@ def _tags_arguments(function: F) -> F:
         metavar="FILE",
         help="Also the tags of a file, one in each line; - for standard input.",
     )(function)
-    return click.argument("tags", nargs=-1, metavar="[TAG]...")(tags_file)
+    return click.argument("tags", nargs=-1, metavar="[TAG]...", shell_complete=complete_tags)(tags_file)
 
 
 def _given(tags: tuple[str, ...], tags_file: Any) -> tuple[str, ...]:
