@@ -77,7 +77,8 @@ class ProcessMetrics:
     """The metrics that manager, agent and server have in common, in a registry that others add theirs to."""
 
     def __init__(self) -> None:
-        self._informers: tuple[Informer[Any], ...] = ()
+        self._informers: tuple[Informer[Any], ...] | None = None
+        """What the process reads, once it is built: nothing at all for an agent whose features answer CNI calls alone."""
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nothing of ours needs
         self.registry = CollectorRegistry()
         for standard in (ProcessCollector, PlatformCollector, GCCollector):
@@ -116,14 +117,15 @@ class ProcessMetrics:
 
     def follow(self, informers: Iterable[Informer[Any]], controllers: Iterable[Controller[Any]]) -> None:
         """Show these informers and queues from now on; called once."""
-        self._informers, queues = tuple(informers), tuple(controllers)
-        self.registry.register(OnDemand(lambda: _kit(self._informers, queues)))
+        followed, queues = tuple(informers), tuple(controllers)
+        self._informers = followed
+        self.registry.register(OnDemand(lambda: _kit(followed, queues)))
 
     def unread(self) -> Iterator[str]:
         """Name the kinds that have not been read from the API server yet."""
-        if not self._informers:
+        if self._informers is None:
             yield "it is starting"
-        for item in self._informers:
+        for item in self._informers or ():
             if not item.is_synced:
                 yield f"{item.title} have not been read from the API server yet"
 

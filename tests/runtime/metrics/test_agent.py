@@ -3,8 +3,9 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -14,12 +15,14 @@ from lanloom.api.core import CRDS
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS
+from lanloom.features import FEATURES
 from lanloom.features.dummy.rules.hostbridge import alias_of
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Link
 from lanloom.processes.agent import run_agent
 from lanloom.processes.definitions import manifests
 from lanloom.processes.metrics import AgentMetrics
+from lanloom.runtime.feature import Feature
 from lanloom.runtime.probes import pages
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
@@ -47,18 +50,31 @@ VLAN = 2012
 class Scene:
     """An agent on a host in memory, on a server in this process."""
 
-    def __init__(self, client: Client, host: FakeHost, shown: Watched, metrics: AgentMetrics) -> None:
+    def __init__(
+        self,
+        client: Client,
+        host: FakeHost,
+        shown: Watched,
+        metrics: AgentMetrics,
+        features: Sequence[Feature] = FEATURES,
+    ) -> None:
         self.client = client
         self.host = host
         self.shown = shown
         self._metrics = metrics
+        self._features = features
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Starts the agent."""
-        rng = random.Random(2)
         work = run_agent(
-            self.client, self.host.host, cluster="test", now=time.time, rng=rng, metrics=self._metrics
+            self.client,
+            self.host.host,
+            cluster="test",
+            now=time.time,
+            rng=random.Random(2),
+            metrics=self._metrics,
+            features=self._features,
         )
         self._task = asyncio.create_task(work)
 
@@ -82,7 +98,13 @@ def cluster(**network: Any) -> Cluster:
 
 
 @asynccontextmanager
-async def scene(*, dhcp: str = "", network_manager: bool = True, start: bool = True) -> AsyncIterator[Scene]:
+async def scene(
+    *,
+    dhcp: str = "",
+    network_manager: bool = True,
+    start: bool = True,
+    features: Sequence[Feature] = FEATURES,
+) -> AsyncIterator[Scene]:
     """An agent that has just been started, or is yet to be; `dhcp` is the subnet in which VLAN 2012 has a server."""
     engine = Engine(MemoryStorage(), now=time.time, rng=random.Random(1))
     await engine.start()
@@ -93,9 +115,9 @@ async def scene(*, dhcp: str = "", network_manager: bool = True, start: bool = T
     host = FakeHost("node1", ("eth0", "eth1"), switch=switch, now=time.time)
     if not network_manager:
         host.daemon.stop()
-    metrics = AgentMetrics()
+    metrics = AgentMetrics(features)
     async with serving_pages(pages(metrics.missing, metrics.exposition)) as shown:
-        each = Scene(client, host, shown, metrics)
+        each = Scene(client, host, shown, metrics, features)
         try:
             if start:
                 each.start()
@@ -103,6 +125,22 @@ async def scene(*, dhcp: str = "", network_manager: bool = True, start: bool = T
         finally:
             await each.stop()
             await engine.close()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        names
+        for count in (1, 2, 3)
+        for names in combinations(("vlan", "ipam", "dummy"), count)
+        if "vlan" not in names or count == 3
+    ],
+)
+async def test_an_agent_is_ready_with_any_features(names: tuple[str, ...]) -> None:
+    """An agent whose features read nothing of the cluster is ready, too, and needs no NetworkManager without VLANs."""
+    features = [feature for feature in FEATURES if feature.name in names]
+    async with scene(features=features, network_manager="vlan" in names) as each:
+        await each.shown.until_ready()
 
 
 async def test_an_agent_says_what_it_waits_for() -> None:
