@@ -21,8 +21,8 @@ test: setup ## everything: static checks, all tests, a closing line that counts 
 check: setup ## the fast part, under a minute
 	@scripts/check
 
-e2e: setup ## the tests on real nodes: kubelet, containerd, the image, pods on LANs (as root)
-	@$(python) -m pytest -m realserver tests/image tests/harness/nodes tests/features/lan/realserver tests/features/lan/agent/test_real_node.py
+e2e: setup ## the chart on real nodes (kubelet, containerd), from helm install to the end, and the upgrade (as root)
+	@$(python) -m pytest -m realserver tests/e2e tests/upgrade tests/image tests/harness/nodes tests/features/lan/realserver tests/features/lan/agent/test_real_node.py
 
 bench: setup ## measure, print a table, write JSON
 	@$(python) -m bench

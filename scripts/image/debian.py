@@ -132,6 +132,8 @@ def base(found: Sequence[Package], cache: Path, progress: Progress) -> Files:
         files[f"var/lib/dpkg/status.d/{package.name}"] = File(about)
     files |= {f"usr/bin/{applet}": File(target="busybox") for applet in APPLETS}
     files["usr/bin/python3"] = File(target="python3.11")
+    # Containerd names the network namespaces of pods by this path, which no package contains.
+    files["var/run"] = File(target="/run")
     files |= {"etc/passwd": File(PASSWD.encode()), "etc/group": File(GROUP.encode())}
     files["usr/lib/ssl/cert.pem"] = File(target=f"/{CERTIFICATES}")  # where OpenSSL looks
     files[CERTIFICATES] = File(_certificates(debian_package(cache, ["ca-certificates"], progress)))

@@ -47,6 +47,7 @@ def test_it_is_small_and_whole(architecture: str, tmp_path: Path) -> None:
     built = build(default_cache(), architecture, EPOCH, print)
     assert built.unpacked <= LARGEST
     root = unpack(built, tmp_path)
+    assert (root / "var/run").readlink() == Path("/run")  # by which containerd names namespaces of pods
     needed, there = needed_libraries(root)
     assert needed and needed - there == set()
     modules = list((root / SITE / "lanloom").rglob("*.py"))

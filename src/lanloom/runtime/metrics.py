@@ -78,7 +78,7 @@ class ProcessMetrics:
 
     def __init__(self) -> None:
         self._informers: tuple[Informer[Any], ...] | None = None
-        """What the process reads, once it is built: nothing at all for an agent whose features answer CNI calls alone."""
+        """What the process reads, once it is built: nothing for an agent whose features answer CNI calls alone."""
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nothing of ours needs
         self.registry = CollectorRegistry()
         for standard in (ProcessCollector, PlatformCollector, GCCollector):

@@ -55,6 +55,8 @@ exec unshare --cgroup --net --mount --propagation private --pid --fork --kill-ch
         mount --bind $copy /proc/sys/${setting%=*}
     done
     ip link set lo up
+    # As systemd has it: containers see mounts of the node that are made later, and privileged ones make some.
+    mount --make-rshared /
     echo ready
     # The shell reaps orphans meanwhile.
     while read -r line; do :; done
@@ -172,6 +174,14 @@ class Enclosure:
         pid = Path(f"/proc/{self.pid}/root/run/node/{program}.pid").read_text().strip()
         self.run("kill", f"-{number.name.removeprefix('SIG')}", pid)
         process.wait(timeout=60)
+
+    def kill_all(self) -> None:
+        """Kill every process but the first one."""
+        # `kill -1` is everyone of the namespace but the first process and who sends it.
+        self.run("bash", "-c", "kill -KILL -1")
+        for process in self._programs.values():
+            process.wait(timeout=60)
+        self._programs.clear()
 
     def wait(self, program: str) -> int:
         """Wait for a program that ends by itself and return its exit status."""

@@ -1,6 +1,7 @@
 """A real node: containerd and kubelet in an enclosure, joined to an API server on the host's loopback address."""
 
 import json
+import os
 import shlex
 import shutil
 import time
@@ -13,6 +14,7 @@ from typing import Any, Self
 from tests.harness.nodes.enclosure import Enclosure, EnclosureError, python
 from tests.harness.nodes.programs import PAUSE_IMAGE, NodePrograms, write_images
 from tests.harness.nodes.relay import Relay
+from tests.harness.servers.real import SERVICE_ADDRESS
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 KUBECONFIG = "/run/node/kubeconfig"
@@ -42,11 +44,17 @@ ADDRESS = "192.0.2.10"
 """The node's; kubelet refuses those of 127.0.0.0/8."""
 
 NETWORKS_PROGRAM = "meta"
+MULTUS = os.environ.get("MULTUS", "")
 
 
 def with_nads(network: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration list that attaches pods to a cluster network, and to the NADs that they name."""
-    plugin = {"type": NETWORKS_PROGRAM, "kubeconfig": KUBECONFIG, "clusterNetwork": network}
+    """Return the configuration list that attaches pods to a cluster network, and to the NADs that they name.
+
+    Multus itself does if MULTUS names its program, and else what the tests have in its place.
+    """
+    plugin: dict[str, Any] = {"type": NETWORKS_PROGRAM, "kubeconfig": KUBECONFIG, "clusterNetwork": network}
+    if MULTUS:
+        plugin = {"type": "multus", "kubeconfig": KUBECONFIG, "delegates": [network]}
     return {"cniVersion": "0.4.0", "name": "networks", "plugins": [plugin]}
 
 
@@ -59,26 +67,37 @@ exec nsenter --target "$0" --mount --net --pid -- "$@"
 """
 """Run with the container's first process and a command, which is held to the container's rights to devices."""
 
+AFTER_POWER = r"""
+set -e
+for link in /sys/class/net/*; do
+    name=$(basename $link)
+    case $name in lo) ;; eth*) ip address flush dev $name; ip link set $name down ;; *) ip link delete $name ;; esac
+done 2>/dev/null || true
+mounted() { awk -v places="^($1)" '$5 ~ places { print $5 }' /proc/self/mountinfo | sort -r; }
+for place in $(mounted '/run/(netns|containerd|lanloom|cni)|/var/lib/kubelet/|/var/lib/containerd/'); do
+    umount --lazy $place 2>/dev/null || true  # gone with another one
+done
+rm -rf /run/netns/* /run/containerd /run/cni/ipam /run/cni/meta /run/lanloom /run/node/*.pid
+"""
+"""Run on a node whose processes have ended."""
+
 PATIENCE = 180.0
 """Seconds until something has failed; all of it takes a few on an idle machine."""
 
-BRIDGE: dict[str, Any] = {
-    "cniVersion": "0.4.0",
-    "name": "pods",
-    "plugins": [
-        {
-            "type": "bridge",
-            "bridge": "pods0",
-            "isGateway": True,
-            "ipam": {
-                "type": "host-local",
-                "ranges": [[{"subnet": "10.88.0.0/24"}]],
-                "dataDir": "/run/cni/ipam",
-            },
-        }
-    ],
-}
-"""A cluster network: CNI's own bridge plugin with local addresses."""
+
+def bridged(pods: str) -> dict[str, Any]:
+    """Return a cluster network: CNI's own bridge plugin with addresses of a range, and the node as their gateway."""
+    ipam = {
+        "type": "host-local",
+        "ranges": [[{"subnet": pods}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+        "dataDir": "/run/cni/ipam",
+    }
+    plugin = {"type": "bridge", "bridge": "pods0", "isGateway": True, "ipam": ipam}
+    return {"cniVersion": "0.4.0", "name": "pods", "plugins": [plugin]}
+
+
+BRIDGE = bridged("10.88.0.0/24")
 
 
 def wait_until(holds: Callable[[], bool], complaint: Callable[[], str], seconds: float = PATIENCE) -> None:
@@ -93,9 +112,9 @@ def wait_until(holds: Callable[[], bool], complaint: Callable[[], str], seconds:
 class RealNode:
     """Use as a context manager.
 
-    `kubeconfig` is an administrator's, of a server at 127.0.0.1; `network` is the CNI configuration list of the
-    cluster's network; logs are written to `directory`. Once entered, containerd and kubelet run; `enclosure` runs
-    other programs there.
+    `kubeconfig` is an administrator's, of a server at 127.0.0.1; pods reach it as the Service `kubernetes`. `network`
+    is the CNI configuration list of the cluster's network; logs are written to `directory`. Once entered, containerd
+    and kubelet run; `enclosure` runs other programs there.
     """
 
     def __init__(
@@ -117,9 +136,11 @@ class RealNode:
         self.enclosure.__enter__()
         try:
             server = json.loads(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
-            self._relay = Relay(self.enclosure.network, urllib.parse.urlsplit(server).port or 443)
+            for address in (ADDRESS, SERVICE_ADDRESS):
+                self.enclosure.run("ip", "address", "add", f"{address}/32", "dev", "lo")
+            port = urllib.parse.urlsplit(server).port or 443
+            self._relay = Relay(self.enclosure.network, port, [(SERVICE_ADDRESS, 443)])
             self._relay.__enter__()
-            self.enclosure.run("ip", "address", "add", f"{ADDRESS}/32", "dev", "lo")
             self._write_files()
             self._start_containerd()
             self.start_kubelet()
@@ -167,6 +188,18 @@ class RealNode:
         """End kubelet; its pods go on."""
         self.enclosure.stop("kubelet")
 
+    def reboot(self, configure: Callable[[], None]) -> None:
+        """End everything at once, as a loss of power does, and start containerd and kubelet on what the disk has.
+
+        Processes, links other than the NICs, what is in /run, and mounts of pods are gone. `configure` brings up the
+        node's own network.
+        """
+        self.enclosure.kill_all()
+        self.enclosure.run("bash", "-c", AFTER_POWER)
+        configure()
+        self._start_containerd()
+        self.start_kubelet()
+
     def ctr(self, *words: str) -> str:
         """Run containerd's client in Kubernetes' namespace."""
         program = self._programs.containerd / "usr/bin/ctr"
@@ -180,10 +213,16 @@ class RealNode:
         return self.enclosure.run("bash", "-c", IN_CONTAINER, str(self.pid(container)), *command)
 
     def pid(self, container: str) -> int:
-        """Return the first process of a container, as the node numbers it."""
-        identity = container.removeprefix("containerd://")
-        lines = (line.split() for line in self.ctr("tasks", "ls").splitlines())
-        return next(int(words[1]) for words in lines if words[0] == identity)
+        """Return the first process of a container, as the node numbers it; EnclosureError without one."""
+        found = self.running()
+        if container not in found:
+            raise EnclosureError(f"{self.name}: no container {container} runs")
+        return found[container]
+
+    def running(self) -> dict[str, int]:
+        """Return the containers that run, by their ids as in a pod's status, with their first processes."""
+        lines = [line.split() for line in self.ctr("tasks", "ls").splitlines()[1:]]
+        return {f"containerd://{words[0]}": int(words[1]) for words in lines if words[2] == "RUNNING"}
 
     def namespace(self, container: str) -> Path:
         """Return the file that keeps the network namespace of a container's pod; it goes after CNI's DEL."""
@@ -226,6 +265,8 @@ class RealNode:
         self.write("/run/node/containerd.toml", CONTAINERD_CONFIGURATION)
         for plugin in self._programs.plugins.iterdir():
             self.install_plugin(plugin)
+        if MULTUS:
+            self.write(f"{CNI_PLUGINS}/multus", Path(MULTUS).read_bytes(), mode=0o755)
         meta = shlex.join([*python(), "-m", "tests.harness.nodes.meta"])
         self.write(f"{CNI_PLUGINS}/{NETWORKS_PROGRAM}", f"#!/bin/sh\nexec {meta}\n", mode=0o755)
         self.write(f"{CNI_CONFIGURATIONS}/10-pods.conflist", json.dumps(self._network))

@@ -7,7 +7,9 @@ server, and served from here: nothing else gets out of the node, and one kubecon
 import asyncio
 import socket
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,19 +18,25 @@ from tests.harness.namespaces import call
 
 
 class Relay:
-    """Use as a context manager; `network` is the path of the namespace, `port` the server's on 127.0.0.1."""
+    """Use as a context manager; `network` is the path of the namespace, `port` the server's on 127.0.0.1.
 
-    def __init__(self, network: Path, port: int) -> None:
+    `services` are more addresses of the namespace, with ports, at which it is reached there.
+    """
+
+    def __init__(self, network: Path, port: int, services: Sequence[tuple[str, int]] = ()) -> None:
         self._network = network
         self._port = port
+        self._places = (("127.0.0.1", port), *services)
+        self._servers: list[asyncio.Server] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="relay", daemon=True)
 
     def __enter__(self) -> Self:
-        listening = call(self._network, lambda: socket.create_server(("127.0.0.1", self._port)))
         self._thread.start()
-        serving = asyncio.start_server(self._serve, sock=listening)
-        self._server = asyncio.run_coroutine_threadsafe(serving, self._loop).result()
+        for place in self._places:
+            listening = call(self._network, partial(socket.create_server, place))
+            serving = asyncio.start_server(self._serve, sock=listening)
+            self._servers.append(asyncio.run_coroutine_threadsafe(serving, self._loop).result())
         return self
 
     def __exit__(
@@ -43,7 +51,8 @@ class Relay:
         self._loop.close()
 
     async def _close(self) -> None:
-        self._server.close()
+        for server in self._servers:
+            server.close()
         connections = asyncio.all_tasks() - {asyncio.current_task()}
         for connection in connections:
             connection.cancel()
@@ -54,13 +63,14 @@ class Relay:
         with suppress(OSError, asyncio.CancelledError):
             from_server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
             async with asyncio.TaskGroup() as directions:
-                directions.create_task(_copy(reader, to_server))
-                directions.create_task(_copy(from_server, writer))
+                directions.create_task(copy(reader, to_server))
+                directions.create_task(copy(from_server, writer))
         with suppress(OSError, asyncio.CancelledError):
             writer.close()
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on what comes until the end, and the end."""
     with suppress(OSError):
         while data := await reader.read(65_536):
             writer.write(data)

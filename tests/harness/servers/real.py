@@ -24,7 +24,12 @@ from typing import Self
 
 import trustme
 
+from tests.harness.servers.egress import selector
+
 ISSUER = "https://kubernetes.default.svc"
+SERVICE_ADDRESS = "10.0.0.1"
+"""Of the Service `kubernetes`, by which pods know their server."""
+
 READY_TIMEOUT = 180.0
 """Seconds; it takes 3 on an idle machine, many more if others compile on it."""
 
@@ -41,17 +46,21 @@ class RealServer:
     """Use as a context manager; `binaries` is what `tests.harness.servers.build.binaries` returns.
 
     `controllers` names those of kube-controller-manager that run too (`garbagecollector`, `namespace`, …);
-    without any there is no kube-controller-manager. Once entered: `url`, `token` (an administrator's, group
-    system:masters), `user_token` (of alice, group testers, without a role), `ca_file` (PEM), `kubeconfig`
-    (file), `etcd_url`. Webhooks are called at any https://127.0.0.1:PORT.
+    without any there is no kube-controller-manager. `egress` is the Unix socket of an `Egress`, for a server with real
+    nodes: it calls Services in pods by that, and pods get tokens of service accounts.
+
+    Once entered: `url`, `token` (an administrator's, group system:masters), `user_token` (of alice, group testers,
+    without a role), `ca_file` (PEM), `kubeconfig` (file), `etcd_url`. Webhooks are called at any https://127.0.0.1:PORT.
     """
 
-    def __init__(self, binaries: Path, controllers: Sequence[str] = ()) -> None:
+    def __init__(self, binaries: Path, controllers: Sequence[str] = (), egress: Path | None = None) -> None:
         self.token = "administrator-of-the-tests"
         self.user_token = "a-user-of-the-tests"
         self._binaries = binaries
         self._controllers = tuple(controllers)
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._egress = egress
+        self._commands: dict[str, tuple[str, ...]] = {}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
         self._directory = Path(tempfile.mkdtemp(prefix="lanloom-kube-"))
@@ -73,11 +82,23 @@ class RealServer:
     def stop(self) -> None:
         """End the processes, newest first, and remove all that they wrote."""
         # Killed, not asked: a kube-apiserver waits up to a minute for its watchers, and no data is kept.
-        for process in reversed(self._processes):
-            process.kill()
-            process.wait()
-        self._processes.clear()
+        for program in reversed(list(self._processes)):
+            self.kill(program)
         shutil.rmtree(self._directory)
+
+    def kill(self, program: str) -> None:
+        """End a program as a crash does."""
+        process = self._processes.pop(program)
+        process.kill()
+        process.wait()
+
+    def start(self, program: str) -> None:
+        """Start a program again that was killed, as it was before, and return at once."""
+        self._spawn(program, *self._commands[program])
+
+    def wait_until_ready(self) -> None:
+        """Wait until the server answers that it is ready. Raises RealServerError."""
+        self._wait_until_ready(self._port)
 
     def version(self) -> str:
         """Return the minor version that the server says it is, as `1.20`."""
@@ -97,18 +118,18 @@ class RealServer:
 
     def _start(self) -> None:
         self._write_certificates()
-        etcd_port, peer_port, port = free_ports(3)
-        self.url = f"https://127.0.0.1:{port}"
+        etcd_port, peer_port, self._port = free_ports(3)
+        self.url = f"https://127.0.0.1:{self._port}"
         self._write_kubeconfig()
         self._start_etcd(etcd_port, peer_port)
-        self._start_apiserver(etcd_port, port)
-        self._wait_until_ready(port)
+        self._start_apiserver(etcd_port, self._port)
+        self._wait_until_ready(self._port)
         if self._controllers:
             self._start_controller_manager()
 
     def _write_certificates(self) -> None:
         authority = trustme.CA()
-        certificate = authority.issue_cert("127.0.0.1", "localhost")
+        certificate = authority.issue_cert("127.0.0.1", "localhost", SERVICE_ADDRESS)
         self.ca_file = self._directory / "ca.crt"
         authority.cert_pem.write_to_path(str(self.ca_file))
         certificate.cert_chain_pems[0].write_to_path(str(self._directory / "server.crt"))
@@ -165,9 +186,24 @@ class RealServer:
             f"--token-auth-file={self._directory / 'tokens.csv'}",
             "--authorization-mode=RBAC",
             "--service-cluster-ip-range=10.0.0.0/24",
-            "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged=true",
+            *(self._with_pods() if self._egress else ("--disable-admission-plugins=ServiceAccount",)),
         )
+
+    def _with_pods(self) -> tuple[str, ...]:
+        """Return the options of a server whose Services are pods, and whose pods have service accounts."""
+        assert self._egress is not None
+        configuration = self._directory / "egress.json"
+        configuration.write_text(selector(self._egress))
+        options = ("--enable-aggregator-routing=true", f"--egress-selector-config-file={configuration}")
+        return (*options, *self._bound_tokens())
+
+    def _bound_tokens(self) -> tuple[str, ...]:
+        """Releases before 1.21 mount tokens that are not bound to their pods, unless they are told to."""
+        command = [str(self._binaries / "kube-apiserver"), "--version"]
+        told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        minor = int(told.split(".")[1])
+        return ("--feature-gates=BoundServiceAccountTokenVolume=true",) if minor < 21 else ()
 
     def _start_controller_manager(self) -> None:
         self._spawn(
@@ -176,6 +212,8 @@ class RealServer:
             f"--controllers={','.join(self._controllers)}",
             "--leader-elect=false",
             "--secure-port=0",
+            f"--root-ca-file={self.ca_file}",
+            f"--service-account-private-key-file={self._directory / 'server.key'}",
             *self._without_plain_port(),
         )
 
@@ -189,16 +227,16 @@ class RealServer:
         path = self._binaries / program
         if not path.exists():
             raise RealServerError(f"{path} does not exist; unset KUBEBUILDER_ASSETS to build and use our own")
-        with self._log_file(program).open("wb") as log:
+        self._commands[program] = arguments
+        with self._log_file(program).open("ab") as log:
             # The children die with this process, however it ends: no test run leaves servers behind.
-            process = subprocess.Popen(
+            self._processes[program] = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", path, *arguments],
                 cwd=self._directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        self._processes.append(process)
 
     def _log_file(self, program: str) -> Path:
         return self._directory / f"{program}.log"
@@ -207,7 +245,7 @@ class RealServer:
         context = ssl.create_default_context(cafile=self.ca_file)
         deadline = time.monotonic() + READY_TIMEOUT
         while not is_ready(port, context, self.token):
-            ended = any(process.poll() is not None for process in self._processes)
+            ended = any(process.poll() is not None for process in self._processes.values())
             if ended or time.monotonic() > deadline:
                 logs = "\n".join(f"{name}: …{self.log(name)[-3000:]}" for name in ("etcd", "kube-apiserver"))
                 reason = "ended" if ended else f"was not ready after {READY_TIMEOUT:.0f} s"

@@ -138,7 +138,7 @@ def test_nothing_survives_a_killed_test_run(real_binaries: Path, tmp_path: Path)
     program = (
         "import sys, time; from pathlib import Path; from tests.harness.servers.real import RealServer\n"
         "server = RealServer(Path(sys.argv[1])).__enter__()\n"
-        "print(*(process.pid for process in server._processes), flush=True); time.sleep(600)"
+        "print(*(process.pid for process in server._processes.values()), flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", program, str(real_binaries)]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}

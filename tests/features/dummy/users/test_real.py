@@ -50,22 +50,10 @@ RESTARTS = 3
 ANSWERS = 10
 
 
-class Restarted(RealServer):
-    """One that is killed and started again, with what it has stored."""
-
-    def restart(self) -> None:
-        """Returns at once; it does not answer yet."""
-        process = self._processes.pop()
-        process.kill()
-        process.wait()
-        etcd_port, port = (int(url.rpartition(":")[2]) for url in (self.etcd_url, self.url))
-        self._start_apiserver(etcd_port, port)
-
-
 @pytest.fixture
-def server(real_binaries: Path) -> Iterator[Restarted]:
+def server(real_binaries: Path) -> Iterator[RealServer]:
     """A server for one test alone, on which there is no KubeVirt at first."""
-    with Restarted(real_binaries) as server:
+    with RealServer(real_binaries) as server:
         yield server
 
 
@@ -75,7 +63,7 @@ async def _client(server: RealServer) -> AsyncIterator[HttpClient]:
         yield client
 
 
-async def test_every_kind(server: Restarted) -> None:
+async def test_every_kind(server: RealServer) -> None:
     """Each kind is found in the form in which a real server keeps it, where KubeVirt is not there and where it is."""
     async with _client(server) as client:
         await client.create(NAMESPACES, {"metadata": {"name": "users"}})
@@ -112,7 +100,7 @@ async def _add_machine(client: HttpClient) -> None:
     await eventually(lambda: client.list(VIRTUAL_MACHINE_INSTANCES), lambda _: True)
 
 
-async def test_a_server_that_starts(server: Restarted) -> None:
+async def test_a_server_that_starts(server: RealServer) -> None:
     """While a server starts nobody is told that a machine is gone: not by a look, and not by what was watched."""
     async with _client(server) as client:
         await client.create(NAMESPACES, {"metadata": {"name": "users"}})
@@ -123,7 +111,8 @@ async def test_a_server_that_starts(server: Restarted) -> None:
         try:
             await all_synced(informers.all())
             for _ in range(RESTARTS):
-                server.restart()
+                server.kill("kube-apiserver")
+                server.start("kube-apiserver")
                 assert await _answers(client, users) > 0
         finally:
             for task in tasks:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from lanloom.api.ipam import Network, Nic
 from lanloom.features.ipam.manager.allocation import AllocationState
@@ -20,12 +21,13 @@ def network() -> Network:
 
 def refused(version: int, generation: int, asked: str) -> Nic:
     """A NIC that was told by whomever that it does not get what it asks for."""
-    condition = {"type": "Allocated", "status": "False", "reason": "UnknownPool", "message": "no such pool"}
+    why = {"status": "False", "reason": "UnknownPool", "message": "no such pool"}
+    conditions = [{"type": name, **why} for name in ("Allocated", "Ready")]
     metadata = {"name": "web", "namespace": "default", "uid": "a NIC", "generation": generation}
     body: dict[str, Any] = {
         "metadata": metadata | {"resourceVersion": str(version)},
         "spec": {"owner": {"kind": "Instance", "name": "web"}, "network": "net", "ips": [asked]},
-        "status": {"network": "net", "observedGeneration": generation, "conditions": [condition]},
+        "status": {"network": "net", "observedGeneration": generation, "conditions": conditions},
     }
     return msgspec.convert(body, Nic)
 
@@ -40,4 +42,15 @@ def test_a_refusal_of_somebody_else_is_judged() -> None:
     state.observe(later)
     assert state.due() == [later]
     state.refuse(later)
+    assert state.due() == []
+
+
+def test_a_nic_of_an_older_manager_is_reported_on() -> None:
+    """A NIC that has its addresses and no condition `Ready`, as 0.1 left it, needs a report."""
+    nic = refused(2, 1, "192.0.2.10")
+    allocated, ready = (replace(item, status="True") for item in nic.status.conditions)
+    has = replace(nic.status, ips=("192.0.2.10",), conditions=(allocated,))
+    state = AllocationState(network(), [replace(nic, status=has)], 1)
+    assert len(state.due()) == 1
+    state = AllocationState(network(), [replace(nic, status=replace(has, conditions=(allocated, ready)))], 1)
     assert state.due() == []

@@ -31,7 +31,7 @@ from lanloom.features.ipam.state import (
     is_satisfied,
     network_of,
 )
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import READY, find
 from lanloom.refusals import Malformed
 
 
@@ -344,8 +344,13 @@ class AllocationState:
         return not is_satisfied(nic) or not self._is_reported(nic) or str(nic.metadata.key) in self._grants
 
     def _is_reported(self, nic: Nic) -> bool:
-        """Whether the NIC's conditions report what is wrong with its addresses exactly if something is."""
+        """Whether the NIC's conditions report what is wrong with its addresses exactly if something is.
+
+        Those of 0.1 have no `Ready`, for which users wait.
+        """
         conditions = nic.status.conditions
+        if find(conditions, READY) is None:
+            return False
         twice = bool(self._conflicts and self.conflicts_of(str(nic.metadata.key))) or bool(
             self.meetings_of(nic)
         )
