@@ -42,9 +42,9 @@ def vlan(vid: int) -> Raw:
     return nad(f"vlan{vid}", type="bridge", bridge="cluster-1-br", vlan=vid)
 
 
-def addresses(name: str, cidr: str, first: str) -> Raw:
+def addresses(name: str, cidr: str, first: str, **fields: Any) -> Raw:
     """A network of address management with one pool."""
-    subnet = {"cidr": cidr, "pools": [{"range": f"{first}-{first}"}]}
+    subnet = {"cidr": cidr, "pools": [{"range": f"{first}-{first}"}], **fields}
     return {
         "apiVersion": "ipam.lanloom.io/v1alpha1",
         "kind": "Network",
@@ -215,3 +215,58 @@ def address_of(lab: Lab, pod: str) -> str:
         "get", "pod", pod, "-o", r"jsonpath={.metadata.annotations.k8s\.v1\.cni\.cncf\.io/network-status}"
     )
     return str(next(item["ips"][0] for item in json.loads(text) if item.get("interface") == "iso0"))
+
+
+SCRIPT = """case $1 in bound|renew) ip address flush dev $interface; ip address add $ip/$mask dev $interface;; \
+deconfig) ip address flush dev $interface;; esac; echo $1 $ip $serverid $hostname >>/tmp/log"""
+"""What BusyBox's client does with an answer, in one line."""
+
+
+def leases(machine: Machine) -> list[list[str]]:
+    """What the guest's DHCP client has got, the latest last: event, address, server, host name."""
+    return [line.split() for line in (machine.attempt("cat /tmp/log") or "").splitlines()]
+
+
+def renewed(machine: Machine, event: str) -> list[str]:
+    """Let the guest renew, and wait for an event after that."""
+    before = len(leases(machine))
+    machine.run("kill -USR1 $(cat /tmp/pid)")
+    eventually(lambda: event in [words[0] for words in leases(machine)[before:]], timeout=60)
+    return leases(machine)[-1]
+
+
+def test_the_guest_gets_its_address(networks: Lab) -> None:
+    """A guest has its NIC's address by DHCP, renews it on the node to which it migrates, and changes it with a move."""
+    lab, machine = networks, Machine(networks, "vm1")
+    names = ("dhcp-one", "dhcp-two")
+    for at, name in enumerate(names):
+        ipam = {"type": "lanloom-ipam", "network": name}
+        lab.apply(
+            addresses(
+                name, f"10.9.{at + 2}.0/24", f"10.9.{at + 2}.60", dhcp=True, gateway=f"10.9.{at + 2}.1"
+            ),
+            lan_body(name, 4731 + at, name),
+            nad(f"{name}-vm", type="k8slanveth", veth=name, binding="bridge", ipam=ipam),
+        )
+    try:
+        machine.create("dhcp-one-vm")
+        machine.run(
+            f"mkdir -p /tmp; echo '#!/bin/sh' >/tmp/script; echo '{SCRIPT}' >>/tmp/script; chmod +x /tmp/script"
+        )
+        before, node = machine.identity(), machine.node
+        machine.run("udhcpc -i eth0 -s /tmp/script -p /tmp/pid -t 20 -T 1 -n -O hostname")
+        assert leases(machine)[-1] == ["bound", "10.9.2.60", "169.254.0.67", "vm1"]
+        machine.migrate()
+        assert machine.node != node
+        assert renewed(machine, "renew")[:2] == ["renew", "10.9.2.60"]
+        swap = move(machine, "dhcp-one-vm", "dhcp-two-vm", "dhcp")
+        assert swap["status"]["phase"] == "Succeeded", swap["status"]
+        assert renewed(machine, "bound")[:2] == ["bound", "10.9.3.60"]
+        assert machine.identity() == before
+    finally:
+        remove_machines(lab)
+        lab.kubectl("delete", "nswap", "--all", "--namespace=default")
+        for name in names:
+            lab.kubectl("delete", "net-attach-def", f"{name}-vm", "--ignore-not-found")
+            lab.kubectl("delete", "lans.lan.k8slan.io", name, "--ignore-not-found", "--timeout=120s")
+            lab.kubectl("delete", "ipnet", name, "--ignore-not-found", "--timeout=60s")

@@ -50,12 +50,12 @@ class PoolSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     disabled: bool = False
 
 
-class SubnetSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SubnetSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A subnet of a network. `external` are ranges that are reserved for something outside, and not given away.
 
-    The network and broadcast addresses and the gateway are reserved of themselves and not listed. `dhcp` is told to
-    scripts and starts no server. `uuid` is set for a subnet that was brought along from elsewhere; the status has those
-    of all.
+    The network and broadcast addresses and the gateway are reserved of themselves and not listed. With `dhcp`, agents
+    answer the DHCP requests of pods and machines for their own addresses of the subnet (IPv4), for `lease_seconds`, or
+    a day for 0. `uuid` is set for a subnet that was brought along from elsewhere; the status has those of all.
     """
 
     cidr: str
@@ -63,6 +63,7 @@ class SubnetSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
     gateway: str = ""
     dhcp: bool = False
+    lease_seconds: Annotated[int, Meta(ge=0)] = 0
     pools: tuple[PoolSpec, ...] = ()
     external: tuple[str, ...] = ()
 

@@ -105,6 +105,37 @@ def interfaces_of(text: str) -> dict[str, str]:
     return found
 
 
+class Reported(Struct, frozen=True):
+    """An interface of a pod with its NAD (`namespace/name`) and hardware address, as Multus tells in NETWORK_STATUS."""
+
+    interface: str
+    nad: str
+    mac: str
+
+
+def reported(text: str) -> tuple[Reported, ...]:
+    """Return the interfaces of a pod at NADs; what says less, or can't be read, is left out."""
+    if "/" not in text:
+        return ()
+    try:
+        _check_length(text)
+        elements = _elements(text)
+    except ValueError:
+        return ()
+    rows = (
+        [item.get(key) for key in ("interface", "name", "mac")] for item in elements if isinstance(item, dict)
+    )
+    texts = ([value for value in row if isinstance(value, str) and value] for row in rows)
+    found = (
+        Reported(row[0], row[1], row[2].lower())
+        for row in texts
+        if len(row) == len(Reported.__struct_fields__)
+    )
+    return tuple(
+        item for item in found if item.nad.count("/") == 1 and all(map(is_name, item.nad.split("/")))
+    )
+
+
 def is_name(text: str) -> bool:
     """Return whether a NAD or a namespace may be called so (DNS-1123)."""
     return len(text) <= _NAME_MAX and _NAME.fullmatch(text) is not None

@@ -6,9 +6,10 @@ before it and has narrower rules. VLAN networks are asked last, because what the
 
 from lanloom.features.dummy import FEATURE as DUMMY
 from lanloom.features.ipam import FEATURE as IPAM
+from lanloom.features.ipam.dhcp import FEATURE as DHCP
 from lanloom.features.lan import FEATURE as LAN
 from lanloom.features.liveupdate import FEATURE as LIVEUPDATE
 from lanloom.features.vlan import FEATURE as VLAN
 from lanloom.runtime.feature import Feature
 
-FEATURES: tuple[Feature, ...] = (VLAN, IPAM, DUMMY, LAN, LIVEUPDATE)
+FEATURES: tuple[Feature, ...] = (VLAN, IPAM, DUMMY, LAN, LIVEUPDATE, DHCP)

@@ -100,6 +100,7 @@ class Node:
             CNI_PROGRAMS,
             "--device-plugins",
             DEVICE_PLUGINS,
+            "--guest-dhcp",
             "--pod-namespaces",
             "/run/netns",
             "--cni-config",

@@ -12,20 +12,17 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from random import Random
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from lanloom.api.core import Pod
 from lanloom.api.ipam import ALLOCATED, NICS, NODE, Network, Nic, NicSpec, OwnerSpec
-from lanloom.api.kubevirt import MultusNetwork, VirtualMachineInstance
-from lanloom.api.l3 import AnnotationError
+from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.api.nadconfig import read_config
+from lanloom.features.ipam.agent.attached import config_of, moved_holder
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
 from lanloom.features.ipam.agent.nics import (
     allocated,
@@ -38,7 +35,6 @@ from lanloom.features.ipam.agent.nics import (
     requested_ips,
     settle_nic,
 )
-from lanloom.features.ipam.agent.pods import Holder, hashed_interface, machine_holder
 from lanloom.features.ipam.rules.addresses import version_of
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.state import State, network_of, owned
@@ -49,7 +45,7 @@ from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
 from lanloom.kube.refusals import Refusals
 from lanloom.refusals import Denied, Malformed
-from lanloom.runtime.cni.calls import Call, CniError
+from lanloom.runtime.cni.calls import CniError
 from lanloom.runtime.context import NO_LEASES, ClaimedAddresses, NodeClaim, NodeLeases
 
 REPAIR_SECONDS = 1.0
@@ -249,8 +245,6 @@ def _body(nad: Key, node: str, claim: NodeClaim, network: Network) -> dict[str, 
     return {"metadata": meta, "spec": msgspec.to_builtins(_spec(nad, node, claim, network))}
 
 
-PLUGIN = "lanloom-ipam"
-
 NONE = ClaimedAddresses(ready=True)
 
 
@@ -264,13 +258,13 @@ class MachineNics:
         self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: NetworkAttachmentDefinition
     ) -> ClaimedAddresses:
         """As the port says."""
-        config = _config(nad)
+        config = config_of(nad)
         if config is None:
             return NONE
         try:
             wanted = parse_ipam(config)
             found = await find_network(self._client, wanted.network)
-            holder, call = _holder(instance, pod, network, nad.metadata.key, config)
+            holder, call = moved_holder(instance, pod, network, nad.metadata.key, config)
             holder = await find_name(self._client, holder, pod.metadata.annotations, found, call)
             ips = requested_ips(pod.metadata.annotations, holder, wanted)
             body = nic_body(holder, found.metadata.name, ips, call, pod.spec.node_name)
@@ -284,7 +278,7 @@ class MachineNics:
 
     async def release(self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key) -> None:
         """As the port says."""
-        holder, _ = _holder(instance, pod, network, nad, {})
+        holder, _ = moved_holder(instance, pod, network, nad, {})
         await delete_nic(self._client, Key(holder.namespace, holder.nic))
 
 
@@ -296,35 +290,3 @@ def _claimed(nic: Nic) -> ClaimedAddresses:
     condition = find(nic.status.conditions, ALLOCATED)
     words = condition.message if condition is not None else "it has no addresses"
     return ClaimedAddresses(ready=False, problem=f"Nic {nic.metadata.key}: {words}")
-
-
-def _config(nad: NetworkAttachmentDefinition) -> dict[str, object] | None:
-    """The configuration of a NAD whose addresses Lanloom gives; None for any other."""
-    with suppress(AnnotationError):
-        config = read_config(nad.spec.config)
-        plugins = config.get("plugins")
-        first = plugins[0] if isinstance(plugins, list) and plugins else config
-        section = first.get("ipam") if isinstance(first, dict) else None
-        if isinstance(section, dict) and section.get("type") == PLUGIN:
-            return {"name": config.get("name", nad.metadata.name), **first}
-    return None
-
-
-def _holder(
-    instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key, config: dict[str, object]
-) -> tuple[Holder, Call]:
-    """The machine as it would be with that NAD for the network, and the call of the plugin that would come then."""
-    nics = tuple(
-        replace(item, multus=replace(item.multus or MultusNetwork(), network_name=str(nad)))
-        if item.name == network
-        else item
-        for item in instance.spec.networks
-    )
-    moved = replace(instance, spec=replace(instance.spec, networks=nics))
-    call = Call(
-        program=PLUGIN,
-        command="ADD",
-        config={"name": nad.name, **config},
-        interface=hashed_interface(network),
-    )
-    return machine_holder(pod, moved, call), call

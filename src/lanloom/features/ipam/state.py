@@ -154,6 +154,7 @@ def subnet_spec(subnet: Subnet) -> api.SubnetSpec:
         name=subnet.name,
         gateway="" if subnet.gateway is None else format_address(subnet.gateway),
         dhcp=subnet.dhcp,
+        lease_seconds=subnet.lease_seconds,
         pools=tuple(
             api.PoolSpec(range=str(pool.range), name=pool.name, disabled=pool.disabled)
             for pool in subnet.pools
@@ -204,6 +205,7 @@ def _subnet(field: str, spec: api.SubnetSpec) -> Subnet:
         cidr=cidr,
         gateway=gateway,
         dhcp=spec.dhcp,
+        lease_seconds=spec.lease_seconds,
         name=spec.name,
         pools=tuple(sorted(pools, key=lambda pool: pool.range)),
         external=merge(external),

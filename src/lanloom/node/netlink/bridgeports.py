@@ -53,7 +53,7 @@ from lanloom.node.vlanids import VlanEntry, VlanIds
 
 RTM_NEWNSID, RTM_GETNSID = 88, 90
 NETNSA_NSID, NETNSA_FD = 1, 3
-IFLA_NET_NS_FD = 28
+IFLA_NET_NS_FD, IFLA_TARGET_NETNSID = 28, 46
 IFLA_PROTINFO = 12
 IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA = 4, 5
 IFLA_BRPORT_STATE, IFLA_BRPORT_MODE, IFLA_BRPORT_ISOLATED, IFLA_BRPORT_GROUP_FWD_MASK = 1, 4, 33, 31
@@ -94,9 +94,11 @@ class PortLink(Struct, frozen=True, kw_only=True):
     default_pvid: int = 0
 
 
-def port_links(sock: socket.socket) -> list[PortLink]:
-    """Return all links of the namespace."""
+def port_links(sock: socket.socket, nsid: int | None = None) -> list[PortLink]:
+    """Return all links of the namespace, or of the one that it knows by a number, which nobody has to enter for it."""
     body = _LINK.pack(0, 0, 0, 0, 0) + word(IFLA_EXT_MASK, SKIP_STATISTICS)
+    if nsid is not None:
+        body += attribute(IFLA_TARGET_NETNSID, _SIGNED.pack(nsid))
     return [_decoded(each) for each in dump(sock, RTM_GETLINK, body)]
 
 

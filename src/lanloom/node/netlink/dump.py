@@ -3,7 +3,7 @@
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import IPv4Address, IPv6Interface
+from ipaddress import IPv4Address, IPv6Address, IPv6Interface
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -62,6 +62,7 @@ from lanloom.node.netlink.messages import (
     attribute,
     attributes,
     dump,
+    filtering,
     nested,
     number,
     request,
@@ -73,6 +74,8 @@ from lanloom.node.ports import Link, LinkState, Route, Rule
 from lanloom.node.vlanids import Range, VlanIds, merge
 
 _ADDRESS = struct.Struct("=BBBBI")
+_NSID = struct.Struct("=i")
+IFA_TARGET_NETNSID = 10
 
 
 def ipv4_addresses(sock: socket.socket) -> dict[int, list[str]]:
@@ -99,6 +102,19 @@ def remove_ipv6_address(sock: socket.socket, index: int, address: IPv6Interface)
     """Take an address from a link. Raises OSError."""
     head = _ADDRESS.pack(socket.AF_INET6, address.network.prefixlen, 0, 0, index)
     request(sock, RTM_DELADDR, head + attribute(IFA_LOCAL, address.packed))
+
+
+def addresses_behind(sock: socket.socket, nsid: int) -> frozenset[str]:
+    """Return the IP addresses of another namespace, which the socket's own knows by a number. Raises LinkError."""
+    found: set[str] = set()
+    with filtering(sock):
+        for family, kind in ((socket.AF_INET, IPv4Address), (socket.AF_INET6, IPv6Address)):
+            head = _ADDRESS.pack(family, 0, 0, 0, 0) + attribute(IFA_TARGET_NETNSID, _NSID.pack(nsid))
+            for body in dump(sock, RTM_GETADDR, head):
+                values = attributes(body, _ADDRESS.size)
+                if _ADDRESS.unpack_from(body)[0] == family:
+                    found.add(str(kind(values.get(IFA_LOCAL) or values[IFA_ADDRESS])))
+    return frozenset(found)
 
 
 def _dumped(sock: socket.socket, wanted: int) -> Iterator[tuple[int, int, Attributes]]:

@@ -54,7 +54,7 @@ class LanValues(_Section, frozen=True):
     """The DaemonSet of the agents of LANs."""
 
     enabled: bool
-    features: Annotated[tuple[Literal["lan", "liveupdate"], ...], Meta(min_length=1)]
+    features: Annotated[tuple[Literal["lan", "liveupdate", "dhcp"], ...], Meta(min_length=1)]
     resources: Raw
     node_selector: dict[str, str]
     tolerations: tuple[Raw, ...]

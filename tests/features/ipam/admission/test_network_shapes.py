@@ -140,6 +140,12 @@ SHAPE_CASES: Cases = {
         ),
         network("net1", {"cidr": "192.0.2.0/24", "dhcp": True}, {"cidr": "10.0.0.0/24", "dhcp": True}),
     ),
+    "a lease has a length": shape(
+        (
+            "Network net1: spec.subnets[0].leaseSeconds: 30 is not a number from 60 to 31622400; omit it for a day"
+        ),
+        network("net1", subnet(leaseSeconds=30)),
+    ),
     "a gateway is an address": shape(
         (
             'Network net1: spec.subnets[0].gateway: "gw" is not an IP address; write one such as '

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from lanloom.api.core import EVENTS, PODS
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.resource import Resource
 from lanloom.features.ipam.agent.service import IpamService
 from lanloom.kube.ports import Client
 from lanloom.runtime.cni.calls import CniError
@@ -46,7 +47,7 @@ NET2: Raw = {
 class AgentCluster(IpamCluster):
     """Pods and machines in the namespace `default`, and the agents of their nodes; a manager gives addresses."""
 
-    kinds = (NETWORKS, NICS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES)
+    kinds: ClassVar[tuple[Resource[Any], ...]] = (NETWORKS, NICS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lanloom.features.ipam.agent.links.guestports import NetlinkGuestPorts
 from lanloom.features.liveupdate.rules.places import BridgePlace
 from lanloom.features.liveupdate.rules.port import is_seated
 from lanloom.node.namespaces import open_namespace
@@ -46,6 +47,16 @@ async def test_vlans_are_those_of_the_plugin(bare: Ground) -> None:
     await kernel.move(found, back)
     assert is_seated(await kernel.inspect(found), back)
     assert pings(ten) and is_silent(twenty)
+
+
+async def test_the_vlan_of_a_port_of_dhcp(bare: Ground) -> None:
+    """A port at which a guest asks for its address is known by its VLAN of untagged frames, and not by its others."""
+    bare.bridge("one-br", "vlan_filtering 1")
+    bare.pod("db", "one-br")
+    bare.vlan("port-db", 20)
+    run(bare.host, "bridge vlan add dev port-db vid 30-40")
+    [port] = await NetlinkGuestPorts(host=bare.host).ports({"": frozenset({"one-br"})}, {})
+    assert (port.name, port.vlan) == ("port-db", 20)
 
 
 @pytest.mark.parametrize("there", ["one-br", "two-br"])

@@ -54,7 +54,7 @@ def share_options(function: F) -> F:
     "--subnet",
     "subnets",
     multiple=True,
-    metavar="cidr=CIDR[,gateway=IP][,dhcp=BOOL][,name=NAME][,pool]",
+    metavar="cidr=CIDR[,gateway=IP][,dhcp=BOOL][,lease=SECONDS][,name=NAME][,pool]",
     help="A subnet; `pool` adds a pool over all of it. Can be repeated.",
 )
 @click.option(
@@ -140,7 +140,7 @@ def add(
     "subnets",
     multiple=True,
     metavar="add:cidr=...|SUBNET:modify,...|SUBNET:remove",
-    help="Adds, changes (cidr, gateway, dhcp, name) or removes a subnet, named by CIDR, name or UUID. "
+    help="Adds, changes (cidr, gateway, dhcp, lease, name) or removes a subnet, named by CIDR, name or UUID. "
     "Can be repeated.",
 )
 @click.option(

@@ -95,7 +95,8 @@ def _subnet(of: "Described", subnet: "Subnet") -> Iterator[Line]:
     yield 2, f"Subnet {subnet.cidr}" + (f" ({subnet.name})" if subnet.name else "")
     yield 4, f"UUID: {subnet.uuid or '-'}"
     yield 4, f"Gateway: {'-' if subnet.gateway is None else format_address(subnet.gateway)}"
-    yield 4, f"DHCP: {'yes' if subnet.dhcp else 'no'}"
+    lease = f", leases of {subnet.lease_seconds} s" if subnet.lease_seconds else ""
+    yield 4, f"DHCP: {'yes' if subnet.dhcp else 'no'}{lease}"
     yield 4, f"Externally reserved: {', '.join(map(str, subnet.reserved)) or '-'}"
     for pool in subnet.pools:
         yield from _pool(of, pool)

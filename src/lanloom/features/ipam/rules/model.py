@@ -26,14 +26,15 @@ class Subnet(Struct, frozen=True, kw_only=True):
     """The L3 side of a network: a CIDR with its pools.
 
     `pools` are ordered by address. `external` are the administrator's own reserved ranges, ordered and merged; what is
-    reserved of itself (edges and gateway) is not among them but in `automatic`. `dhcp` is told to scripts and means
-    nothing here.
+    reserved of itself (edges and gateway) is not among them but in `automatic`. `dhcp` and
+    `lease_seconds` mean nothing to the allocator.
     """
 
     uuid: str
     cidr: Cidr
     gateway: Address | None = None
     dhcp: bool = False
+    lease_seconds: int = 0
     name: str = ""
     pools: tuple[Pool, ...] = ()
     external: tuple[IPRange, ...] = ()

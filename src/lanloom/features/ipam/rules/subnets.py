@@ -40,6 +40,7 @@ class AddSubnet(Struct, frozen=True, kw_only=True):
     cidr: Cidr
     gateway: Address | None = None
     dhcp: bool = False
+    lease_seconds: int = 0
     name: str = ""
     pool: bool = False
     notes: tuple[str, ...] = ()
@@ -55,6 +56,7 @@ class ModifySubnet(Struct, frozen=True, kw_only=True):
     cidr: Cidr | None = None
     gateway: Address | UnsetType | None = UNSET
     dhcp: bool | None = None
+    lease_seconds: int | None = None
     name: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -76,6 +78,7 @@ def add_subnet(network: Network, step: AddSubnet, ledger: Ledger, uuid: str) -> 
         cidr=step.cidr,
         gateway=step.gateway,
         dhcp=step.dhcp,
+        lease_seconds=step.lease_seconds,
         name=step.name,
         pools=(Pool(range=step.cidr.range),) if step.pool else (),
     )
@@ -92,6 +95,7 @@ def modify_subnet(network: Network, step: ModifySubnet, ledger: Ledger) -> Outco
         cidr=old.cidr if step.cidr is None else step.cidr,
         gateway=old.gateway if step.gateway is UNSET else step.gateway,
         dhcp=old.dhcp if step.dhcp is None else step.dhcp,
+        lease_seconds=old.lease_seconds if step.lease_seconds is None else step.lease_seconds,
         name=old.name if step.name is None else step.name,
     )
     others = (other for other in network.subnets if other is not old)

@@ -23,6 +23,9 @@ from lanloom.features.ipam.rules.sticky import check_sticky
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import quote
 
+SHORTEST_LEASE, LONGEST_LEASE = 60, 366 * 86_400
+"""Seconds for which a guest may have an address by DHCP before it asks again."""
+
 
 class Fault(Struct, frozen=True):
     """Something that can't be so: a field of a subnet, why, and what to do."""
@@ -45,6 +48,15 @@ def subnet_faults(subnet: Subnet, others: Iterable[Subnet]) -> Iterator[Fault]:
                 "of a network; set it to false there first",
             )
     yield from gateway_faults(subnet)
+    yield from _lease_faults(subnet)
+
+
+def _lease_faults(subnet: Subnet) -> Iterator[Fault]:
+    if subnet.lease_seconds and not SHORTEST_LEASE <= subnet.lease_seconds <= LONGEST_LEASE:
+        yield Fault(
+            "leaseSeconds",
+            f"{subnet.lease_seconds} is not a number from {SHORTEST_LEASE} to {LONGEST_LEASE}; omit it for a day",
+        )
 
 
 def gateway_faults(subnet: Subnet) -> Iterator[Fault]:

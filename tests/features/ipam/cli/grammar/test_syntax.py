@@ -48,7 +48,7 @@ from lanloom.refusals import Denied, Malformed
         ("add:cidr=10.0.0.0/24,name=10.0.0.1", "addresses"),
         (
             "add:cidr=10.0.0.0/24,size=5",
-            '"size" is not known here; possible are: cidr, gateway, dhcp, name, pool',
+            '"size" is not known here; possible are: cidr, gateway, dhcp, lease, name, pool',
         ),
         ("add:cidr=10.0.0.0/24,cidr=10.0.0.0/24", "cidr is given twice"),
         ("x:add,cidr=10.0.0.0/24", "write add:cidr="),

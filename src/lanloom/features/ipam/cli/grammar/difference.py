@@ -83,6 +83,7 @@ def _changes(before: Subnet, after: Subnet) -> Iterator[str]:
         ("CIDR", str(before.cidr), str(after.cidr)),
         ("gateway", _gateway(before), _gateway(after)),
         ("dhcp", _truth(before), _truth(after)),
+        ("lease", _lease(before), _lease(after)),
         ("name", before.name, after.name),
     )
     for what, old, new in values:
@@ -93,6 +94,7 @@ def _changes(before: Subnet, after: Subnet) -> Iterator[str]:
 def _traits(subnet: Subnet) -> Iterator[str]:
     yield f"gateway {_gateway(subnet)}" if subnet.gateway is not None else ""
     yield "dhcp" if subnet.dhcp else ""
+    yield f"lease {_lease(subnet)}" if subnet.lease_seconds else ""
     yield f"name {subnet.name}" if subnet.name else ""
 
 
@@ -112,6 +114,10 @@ def _external(subnet: Subnet | None) -> tuple[IPRange, ...]:
 
 def _gateway(subnet: Subnet) -> str:
     return "" if subnet.gateway is None else format_address(subnet.gateway)
+
+
+def _lease(subnet: Subnet) -> str:
+    return f"{subnet.lease_seconds} s" if subnet.lease_seconds else ""
 
 
 def _truth(subnet: Subnet) -> str:

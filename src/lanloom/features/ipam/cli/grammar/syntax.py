@@ -134,7 +134,7 @@ def reserved_steps(text: str, adding: bool) -> tuple[ReservedStep, ...]:
 
 def _add_subnet(option: Option) -> AddSubnet:
     _no_bare(option, "write cidr=… for the subnet's CIDR")
-    option.only(("cidr", "gateway", "dhcp", "name", "pool"))
+    option.only(("cidr", "gateway", "dhcp", "lease", "name", "pool"))
     text = option.string("cidr")
     if text is None:
         raise option.malformed("cidr is missing; write cidr=… with the subnet's CIDR")
@@ -145,6 +145,7 @@ def _add_subnet(option: Option) -> AddSubnet:
         cidr=cidr,
         gateway=None if gateway is UNSET else gateway,
         dhcp=option.boolean("dhcp") or False,
+        lease_seconds=_lease(option) or 0,
         name=_name(option, "a subnet") or "",
         pool=option.boolean("pool") or False,
         notes=notes,
@@ -153,9 +154,9 @@ def _add_subnet(option: Option) -> AddSubnet:
 
 def _modify_subnet(option: Option) -> ModifySubnet:
     _no_bare(option, "write the change, such as cidr=…")
-    option.only(("cidr", "gateway", "dhcp", "name"))
+    option.only(("cidr", "gateway", "dhcp", "lease", "name"))
     if not option.params:
-        raise option.malformed("it changes nothing; give cidr=…, gateway=…, dhcp=… or name=…")
+        raise option.malformed("it changes nothing; give cidr=…, gateway=…, dhcp=…, lease=… or name=…")
     text = option.string("cidr")
     cidr, notes = (None, ()) if text is None else read_cidr(option, text)
     gateway = _gateway(option)
@@ -166,9 +167,20 @@ def _modify_subnet(option: Option) -> ModifySubnet:
         cidr=cidr,
         gateway=gateway,
         dhcp=option.boolean("dhcp"),
+        lease_seconds=_lease(option),
         name=_name(option, "a subnet"),
         notes=notes,
     )
+
+
+def _lease(option: Option) -> int | None:
+    """Seconds, or none for the usual ones; None where it is not given."""
+    if "lease" not in option.params:
+        return None
+    text = option.string("lease") or ""
+    if text != "none" and not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise option.malformed("lease is a number of seconds, or none")
+    return 0 if text == "none" else int(text)
 
 
 def _add_pool(option: Option) -> AddPool:

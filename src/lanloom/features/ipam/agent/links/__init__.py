@@ -1,0 +1,1 @@
+"""The kernel of this machine as the ports of address management."""

@@ -1,0 +1,145 @@
+"""The NIC of a client, its network and its NAD, as the API server has them."""
+
+from msgspec import Struct
+
+from lanloom.api.core import Pod
+from lanloom.api.ipam import NICS, Nic
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VirtualMachineInstance
+from lanloom.api.meta import Key, OwnerReference
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.features.ipam.agent.attached import PLUGIN, config_of, moved_holder
+from lanloom.features.ipam.agent.cnitypes import IpamConfig, parse_ipam
+from lanloom.features.ipam.agent.nics import find_network
+from lanloom.features.ipam.agent.pods import (
+    Holder,
+    holder_by_name,
+    launcher_of,
+    machine_holder,
+    machine_network,
+    pod_holder,
+)
+from lanloom.features.ipam.dhcp.answers import Given
+from lanloom.features.ipam.dhcp.clients import Client
+from lanloom.features.ipam.dhcp.given import given_to
+from lanloom.features.ipam.dhcp.recent import SECONDS, Recent
+from lanloom.features.ipam.rules.model import Network
+from lanloom.features.ipam.state import network_of
+from lanloom.kube import ports
+from lanloom.kube.lookup import get_or_none
+from lanloom.kube.store import Store
+from lanloom.refusals import Malformed
+from lanloom.runtime.cni.calls import Call, CniError
+
+
+class Guest(Struct, frozen=True, kw_only=True):
+    """What a client's answers follow from. `host` is the name of the pod or machine, `mac` its hardware address.
+
+    A machine may have another one than its interface in the pod, behind KubeVirt's bridge.
+    """
+
+    mac: str
+    nic: Nic
+    network: Network
+    config: IpamConfig
+    host: str
+
+    def given(self, mtu: int) -> Given | None:
+        """Return what the guest gets by DHCP, on a link with that MTU."""
+        return given_to(self.nic, self.network, self.config, host=self.host, mtu=mtu)
+
+
+class Guests:
+    """Reads guests; `pods` are those of the node. What was read counts for so many seconds.
+
+    Every method raises KubeError.
+    """
+
+    def __init__(self, client: ports.Client, pods: Store[Pod], *, seconds: float = SECONDS) -> None:
+        self._client = client
+        self._pods = pods
+        self._nads: Recent[Key, NetworkAttachmentDefinition | None] = Recent(self._read_nad, seconds)
+        self._networks: Recent[str, Network | None] = Recent(self._read_network, seconds)
+        self._guests: Recent[Client, Guest | None] = Recent(self._read, seconds)
+
+    async def nad(self, key: Key) -> NetworkAttachmentDefinition | None:
+        """Return a NAD; None if there is none."""
+        return await self._nads.get(key)
+
+    async def find(self, client: Client) -> Guest | None:
+        """Return the guest of a client; None where it has no NIC, or its NAD or network are gone or can't be read."""
+        return await self._guests.get(client)
+
+    def keep(self, clients: frozenset[Client], nads: frozenset[Key]) -> None:
+        """Forget what is known of others."""
+        self._guests.keep(clients)
+        self._nads.keep(nads)
+
+    async def close(self) -> None:
+        """End all requests."""
+        for each in (self._guests, self._networks, self._nads):
+            await each.close()
+
+    async def _read_nad(self, key: Key) -> NetworkAttachmentDefinition | None:
+        return await get_or_none(self._client, NADS, key)
+
+    async def _read_network(self, ident: str) -> Network | None:
+        try:
+            return network_of(await find_network(self._client, ident))
+        except (CniError, Malformed):
+            return None
+
+    async def _read(self, client: Client) -> Guest | None:
+        pod, nad = self._pods.get(client.pod), await self.nad(client.nad)
+        config = config_of(nad) if nad is not None else None
+        if pod is None or pod.metadata.uid != client.uid or config is None:
+            return None
+        carried = launcher_of(pod)
+        machine = await self._machine(pod, carried) if carried is not None else None
+        if carried is not None and machine is None:
+            return None
+        holder, call = _holder(pod, machine, client, config)
+        try:
+            parsed = parse_ipam(config)
+        except CniError:
+            return None
+        network, nic = await self._networks.get(parsed.network), await self._nic(holder, call)
+        if network is None or nic is None:
+            return None
+        owner = pod if machine is None else machine
+        mac = client.mac if machine is None else _mac_of(machine, client)
+        return Guest(mac=mac, nic=nic, network=network, config=parsed, host=owner.metadata.name)
+
+    async def _machine(self, pod: Pod, carried: OwnerReference) -> VirtualMachineInstance | None:
+        key = Key(pod.metadata.namespace, carried.name)
+        machine = await get_or_none(self._client, VIRTUAL_MACHINE_INSTANCES, key)
+        return machine if machine is not None and machine.metadata.uid == carried.uid else None
+
+    async def _nic(self, holder: Holder, call: Call) -> Nic | None:
+        for name in (holder.nic, holder_by_name(holder, call, "").nic):
+            nic = await get_or_none(self._client, NICS, Key(holder.namespace, name))
+            if nic is not None:
+                return nic
+        return None
+
+
+def _holder(
+    pod: Pod, machine: VirtualMachineInstance | None, client: Client, config: dict[str, object]
+) -> tuple[Holder, Call]:
+    """Who has the NIC of a client, and the call of the plugin that made it."""
+    call = Call(program=PLUGIN, command="ADD", config=config, interface=client.interface)
+    if machine is None:
+        return pod_holder(pod, call), call
+    network = machine_network(machine, client.interface)
+    if network is None:
+        return machine_holder(pod, machine, call), call
+    return moved_holder(machine, pod, network[1], client.nad, config)
+
+
+def _mac_of(machine: VirtualMachineInstance, client: Client) -> str:
+    """The address that the machine asks for, or was given, else that of its interface in the pod."""
+    network = machine_network(machine, client.interface)
+    name = network[1] if network is not None else ""
+    wanted = (item.mac_address for item in machine.spec.interfaces if item.name == name)
+    given = (item.mac for item in machine.status.interfaces if item.name == name)
+    mac = next(filter(None, (*wanted, *given)), client.mac)
+    return mac.lower().replace("-", ":")

@@ -1,0 +1,222 @@
+"""The DHCP server of a node: a listener at each port of a client, answers, and what users should know.
+
+Nothing is kept that an agent could lose: ports are looked for in the kernel, and answers follow from NICs. An agent
+that starts again, and the node to which a machine migrates, say the same.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import structlog
+
+from lanloom.api.core import Pod
+from lanloom.api.ipam import NICS
+from lanloom.api.meta import Key
+from lanloom.api.multus import NETWORK_STATUS
+from lanloom.features.ipam.dhcp.answers import Decision, decide
+from lanloom.features.ipam.dhcp.clients import (
+    BridgePlace,
+    Client,
+    Place,
+    PortId,
+    SeenPort,
+    clients_of,
+    matched,
+    nads_of,
+    place_in,
+)
+from lanloom.features.ipam.dhcp.guests import Guest, Guests
+from lanloom.features.ipam.dhcp.listeners import Listener
+from lanloom.features.ipam.dhcp.metrics import DhcpMetrics
+from lanloom.features.ipam.dhcp.packet import Request, write
+from lanloom.features.ipam.dhcp.ports import GuestPorts
+from lanloom.kube.errors import KubeError
+from lanloom.kube.events import Recorder, reference
+from lanloom.kube.informer import Informer, changed
+from lanloom.node.errors import NodeError
+from lanloom.runtime.context import LanPlaces
+
+GATHER_SECONDS = 0.2
+"""After a change, until ports are looked for: pods come in groups."""
+
+SOON_SECONDS, LATER_SECONDS = 2.0, 60.0
+"""Until ports are looked for without a change: where a client has none yet, each time later, and where all have."""
+
+REPEAT_SECONDS = 3600.0
+"""Until the same is reported of a NIC again."""
+
+log = structlog.get_logger(__name__)
+
+
+class GuestDhcp:
+    """Serves the pods of `pods`, which are those of this node; `lans` are the places at its LANs, if it has any."""
+
+    def __init__(
+        self,
+        pods: Informer[Pod],
+        guests: Guests,
+        ports: GuestPorts,
+        lans: Callable[[], LanPlaces | None],
+        recorder: Recorder,
+        metrics: DhcpMetrics,
+    ) -> None:
+        self._pods = pods
+        self._guests = guests
+        self._ports = ports
+        self._lans = lans
+        self._recorder = recorder
+        self._metrics = metrics
+        self._listeners: dict[PortId, Listener] = {}
+        self._places: dict[Key, Place] = {}
+        self._reported: dict[tuple[str, str], float] = {}
+        self._changed = asyncio.Event()
+        self._problem = ""
+        pods.on_change(lambda _old, _new: self._changed.set(), changed(_facts))
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        await self._pods.synced()
+        seconds = SOON_SECONDS
+        try:
+            while True:
+                self._changed.clear()
+                missing = await self._follow()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(seconds if missing else LATER_SECONDS):
+                        await self._changed.wait()
+                seconds = SOON_SECONDS if self._changed.is_set() else min(seconds * 2, LATER_SECONDS)
+                await asyncio.sleep(GATHER_SECONDS)
+        finally:
+            self._close(list(self._listeners))
+            await self._guests.close()
+
+    async def _follow(self) -> bool:
+        """Listen at the ports of the clients that there are; whether one lacks its port."""
+        pods = self._pods.store.items()
+        nads = nads_of(pods)
+        unread = await self._read_places(nads)
+        clients = frozenset(clients_of(pods, self._places))
+        self._guests.keep(clients, nads)
+        try:
+            found = await self._matched(clients)
+        except NodeError as error:
+            self._log_problem(str(error))
+            return True
+        self._close([at for at, each in self._listeners.items() if at not in found or each.failed])
+        problems = [await self._listen(port, client) for port, client in found.values()]
+        self._log_problem(next(filter(None, problems), ""))
+        self._metrics.ports(len(self._listeners))
+        return unread or len(self._listeners) < len(clients)
+
+    async def _read_places(self, nads: Iterable[Key]) -> bool:
+        """Read where NADs put ports; what can't be read now stays as it is known. Whether that is so of any."""
+        places, unread = {}, False
+        for key in nads:
+            try:
+                nad = await self._guests.nad(key)
+                place = place_in(nad) if nad is not None else None
+            except KubeError:
+                place, unread = self._places.get(key), True
+            if place is not None:
+                places[key] = place
+        self._places = places
+        return unread
+
+    async def _matched(self, clients: frozenset[Client]) -> dict[PortId, tuple[SeenPort, Client]]:
+        bridges: dict[str, set[str]] = defaultdict(set)
+        for client in clients:
+            if isinstance(client.place, BridgePlace):
+                bridges[""].add(client.place.bridge)
+            elif (ns := self._lan_of(client.place.spoke)) is not None:
+                bridges[ns] = set()
+        if not bridges:
+            return {}
+        known = {at: each.port for at, each in self._listeners.items() if not each.failed}
+        ports = await self._ports.ports({ns: frozenset(names) for ns, names in bridges.items()}, known)
+        return matched(clients, ports, self._lan_of)
+
+    def _lan_of(self, spoke: str) -> str | None:
+        lans = self._lans()
+        try:
+            return lans.find(spoke).ns if lans is not None else None
+        except NodeError:
+            return None
+
+    async def _listen(self, port: SeenPort, client: Client) -> str:
+        """Serve a client at a port; why that can't be, empty where it is so."""
+        listener = self._listeners.get(port.id)
+        if listener is not None:
+            listener.port, listener.client = port, client
+            return ""
+        try:
+            sock = await self._ports.listen(port.id)
+        except NodeError as error:
+            return str(error)
+        self._listeners[port.id] = Listener(
+            sock, port, client, answer=self._answer, count=self._metrics.heard, lost=self._changed.set
+        )
+        return ""
+
+    def _close(self, ports: Iterable[PortId]) -> None:
+        for port in ports:
+            self._listeners.pop(port).close()
+
+    async def _answer(self, listener: Listener, request: Request) -> None:
+        client = listener.client
+        try:
+            guest = await self._guests.find(client)
+        except KubeError as error:
+            log.info("dhcp-unanswered", client=client.title, error=str(error))
+            self._metrics.heard("unknown")
+            return
+        if listener.client != client:
+            return  # it has moved to another network meanwhile, and asks again
+        given = guest.given(listener.port.mtu) if guest is not None else None
+        decision = decide(request, guest.mac if guest is not None else client.mac, given)
+        self._metrics.heard(decision.why)
+        if decision.answer is not None:
+            listener.send(write(decision.answer, request, listener.port.mac))
+        if guest is not None:
+            await self._report(guest, decision)
+
+    async def _report(self, guest: Guest, decision: Decision) -> None:
+        if decision.other is not None:
+            await self._event(
+                guest,
+                "OtherDhcpServer",
+                f"The guest takes another address of the DHCP server {decision.other} than {_listed(guest)}, which "
+                f"Network {guest.network.name} has for it; take that server off the network, or set dhcp of the subnet "
+                "to false",
+            )
+        if decision.declined is not None:
+            await self._event(
+                guest,
+                "AddressDeclined",
+                f"The guest refuses {decision.declined}, because another station of its network has it; find that "
+                "station, or give the NIC another address",
+            )
+
+    async def _event(self, guest: Guest, reason: str, message: str) -> None:
+        key, now = (guest.nic.metadata.uid, reason), asyncio.get_running_loop().time()
+        if now - self._reported.get(key, -REPEAT_SECONDS) < REPEAT_SECONDS:
+            return
+        self._reported = {each: at for each, at in self._reported.items() if now - at < REPEAT_SECONDS} | {
+            key: now
+        }
+        await self._recorder.event(reference(NICS, guest.nic), "Warning", reason, message)
+
+    def _log_problem(self, problem: str) -> None:
+        if problem and problem != self._problem:
+            log.warning("dhcp-ports-unread", error=problem)
+        self._problem = problem
+
+
+def _listed(guest: Guest) -> str:
+    return ", ".join(guest.nic.status.ips)
+
+
+def _facts(pod: Pod) -> object:
+    """What of a pod may change its clients."""
+    return pod.metadata.uid, pod.has_ended, pod.metadata.annotations.get(NETWORK_STATUS), pod.status.pod_ips
