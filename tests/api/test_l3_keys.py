@@ -42,8 +42,20 @@ ROUTES = st.sets(st.integers(0, 255), max_size=4).map(
 )
 SERVERS = st.lists(st.integers(1, 254).map("192.0.2.{}".format), max_size=3, unique=True).map(tuple)
 ROUTINGS = st.builds(Routing, gateway=st.sampled_from(["", "172.16.0.1/24"]), routes=ROUTES, dns=SERVERS)
-VALUES = st.builds(L3, vid=VIDS, mode=st.just("dhcp"), routing=ROUTINGS) | st.builds(
-    L3, vid=VIDS, mode=st.just("static"), addresses=ADDRESSES, routing=ROUTINGS
+SIX = Routing(gateway="172.16.0.1/24", gateway6="fd00::fffe/64")
+DUAL = st.sets(LABEL, min_size=1, max_size=4).map(
+    lambda nodes: L3(
+        vid=7,
+        mode="static",
+        addresses={node: f"172.16.0.{number}/24" for number, node in enumerate(sorted(nodes), 9)},
+        addresses6={node: f"fd00::{number:x}/64" for number, node in enumerate(sorted(nodes), 9)},
+        routing=SIX,
+    )
+)
+VALUES = (
+    DUAL
+    | st.builds(L3, vid=VIDS, mode=st.just("dhcp"), routing=ROUTINGS)
+    | st.builds(L3, vid=VIDS, mode=st.just("static"), addresses=ADDRESSES, routing=ROUTINGS)
 )
 KEY_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 NETWORK = Key("default", "nad2012")

@@ -13,6 +13,9 @@ from tests.fakes.switch import FakeSwitch, Offer, bare
 DHCP_DELAY = 3.0
 """Seconds from an activation to its first possible DHCP lease, and between two tries to get one."""
 
+DAD6_SECONDS = 1.5
+"""Seconds that the kernel takes at most to find out whether another host has an IPv6 address."""
+
 SETUP = 0.1
 """Seconds from an activation to a static address, duplicate detection aside."""
 
@@ -94,7 +97,8 @@ class Addressing:
         self.cancel(active)
         active.lease = None
         if active.profile.method == "manual":
-            self._later(active, SETUP + active.profile.dad_timeout, self._set_static)
+            dad6 = DAD6_SECONDS if active.profile.address6 else 0
+            self._later(active, SETUP + max(active.profile.dad_timeout, dad6), self._set_static)
         else:
             active.deadline = asyncio.get_running_loop().time() + active.profile.dhcp_timeout
             self._later(active, min(DHCP_DELAY, active.profile.dhcp_timeout), self._ask)
@@ -106,7 +110,9 @@ class Addressing:
 
     def _set_static(self, active: Activation) -> None:
         profile = active.profile
-        if profile.dad_timeout and self._reachable(profile) and self._is_duplicate(profile):
+        looked_for = [profile.address] if profile.dad_timeout else []
+        looked_for += [profile.address6] if profile.address6 else []
+        if self._reachable(profile) and any(self._is_duplicate(profile, each) for each in looked_for):
             self._failed(active)
         else:
             self._succeeded(active, profile.address)
@@ -114,8 +120,8 @@ class Addressing:
     def _reachable(self, profile: VlanProfile) -> bool:
         return self._kernel.carries(profile.parent, profile.vlan_id)
 
-    def _is_duplicate(self, profile: VlanProfile) -> bool:
-        return self._switch.in_use(profile.vlan_id, bare(profile.address), besides=self._kernel)
+    def _is_duplicate(self, profile: VlanProfile, address: str) -> bool:
+        return self._switch.in_use(profile.vlan_id, bare(address), besides=self._kernel)
 
     def _ask(self, active: Activation) -> None:
         loop = asyncio.get_running_loop()

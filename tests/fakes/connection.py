@@ -6,7 +6,7 @@ in its log and nothing else, and a prefix length that can't be becomes 24. So th
 
 import re
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Address, IPv4Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv6Interface
 
 from msgspec import Struct
 
@@ -115,6 +115,7 @@ class VlanProfile(Struct, frozen=True, kw_only=True):
     method: str
     autoconnect: bool = True
     address: str = ""
+    address6: str = ""
     dad_timeout: float = 0
     dhcp_timeout: float = DHCP_TIMEOUT
     tries: int = TRIES
@@ -182,6 +183,7 @@ def _profile(name: str, sections: Keyfile) -> VlanProfile:
         method=method,
         autoconnect=connection.get("autoconnect", "true") == "true",
         address=cidr(ipv4.get("address1", "")) if method == "manual" else "",
+        address6=_address6(sections.get("ipv6", {})),
         dad_timeout=max(int(ipv4.get("dad-timeout", "0")), 0) / 1000,
         dhcp_timeout=float(ipv4.get("dhcp-timeout", "0")) or DHCP_TIMEOUT,
         tries=_tries(connection.get("autoconnect-retries", "-1")),
@@ -193,6 +195,11 @@ def _profile(name: str, sections: Keyfile) -> VlanProfile:
         dns=tuple(read_servers(ipv4.get("dns", ""))),
         dns_priority=read_number(ipv4.get("dns-priority", "")),
     )
+
+
+def _address6(ipv6: Mapping[str, str]) -> str:
+    """The address of IPv6; without one the method manual is none, and the file is ignored."""
+    return str(IPv6Interface(ipv6["address1"])) if ipv6.get("method") == "manual" else ""
 
 
 def _tries(value: str) -> int:

@@ -295,6 +295,7 @@ class Daemon:
             self._kernel.change(
                 device,
                 addresses=(*(each for each in others if each != address), address),
+                addresses6=(profile.address6,) if profile.address6 else (),
                 tables=profile.tables,
                 routes=profile.kernel_routes,
             )

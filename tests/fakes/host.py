@@ -115,7 +115,7 @@ class FakeHost:
 
     def flush(self, device: str) -> None:
         """`ip addr flush dev DEVICE`: NetworkManager lets it happen."""
-        self.kernel.change(device, addresses=())
+        self.kernel.change(device, addresses=(), addresses6=())
 
     def delete_link(self, name: str) -> None:
         """`ip link delete NAME`."""

@@ -173,8 +173,8 @@ class FakeKernel:
             self._put(link)
 
     def set_up(self, name: str, up: bool = True) -> None:
-        """Sets a link up or down, and the VLAN links above it along."""
-        self.change(name, up=up)
+        """Sets a link up or down, and the VLAN links above it along; one that is down has no addresses of IPv6."""
+        self.change(name, up=up, **({} if up else {"addresses6": ()}))
         for other in tuple(self.links.values()):
             if other.parent == name:
                 self.set_up(other.name, up)
@@ -216,7 +216,10 @@ class FakeKernel:
         """The addresses under which this host answers on a VLAN of the switch."""
         subs = (link for link in self.links.values() if link.vlan_id == vid and link.up)
         return frozenset(
-            bare(address) for link in subs if self.carries(link.parent, vid) for address in link.addresses
+            bare(address)
+            for link in subs
+            if self.carries(link.parent, vid)
+            for address in (*link.addresses, *link.addresses6)
         )
 
     def _remove(self, name: str) -> None:

@@ -1,7 +1,7 @@
 """The physical switch of a simulated cluster: which address is in use on which VLAN, and DHCP on chosen ones."""
 
 from collections.abc import Mapping
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Network, ip_interface
 from typing import Protocol
 
 from msgspec import Struct
@@ -79,4 +79,4 @@ class FakeSwitch:
 
 def bare(address: str) -> str:
     """The address of a CIDR, without the prefix length."""
-    return str(IPv4Interface(address).ip)
+    return str(ip_interface(address).ip)

@@ -60,7 +60,7 @@ def vm_network(
     network: str,
     vid: int,
     mode: str = "dhcp",
-    node_ip_map: Mapping[str, str] | None = None,
+    node_ip_map: Mapping[str, object] | None = None,
     **more: str,
 ) -> Object:
     """A VM network with node addresses; `more` are further annotations by their names without prefix."""

@@ -4,7 +4,7 @@ import pytest
 
 from lanloom.features.vlan.rules.names import interface_name
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import all_have, looks
+from tests.lab.looks import all_have, looks, report
 from tests.lab.objects import STATIC, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -12,6 +12,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 LINK = interface_name("cluster-1", 2012)
 BEHIND = "192.168.2.1"
 """An address that only the router of VLAN 2012 has; the nodes' default route does not lead there."""
+
+
+SIX = {node: f"fd00:1::1{number}/64" for number, node in enumerate(STATIC)}
+BOTH = {node: [STATIC[node], SIX[node]] for node in STATIC}
 
 
 def main_table(lab: Lab) -> str:
@@ -51,3 +55,31 @@ def test_routes_and_dns(cluster: Lab) -> None:
     assert all(
         f"dev {LINK}" not in cluster.on(node, "ip route show default") for node in looks(cluster, ["node1"])
     )
+
+
+def reasons(lab: Lab) -> list[str]:
+    """Why node1 is not ready, or is, by its interfaces."""
+    return [item["reason"] for item in report(lab, "cluster-1", "node1").get("interfaces", ())]
+
+
+@pytest.mark.kernel
+def test_both_families(cluster: Lab) -> None:
+    """Nodes reach each other by IPv6 too; a removed address comes back, and one that another host has is named."""
+    gateways = "192.168.1.1,fd00:1::1"
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", BOTH, gateway=gateways))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
+    eventually(lambda: cluster.reaches("node1", "fd00:1::11"))
+    assert "from fd00:1::/64" in cluster.on("node1", "ip -6 rule")
+    cluster.on("node1", f"ip address delete {SIX['node1']} dev {LINK}")
+    eventually(lambda: cluster.reaches("node2", "fd00:1::10"))
+    eventually(lambda: reasons(cluster) == ["Assigned"])
+    cluster.on("node3", f"ip address add fd00:1::99/64 dev {LINK} nodad")
+    taken = {**BOTH, "node1": [STATIC["node1"], "fd00:1::99/64"]}
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", taken, gateway=gateways))
+    eventually(lambda: reasons(cluster) == ["DuplicateAddress"])
+    cluster.on("node3", f"ip address delete fd00:1::99/64 dev {LINK}")
+    eventually(lambda: reasons(cluster) == ["Assigned"])
+    eventually(lambda: cluster.reaches("node2", "fd00:1::99"))
+    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC, gateway="192.168.1.1"))
+    eventually(lambda: not cluster.reaches("node2", "fd00:1::99"))
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)

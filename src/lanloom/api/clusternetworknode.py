@@ -24,9 +24,9 @@ class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """One VLAN sub-interface of a node as its agent sees it.
 
     `state` is Ready, Pending or Failed; `reason` is a CamelCase word and `message` says what to do. `network` is the
-    NAD's `namespace/name`. `mode` is static or dhcp; `address` is the CIDR that profile or lease gave, or empty;
-    `other_addresses` are CIDRs that other programs put on the sub-interface. `table` is the number of the routing
-    table that holds the way over the VLAN's gateway, 0 without one.
+    NAD's `namespace/name`. `mode` is static or dhcp; `address` is the CIDR that profile or lease gave, or empty, and
+    `address6` that of IPv6. `other_addresses` are CIDRs that other programs put on the sub-interface. `table` is the
+    number of the routing table that holds the way over the VLAN's gateway, 0 without one.
     """
 
     vlan_id: int
@@ -34,12 +34,18 @@ class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     network: str = ""
     mode: str = ""
     address: str = ""
+    address6: str = ""
     other_addresses: tuple[str, ...] = ()
     state: str = "Pending"
     reason: str = ""
     message: str = ""
     lease: DhcpLease | None = None
     table: int = 0
+
+    @property
+    def own_addresses(self) -> str:
+        """The addresses of both families, with a comma between them."""
+        return ", ".join(address for address in (self.address, self.address6) if address)
 
 
 class Management(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

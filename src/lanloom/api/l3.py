@@ -6,10 +6,10 @@ parser either returns typed values or raises AnnotationError; nothing is passed 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
-from typing import Literal
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -65,10 +65,12 @@ class Routing(Struct, frozen=True, kw_only=True):
     """What a VLAN adds to its nodes' routing, all empty by default.
 
     `gateway` is a CIDR: the router's address with the prefix length of the VLAN's subnet. It gets a routing table of
-    its own, used by what is sent from that subnet. `routes` go to the main table. `dns` holds IPv4 addresses.
+    its own, used by what is sent from that subnet; `gateway6` is that of IPv6. `routes` go to the main table. `dns`
+    holds IPv4 addresses.
     """
 
     gateway: str = ""
+    gateway6: str = ""
     routes: tuple[Route, ...] = ()
     dns: tuple[str, ...] = ()
 
@@ -85,11 +87,13 @@ class L3(Struct, frozen=True, kw_only=True):
 
     `addresses` maps node names to CIDRs; it is empty with mode dhcp, and with mode pool until the pool gave some. Only
     a NAD with mode pool has a `source`: what its ClusterNetwork says for the agents holds the addresses instead.
+    `addresses6` are those of IPv6, of the same nodes, or empty.
     """
 
     vid: int
     mode: Mode
     addresses: dict[str, str] = {}
+    addresses6: dict[str, str] = {}
     routing: Routing = Routing()
     source: PoolSource | None = None
 
@@ -208,22 +212,28 @@ def parse_node_ip_map(field: str, text: str | None) -> dict[str, str]:
         raise AnnotationError(
             field, f"is missing; mode static needs a JSON object of node name to address, such as {example}"
         )
+    if len(text) <= NODE_IP_MAP_MAX and (addresses := _quickly(text)):
+        return dict(addresses)
+    return addresses_of(field, node_pairs(field, text), parse_cidr)
+
+
+def node_pairs(field: str, text: str) -> "Pairs":
+    """Return the entries of a map, whose values may be anything."""
+    example = '{"node1": "192.168.1.10/24"}'
     if len(text) > NODE_IP_MAP_MAX:
         raise AnnotationError(field, f"has {len(text)} characters; at most {NODE_IP_MAP_MAX} are allowed")
-    if addresses := _quickly(text):
-        return dict(addresses)
     try:
-        pairs = json.loads(text, object_pairs_hook=_Pairs)
+        pairs = json.loads(text, object_pairs_hook=Pairs)
     except (ValueError, RecursionError):
         raise AnnotationError(field, f"is not valid JSON; it must be an object such as {example}") from None
-    if not isinstance(pairs, _Pairs):
+    if not isinstance(pairs, Pairs):
         raise AnnotationError(field, f"must be a JSON object of node name to address, such as {example}")
     if not pairs:
         raise AnnotationError(field, f"is empty; mode static needs one address per node, such as {example}")
-    return _addresses(field, pairs)
+    return pairs
 
 
-class _Pairs(list[tuple[str, object]]):
+class Pairs(list[tuple[str, object]]):
     """A JSON object as its pairs, so that a repeated key is seen."""
 
 
@@ -253,16 +263,19 @@ def _quickly(text: str) -> Mapping[str, str]:
     return addresses if all(map(_is_node_name, addresses)) else {}
 
 
-def _addresses(field: str, pairs: _Pairs) -> dict[str, str]:
+AnyInterface = TypeVar("AnyInterface", IPv4Interface, IPv6Interface)
+
+
+def addresses_of(field: str, pairs: Pairs, parse: Callable[[str, object], AnyInterface]) -> dict[str, str]:
     """Return the addresses, looked at one by one, so that a message can name what is wrong."""
     addresses: dict[str, str] = {}
-    owners: dict[IPv4Address, str] = {}
-    subnet: IPv4Network | None = None
+    owners: dict[object, str] = {}
+    subnet: object = None
     for key, value in pairs:
         node = parse_node_name(field, key)
         if node in addresses:
             raise AnnotationError(field, f"names node {quote(node)} twice")
-        address = parse_cidr(f"{field}[{quote(node)}]", value)
+        address = parse(f"{field}[{quote(node)}]", value)
         owner = owners.setdefault(address.ip, node)
         if owner != node:
             raise AnnotationError(field, f"gives {address.ip} to both {quote(owner)} and {quote(node)}")

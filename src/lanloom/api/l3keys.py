@@ -8,13 +8,13 @@ from typing import NamedTuple
 import msgspec
 
 from lanloom.api import names
+from lanloom.api.dualstack import NO_ADDRESSES, join_addresses, join_gateways, parse_node_addresses
 from lanloom.api.l3 import (
     L3,
     AnnotationError,
     Routing,
     parse_connectivity,
     parse_mode,
-    parse_node_ip_map,
     parse_vid,
 )
 from lanloom.api.meta import Key
@@ -101,14 +101,14 @@ def encode(nad: Key, value: L3) -> dict[str, str]:
     suffix = network_suffix(nad)
     annotations = _encode_small(suffix, value)
     if value.addresses:
-        annotations[f"{names.PREFIX}ipmap-{suffix}"] = json.dumps(value.addresses, sort_keys=True)
+        annotations[f"{names.PREFIX}ipmap-{suffix}"] = join_addresses(value.addresses, value.addresses6)
     return annotations | _encode_routing(suffix, value.routing)
 
 
 def _encode_routing(suffix: str, value: Routing) -> dict[str, str]:
     fields = _routing_fields(suffix)
     texts = {
-        fields.gateway: value.gateway,
+        fields.gateway: join_gateways(value.gateway, value.gateway6),
         fields.routes: json.dumps(msgspec.to_builtins(value.routes)) if value.routes else "",
         fields.dns: ",".join(value.dns),
     }
@@ -145,15 +145,15 @@ def _decode_one(annotations: Mapping[str, str], suffix: str, suffixes: list[str]
         mode = parse_mode(mode_field, annotations.get(mode_field))
         if f"{names.PREFIX}l3values-{suffix}" in annotations:
             return L3Entry(L3(vid=vid, mode=mode), None, vid, in_nad=True)
-        addresses = {}
+        four, six = NO_ADDRESSES
         if mode != "dhcp":
             map_field = _map_field(annotations, suffix, suffixes)
             if mode == "static" or map_field in annotations:
-                addresses = parse_node_ip_map(map_field, annotations.get(map_field))
-        routing = parse_routing(annotations, _routing_fields(suffix), mode, addresses)
+                four, six = parse_node_addresses(map_field, annotations.get(map_field))
+        routing = parse_routing(annotations, _routing_fields(suffix), mode, four, six)
     except AnnotationError as error:
         return L3Entry(None, error, vid)
-    return L3Entry(L3(vid=vid, mode=mode, addresses=addresses, routing=routing), None, vid)
+    return L3Entry(L3(vid=vid, mode=mode, addresses=four, addresses6=six, routing=routing), None, vid)
 
 
 def _map_field(annotations: Mapping[str, str], suffix: str, suffixes: list[str]) -> str:

@@ -1,7 +1,8 @@
 """The L3 configuration that a NAD asks for: node addresses on its VLAN, with mode, map, pool and routing."""
 
 from lanloom.api import names
-from lanloom.api.l3 import L3, parse_connectivity, parse_ip_pool, parse_mode, parse_node_ip_map
+from lanloom.api.dualstack import NO_ADDRESSES, parse_node_addresses
+from lanloom.api.l3 import L3, parse_connectivity, parse_ip_pool, parse_mode
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import l3_vid
 from lanloom.api.routing import RoutingFields, parse_routing
@@ -17,13 +18,14 @@ def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
         return None
     vid = l3_vid(nad.spec.config)
     mode = parse_mode(names.MODE, annotations.get(names.MODE))
-    addresses = (
-        parse_node_ip_map(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP)) if mode == "static" else {}
-    )
+    four, six = NO_ADDRESSES
+    if mode == "static":
+        four, six = parse_node_addresses(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP))
     return L3(
         vid=vid,
         mode=mode,
-        addresses=addresses,
-        routing=parse_routing(annotations, ROUTING, mode, addresses),
+        addresses=four,
+        addresses6=six,
+        routing=parse_routing(annotations, ROUTING, mode, four, six),
         source=parse_ip_pool(names.IP_POOL, annotations.get(names.IP_POOL)) if mode == "pool" else None,
     )

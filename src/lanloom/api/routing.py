@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, collapse_addresses
 from typing import NamedTuple
 
+from lanloom.api.dualstack import parse_gateway6, split_gateways
 from lanloom.api.l3 import THIS_NETWORK, AnnotationError, Mode, Route, Routing, parse_cidr
 from lanloom.text import quote
 
@@ -39,14 +40,20 @@ class RoutingFields(NamedTuple):
 
 
 def parse_routing(
-    annotations: Mapping[str, str], fields: RoutingFields, mode: Mode, addresses: Mapping[str, str]
+    annotations: Mapping[str, str],
+    fields: RoutingFields,
+    mode: Mode,
+    addresses: Mapping[str, str],
+    addresses6: Mapping[str, str] = {},
 ) -> Routing:
     """Parse the routing of a network of that mode with those static addresses; empty without annotations."""
-    gateway = parse_gateway(fields.gateway, annotations.get(fields.gateway), mode, addresses)
+    four, six = split_gateways(fields.gateway, annotations.get(fields.gateway))
+    gateway = parse_gateway(fields.gateway, four, mode, addresses)
     routes = parse_routes(fields.routes, annotations.get(fields.routes), addresses, gateway)
     _refuse_default_in_parts(fields.routes, routes)
     return Routing(
         gateway=gateway,
+        gateway6=parse_gateway6(fields.gateway, six, addresses6),
         routes=routes,
         dns=parse_dns(fields.dns, annotations.get(fields.dns)),
     )

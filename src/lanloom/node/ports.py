@@ -47,7 +47,8 @@ class Link(Struct, frozen=True, kw_only=True):
     veth whose other end is in another network namespace.
     `secluded` is of bridges on which the host takes part in IPv4 with that bridge's own addresses alone (rp_filter and
     arp_ignore are set, or there is no IPv4); `forwarding`, of those whose IPv4 packets it passes on to other links.
-    `addresses6` are IPv6 CIDRs but those of the link itself, and known only where a step is about an unmarked bridge.
+    `addresses6` are IPv6 CIDRs but those of the link itself, known only of VLAN links, as far as no other host has the
+    address, and where a step is about an unmarked bridge.
     """
 
     name: str
@@ -169,7 +170,7 @@ class Links(Protocol):
         ...
 
     def changes(self) -> AsyncGenerator[None, None]:
-        """Yield after links, VLAN ids, IPv4 addresses or routes changed, by whomever; a burst may be one.
+        """Yield after links, VLAN ids, addresses or IPv4 routes changed, by whomever; a burst may be one.
 
         Also where the kernel could not deliver a change. Raises LinkError where changes can't be watched.
         """

@@ -13,6 +13,7 @@ def profile(
     parent: str = "c-br",
     device: str | None = None,
     ipv4: str = "method=auto\ndhcp-timeout=20",
+    ipv6: str = "method=disabled",
 ) -> bytes:
     """A profile file's content; an empty `device` leaves the name to NetworkManager."""
     name = f"{parent}.{vid}" if device is None else device
@@ -21,7 +22,7 @@ def profile(
         f"[connection]\nid=test-{number}\nuuid={uuid(number)}\ntype=vlan\n{interface}autoconnect=true\n\n"
         f"[vlan]\nid={vid}\nparent={parent}\nflags=1\n\n"
         f"[ipv4]\n{ipv4}\nnever-default=true\nignore-auto-dns=true\nmay-fail=false\n\n"
-        f"[ipv6]\nmethod=disabled\n\n[user]\nlanloom.owner=c/{vid}\n"
+        f"[ipv6]\n{ipv6}\n\n[user]\nlanloom.owner=c/{vid}\n"
     ).encode()
 
 

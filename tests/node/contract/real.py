@@ -55,6 +55,7 @@ link add switch up type bridge vlan_filtering 1
 link add port up master switch type veth peer name eth1 netns node
 link add link switch name dhcp type vlan id 2012
 address add 192.168.12.1/24 dev dhcp
+address add fd00:12::1/64 dev dhcp nodad
 link set dhcp up
 """
 SWITCH_VLANS = "vlan add vid 2-4094 dev port\nvlan add vid 2-4094 dev switch self\n"

@@ -93,7 +93,8 @@ def read_report(report: ClusterNetworkNode) -> Mapping[Wire, Held]:
         )
         wire = Wire(_cluster_network(status.cluster_network), item.vlan_id)
         texts = [(text, foreign) for text in item.other_addresses]
-        for text, holder in (*texts, (item.address, leased if item.mode == "dhcp" else stated)):
+        own = leased if item.mode == "dhcp" else stated
+        for text, holder in (*texts, (item.address, own), (item.address6, stated)):
             if (address := find_address(text.partition("/")[0])) is not None:
                 wires.setdefault(wire, {})[address] = holder
     return wires
@@ -159,8 +160,9 @@ def _stated(nad: Key, value: L3) -> Iterator[tuple[Address, Holder]]:
     routing = value.routing
     texts = [(server, "a DNS server", "") for server in routing.dns]
     texts += [(route.via, "a next hop", "") for route in routing.routes]
-    texts += [(routing.gateway, "the gateway", "")] if routing.gateway else []
-    texts += [(cidr, f"the address of node {node}", node) for node, cidr in value.addresses.items()]
+    texts += [(each, "the gateway", "") for each in (routing.gateway, routing.gateway6) if each]
+    addresses = (*value.addresses.items(), *value.addresses6.items())
+    texts += [(cidr, f"the address of node {node}", node) for node, cidr in addresses]
     for text, what, node in texts:
         if (address := find_address(text.partition("/")[0])) is not None:
             yield (

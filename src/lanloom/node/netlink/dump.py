@@ -76,6 +76,8 @@ from lanloom.node.vlanids import Range, VlanIds, merge
 _ADDRESS = struct.Struct("=BBBBI")
 _NSID = struct.Struct("=i")
 IFA_TARGET_NETNSID = 10
+IFA_F_DADFAILED = 0x08
+"""Flag of <linux/if_addr.h>: another host has the address."""
 
 
 def ipv4_addresses(sock: socket.socket) -> dict[int, list[str]]:
@@ -96,6 +98,23 @@ def ipv6_addresses(sock: socket.socket, index: int) -> list[IPv6Interface]:
         for each, length, values in _dumped(sock, socket.AF_INET6)
         if each == index
     ]
+
+
+def usable_ipv6_addresses(sock: socket.socket) -> dict[int, list[str]]:
+    """Return the IPv6 addresses of every link as CIDRs, ordered, by the link's index.
+
+    Those of the links themselves are left out, and those that another host has, as far as that was found out.
+    """
+    found: dict[int, list[IPv6Interface]] = {}
+    for body in dump(sock, RTM_GETADDR, _ADDRESS.pack(socket.AF_INET6, 0, 0, 0, 0)):
+        family, length, flags, _, index = _ADDRESS.unpack_from(body)
+        if family != socket.AF_INET6 or flags & IFA_F_DADFAILED:
+            continue
+        values = attributes(body, _ADDRESS.size)
+        address = IPv6Interface((values.get(IFA_LOCAL) or values[IFA_ADDRESS], length))
+        if not address.is_link_local:
+            found.setdefault(index, []).append(address)
+    return {index: [str(address) for address in sorted(each)] for index, each in found.items()}
 
 
 def remove_ipv6_address(sock: socket.socket, index: int, address: IPv6Interface) -> None:
@@ -157,6 +176,9 @@ def read_state(sock: socket.socket) -> LinkState:
     for index, found in ipv4_addresses(sock).items():
         if (name := names.get(index)) is not None:
             links[name] = replace(links[name], addresses=tuple(found))
+    for index, found in usable_ipv6_addresses(sock).items():
+        if (name := names.get(index)) is not None and links[name].kind == "vlan":
+            links[name] = replace(links[name], addresses6=tuple(found))
     main: set[str] = set()
     defaults, out_of = _routes(sock, {link.index for link in links.values() if link.kind == "vlan"})
     for table, indexes in defaults.items():

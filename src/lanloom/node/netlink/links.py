@@ -18,8 +18,9 @@ from lanloom.node.netlink.writer import LinkWriter
 from lanloom.node.ports import BURST, LinkState, LinkStep
 
 LINK_GROUP = 1 << 0
-GROUPS = LINK_GROUP | 1 << 4 | 1 << 6 | 1 << 7
-"""RTNLGRP_LINK (VLAN ids of bridges too), RTNLGRP_IPV4_IFADDR, _ROUTE and _RULE, as a mask of their bits."""
+GROUPS = LINK_GROUP | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8
+"""RTNLGRP_LINK (VLAN ids of bridges too), RTNLGRP_IPV4_IFADDR, _ROUTE and _RULE, _IPV6_IFADDR, as a mask of their bits.
+"""
 
 _SIZE = 1 << 16
 

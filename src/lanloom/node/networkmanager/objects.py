@@ -131,8 +131,9 @@ class Profile(Struct, frozen=True):
 
 
 def _routes(settings: Settings) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = settings.get("ipv4", {}).get("route-data", ())
-    return found
+    return [
+        route for section in ("ipv4", "ipv6") for route in settings.get(section, {}).get("route-data", ())
+    ]
 
 
 class Objects:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
+from msgspec import convert
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import NODES
@@ -12,6 +13,8 @@ from lanloom.api.harvester import HOST_NETWORK_CONFIGS
 from lanloom.api.ipam import OtherUse
 from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
+from lanloom.features.ipam.rules.addresses import format_address
+from lanloom.features.ipam.wires import read_held, read_report
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import ServerError
 from tests.features.ipam.cluster import PLACE, condition
@@ -163,6 +166,29 @@ def in_a_cluster(story: Callable[[WireCluster], Awaitable[None]]) -> None:
         await story(cluster)
 
     play(managed, WireCluster)
+
+
+def test_addresses_of_both_families_are_held() -> None:
+    """Of a NAD with two addresses for each node, and two routers, each is taken on the wire."""
+    stated = node_addresses(
+        "static",
+        node_ip_map='{"node1": ["192.0.2.10/24", "fd00:1::10/64"]}',
+        gateway="192.0.2.1,fd00:1::1",
+    )
+    config = {"type": "bridge", "bridge": "cluster-1-br", "vlan": 150}
+    held = read_held(convert(nad_body("lan", config, stated), NADS.type))
+    assert {format_address(address): holder.what for address, holder in held.items()} == {
+        "192.0.2.1": "the gateway",
+        "fd00:1::1": "the gateway",
+        "192.0.2.10": "the address of node node1",
+        "fd00:1::10": "the address of node node1",
+    }
+    link = {"vlanId": 150, "name": "c.150", "network": f"{PLACE}/lan", "mode": "static"}
+    link |= {"address": "192.0.2.10/24", "address6": "fd00:1::10/64"}
+    status = {"clusterNetwork": "cluster-1", "node": "node1", "interfaces": [link]}
+    body = {"metadata": {"name": "c.node1"}, "status": status}
+    (found,) = read_report(convert(body, CLUSTER_NETWORK_NODES.type)).values()
+    assert {format_address(address) for address in found} == {"192.0.2.10", "fd00:1::10"}
 
 
 @each(MEETINGS)

@@ -36,6 +36,7 @@ UPDATE = "can't update NetworkAttachmentDefinition default/net because "
 P = names.PREFIX
 MAP = names.NODE_IP_MAP
 NEED = "it must be an IPv4 address with a prefix length, such as 192.168.1.10/24"
+BOTH = '["192.168.1.10/24", "fd00:1::10/64"]'
 EXAMPLE = '{"node1": "192.168.1.10/24"}'
 
 
@@ -47,6 +48,13 @@ def new(body: Raw, why: str, *more: Raw) -> Case:
 def beside(body: Raw, why: str) -> Case:
     """A new network that is refused beside Harvester only."""
     return new(body, why)._replace(beside=True)
+
+
+def dual(address: str) -> Raw:
+    """A network of which node1 has this IPv6 address, too."""
+    return static(
+        json.dumps({"node1": ["192.168.1.10/24", address], "node2": ["192.168.1.11/24", "fd00:1::11/64"]})
+    )
 
 
 def mgmt(vid: int, **more: object) -> Raw:
@@ -172,6 +180,30 @@ WORD_CASES: Cases = {
     "an address is not of this network": new(
         static({**STATIC, "node1": "0.0.0.11/24"}),
         f'{MAP}["node1"] is "0.0.0.11/24", which can\'t be the address of a node',
+    ),
+    "a node has one address of each family": new(
+        static(json.dumps({"node1": ["192.168.1.10/24", "192.168.1.11/24"]})),
+        f'{MAP}["node1"] must be an IPv4 address, or a list of one IPv4 and one IPv6 address, such as {BOTH}',
+    ),
+    "an IPv6 address has a prefix length": new(
+        dual("fd00:1::10"),
+        f'{MAP}["node1"] is "fd00:1::10"; it must be an IPv6 address with a prefix length, such as fd00:1::10/64',
+    ),
+    "an IPv6 address is a host's": new(
+        dual("fe80::10/64"),
+        f'{MAP}["node1"] is "fe80::10/64", which can\'t be the address of a node; choose a global or unique local '
+        "address",
+    ),
+    "no node has the IPv6 address of all routers": new(
+        dual("fd00:1::/64"),
+        f'{MAP}["node1"] is "fd00:1::/64", the address of all routers of its subnet; choose a host address',
+    ),
+    "an IPv6 subnet has a prefix of 32 bits or more": new(
+        dual("fd00:1::10/16"), f'{MAP}["node1"] is "fd00:1::10/16"; its prefix length must be from 32 to 128'
+    ),
+    "every node has an IPv6 address or none": new(
+        static(json.dumps({"node1": "192.168.1.10/24", "node2": ["192.168.1.11/24", "fd00:1::11/64"]})),
+        f'{MAP} has an IPv6 address for some nodes and none for "node1"; add it, or remove the others',
     ),
     "a map beside mode dhcp is right too": new(
         annotated(network(), node_ip_map='{"node1": "x"}'), f'{MAP}["node1"] is "x"; {NEED}'

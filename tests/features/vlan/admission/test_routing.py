@@ -35,6 +35,15 @@ def routes(*to: str, via: str = "192.168.1.1") -> str:
 
 
 ROUTING_CASES: Cases = {
+    "there is one gateway of each family": routed(
+        f'{P}gateway is "192.168.1.1,192.168.1.2"; it must be at most one IPv4 and one IPv6 address, such as '
+        "192.168.1.1,fd00:1::1",
+        gateway="192.168.1.1,192.168.1.2",
+    ),
+    "an IPv6 gateway needs nodes with IPv6": routed(
+        f'{P}gateway has the IPv6 address "fd00:1::1", but nodes have none; add them to {names.NODE_IP_MAP}',
+        gateway="192.168.1.1,fd00:1::1",
+    ),
     "a gateway is in the subnet of the map": routed(
         f'{P}gateway is "192.168.2.1/24", which is not in the subnet 192.168.1.0/24 of the nodes\' addresses; choose '
         "an address of that subnet",

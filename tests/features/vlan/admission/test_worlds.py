@@ -135,6 +135,7 @@ async def test_ranges_of_the_cluster_are_followed(client: LocalClient, world: Cl
     owners = [
         "10.0.0.10 of the API server",
         "10.99.0.0/16 of the services (ServiceCIDR more)",
+        "fd00::/112 of the services (ServiceCIDR more)",
         "10.96.0.1 of service default/kubernetes",
     ]
     assert [held.owner for held in world.reserved().others] == [*owners, LINK_LOCAL.owner]
@@ -143,7 +144,7 @@ async def test_ranges_of_the_cluster_are_followed(client: LocalClient, world: Cl
     await seen()
     assert [held.owner for held in world.reserved().others] == [
         owners[0],
-        owners[2],
+        owners[3],
         "10.42.0.0/24 of the pods of node node1",
         LINK_LOCAL.owner,
     ]

@@ -4,6 +4,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.bonds import BOND_MODES
@@ -140,5 +141,10 @@ def profiles(draw: st.DrawFn) -> Profile:
     modes: st.SearchStrategy[Mode] = st.sampled_from(["static", "dhcp"])
     node, mode = draw(NODES), draw(modes)
     addresses = {node: f"10.9.8.{draw(st.integers(1, 99))}/24"} if mode == "static" else {}
-    value = L3(vid=draw(VIDS), mode=mode, addresses=addresses, routing=draw(routings()))
+    dual, routed = draw(st.booleans()), draw(st.booleans())
+    six = {node: f"fd00:9::{draw(st.integers(1, 99)):x}/64"} if addresses and dual else {}
+    routing = draw(routings())
+    if six and routed:
+        routing = replace(routing, gateway6="fd00:9::fe/64")
+    value = L3(vid=draw(VIDS), mode=mode, addresses=addresses, addresses6=six, routing=routing)
     return profile_of(CLUSTER, node, draw(NETWORKS), value)

@@ -1,6 +1,6 @@
 """Profiles hold what was meant and not a line more."""
 
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface
 
 import pytest
 from hypothesis import given
@@ -29,9 +29,10 @@ from tests.features.vlan.rules.test_names import NETWORKS, VIDS
 SECTIONS = {
     "connection": {"id", "uuid", "type", "interface-name", "autoconnect-retries"},
     "vlan": {"flags", "id", "parent"},
-    "ipv6": {"method"},
     "user": {"lanloom.owner"},
 }
+IPV6 = {"address1", "ignore-auto-dns", "ignore-auto-routes", "may-fail", "never-default", "method"}
+GATEWAY6 = {"route1", "route1_options", "routing-rule1", "routing-rule2"}
 IPV4 = {"dad-timeout", "ignore-auto-dns", "ignore-auto-routes", "may-fail", "never-default", "method"}
 
 
@@ -40,7 +41,11 @@ def test_exactly_the_lines_that_were_meant(given: Profile) -> None:
     """No input makes a section or a key beyond those of a VLAN profile, and each value is the input's."""
     sections = parse(render(given))
     ipv4 = dict(sections["ipv4"])
-    assert {name: set(keys) for name, keys in sections.items() if name != "ipv4"} == SECTIONS
+    families = ("ipv4", "ipv6")
+    assert {name: set(keys) for name, keys in sections.items() if name not in families} == SECTIONS
+    six = IPV6 | (GATEWAY6 if given.routing.gateway6 else set()) if given.address6 else {"method"}
+    assert set(sections["ipv6"]) == six
+    assert sections["ipv6"].get("address1", "") == given.address6
     assert set(ipv4) == IPV4 | _keys(given)
     assert ipv4["method"] == {"static": "manual", "dhcp": "auto"}[given.mode]
     assert ipv4.get("address1", "") == given.address
@@ -128,6 +133,20 @@ def test_no_default_route_but_in_a_table_of_its_own(given: Profile) -> None:
         assert ipv4["routing-rule2"] == f"priority 30200 from {subnet} table {table}"
 
 
+@given(profiles())
+def test_a_gateway_of_ipv6_has_the_same_table(given: Profile) -> None:
+    """It is the default route of the VLAN's own table as that of IPv4 is, and no other."""
+    ipv6 = parse(render(given))["ipv6"]
+    if not given.routing.gateway6:
+        assert not [key for key in ipv6 if key.startswith("rout")]
+        return
+    table, gateway = routing_table(given.cluster_network, given.vid), IPv6Interface(given.routing.gateway6)
+    assert ipv6["route1"] == f"::/0,{gateway.ip}"
+    assert ipv6["route1_options"] == f"table={table}"
+    assert ipv6["routing-rule1"] == f"priority 30100 from {gateway.network} table 254 suppress_prefixlength 0"
+    assert ipv6["routing-rule2"] == f"priority 30200 from {gateway.network} table {table}"
+
+
 @given(NETWORKS, VIDS, VIDS)
 def test_tables_are_far_from_everybody_else_s(network: str, left: int, right: int) -> None:
     """A table's number is above all small ones and below 2³¹, and two VLANs of a network never share one."""
@@ -145,6 +164,8 @@ _HOSTILE = st.one_of(
             "192.168.1.1;8.8.8.8",
             "10.0.0.0/8,192.168.1.1",
             "192.168.1.1 table 254",
+            "fd00::1%x\n[vpn]/64",
+            "fd00::1%x/64",
             "٣.٣.٣.٣",
             '[{"to": "10.0.0.0/8", "via": "192.168.1.1\\nmethod=disabled"}]',
             '[{"to": "0.0.0.0/0", "via": "192.168.1.1"}]',
@@ -176,7 +197,11 @@ def test_annotations_of_any_kind_make_a_whole_profile_or_none(texts: dict[str, s
             assert read(render(meant)) == meant
 
 
-@given(profiles(), _HOSTILE, st.sampled_from(["network", "uuid", "address", "gateway", "to", "via", "dns"]))
+@given(
+    profiles(),
+    _HOSTILE,
+    st.sampled_from(["network", "uuid", "address", "gateway", "address6", "gateway6", "to", "via", "dns"]),
+)
 def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field: str) -> None:
     """A value of any kind that is put past the parsers is refused, or gives just the lines of its own meaning."""
     routing = given.routing
@@ -189,6 +214,10 @@ def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field
             given = replace(given, mode="static", address=text)
         case "gateway":
             given = replace(given, routing=replace(routing, gateway=text))
+        case "address6":
+            given = replace(given, address6=text, routing=replace(routing, gateway6=""))
+        case "gateway6":
+            given = replace(given, address6="fd00::7/64", routing=replace(routing, gateway6=text))
         case "to" | "via":
             route = replace(Route("10.0.0.0/8", "192.168.1.1"), **{field: text})
             given = replace(given, routing=replace(routing, routes=(route,)))
@@ -199,8 +228,10 @@ def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field
     except ValueError:
         return
     sections = parse(content)
-    assert set(sections) == {*SECTIONS, "ipv4"}
+    assert set(sections) == {*SECTIONS, "ipv4", "ipv6"}
     assert set(sections["ipv4"]) == IPV4 | _keys(given)
+    six = IPV6 | (GATEWAY6 if given.routing.gateway6 else set()) if given.address6 else {"method"}
+    assert set(sections["ipv6"]) == six
     assert len(content.splitlines()) == 1 + sum(2 + len(entries) for entries in sections.values())
 
 

@@ -158,7 +158,7 @@ def _addresses(
         if item.state == "Failed" and (old is None or (old.state, old.reason) != (item.state, item.reason)):
             worse.setdefault(item.reason, []).append(item)
         elif item.state == "Ready" and old is not None and old.state == "Failed":
-            message = f"VLAN {item.vlan_id} of {after.cluster_network} has the address {item.address}"
+            message = f"VLAN {item.vlan_id} of {after.cluster_network} has the address {item.own_addresses}"
             yield EventDraft("Normal", "AddressAssigned", message, node_reference(node))
     for reason, items in worse.items():
         if uplink is None or uplink.reason != reason:  # else it is told already

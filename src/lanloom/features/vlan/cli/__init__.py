@@ -210,7 +210,10 @@ def _print_network(view: "NetworkView") -> None:
 
 
 def _routing(view: "NetworkView") -> str:
-    parts = [f"gateway {view.routing.gateway}"] if view.routing.gateway else []
+    from lanloom.api.dualstack import join_gateways
+
+    gateways = join_gateways(view.routing.gateway, view.routing.gateway6)
+    parts = [f"gateway {gateways}"] if gateways else []
     parts += [f"route to {route.to} via {route.via}" for route in view.routing.routes]
     parts += [f"DNS {', '.join(view.routing.dns)}"] if view.routing.dns else []
     return "; ".join(parts)

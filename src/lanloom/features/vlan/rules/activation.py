@@ -29,6 +29,7 @@ from lanloom.features.vlan.rules.network import Interface, Problem, is_down
 from lanloom.features.vlan.rules.profile import (
     DHCP_METRIC,
     STATIC_METRIC,
+    address6_of,
     read,
     routing_rules,
 )
@@ -91,7 +92,8 @@ def _action(
         return Action("activate", item, "link", f"{item.name} was down")  # a reapply would not set it up
     if missing := lack(item, connection, observed):
         verb: Verb = "activate" if missing.anew else "restore"
-        beside = None if missing.anew else _beside_others(item, connection, observed)
+        alone = missing.anew or missing.kind == "address"  # which only NetworkManager gives
+        beside = None if alone else _beside_others(item, connection, observed)
         return Action(verb, item, missing.kind, f"{missing.what} was gone", beside)
     if observed is not None and (instead := _strange_mtu(item, observed)):
         beside = _beside_others(item, connection, observed)
@@ -173,6 +175,8 @@ def lack(item: Interface, connection: Connection, observed: LinkState | None) ->
         return None
     if address not in link.addresses:
         return Lack("address", _address(item, address))
+    if (address6 := address6_of(item.content)) and address6 not in link.addresses6:
+        return Lack("address", _address(item, address6))
     return next(_routes(item, address, link, observed), None)
 
 

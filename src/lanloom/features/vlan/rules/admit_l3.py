@@ -25,9 +25,10 @@ from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
-from lanloom.api.routing import COVERED_MAX, addresses_covered, subnet_of
+from lanloom.api.routing import COVERED_MAX, addresses_covered
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.l3values import LEAST_MAX, least, no_room, room, size
+from lanloom.features.vlan.rules.reserved import subnets
 from lanloom.features.vlan.rules.status import PASSING, READY
 from lanloom.refusals import Denied, title_for, titles_for
 from lanloom.text import listed, quote
@@ -184,17 +185,12 @@ def _check_map_nodes(value: L3, cluster_network: str, reader: ClusterReader) -> 
 
 def _check_subnet(value: L3, before: L3 | None, reader: ClusterReader) -> None:
     """A subnet on a VLAN takes what is sent to its addresses away from whoever has them elsewhere."""
-    subnet = _subnet(value)
-    if subnet is None or (before is not None and subnet == _subnet(before)):
-        return
-    holder = reader.reserved().holder(subnet)
-    if holder:
-        field = names.NODE_IP_MAP if value.addresses else names.GATEWAY
-        raise Denied(f"{field} uses the subnet {subnet}, which overlaps {holder}; choose another subnet")
-
-
-def _subnet(value: L3) -> IPv4Network | None:
-    return subnet_of(value.addresses, value.routing.gateway)
+    known = subnets(before) if before is not None else ()
+    for subnet in subnets(value):
+        holder = "" if subnet in known else reader.reserved().holder(subnet)
+        if holder:
+            field = names.NODE_IP_MAP if value.addresses else names.GATEWAY
+            raise Denied(f"{field} uses the subnet {subnet}, which overlaps {holder}; choose another subnet")
 
 
 def _check_routes(value: L3, before: L3 | None, reader: ClusterReader) -> None:
@@ -316,7 +312,16 @@ def check_namespace(namespace: str, value: L3, before: L3 | None, network: Clust
 
 def _addressing(value: L3) -> tuple[object, ...]:
     """Return the node addresses without routes and DNS servers."""
-    return value.vid, value.mode, value.addresses, value.source, value.routing.gateway
+    routing = value.routing
+    return (
+        value.vid,
+        value.mode,
+        value.addresses,
+        value.addresses6,
+        value.source,
+        routing.gateway,
+        routing.gateway6,
+    )
 
 
 def _check_list(namespace: str, field: str, what: str, network: ClusterNetwork) -> None:

@@ -9,6 +9,7 @@ label counts in that namespace only: else whoever may write a NAD somewhere coul
 from collections.abc import Callable
 
 from lanloom.api import names
+from lanloom.api.dualstack import parse_cidr6, parse_node_addresses, split_gateways
 from lanloom.api.harvester import DEFAULT_MTU
 from lanloom.api.l3 import (
     L3,
@@ -16,7 +17,6 @@ from lanloom.api.l3 import (
     parse_connectivity,
     parse_ip_pool,
     parse_mode,
-    parse_node_ip_map,
 )
 from lanloom.api.l3nads import l3_of
 from lanloom.api.multus import NetworkAttachmentDefinition
@@ -144,11 +144,14 @@ def _check_annotations(nad: NetworkAttachmentDefinition) -> None:
 
 def _parse_any_gateway(field: str, text: str) -> object:
     """Return a gateway whose mode is not known yet may have a prefix length or not."""
-    return parse_gateway(field, text, "dhcp", {}) if "/" in text else parse_address(field, text)
+    four, six = split_gateways(field, text)
+    if six:
+        parse_cidr6(field, six if "/" in six else f"{six}/64")
+    return parse_gateway(field, four, "dhcp", {}) if "/" in four or not four else parse_address(field, four)
 
 
 _PARSERS: dict[str, Callable[[str, str], object]] = {
-    names.NODE_IP_MAP: parse_node_ip_map,
+    names.NODE_IP_MAP: parse_node_addresses,
     names.IP_POOL: parse_ip_pool,
     names.GATEWAY: _parse_any_gateway,
     names.ROUTES: lambda field, text: parse_routes(field, text, {}),

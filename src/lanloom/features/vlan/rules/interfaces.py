@@ -7,7 +7,11 @@ from lanloom.api.clusternetworknode import DhcpLease, VlanInterface
 from lanloom.api.meta import rfc3339
 from lanloom.features.vlan.rules.activation import lack, other_addresses, own_address
 from lanloom.features.vlan.rules.network import AWAITING_ADDRESS, Interface, Problem, is_down
+from lanloom.features.vlan.rules.profile import address6_of
 from lanloom.node.ports import Connection, LinkState
+
+IPV6_MTU_MIN = 1280
+"""Bytes that each link with IPv6 can carry (RFC 8200)."""
 
 
 class Assessment(NamedTuple):
@@ -64,6 +68,7 @@ def interface_report(
         network=item.network,
         mode=item.mode,
         address=_address(item, connection),
+        address6=_address6(item, observed),
         other_addresses=other_addresses(item, connection, observed) if connection.phase == "active" else (),
         table=item.table,
         state=verdict.state,
@@ -81,7 +86,14 @@ def _address(item: Interface, connection: Connection) -> str:
     return own if own in connection.addresses else ""
 
 
+def _address6(item: Interface, observed: LinkState) -> str:
+    own, link = address6_of(item.content), observed.links.get(item.name)
+    return own if link is not None and own in link.addresses6 else ""
+
+
 def _assess(item: Interface, connection: Connection, observed: LinkState, now: float) -> Assessment:
+    if small := _small_mtu(item, observed):
+        return small
     match connection.phase:
         case "absent":
             detail = f": {connection.reason}" if connection.reason else "; see its log on the node"
@@ -98,6 +110,19 @@ def _assess(item: Interface, connection: Connection, observed: LinkState, now: f
             return Assessment("Pending", "Activating", f"NetworkManager has not brought {item.name} up yet")
         case _:
             return _waiting(item)
+
+
+def _small_mtu(item: Interface, observed: LinkState) -> Assessment | None:
+    """Return that the bridge is too small for an IPv6 address: the kernel has no IPv6 on links below its minimum."""
+    link = observed.links.get(item.name)
+    bridge = observed.links.get(link.parent) if link is not None else None
+    if bridge is None or bridge.mtu >= IPV6_MTU_MIN or not address6_of(item.content):
+        return None
+    message = (
+        f"the MTU of {bridge.name} is {bridge.mtu}, and IPv6 needs {IPV6_MTU_MIN}; set a larger MTU in the VlanConfig, "
+        "or remove the IPv6 addresses"
+    )
+    return Assessment("Failed", "MTUTooSmall", message)
 
 
 def _assess_active(item: Interface, connection: Connection, observed: LinkState, now: float) -> Assessment:
@@ -119,8 +144,13 @@ def _assess_active(item: Interface, connection: Connection, observed: LinkState,
     return Assessment("Ready", "Assigned")
 
 
+def asked_addresses(item: Interface, between: str = " and ") -> str:
+    """Return the addresses that the profile of a sub-interface gives, for a message; empty with DHCP."""
+    return between.join(address for address in (item.address, address6_of(item.content)) if address)
+
+
 def _waiting(item: Interface) -> Assessment:
-    awaited = "an answer of a DHCP server" if item.mode == "dhcp" else f"the address {item.address}"
+    awaited = "an answer of a DHCP server" if item.mode == "dhcp" else f"the address {asked_addresses(item)}"
     return Assessment("Pending", "Activating", f"{item.name} is waiting for {awaited}")
 
 
@@ -129,7 +159,7 @@ def _failure(item: Interface, reason: str) -> Assessment:
     if reason == "ip-address-duplicate" or (reason == "ip-config-unavailable" and static):
         other = f"another host on VLAN {item.vid} already has"
         remedy = (
-            f"{item.address}; choose another address"
+            f"{asked_addresses(item, ' or ')}; choose another address"
             if static
             else "the address that the DHCP server gave; correct that host or the server's range"
         )

@@ -70,4 +70,4 @@ def _addresses(
     for report in reports:
         for item in report.status.interfaces if nodes is None or report.status.node in nodes else ():
             if item.address and (titles is None or item.network in titles):
-                yield f"{item.address} of {report.status.node}"
+                yield f"{item.own_addresses} of {report.status.node}"

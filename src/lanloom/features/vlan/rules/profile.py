@@ -6,11 +6,14 @@ There is no MTU in it either: without one, NetworkManager gives the sub-interfac
 import json
 import re
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, ip_interface
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.api import names
+from lanloom.api.dualstack import parse_cidr6, parse_gateway6
 from lanloom.api.l3 import L3, VID_MAX, VID_MIN, AnnotationError, Mode, Routing, parse_cidr, parse_vid
 from lanloom.api.routing import parse_dns, parse_gateway, parse_routes
 from lanloom.features.vlan.rules.names import (
@@ -48,16 +51,18 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _FROM = re.compile(r"priority [0-9]+ from (?P<subnet>[0-9./]+) table .*", re.ASCII)
 _ROUTES_KEY = re.compile(r"route[1-9][0-9]*", re.ASCII)
 _DEFAULT = IPv4Network("0.0.0.0/0")
+_DEFAULT6 = "::/0"
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """The values of a profile: mode static or dhcp. `address` is a CIDR, empty with mode dhcp."""
+    """The values of a profile: mode static or dhcp. `address` is a CIDR, empty with mode dhcp; `address6`, of IPv6."""
 
     cluster_network: str
     vid: int
     uuid: str
     mode: Mode
     address: str = ""
+    address6: str = ""
     routing: Routing = Routing()
 
 
@@ -72,6 +77,7 @@ def profile_of(cluster: str, node: str, cluster_network: str, value: L3) -> Prof
         uuid=profile_uuid(cluster, node, cluster_network, value.vid),
         mode="static" if value.fixed else "dhcp",
         address=value.addresses[node] if value.fixed else "",
+        address6=value.addresses6.get(node, ""),
         routing=value.routing,
     )
 
@@ -111,10 +117,37 @@ def render(profile: Profile) -> bytes:
         },
         "vlan": {"flags": "1", "id": str(vid), "parent": names.bridge_name(name)},
         "ipv4": dict(sorted(ipv4.items())) | _routing(profile),
-        "ipv6": {"method": "disabled"},
+        "ipv6": _ipv6(profile) if profile.address6 else {"method": "disabled"},
         OWNER_SECTION: {OWNER_KEY: f"{name}/{vid}"},
     }
     return _keyfile(sections)
+
+
+def _ipv6(profile: Profile) -> dict[str, str]:
+    """The address of IPv6, with a gateway as that of IPv4. An address that another host has is an error, too."""
+    keys = {
+        "address1": str(_unscoped(profile.address6)),
+        "ignore-auto-dns": "true",
+        "ignore-auto-routes": "true",
+        "may-fail": "false",
+        "method": "manual",
+        "never-default": "true",
+    }
+    if profile.routing.gateway6:
+        specific, own = routing_rules6(profile)
+        keys["route1"] = f"{_DEFAULT6},{_unscoped(profile.routing.gateway6).ip}"
+        keys["route1_options"] = f"table={own.table}"
+        keys["routing-rule1"] = f"{_rule(specific)} suppress_prefixlength 0"
+        keys["routing-rule2"] = _rule(own)
+    return keys
+
+
+def _unscoped(text: str) -> IPv6Interface:
+    """Return an address without a scope, which may be any text. Raises ValueError."""
+    address = IPv6Interface(text)
+    if address.ip.scope_id is not None:
+        raise ValueError(f"no profile can be written of the address {quote(text)}")
+    return address
 
 
 def _routing(profile: Profile) -> dict[str, str]:
@@ -141,14 +174,30 @@ def _routing(profile: Profile) -> dict[str, str]:
     return keys
 
 
+@lru_cache(4096)
+def address6_of(content: bytes) -> str:
+    """Return the IPv6 address that a keyfile gives; empty if it has none, or Lanloom did not write it."""
+    profile = read(content)
+    return profile.address6 if profile is not None else ""
+
+
 def routing_rules(profile: Profile) -> tuple[Rule, ...]:
     """Return the rules of a VLAN with a gateway: for the main table, without its default route, and for its own.
 
     Else none.
     """
-    if not profile.routing.gateway:
+    return _rules(profile, profile.routing.gateway)
+
+
+def routing_rules6(profile: Profile) -> tuple[Rule, ...]:
+    """Return the same rules for the gateway of IPv6."""
+    return _rules(profile, profile.routing.gateway6)
+
+
+def _rules(profile: Profile, gateway: str) -> tuple[Rule, ...]:
+    if not gateway:
         return ()
-    subnet = str(IPv4Interface(profile.routing.gateway).network)
+    subnet = str(ip_interface(gateway).network)
     table = routing_table(profile.cluster_network, profile.vid)
     return Rule(SPECIFIC_PRIORITY, subnet, MAIN_TABLE), Rule(GATEWAY_PRIORITY, subnet, table)
 
@@ -188,14 +237,25 @@ def _meant(sections: Keyfile) -> Profile:
         raise ValueError(cluster_network)
     mode: Mode = "static" if ipv4["method"] == "manual" else "dhcp"
     address = str(parse_cidr("address1", ipv4["address1"])) if mode == "static" else ""
+    address6, gateway6 = _meant6(sections.get("ipv6", {}))
+    routing = _meant_routing(ipv4, mode, {"": address} if address else {})
     return Profile(
         cluster_network=cluster_network,
         vid=parse_vid("id", vid),
         uuid=uuid,
         mode=mode,
         address=address,
-        routing=_meant_routing(ipv4, mode, {"": address} if address else {}),
+        address6=address6,
+        routing=replace(routing, gateway6=gateway6),
     )
+
+
+def _meant6(ipv6: Mapping[str, str]) -> tuple[str, str]:
+    if ipv6.get("method") != "manual":
+        return "", ""
+    address = str(parse_cidr6("address1", ipv6["address1"]))
+    to, _, router = ipv6.get("route1", "").partition(",")
+    return address, parse_gateway6("route1", router if to == _DEFAULT6 else "", {"": address})
 
 
 def _meant_routing(ipv4: Mapping[str, str], mode: Mode, addresses: dict[str, str]) -> Routing:

@@ -72,6 +72,7 @@ class Wanted(Struct, frozen=True):
 
     modes: dict[int, str]
     maps: dict[int, dict[str, str]]
+    maps6: dict[int, dict[str, str]] = {}
 
 
 def wanted_of(values: Iterable[L3]) -> Wanted:
@@ -80,6 +81,7 @@ def wanted_of(values: Iterable[L3]) -> Wanted:
     return Wanted(
         modes={vid: "static" if value.fixed else "dhcp" for vid, value in known.items()},
         maps={vid: value.addresses for vid, value in known.items() if value.fixed},
+        maps6={vid: value.addresses6 for vid, value in known.items() if value.fixed},
     )
 
 
@@ -117,7 +119,10 @@ def _outdated(status: ClusterNetworkNodeStatus, wanted: Wanted) -> bool:
         return True
     return any(
         reported[vid].state == "Ready"
-        and addresses.get(status.node, reported[vid].address) != reported[vid].address
+        and (
+            addresses.get(status.node, reported[vid].address) != reported[vid].address
+            or wanted.maps6.get(vid, {}).get(status.node, "") != reported[vid].address6
+        )
         for vid, addresses in wanted.maps.items()
     )
 
@@ -207,12 +212,18 @@ def _worst(failing: Mapping[str, Cause]) -> list[tuple[str, Cause]]:
 
 def awaited(node: str, wanted: Wanted, reports: Iterable[ClusterNetworkNodeStatus]) -> tuple[str, ...]:
     """Return the nodes that still have an address which `node` should have."""
-    mine = {(vid, addresses[node]) for vid, addresses in wanted.maps.items() if node in addresses}
+    maps = (*wanted.maps.items(), *wanted.maps6.items())
+    mine = {(vid, addresses[node]) for vid, addresses in maps if node in addresses}
     return tuple(
         sorted(
             status.node
             for status in reports
-            if status.node != node and any((item.vlan_id, item.address) in mine for item in status.interfaces)
+            if status.node != node
+            and any(
+                (item.vlan_id, address) in mine
+                for item in status.interfaces
+                for address in (item.address, item.address6)
+            )
         )
     )
 

@@ -5,22 +5,35 @@ a route of a VLAN that holds one of them would lead the nodes' own traffic to th
 """
 
 from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_interface,
+)
 
 from msgspec import Struct
 
 from lanloom.api.clusternetworknode import ClusterNetworkNode, Management
 from lanloom.api.clusterranges import Taken, pod_ranges
 from lanloom.api.core import Node
+from lanloom.api.dualstack import subnet6_of
 from lanloom.api.l3 import L3
 from lanloom.api.names import MGMT_BRIDGE
 from lanloom.api.routing import subnet_of
 from lanloom.features.vlan.rules.names import interface_name, parse_profile_file
 from lanloom.node.ports import LinkState
 
+Subnet = IPv4Network | IPv6Network
+
 
 class Held(Struct, frozen=True):
-    """Addresses that are taken, `first` to `last` as numbers, and by whom, for a message."""
+    """Addresses that are taken, `first` to `last` as numbers, and by whom, for a message.
+
+    Those of both families are told apart by their size: unicast addresses of IPv6 are above all of IPv4.
+    """
 
     first: int
     last: int
@@ -47,11 +60,11 @@ class Reserved(Struct, frozen=True, kw_only=True):
     addresses: tuple[Held, ...] = ()
     others: tuple[Held, ...] = (LINK_LOCAL,)
 
-    def holder(self, subnet: IPv4Network) -> str:
+    def holder(self, subnet: Subnet) -> str:
         """Return the holder of addresses in a subnet; empty if there is none."""
         return self.management_holder(subnet) or _holder(self.others, subnet)
 
-    def management_holder(self, subnet: IPv4Network) -> str:
+    def management_holder(self, subnet: Subnet) -> str:
         """Return the management network's addresses in a subnet; empty if there are none."""
         return _holder(self.addresses, subnet)
 
@@ -97,21 +110,27 @@ def own_reserved(management: Management | None) -> Reserved:
 
 def conflict(value: L3, taken: Reserved) -> str:
     """Return the node addresses or routes that hold addresses which the nodes need, for a message; empty for none."""
-    subnet = subnet_of(value.addresses, value.routing.gateway)
-    if subnet is not None and (holder := taken.holder(subnet)):
-        return f"its subnet {subnet} overlaps {holder}"
+    for subnet in subnets(value):
+        if holder := taken.holder(subnet):
+            return f"its subnet {subnet} overlaps {holder}"
     for route in value.routing.routes:
         if holder := taken.holder(IPv4Network(route.to)):
             return f"its route to {route.to} overlaps {holder}"
     return ""
 
 
-def _holder(held: Iterable[Held], subnet: IPv4Network) -> str:
+def subnets(value: L3) -> tuple[Subnet, ...]:
+    """Return the subnets of a network, of IPv4 and IPv6, as far as its NAD tells them."""
+    found = (subnet_of(value.addresses, value.routing.gateway), subnet6_of(value.addresses6))
+    return tuple(subnet for subnet in found if subnet is not None)
+
+
+def _holder(held: Iterable[Held], subnet: Subnet) -> str:
     first, last = int(subnet.network_address), int(subnet.broadcast_address)
     return next((item.owner for item in held if item.first <= last and first <= item.last), "")
 
 
-def _of(subnet: IPv4Network, owner: str) -> Held:
+def _of(subnet: Subnet, owner: str) -> Held:
     return Held(int(subnet.network_address), int(subnet.broadcast_address), owner)
 
 
@@ -136,17 +155,17 @@ def _is_within(host: Held, subnets: tuple[Held, ...]) -> bool:
     return any(subnet.first <= host.first <= subnet.last for subnet in subnets)
 
 
-def _subnet(cidr: str) -> IPv4Network | None:
+def _subnet(cidr: str) -> Subnet | None:
     try:
-        return IPv4Interface(cidr).network
+        return ip_interface(cidr).network
     except ValueError:  # not for a webhook to judge what an agent reports
         return None
 
 
-def _address(text: str) -> IPv4Address | None:
+def _address(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        return IPv4Address(text)
-    except ValueError:  # an IPv6 address, which can't be in an IPv4 subnet
+        return ip_address(text)
+    except ValueError:
         return None
 
 

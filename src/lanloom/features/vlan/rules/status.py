@@ -113,7 +113,9 @@ def node_status(
         uplink=uplink.name if uplink else "",
         mtu=bridge.mtu if bridge else 0,
         vlan_ids=render(ids),
-        addresses=",".join(item.address for item in interfaces if item.address),
+        addresses=",".join(
+            address for item in interfaces for address in (item.address, item.address6) if address
+        ),
         interfaces=interfaces,
         desired_hash=network.digest,
         revision=revision,

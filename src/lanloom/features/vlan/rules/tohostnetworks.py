@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from lanloom.api import names
+from lanloom.api.dualstack import parse_node_addresses
 from lanloom.api.harvester import HOST_NETWORK_CONFIGS, VlanStatus
-from lanloom.api.l3 import AnnotationError, parse_node_ip_map
+from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.hostnetworks import (
@@ -170,7 +171,9 @@ def _move_of(nad: NetworkAttachmentDefinition) -> Move | Kept:
     ips: dict[str, str] = {}
     try:
         if mode == "static":
-            ips = dict(parse_node_ip_map(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP)))
+            ips, six = parse_node_addresses(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP))
+            if six:
+                return Kept(key, "it has IPv6 addresses")
     except AnnotationError as error:
         return Kept(key, str(error))
     known = moving(nad)

@@ -128,7 +128,7 @@ def _row(report: ClusterNetworkNode, interface: VlanInterface | None) -> Row:
         bridge=status.bridge,
         vlan_ids=status.vlan_ids,
         interface=interface.name,
-        address=interface.address,
+        address=interface.own_addresses,
         assigned=_ASSIGNED.get(interface.mode, interface.mode),
         state=interface.state if interface.state == "Ready" else interface.reason,
     )

@@ -19,6 +19,7 @@ from lanloom.features.vlan.rules.cluster import (
     matching,
 )
 from lanloom.features.vlan.rules.desired import node_networks
+from lanloom.features.vlan.rules.interfaces import asked_addresses
 from lanloom.features.vlan.rules.network import Interface, NodeNetwork
 from lanloom.features.vlan.rules.rollout import Percentage, parse_rollout
 from lanloom.features.vlan.views import VlanObjects
@@ -227,7 +228,7 @@ def _uplink_facts(network: NodeNetwork) -> dict[_Fact, str]:
 
 def _address(item: Interface) -> str:
     table = f", routing table {item.table}" if item.table else ""
-    return f"{item.address or 'address by DHCP'} of {item.network}{table}"
+    return f"{asked_addresses(item) or 'address by DHCP'} of {item.network}{table}"
 
 
 def _id_changes(before: NodeNetwork | None, after: NodeNetwork | None) -> Iterator[Change]:

@@ -230,7 +230,7 @@ def _l3_view(
         message=message,
         uplink=uplink.uplink,
         interface=found.name if found else "",
-        address=found.address if found else "",
+        address=found.own_addresses if found else "",
         mtu=uplink.mtu,
         vlan_ids=uplink.vlan_ids,
         other_addresses=found.other_addresses if found else (),
