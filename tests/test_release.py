@@ -153,3 +153,11 @@ def test_pages_name_this_version() -> None:
     assert len(named) > 6
     assert {version for _, version in named} == {__version__}
     assert f"This is version {__version__.rpartition('.')[0]}:" in (ROOT / "README.md").read_text()
+
+
+def test_the_changelog_has_this_version() -> None:
+    """The newest section is this version's with its date, or that of what has no version yet."""
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    released = [heading for heading in headings if heading != "Unreleased"]
+    assert re.fullmatch(rf"{re.escape(__version__)} \(\d{{4}}-\d\d-\d\d\)", released[0])
+    assert len(set(headings)) == len(headings)
