@@ -12,7 +12,7 @@ def applied(old: list[str], new: list[str]) -> list[str]:
     """The old parts with the changes, as the browser applies them."""
     parts = list(old)
     for at, removed, added in changes_of(old, new):
-        parts[at : at + removed] = added
+        parts[at : at + removed] = [old[item] if isinstance(item, int) else item for item in added]
     return parts
 
 
@@ -31,11 +31,11 @@ def test_a_very_long_page_is_replaced() -> None:
     assert len(changes_of(old, new)) == 1
 
 
-def test_a_row_that_moves_is_sent_alone() -> None:
-    """A row that comes to the top is sent, and the rows that stay are not."""
+def test_a_row_that_moves_is_sent_as_a_number() -> None:
+    """Of a row that comes to the top with a change, the change is sent, and where the rest of it was before."""
     rows = [f"<tr><td>{n}</td></tr>" for n in range(50)]
-    sent = [part for _, _, added in changes_of(rows, [rows[-1], *rows[:-1]]) for part in added]
-    assert sent == [rows[-1]]
+    assert changes_of(rows, [rows[-1], *rows[:-1]]) == [(49, 1, []), (0, 0, [49])]
+    assert changes_of(rows, ["new", *rows]) == [(0, 0, ["new"])]
 
 
 @given(st.lists(st.sampled_from(["<tr>", "<td>x", "<a href='/'>", "text", "<p >", "</p>"]), max_size=20))

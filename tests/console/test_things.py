@@ -6,7 +6,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.core import NODES
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, FINALIZER
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.meta import Object
@@ -14,6 +17,7 @@ from lanloom.api.resource import Resource
 from lanloom.console.catalogue import Catalogue, asked_of
 from lanloom.console.menu import pages
 from lanloom.features import FEATURES
+from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Client, Listing, Watcher
 from tests.console.browser.tabs import PATHS
 from tests.console.filled import Filler
@@ -94,8 +98,29 @@ async def test_who_uses_a_network(filled: Site) -> None:
     async with filled.browser() as browser:
         page = await read_until(browser, "/networks/ours/guests", "foreign")
         assert 'href="/machines/ours/idle"' in page and 'href="/machines/theirs/foreign"' in page
-    async with filled.browser(TENANT) as browser, browser.get("/networks/ours/guests") as answer:
-        assert "foreign" not in await answer.text()
+    async with filled.browser(TENANT) as browser:
+        assert "foreign" not in await read(browser, "/networks/ours/guests", 403)
+    await _show_nodes(filled.admin)
+    async with filled.browser(TENANT) as browser:
+        page = await read(browser, "/networks/ours/guests")
+        assert 'href="/machines/ours/idle"' in page and "foreign" not in page
+        assert "Users in namespaces that you may not read are not shown" in page
+
+
+async def _show_nodes(admin: HttpClient) -> None:
+    """Lets the tenant read what no namespace has."""
+    kinds = (NODES, CLUSTER_NETWORKS, VLAN_CONFIGS, CLUSTER_NETWORK_NODES)
+    rules = [
+        {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["list", "watch"]} for kind in kinds
+    ]
+    path, group = "/apis/rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    await admin.request("POST", f"{path}/clusterroles", {"metadata": {"name": "nodes"}, "rules": rules})
+    body = {
+        "metadata": {"name": "nodes"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "nodes"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": "tenant"}],
+    }
+    await admin.request("POST", f"{path}/clusterrolebindings", body)
 
 
 class Noted(Watcher):

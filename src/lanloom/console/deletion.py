@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.cli.query import Field, Query
-from lanloom.console.page import Content, Names, Page, Read, Table, Trouble
+from lanloom.console.page import Content, Names, Page, Read, Table
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.ports import Listing, Reader
 from lanloom.kube.scoped import Scoped
@@ -67,10 +67,10 @@ def _asking(page: Page, about: Resource[Any], questions: Sequence[DeletionQuesti
 async def _read(
     read: Read, resource: Resource[Any], questions: Sequence[DeletionQuestion], client: Reader, names: Names
 ) -> Content:
-    content = await read(client, names)
+    content, widest = await read(client, names), Widest(client)
     try:
         item = await client.get(resource, names["name"], names.get("namespace", ""))
-        answer = await ask_all(Widest(client), questions, item)
+        answer = await ask_all(widest, questions, item)
     except (Forbidden, NotFound):
         return replace(content, remarks=(*content.remarks, UNKNOWN))
     deleting = item.metadata.is_deleting
@@ -79,14 +79,13 @@ async def _read(
         title="What keeps it" if deleting else "What would keep it from being deleted",
         query=BLOCKER_FIELDS,
         rows=found,
-        trouble=lambda _: Trouble("Blocks the deletion", "") if deleting else None,
     )
     users = Table(
         title="Users", query=USER_FIELDS, rows=answer.users, name=lambda item: item.title, href=page_of
     )
     return replace(
         content,
-        remarks=(*content.remarks, *answer.notes),
+        remarks=(*content.remarks, *answer.notes, *((PARTIAL,) if widest.narrowed else ())),
         tables=(
             *content.tables,
             *((users,) if answer.users else ()),
@@ -99,6 +98,7 @@ class Widest(Reader):
     """Lists in all namespaces, or in that of the page for who may not: a network has users in any namespace."""
 
     def __init__(self, client: Reader) -> None:
+        self.narrowed = False
         self._client = client
         self._all = client.whole if isinstance(client, Scoped) else client
 
@@ -113,9 +113,11 @@ class Widest(Reader):
         try:
             return await self._all.list(resource, namespace, labels=labels, fields=fields)
         except Forbidden:
+            self.narrowed = True
             return await self._client.list(resource, namespace, labels=labels, fields=fields)
 
 
+PARTIAL = "Users in namespaces that you may not read are not shown."
 UNKNOWN = "Who uses it, and what keeps it from being deleted, is shown to those who may see all users."
 
 

@@ -31,8 +31,8 @@ MOST_COMPARED = 2000
 
 _PARTS = re.compile(r"(?=<(?:tr|li|section|div|p|g|a|h1|h2)[ >])")
 
-Change = tuple[int, int, Sequence[str]]
-"""At which part so many are replaced by others."""
+Change = tuple[int, int, Sequence[str | int]]
+"""At which part so many are replaced by others: new ones, or those that the page had at a number before it changed."""
 
 
 class Update(Struct, frozen=True):
@@ -48,7 +48,10 @@ def parts_of(html: str) -> list[str]:
 
 
 def changes_of(old: Sequence[str], new: Sequence[str]) -> list[Change]:
-    """Return what makes `new` of `old`, to be applied from the last to the first."""
+    """Return what makes `new` of `old`, to be applied from the last to the first.
+
+    A row that moves, because it is not ready any more, is sent as the numbers of its parts.
+    """
     first = next(
         (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
     )
@@ -60,7 +63,10 @@ def changes_of(old: Sequence[str], new: Sequence[str]) -> list[Change]:
     else:
         matcher = SequenceMatcher(None, before, after, autojunk=False)
         found = [(a, b, c, d) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
-    return [(first + a, b - a, after[c:d]) for a, b, c, d in reversed(found)]
+    known = {part: number for number, part in enumerate(old)}
+    return [
+        (first + a, b - a, [known.get(part, part) for part in after[c:d]]) for a, b, c, d in reversed(found)
+    ]
 
 
 async def follow(
@@ -100,7 +106,8 @@ def _why(error: KubeError) -> str:
 
 
 def _is_large(patch: Sequence[Change], page: Sequence[str]) -> bool:
-    return 2 * sum(len(part) for _, _, parts in patch for part in parts) > sum(map(len, page))
+    sent = sum(len(part) for _, _, parts in patch for part in parts if isinstance(part, str))
+    return 2 * sent > sum(map(len, page))
 
 
 async def together(pages: Mapping[str, AsyncGenerator[Update, None]]) -> AsyncGenerator[str, None]:

@@ -183,4 +183,4 @@ def _place(cell: Cell | None, href: str) -> Element:
         return h.td(".absent")["–"]
     words = visible(cell.words)
     mark = MARKS.get(cell.state, MARKS[TROUBLE])
-    return h.td[h.a(class_=f"state {cell.state}", href=href, title=words, aria_label=words)[mark]]
+    return h.td[h.a(class_=f"state {cell.state}", href=href, title=words)[mark]]

@@ -51,7 +51,11 @@ function hear({ kind, data }) {
   else if (kind === "out") location.assign("/login");
   else {
     if (kind === "page") parts = data;
-    else for (const [at, removed, added] of data) parts.splice(at, removed, ...added);
+    else {
+      const old = [...parts];
+      const part = (item) => (typeof item === "number" ? old[item] : item);
+      for (const [at, removed, added] of data) parts.splice(at, removed, ...added.map(part));
+    }
     show(parts.join(""));
   }
 }
