@@ -78,7 +78,8 @@ async def _machine(node: Node, at: int) -> PortId:
         "status": {"network": "net1", "ips": [f"10.0.{1 + at // 250}.{1 + at % 250}"]},
     }
     await node.keep(NICS, nic)
-    return node.links.plug(at + 1, mac=mac)
+    port: PortId = node.links.plug(at + 1, mac=mac)
+    return port
 
 
 async def _asked(

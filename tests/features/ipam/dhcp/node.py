@@ -118,7 +118,8 @@ class Node(AgentCluster):
         VIRTUAL_MACHINES,
         VIRTUAL_MACHINE_INSTANCES,
     )
-    links: Links
+    links: Any
+    """`Links`, or a kernel."""
     registry: CollectorRegistry
 
     def serve(self, node: str = NODE, client: Client | None = None, lans: LanPlaces | None = None) -> None:

@@ -4,19 +4,23 @@ import asyncio
 import socket
 import struct
 from contextlib import ExitStack
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
-from lanloom.api.kubevirt import bridged_name
+from lanloom.api.core import PODS
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, bridged_name, guest_bridge
 from lanloom.api.meta import Key
 from lanloom.features.ipam.agent.links.guestports import NetlinkGuestPorts
 from lanloom.features.ipam.dhcp.answers import SERVER
 from lanloom.features.ipam.dhcp.clients import BridgePlace, Client, PortId, SeenPort, matched
 from lanloom.features.ipam.dhcp.packet import Answer, Kind, read, write
 from lanloom.node.namespaces import open_namespace
-from tests.features.ipam.dhcp.client import DISCOVER, REQUEST, frame
+from tests.features.ipam.agent.objects import config, machine_body
+from tests.features.ipam.dhcp.client import ACK, DISCOVER, REQUEST, Heard, frame, heard
+from tests.features.ipam.dhcp.node import Node, a_node
 from tests.features.lan.kernel.machines import run
 from tests.features.liveupdate.kernel.ground import INTERFACE, MAC, Ground, pings
 
@@ -150,3 +154,85 @@ def test_a_port_that_goes(ground: Ground) -> None:
             ended = True
         assert ended
         assert "port-db" not in seen(ground, "one-br")
+
+
+KUBEVIRT = IPv4Address("169.254.75.10")
+"""The address of KubeVirt's server in a launcher pod (pkg/network/link/address.go)."""
+
+
+class InPod:
+    """KubeVirt's DHCP server at its bridge in a launcher pod: the same answer to all, for ever (pkg/network/dhcp)."""
+
+    def __init__(self, pod: Path, address: str) -> None:
+        self._address = IPv4Interface(address)
+        self._sock = wire(pod, guest_bridge(INTERFACE))
+        asyncio.get_running_loop().add_reader(self._sock, self._answer)
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        asyncio.get_running_loop().remove_reader(self._sock)
+        self._sock.close()
+
+    def _answer(self) -> None:
+        for data in everything(self._sock):
+            request = read(data)
+            if request is None or request.client != MAC or request.kind not in (Kind.DISCOVER, Kind.REQUEST):
+                continue
+            answer = Answer(
+                kind=Kind.OFFER if request.kind == Kind.DISCOVER else Kind.ACK,
+                server=KUBEVIRT,
+                address=self._address.ip,
+                mask=self._address.netmask,
+                seconds=0xFFFFFFFF,
+            )
+            self._sock.send(write(answer, request, "02:00:00:00:75:10"))
+
+
+async def a_machine(node: Node) -> str:
+    """A running machine with its launcher pod, as KubeVirt, Multus, CNI and kubelet leave them; its address."""
+    body = machine_body("vm1", networks=("lan0",)) | {"status": {"phase": "Running"}}
+    uid = (await node.client.create(VIRTUAL_MACHINE_INSTANCES, body, "default")).metadata.uid
+    await node.nad("lan0", bridge="one-br")
+    await node.launcher("launcher", uid, networks="lan0")
+    [address] = await node.add("launcher", interface=INTERFACE, settings=config(name="lan0"))
+    await node.report("launcher", nad="lan0", interface=INTERFACE, mac=MAC)
+    status = {"status": {"podIP": "10.0.0.7", "podIPs": [{"ip": "10.0.0.7"}]}}
+    await node.client.patch(PODS, "launcher", status, "default", subresource="status")
+    return address
+
+
+async def answers(guest: socket.socket, step: int, servers: set[str], **fields: Any) -> dict[str, Heard]:
+    """Send a request until all of these servers have answered it; their answers. Each step has its transaction."""
+    found: dict[str, Heard] = {}
+    async with asyncio.timeout(60):
+        while found.keys() < servers:
+            guest.send(frame(mac=MAC, broadcast=True, transaction=step, **fields))
+            await asyncio.sleep(0.5)
+            packets = (data for data in everything(guest) if data[12:14] == IPV4 and data[23] == UDP)
+            replies = map(heard, (data for data in packets if data[34:36] == FROM_67))
+            found |= {each.source: each for each in replies if each.transaction == step}
+    return found
+
+
+IPV4, UDP, FROM_67 = b"\x08\x00", 17, (67).to_bytes(2)
+
+
+async def test_beside_kubevirts_server(ground: Ground) -> None:
+    """Beside KubeVirt's server in the pod, a guest gets its NIC's address of whichever it chooses, without an Event."""
+    both = {str(SERVER), str(KUBEVIRT)}
+    async with a_node() as node:
+        node.links = NetlinkGuestPorts(host=ground.host)
+        address = await a_machine(node)
+        own = address.partition("/")[0]
+        node.serve()
+        with ExitStack() as stack:
+            stack.callback(InPod(ground.names.path("db"), address).close)
+            guest = stack.enter_context(wire(ground.names.path("guest-db"), "guest0"))
+            offers = await answers(guest, 1, both, kind=DISCOVER)
+            assert {each.yours for each in offers.values()} == {own}
+            theirs = await answers(guest, 2, {str(KUBEVIRT)}, kind=REQUEST, wants=own, server=str(KUBEVIRT))
+            await node.until(lambda: node.counted("elsewhere"))
+            assert str(SERVER) not in theirs
+            ours = await answers(guest, 3, both, kind=REQUEST, wants=own, server=str(SERVER))
+            assert {(each.kind, each.yours) for each in ours.values()} == {(ACK, own)}
+        assert "OtherDhcpServer" not in await node.reasons()
