@@ -216,16 +216,17 @@ class Node(AgentCluster):
                 await asyncio.sleep(0.02)
         return value
 
-    async def until_reason(self, reason: str) -> None:
-        """Wait until a NIC has an Event of a reason."""
+    async def until_reason(self, reason: str) -> str:
+        """Wait until a NIC has an Event of a reason; return its message."""
         async with asyncio.timeout(PATIENCE):
-            while reason not in await self.reasons():  # noqa: ASYNC110 - of real sockets
+            while reason not in (found := await self.reasons()):  # noqa: ASYNC110 - of real sockets
                 await asyncio.sleep(0.02)
+        return found[reason]
 
-    async def reasons(self) -> set[str]:
-        """The reasons of Events of NICs."""
+    async def reasons(self) -> dict[str, str]:
+        """The Events of NICs: messages by reason."""
         events = (await self.client.list(EVENTS)).items
-        return {event.reason for event in events if event.involved_object.kind == "Nic"}
+        return {event.reason: event.message for event in events if event.involved_object.kind == "Nic"}
 
 
 @asynccontextmanager

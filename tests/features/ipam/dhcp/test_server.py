@@ -220,7 +220,17 @@ async def test_another_server() -> None:
         await node.silence(port, "elsewhere", kind=REQUEST, wants=address, server="169.254.75.10")
         assert "OtherDhcpServer" not in await node.reasons()
         await node.silence(port, "elsewhere", kind=REQUEST, wants="192.0.2.99", server="192.0.2.254")
-        await node.until_reason("OtherDhcpServer")
+        assert "take that server off the network" in await node.until_reason("OtherDhcpServer")
+
+
+async def test_kubevirts_server_after_a_move() -> None:
+    """A guest that KubeVirt's server in the pod gives the address of the pod's start is an Event with that remedy."""
+    async with a_node() as node:
+        port = node.links.plug()
+        await node.attach()
+        node.serve()
+        await node.silence(port, "elsewhere", kind=REQUEST, wants="198.51.100.10", server="169.254.75.11")
+        assert "migrate or restart the machine" in await node.until_reason("OtherDhcpServer")
 
 
 async def test_a_declined_address() -> None:

@@ -8,6 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from ipaddress import IPv4Address, IPv4Network
 
 import structlog
 
@@ -46,6 +47,9 @@ SOON_SECONDS, LATER_SECONDS = 2.0, 60.0
 
 REPEAT_SECONDS = 3600.0
 """Until the same is reported of a NIC again."""
+
+KUBEVIRT = IPv4Network("169.254.75.0/24")
+"""The addresses of KubeVirt's servers in launcher pods (pkg/network/link/address.go)."""
 
 log = structlog.get_logger(__name__)
 
@@ -187,8 +191,7 @@ class GuestDhcp:
                 guest,
                 "OtherDhcpServer",
                 f"The guest takes another address of the DHCP server {decision.other} than {_listed(guest)}, which "
-                f"Network {guest.network.name} has for it; take that server off the network, or set dhcp of the subnet "
-                "to false",
+                f"Network {guest.network.name} has for it; {_remedy(decision.other)}",
             )
         if decision.declined is not None:
             await self._event(
@@ -211,6 +214,15 @@ class GuestDhcp:
         if problem and problem != self._problem:
             log.warning("dhcp-ports-unread", error=problem)
         self._problem = problem
+
+
+def _remedy(server: IPv4Address) -> str:
+    if server in KUBEVIRT:
+        return (
+            "that is KubeVirt's in the launcher pod, which keeps the address of the pod's start; migrate or restart "
+            "the machine"
+        )
+    return "take that server off the network, or set dhcp of the subnet to false"
 
 
 def _listed(guest: Guest) -> str:
