@@ -160,10 +160,14 @@ class VlanUplink(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
 
 
 class LanSubnet(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A subnet of a LAN's own: a CIDR, of IPv4 or IPv6, and optionally the address of a gateway on the LAN in it."""
+    """A subnet of a LAN's own: a CIDR, of IPv4 or IPv6, and optionally the address of a gateway on the LAN in it.
+
+    With `dhcp`, pods and machines get their addresses of it by DHCP.
+    """
 
     cidr: str
     gateway: str = ""
+    dhcp: bool = False
 
 
 class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

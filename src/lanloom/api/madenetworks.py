@@ -28,10 +28,14 @@ def unique_name(name: str, uid: str, fallback: str = "net") -> str:
 
 
 class MadeSubnet(Struct, frozen=True):
-    """A subnet with one pool, which is all of it; `gateway` is empty or an address in it."""
+    """A subnet with one pool, which is all of it; `gateway` is empty or an address in it.
+
+    `dhcp` says whether guests get their addresses by DHCP, None to leave that alone.
+    """
 
     cidr: str
     gateway: str = ""
+    dhcp: bool | None = None
 
 
 class MadeNetwork(Struct, frozen=True, kw_only=True):
@@ -65,13 +69,16 @@ class MadeNetwork(Struct, frozen=True, kw_only=True):
         have = current.metadata.annotations
         if missing := {key: text for key, text in self.annotations.items() if have.get(key) != text}:
             patch["metadata"] = {"annotations": missing}
-        if list(map(_essence, current.spec.subnets)) != [_essence(_spec(item)) for item in self.subnets]:
+        if not self._is_met_by(current.spec.subnets):
             patch["spec"] = {"subnets": [_body(item, self._uuid(item, current)) for item in self.subnets]}
         if self.namespaces and current.spec.namespaces != self.namespaces:
             patch["spec"] = patch.get("spec", {}) | self._served()
         if patch:
             patch.setdefault("metadata", {})["resourceVersion"] = current.metadata.resource_version
         return patch
+
+    def _is_met_by(self, found: tuple[SubnetSpec, ...]) -> bool:
+        return len(found) == len(self.subnets) and all(map(_is_as, found, self.subnets))
 
     def _uuid(self, subnet: MadeSubnet, current: Network) -> str:
         found = current.spec.subnets
@@ -82,14 +89,14 @@ class MadeNetwork(Struct, frozen=True, kw_only=True):
         return {"namespaces": list(self.namespaces)} if self.namespaces else {}
 
 
-def _spec(subnet: MadeSubnet) -> SubnetSpec:
-    return SubnetSpec(cidr=subnet.cidr, gateway=subnet.gateway, pools=(PoolSpec(range=subnet.cidr),))
-
-
-def _essence(subnet: SubnetSpec) -> tuple[Any, ...]:
-    return subnet.cidr, subnet.gateway, subnet.pools
+def _is_as(found: SubnetSpec, wanted: MadeSubnet) -> bool:
+    pools = (PoolSpec(range=wanted.cidr),)
+    same = (found.cidr, found.gateway, found.pools) == (wanted.cidr, wanted.gateway, pools)
+    return same and wanted.dhcp in (None, found.dhcp)
 
 
 def _body(subnet: MadeSubnet, uuid: str) -> Raw:
     found: Raw = {"cidr": subnet.cidr, "pools": [{"range": subnet.cidr}]}
-    return found | ({"gateway": subnet.gateway} if subnet.gateway else {}) | ({"uuid": uuid} if uuid else {})
+    found |= {"gateway": subnet.gateway} if subnet.gateway else {}
+    found |= {"dhcp": True} if subnet.dhcp else {}
+    return found | ({"uuid": uuid} if uuid else {})

@@ -91,6 +91,9 @@ async def test_subnets_come_and_go(scene: Scene) -> None:
     await scene.rest()
     (network,) = await networks(scene)
     assert [item.cidr for item in network.spec.subnets] == ["10.8.0.0/24"]
+    await scene.change(spec={"subnets": [{"cidr": "10.8.0.0/24", "dhcp": True}]})
+    await scene.rest()
+    assert [item.spec.subnets[0].dhcp for item in await networks(scene)] == [True]
     await scene.change(spec={"subnets": None})
     await scene.rest()
     assert (await networks(scene), await named(scene)) == ([], {""})

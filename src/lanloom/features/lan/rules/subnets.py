@@ -61,7 +61,7 @@ def network_of(lan: LAN) -> MadeNetwork:
         name=network_name(lan),
         labels={UID_LABEL: lan.metadata.uid},
         annotations={NAME_ANNOTATION: str(lan.metadata.key)},
-        subnets=tuple(MadeSubnet(item.cidr, item.gateway) for item in lan.spec.subnets),
+        subnets=tuple(MadeSubnet(item.cidr, item.gateway, item.dhcp) for item in lan.spec.subnets),
         namespaces=(lan.metadata.namespace, *lan.spec.namespaces),
     )
 
@@ -83,6 +83,8 @@ def subnet_faults(spec: LANSpec) -> Iterator[str]:
         seen.append(subnet)
         if fault := _gateway_fault(item, subnet):
             yield f"{field}.gateway {fault}"
+        if item.dhcp and subnet.version == 6:
+            yield f"{field}.dhcp is true, but addresses of {subnet} are not given by DHCP; remove it"
 
 
 def _cidr_fault(text: str) -> str:
