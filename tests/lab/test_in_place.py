@@ -231,7 +231,7 @@ def renewed(machine: Machine, event: str) -> list[str]:
     """Let the guest renew, and wait for an event after that."""
     before = len(leases(machine))
     machine.run("kill -USR1 $(cat /tmp/pid)")
-    eventually(lambda: event in [words[0] for words in leases(machine)[before:]], timeout=60)
+    eventually(lambda: event in [words[0] for words in leases(machine)[before:]], timeout=150)
     return leases(machine)[-1]
 
 
