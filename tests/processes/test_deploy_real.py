@@ -3,11 +3,11 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import yaml
@@ -17,6 +17,8 @@ from lanloom.api.core import NODES, PODS
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.lan import LANS
+from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE, READY_LABEL
 from lanloom.api.resource import Resource
@@ -30,10 +32,13 @@ from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
+from lanloom.kube.ports import Client, WatchEvent
 from lanloom.processes.agent import run_agent
+from lanloom.processes.leaving import Leaving
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.runtime.cni.calls import Call, CniError
 from tests.fakes import FakeHost, FakeSwitch
+from tests.harness.interceptor import Interceptor
 from tests.harness.servers.eventually import eventually, reviewed
 from tests.harness.servers.installed import Installer
 from tests.harness.servers.real import RealServer
@@ -42,6 +47,8 @@ from tests.processes.deployed import pod
 pytestmark = [pytest.mark.realserver, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
+
+T = TypeVar("T", bound=Object)
 
 
 @pytest.fixture(scope="module")
@@ -286,3 +293,38 @@ async def test_pods_are_accepted_as_their_templates_say(server: RealServer, proc
         (only,) = made["spec"]["containers"]
         assert only["livenessProbe"]["httpGet"]["path"] == "/healthz"
         await admin.delete(PODS, f"trial-{process}", LANLOOM_NAMESPACE)
+
+
+class Watching(Interceptor):
+    """A client that tells when it has opened a watch."""
+
+    def __init__(self, inner: Client) -> None:
+        super().__init__(inner)
+        self.opened = asyncio.Event()
+
+    async def _hear(
+        self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        self.opened.set()
+        async for event in super()._hear(resource, begin):
+            yield event
+
+
+async def test_the_rights_suffice_to_leave(server: RealServer, tmp_path: Path) -> None:
+    """An agent learns that its DaemonSet was deleted, and takes its programs with it."""
+    program, socket = tmp_path / "lanloom-ipam", Path("/run/lanloom/cni.sock")
+    program.write_bytes(b"lanloom-cni-shim 1 %s\0" % bytes(socket))
+    async with cluster(server) as made:
+        for network in (await made.admin.list(NETWORKS)).items:
+            await made.admin.delete(NETWORKS, network.metadata.name)
+        await eventually(lambda: made.admin.list(NETWORKS), lambda found: not found.items)
+        client = Watching(await made.agent("node1"))
+        leaving = Leaving(client, "lanloom-agent", (NETWORKS, LANS), random.Random(1))
+        made.start(leaving.run())
+        await asyncio.wait_for(client.opened.wait(), 60)
+        await leaving.end(tmp_path, [program.name], socket)
+        assert program.exists()
+        await made.admin.delete(DAEMON_SETS, "lanloom-agent", LANLOOM_NAMESPACE)
+        await eventually(
+            lambda: leaving.end(tmp_path, [program.name], socket), lambda _: not program.exists()
+        )
