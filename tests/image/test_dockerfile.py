@@ -1,4 +1,4 @@
-"""deploy/Dockerfile as it is written: nobody here has a container engine that could build it."""
+"""deploy/Dockerfile as it is written: a build takes a container engine and minutes."""
 
 import re
 from pathlib import Path, PurePosixPath

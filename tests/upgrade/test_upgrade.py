@@ -288,6 +288,6 @@ async def kept(upgraded: Upgraded, before: dict[str, Raw]) -> None:
         ]
 
     try:
-        await eventually(lost, lambda found: not found, 30)
+        await eventually(lost, lambda found: not found)
     except TimeoutError:
         raise AssertionError("\n".join(await lost())) from None
