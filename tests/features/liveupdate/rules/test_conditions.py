@@ -113,6 +113,7 @@ def test_patches_touch_one_condition(present: list[str], wanted: bool) -> None:
 def test_form() -> None:
     """The condition has KubeVirt's form, without fields of other kinds."""
     assert wire(existing("True")) == {
+        "lastProbeTime": None,
         "type": "MigrationRequired",
         "status": "True",
         "reason": "AutoMigrationDueToLiveUpdate",

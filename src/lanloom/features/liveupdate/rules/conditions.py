@@ -86,7 +86,7 @@ def condition_operations(
 
 
 def wire(condition: Condition) -> dict[str, Any]:
-    """Return the condition as KubeVirt's kinds have it: without the time of an update."""
-    body: dict[str, Any] = to_builtins(condition)
+    """Return the condition as KubeVirt writes it: with an empty time of a probe, and without that of an update."""
+    body: dict[str, Any] = {"lastProbeTime": None} | to_builtins(condition)
     body.pop("lastUpdateTime", None)
     return body
