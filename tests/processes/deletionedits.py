@@ -192,7 +192,7 @@ TARGETS = (
             "another's address": spec(ips=["192.0.2.7"]),
             "an address outside": spec(ips=["198.51.100.1"]),
             "a MAC address": spec(mac="zz"),
-            "another owner": spec(owner={"kind": "Instance", "name": "other"}),
+            "another owner": spec(owner={"kind": "VirtualMachine", "name": "other"}),
         },
         PLACE,
     ),

@@ -315,6 +315,8 @@ async def test_the_rights_suffice_to_leave(server: RealServer, tmp_path: Path) -
     program, socket = tmp_path / "lanloom-ipam", Path("/run/lanloom/cni.sock")
     program.write_bytes(b"lanloom-cni-shim 1 %s\0" % bytes(socket))
     async with cluster(server) as made:
+        for pod in (await made.admin.list(PODS, LANLOOM_NAMESPACE)).items:  # no kubelet lets them go
+            await made.admin.delete(PODS, pod.metadata.name, LANLOOM_NAMESPACE, grace=0)
         for network in (await made.admin.list(NETWORKS)).items:
             await made.admin.delete(NETWORKS, network.metadata.name)
         await eventually(lambda: made.admin.list(NETWORKS), lambda found: not found.items)
