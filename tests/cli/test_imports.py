@@ -58,7 +58,7 @@ async def test_what_reads_imports_little(command: str, tmp_path: Path) -> None:
             RUN,
             *command.split(),
             stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            env={**os.environ, "KUBECONFIG": str(kubeconfig), "COLUMNS": ""},
         )
         output, _ = await process.communicate()
     assert process.returncode == 0
