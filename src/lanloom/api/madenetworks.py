@@ -66,15 +66,19 @@ class MadeNetwork(Struct, frozen=True, kw_only=True):
         A subnet that stays keeps its UUID, as does the only one.
         """
         patch: Raw = {}
-        have = current.metadata.annotations
-        if missing := {key: text for key, text in self.annotations.items() if have.get(key) != text}:
-            patch["metadata"] = {"annotations": missing}
+        meta = current.metadata
+        for field, wanted, have in (
+            ("labels", self.labels, meta.labels),
+            ("annotations", self.annotations, meta.annotations),
+        ):
+            if missing := {key: text for key, text in wanted.items() if have.get(key) != text}:
+                patch.setdefault("metadata", {})[field] = missing
         if not self._is_met_by(current.spec.subnets):
             patch["spec"] = {"subnets": [_body(item, self._uuid(item, current)) for item in self.subnets]}
         if self.namespaces and current.spec.namespaces != self.namespaces:
             patch["spec"] = patch.get("spec", {}) | self._served()
         if patch:
-            patch.setdefault("metadata", {})["resourceVersion"] = current.metadata.resource_version
+            patch.setdefault("metadata", {})["resourceVersion"] = meta.resource_version
         return patch
 
     def _is_met_by(self, found: tuple[SubnetSpec, ...]) -> bool:

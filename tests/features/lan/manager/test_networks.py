@@ -48,7 +48,7 @@ async def named(scene: Scene) -> set[str]:
 @in_a_scene
 async def test_pods_and_machines_get_addresses(scene: Scene) -> None:
     """All NADs of a LAN with subnets name its Network, which serves the namespaces that the LAN admits."""
-    lan = await scene.add(subnets=SUBNETS, namespaces=["team"])
+    lan = await scene.add(subnets=SUBNETS, namespaces=["team", PLACE])
     await scene.rest()
     (network,) = await networks(scene)
     assert network.metadata.labels == {UID_LABEL: lan.metadata.uid}
@@ -107,10 +107,12 @@ async def test_what_an_administrator_adds_stays(scene: Scene) -> None:
     await scene.rest()
     (network,) = await networks(scene)
     name = network.metadata.name
-    await scene.client.patch(NETWORKS, name, {"spec": {"namespaces": ["*"], "quota": {"nets": 5}}})
+    edit = {"metadata": {"labels": None}, "spec": {"namespaces": ["*"], "quota": {"nets": 5}}}
+    await scene.client.patch(NETWORKS, name, edit)
     await scene.rest()
     (found,) = await networks(scene)
     assert (found.spec.namespaces, found.spec.quota) == ((PLACE,), {"nets": 5})
+    assert found.metadata.labels == network.metadata.labels
     await scene.client.delete(NETWORKS, name)
     await scene.rest()
     assert [item.metadata.name for item in await networks(scene)] == [name]

@@ -62,7 +62,7 @@ def network_of(lan: LAN) -> MadeNetwork:
         labels={UID_LABEL: lan.metadata.uid},
         annotations={NAME_ANNOTATION: str(lan.metadata.key)},
         subnets=tuple(MadeSubnet(item.cidr, item.gateway, item.dhcp) for item in lan.spec.subnets),
-        namespaces=(lan.metadata.namespace, *lan.spec.namespaces),
+        namespaces=tuple(dict.fromkeys((lan.metadata.namespace, *lan.spec.namespaces))),
     )
 
 
