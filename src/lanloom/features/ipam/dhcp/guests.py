@@ -73,6 +73,7 @@ class Guests:
         """Forget what is known of others."""
         self._guests.keep(clients)
         self._nads.keep(nads)
+        self._networks.keep({guest.config.network for guest in self._guests.values() if guest is not None})
 
     async def close(self) -> None:
         """End all requests."""

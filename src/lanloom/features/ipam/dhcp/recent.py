@@ -1,7 +1,7 @@
 """What was read of the API a moment ago, for those who ask often, and for all while the API server does not answer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
@@ -52,6 +52,10 @@ class Recent(Generic[K, V]):
         """Forget all others."""
         for key in self._known.keys() - set(keys):
             del self._known[key]
+
+    def values(self) -> Iterator[V]:
+        """Return what is known."""
+        return (value for _, value in self._known.values())
 
     async def close(self) -> None:
         """End what is being read."""
