@@ -8,14 +8,11 @@ import asyncio
 import ipaddress
 import json
 import socket
-import threading
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from tests.harness.forwarding import Forwarding, Serving, join
 from tests.harness.namespaces import call
-from tests.harness.nodes.relay import copy
 
 CONNECT_SECONDS = 5.0
 
@@ -32,55 +29,28 @@ def selector(path: Path) -> str:
     return json.dumps(body)
 
 
-class Egress:
+class Egress(Forwarding):
     """Use as a context manager; `ways` names the network namespace of each range of pods, and may grow."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self.ways: dict[ipaddress.IPv4Network, Path] = {}
         self._path = path
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="egress", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        serving = asyncio.start_unix_server(self._serve, self._path)
-        self._server = asyncio.run_coroutine_threadsafe(serving, self._loop).result()
-        return self
+    def _listen(self) -> Iterator[Serving]:
+        yield asyncio.start_unix_server(self._serve, self._path)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _close(self) -> None:
-        self._server.close()
-        connections = asyncio.all_tasks() - {asyncio.current_task()}
-        for connection in connections:
-            connection.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.CancelledError, asyncio.IncompleteReadError):
-            head = await reader.readuntil(b"\r\n\r\n")
-            host, _, port = head.split()[1].decode().rpartition(":")
-            try:
-                made = await asyncio.to_thread(self._connect, host, int(port))
-            except OSError as error:
-                writer.write(f"HTTP/1.1 503 Service Unavailable\r\n\r\n{error}".encode())
-            else:
-                from_pod, to_pod = await asyncio.open_connection(sock=made)
-                writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-                async with asyncio.TaskGroup() as directions:
-                    directions.create_task(copy(reader, to_pod))
-                    directions.create_task(copy(from_pod, writer))
-        with suppress(OSError, asyncio.CancelledError):
-            writer.close()
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        host, _, port = head.split()[1].decode().rpartition(":")
+        try:
+            made = await asyncio.to_thread(self._connect, host, int(port))
+        except OSError as error:
+            writer.write(f"HTTP/1.1 503 Service Unavailable\r\n\r\n{error}".encode())
+        else:
+            others = await asyncio.open_connection(sock=made)
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            await join(reader, writer, others)
 
     def _connect(self, host: str, port: int) -> socket.socket:
         """Connect from within the node that has the pod. Raises OSError."""
