@@ -297,7 +297,10 @@ class DaemonSets:
         daemon = self._daemons.store.get(key)
         if daemon is None or daemon.metadata.is_deleting:
             return None
-        decision = decide(daemon, self._nodes.store.items(), await self._claimed(daemon), self._now())
+        pods = await self._claimed(daemon)
+        if pods is None:
+            return None
+        decision = decide(daemon, self._nodes.store.items(), pods, self._now())
         await self._carry_out(daemon, decision)
         if decision.status != daemon.status:
             patch = status_patch(decision.status)
@@ -305,18 +308,34 @@ class DaemonSets:
                 await self._client.patch(DAEMON_SETS, key.name, patch, key.namespace, subresource="status")
         return decision.again
 
-    async def _claimed(self, daemon: DaemonSet) -> tuple[Pod, ...]:
-        """The DaemonSet's pods, and those that it adopts: its selector's, which nobody controls."""
+    async def _claimed(self, daemon: DaemonSet) -> tuple[Pod, ...] | None:
+        """The DaemonSet's pods, and those that it adopts: its selector's, which nobody controls.
+
+        None if there are such pods and the DaemonSet is no more; the watch will tell of its end.
+        """
         meta = daemon.metadata
         found: list[Pod] = []
+        free: list[Pod] = []
         for pod in (await self._client.list(PODS, meta.namespace, labels=selector(daemon))).items:
             controllers = [owner.uid for owner in pod.metadata.owner_references if owner.controller]
             if not controllers and not pod.metadata.is_deleting and pod.spec.node_name:
-                await self._adopt(daemon, pod)
-                found.append(pod)
+                free.append(pod)
             elif meta.uid in controllers:
                 found.append(pod)
-        return tuple(found)
+        if free and not await self._stays(daemon):
+            return None
+        for pod in free:
+            await self._adopt(daemon, pod)
+        return (*found, *free)
+
+    async def _stays(self, daemon: DaemonSet) -> bool:
+        """Whether the server has this very DaemonSet, and nobody has deleted it.
+
+        A store may be behind a deletion that has released the pods: adopted again, they would be collected with their
+        owner. Asked after the list, the server knows of each deletion that released a pod in it.
+        """
+        now = await get_or_none(self._client, DAEMON_SETS, daemon.metadata.key)
+        return now is not None and now.metadata.uid == daemon.metadata.uid and not now.metadata.is_deleting
 
     async def _adopt(self, daemon: DaemonSet, pod: Pod) -> None:
         """Makes a pod the DaemonSet's, unless somebody else changes it meanwhile."""

@@ -235,6 +235,18 @@ async def test_orphans_are_adopted(town: Town) -> None:
     assert {each.uid for pod in await town.pods() for each in pod.metadata.owner_references} == {owner}
 
 
+@in_a_town
+async def test_nobody_deleted_adopts(town: Town) -> None:
+    """Pods that a DaemonSet left behind stay although its controller does not know of its deletion yet."""
+    await town.add_daemons()
+    await town.rest()
+    before = await town.uids()
+    town.behind = 5
+    await town.client.delete(DAEMON_SETS, "daemon", PLACE, propagation="Orphan")
+    await town.rest()
+    assert await town.uids() == before
+
+
 @pytest.mark.parametrize(
     ("limit", "desired", "number"), [(1, 10, 1), ("10%", 3, 1), ("10%", 11, 2), ("100%", 7, 7), ("34%", 3, 2)]
 )

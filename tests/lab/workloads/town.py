@@ -1,28 +1,39 @@
 """An API server in memory with nodes, kubelets, a scheduler and the controller of DaemonSets, in virtual time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from lanloom.api.core import NODES, PODS, Pod
+from lanloom.api.meta import Object
+from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
+from lanloom.kube.ports import WatchEvent
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from lanloom_lab.workloads.daemonsets import DaemonSets
 from lanloom_lab.workloads.scheduler import Scheduler
 from tests.features.dummy.cluster.kubelets import Kubelets
+from tests.harness.interceptor import Interceptor
 from tests.harness.virtual import run
+
+T = TypeVar("T", bound=Object)
 
 PLACE = "default"
 LABELS = {"app": "daemon"}
 
 
 class Town:
-    """The cluster, with words for what tests do to it."""
+    """The cluster, with words for what tests do to it.
+
+    What becomes of DaemonSets reaches their controller `behind` seconds late.
+    """
 
     def __init__(self) -> None:
+        self.behind = 0.0
         loop = asyncio.get_running_loop()
         self.now = loop.time
         self.engine = Engine(MemoryStorage(), now=loop.time, rng=Random(1))
@@ -73,6 +84,22 @@ class Town:
         return {pod.spec.node_name: pod.metadata.uid for pod in await self.pods()}
 
 
+class Behind(Interceptor):
+    """The controller's client: changes of DaemonSets come as late as the town says, those of pods at once."""
+
+    def __init__(self, town: Town) -> None:
+        super().__init__(town.client)
+        self._town = town
+
+    async def _hear(
+        self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        async with aclosing(begin()) as stream:
+            async for event in stream:
+                await asyncio.sleep(self._town.behind if resource is DAEMON_SETS else 0)
+                yield event
+
+
 def in_a_town(test: Callable[[Town], Awaitable[None]]) -> Callable[[], None]:
     """Makes a test of a coroutine that gets a cluster with the nodes n1, n2 and n3."""
 
@@ -85,7 +112,7 @@ def in_a_town(test: Callable[[Town], Awaitable[None]]) -> Callable[[], None]:
             asyncio.create_task(each.run())
             for each in (
                 town.kubelets,
-                DaemonSets(town.client, Random(3), town.now),
+                DaemonSets(Behind(town), Random(3), town.now),
                 Scheduler(town.client, Random(4), town.now),
             )
         ]
