@@ -22,11 +22,18 @@ def main() -> None:
     if len(sys.argv) == 2 and sys.argv[1] in ("-h", "--help") and _columns() >= COLUMNS:
         sys.stdout.write(help_text().replace(_USAGE, f"Usage: {called} ", 1))
         return
-    from lanloom.runtime.slimimports import without
+    import atexit
+    import gc
 
-    with without("typing_extensions"):
-        import msgspec  # noqa: F401 - which takes from there what Python has itself
-    from lanloom.__main__ import main as run
+    from lanloom.runtime.slimimports import uncollected, without
+
+    atexit.register(
+        gc.freeze
+    )  # the interpreter looks for garbage once more when it ends, and the system takes all
+    with uncollected():
+        with without("typing_extensions"):
+            import msgspec  # noqa: F401 - which takes from there what Python has itself
+        from lanloom.__main__ import main as run
 
     run(called)
 

@@ -1,6 +1,5 @@
 """Texts of others in messages: printable, on one line, and of bounded length."""
 
-import json
 from collections.abc import Iterable
 
 QUOTED = 60
@@ -19,6 +18,8 @@ def quote(value: object, limit: int = QUOTED) -> str:
 
     The quotation marks of a text come on top of that.
     """
+    import json  # which compiles expressions that a list without bad news has no use for
+
     try:
         text = json.dumps(value, default=str)
     except RecursionError:  # a document that could just be read may be nested too deeply to be written

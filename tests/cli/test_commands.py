@@ -1,5 +1,6 @@
 """The command line as its users call it."""
 
+import gc
 import json
 import os
 import socket
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 from lanloom.__main__ import COMMANDS, cli
 from lanloom.cli.cluster import connect
 from lanloom.cli.root import RootGroup
+from lanloom.runtime.slimimports import uncollected
 
 Completed = subprocess.CompletedProcess[str]
 
@@ -314,3 +316,21 @@ def test_a_process_logs_what_is_ignored(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == ""
     connect(str(path))
     assert capsys.readouterr().err == f"Note: {text}\n"
+
+
+@click.command()
+def collected() -> None:
+    """Says whether Python looks for garbage."""
+    click.echo(gc.isenabled())
+
+
+def test_processes_collect_garbage() -> None:
+    """The search for garbage pauses while a command is imported, not while it runs."""
+    group = RootGroup(name="lanloom", lazy={"wait": (f"{__name__}:collected", "Wait.")})
+    assert CliRunner().invoke(group, ["wait"]).output == "True\n"
+    with uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()

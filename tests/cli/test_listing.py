@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from lanloom.cli.console import console, print_table
+from lanloom.cli.console import UNFOLDED, console, print_table
 from lanloom.cli.listing import FORMATS, listing_options
 from lanloom.cli.query import Field, Kind, Query
 from lanloom.cli.tables import make_table, plain_table
@@ -40,14 +41,27 @@ TEXTS = st.text(st.characters(max_codepoint=0x2FF, exclude_categories=["Cs"]), m
 """Cells of all sorts: spaces at the ends, control characters, letters of any width."""
 
 
+class Terminal(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
+
+
+def _seen(text: str) -> list[str]:
+    """What a terminal shows: lines without bold letters and blanks at their ends."""
+    return [line.rstrip(" ") for line in re.sub(r"\x1b\[[0-9;]*m", "", text).split("\n")]
+
+
 @settings(max_examples=examples(300))
 @given(
     rows=st.lists(st.lists(TEXTS, min_size=3, max_size=3), max_size=4),
     ruled=st.booleans(),
     headers=st.booleans(),
 )
-def test_a_pipe_gets_the_same_table(rows: list[list[str]], ruled: bool, headers: bool) -> None:
-    """The table that is made without rich is the one that rich makes for a pipe, or none."""
+def test_a_plain_table_is_the_same_without_rich(rows: list[list[str]], ruled: bool, headers: bool) -> None:
+    """The table that is made without rich is the one that rich makes for a pipe and for a terminal, or none."""
     kinds: tuple[Kind, ...] = ("text", "number", "list")
 
     def value(at: int) -> Callable[[list[str]], str]:
@@ -58,12 +72,45 @@ def test_a_pipe_gets_the_same_table(rows: list[list[str]], ruled: bool, headers:
         for at, kind in enumerate(kinds)
     ]
     plain = plain_table(fields, rows, ruled=ruled, headers=headers)
-    file = io.StringIO()
-    target = console(file)
-    print_table(target, make_table(fields, rows, ruled=ruled, width=target.width, headers=headers))
+    styled = plain_table(fields, rows, ruled=ruled, headers=headers, width=80, styled=True)
+    file, terminal = io.StringIO(), Terminal()
+    for target, width in ((console(file), UNFOLDED), (console(terminal), 80)):
+        target.width = width
+        print_table(target, make_table(fields, rows, ruled=ruled, width=target.width, headers=headers))
     assert plain in (None, file.getvalue())
+    assert styled is None or _seen(styled) == _seen(terminal.getvalue())
+    assert (plain is None) == (styled is None)
     if all(text.strip().isascii() and text == text.strip() for row in rows for text in row):
         assert plain is not None
+
+
+@settings(max_examples=examples(100))
+@given(
+    rows=st.lists(st.lists(st.text("ab ", max_size=70).map(str.strip), min_size=2, max_size=2), max_size=3)
+)
+def test_a_table_that_does_not_fit_is_left_to_rich(rows: list[list[str]]) -> None:
+    """Without rich there is no folding: a table is the same at its width, and none where it is wider."""
+
+    def value(at: int) -> Callable[[list[str]], str]:
+        return lambda row: row[at]
+
+    fields = [Field(str(at), str(at), "text", "", value(at)) for at in range(2)]
+    plain = plain_table(fields, rows, ruled=False, headers=True, width=80, styled=True)
+    terminal = Terminal()
+    target = console(terminal)
+    target.width = 80
+    print_table(target, make_table(fields, rows, ruled=False, width=80))
+    least = sum(max([1, *(len(row[at]) for row in rows)]) + 1 for at in range(2))
+    assert (plain is None) == (least > 80)
+    assert plain is None or _seen(plain) == _seen(terminal.getvalue())
+
+
+def test_a_table_with_colors_is_left_to_rich() -> None:
+    """A terminal gets the colors of a table; a pipe gets the table as it is."""
+    red = Field[str]("name", "Name", "text", "", lambda row: row, style=lambda row: row and "red")
+    for rows, colors in ((["a"], True), ([""], False)):
+        assert (plain_table([red], rows, ruled=False, headers=True, styled=True) is None) is colors
+        assert plain_table([red], rows, ruled=False, headers=True) is not None
 
 
 THINGS: Query[Thing] = Query(

@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from lanloom.api.resource import Resource
@@ -43,8 +43,7 @@ def refusals(*, reading: bool = False) -> Iterator[None]:
         raise (MalformedInput if wrong_input else click.ClickException)(str(error)) from None
 
 
-@dataclass(frozen=True)
-class ClusterOptions:
+class ClusterOptions(Struct, frozen=True, dict=True):
     """Which cluster a command talks to, as whom, and where in it, as kubectl's options say it.
 
     What they leave open is in the kubeconfig, which is read when it is needed.
@@ -66,7 +65,7 @@ class ClusterOptions:
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """Return the names of the options, which are those of the fields."""
-        return tuple(field.name for field in fields(cls))
+        return cls.__struct_fields__
 
     @cached_property
     def config(self) -> "ClusterConfig":

@@ -22,9 +22,22 @@ UNFOLDED = 10_000
 """Width of output that is not a terminal: `grep` and `awk` need a row in one line."""
 
 
-def is_unfolded() -> bool:
-    """Return whether standard output gets each row in one line: no terminal, and no width is asked for."""
-    return not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdecimal()
+def width() -> int:
+    """Return the columns of standard output: those of $COLUMNS or of the terminal, or `UNFOLDED`."""
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    if not sys.stdout.isatty():
+        return UNFOLDED
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or NARROWEST
+    except OSError:
+        return NARROWEST
+
+
+def is_styled() -> bool:
+    """Return whether standard output shows colors and bold letters."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 def console(file: TextIO | None = None) -> "Console":

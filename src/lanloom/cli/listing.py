@@ -8,11 +8,11 @@ json`.
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
+from msgspec import Struct, structs
 
 from lanloom.cli.cluster import options_of, refusals
 from lanloom.cli.tables import cell, make_table, plain_table, width_of
@@ -32,8 +32,7 @@ TEMPLATES = ("jsonpath", "custom-columns")
 """Formats that have a value: `-o jsonpath={.items[*].name}`."""
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """The options of a list. `fields` are None if the user chose none.
 
     `template` is the value of a format of `TEMPLATES`; `sort_by` a field or a JSONPath. A list that is watched prints
@@ -78,7 +77,7 @@ class Listing:
             {"\0".join(cell(field, thing) for field in self._shown()): thing for thing in things}
         )
         if fresh:
-            replace(self, seen=None, headers=titles).print(fresh, None if whole is None else fresh)
+            structs.replace(self, seen=None, headers=titles).print(fresh, None if whole is None else fresh)
 
     def _shown(self) -> "tuple[Field[Any], ...]":
         if self.fields is None and self.output == "wide":
@@ -150,15 +149,22 @@ class Listing:
         if not things and not self.headers:
             return
         fields, query = self._shown(), self.query
-        if console.is_unfolded():
-            text = plain_table(fields, things, ruled=query.ruled, headers=self.headers)
+        wide = max(console.width(), console.NARROWEST)
+        narrow = bool(query.narrow) and fields == query.choose() and width_of(fields, things) > wide
+        shown = query.named(query.narrow) if narrow else fields
+        if not narrow:
+            text = plain_table(
+                fields,
+                things,
+                ruled=query.ruled,
+                headers=self.headers,
+                width=wide,
+                styled=console.is_styled(),
+            )
             if text is not None:
                 click.echo(text, nl=False)
                 return
         target = console.console()
-        wide = max(target.width, console.NARROWEST)
-        narrow = bool(query.narrow) and fields == query.choose() and width_of(fields, things) > wide
-        shown = query.named(query.narrow) if narrow else fields
         table = make_table(
             shown, things, ruled=query.ruled, width=target.width, narrow=narrow, headers=self.headers
         )
@@ -189,7 +195,7 @@ def listing_options(
             sort_by = options.pop("sort_by", None) or ""
             listing = Listing(query, fields, not no_headers, separator, output, template, sort_by)
             if options.pop("watch", False) and kinds is not None:
-                listing = replace(listing, seen=Seen())
+                listing = structs.replace(listing, seen=Seen())
                 cluster = options_of(click.get_current_context())
                 watched(cluster, kinds(), lambda: function(*words, listing=listing, **options))
             return function(*words, listing=listing, **options)

@@ -1,6 +1,6 @@
 """The parts of the command line that belong to no single command: lazy groups, completion scripts, output encoding.
 
-`lanloom --help` imports this module, so it imports click and nothing else.
+`lanloom --help` imports this module, so it imports little but click.
 """
 
 import codecs
@@ -13,40 +13,50 @@ from typing import Any
 import click
 from click.shell_completion import get_completion_class
 
+from lanloom.runtime.slimimports import uncollected
+
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it is called.
+    """A group that imports a command when it is called, or when its help is listed.
 
-    `lazy` maps its name to the module with an object `command`, or `module:object`, and to the line in the help.
+    `lazy` maps the names of such commands to the module with an object `command`, or to `module:object`.
     """
 
-    def __init__(self, *words: Any, lazy: Mapping[str, tuple[str, str]], **options: Any) -> None:
+    def __init__(self, *words: Any, lazy: Mapping[str, str], **options: Any) -> None:
         super().__init__(*words, **options)
         self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the sorted names."""
-        return sorted(self._lazy)
+        return sorted({*super().list_commands(ctx), *self._lazy})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command's module."""
         if cmd_name not in self._lazy:
-            return None
-        module, _, name = self._lazy[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name or "command")
+            return super().get_command(ctx, cmd_name)
+        module, _, name = self._lazy[cmd_name].partition(":")
+        with uncollected():
+            command: click.Command = getattr(importlib.import_module(module), name or "command")
         return command
+
+
+class RootGroup(LazyGroup):
+    """The group of all commands. Ctrl-C ends it with the exit code that shells have for it.
+
+    `lazy` has the line of the help beside each module.
+    """
+
+    def __init__(self, *words: Any, lazy: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*words, lazy={name: module for name, (module, _) in lazy.items()}, **options)
+        self._lines = [(name, line) for name, (_, line) in sorted(lazy.items())]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, self._lazy[name][1]) for name in self.list_commands(ctx)])
-
-
-class RootGroup(LazyGroup):
-    """The group of all commands. Ctrl-C ends it with the exit code that shells have for it."""
+            formatter.write_dl(self._lines)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

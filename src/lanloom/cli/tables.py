@@ -69,11 +69,19 @@ def make_table(
 
 
 def plain_table(
-    fields: "Sequence[Field[Any]]", things: "Sequence[Any]", *, ruled: bool, headers: bool
+    fields: "Sequence[Field[Any]]",
+    things: "Sequence[Any]",
+    *,
+    ruled: bool,
+    headers: bool,
+    width: int = UNFOLDED,
+    styled: bool = False,
 ) -> str | None:
-    """Return the table for a pipe, as `make_table` has it there; None for texts whose width is not their length.
+    """Return the table as `make_table` has it, or None for one that is not plain.
 
-    Scripts list often, and rich takes longer to import than all else that a list does.
+    A table is plain if it fits `width` columns, has no colors, and only texts whose width is their length. `styled`
+    is for a terminal: the titles are bold. People wait for lists and scripts list often, and rich takes longer to
+    import than all else that a list does.
     """
     titles, gap = [field.title for field in fields], 2 if ruled else 1
     rows = [[cell(field, thing) for field in fields] for thing in things]
@@ -81,13 +89,17 @@ def plain_table(
         text.isascii() and text.isprintable() and text == text.strip() for row in rows for text in row
     ):
         return None
-    least = _least_widths([titles, *rows], UNFOLDED, gap)
+    if styled and any(field.style(thing) for field in fields if field.style for thing in things):
+        return None
+    least = _least_widths([titles, *rows], width, gap)
     rows = [titles, *rows] if headers else rows
     widths = [max([lowest, *map(len, column)]) for lowest, *column in zip(least, *rows, strict=True)]
-    if sum(widths) + gap * len(widths) > UNFOLDED:
+    if sum(widths) + gap * len(widths) > width:
         return None
     pads = [str.rjust if field.kind == "number" else str.ljust for field in fields]
     lines = [(" " * (gap - 1) + (" " * gap).join(map(_pad, pads, row, widths))).rstrip(" ") for row in rows]
+    if styled and headers:
+        lines[0] = f"\x1b[1m{lines[0]}\x1b[0m"
     if ruled and headers:
         lines.insert(1, " " + "─" * (sum(widths) + gap * (len(widths) - 1)))
     return "".join(f"{line}\n" for line in (["", *lines, ""] if ruled else lines))

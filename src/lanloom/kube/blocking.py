@@ -9,11 +9,7 @@ directly, with credentials that are configured: proxies, and programs that print
 (`ClusterConfig.is_simple`).
 """
 
-import math
-import ssl
-import time
 from collections.abc import Coroutine, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -25,6 +21,7 @@ from lanloom.kube.codec import Codec, refusal
 from lanloom.kube.config import ClusterConfig, client_context, why_not_connected
 from lanloom.kube.credentials import identity_headers, read_token
 from lanloom.kube.errors import ConfigError, Unreachable, from_status
+from lanloom.kube.plainhttp import BadAnswer, PlainConnection
 from lanloom.kube.ports import Listing
 
 T = TypeVar("T", bound=Object)
@@ -34,8 +31,6 @@ PAGE = 500
 """Objects in a page of a list."""
 
 REQUEST_SECONDS = 30.0
-
-_CHUNK = 1 << 18
 
 
 class BlockingReader:
@@ -86,27 +81,21 @@ class BlockingReader:
     def _read(self, path: str, query: Mapping[str, str]) -> bytes:
         """Return the body of an answer. Raises ApiError, and Unreachable for every way to get none."""
         call = f"GET {self._server}{path}"
-        deadline = time.monotonic() + (self._timeout or math.inf)
         self._connect(call)
         target = self._place.path + path + (f"?{urlencode(query)}" if query else "")
         try:
-            self._connection.putrequest("GET", target)
-            for name, value in self._headers:
-                self._connection.putheader(name, value.encode())
-            self._connection.endheaders()
-            response = self._connection.getresponse()
-            body = b"".join(_chunks(response, deadline))
+            answer = self._connection.get(target, self._headers)
         except TimeoutError:
             raise Unreachable(f"{call}: no answer in time") from None
-        except (OSError, HTTPException) as error:
+        except (OSError, BadAnswer) as error:
             raise Unreachable(f"{call}: {str(error) or type(error).__name__}") from None
-        if response.status >= 300:
-            raise from_status(response.status, refusal(body, response.status, response.reason))
-        return body
+        if answer.status >= 300:
+            raise from_status(answer.status, refusal(answer.body, answer.status, answer.reason))
+        return answer.body
 
     def _connect(self, call: str) -> None:
         """Connect, unless the connection of the last request is still open."""
-        if self._connection.sock is not None:
+        if self._connection.is_open:
             return
         try:
             self._connection.connect()
@@ -128,22 +117,7 @@ def finished(work: Coroutine[Any, Any, V]) -> V:
     raise RuntimeError("the coroutine waits for something that needs an event loop")
 
 
-class _NamedConnection(HTTPSConnection):
-    """A connection to a server whose certificate has another name than its address, `name`."""
-
-    def __init__(
-        self, host: str, port: int | None, context: ssl.SSLContext, name: str, timeout: float | None
-    ) -> None:
-        super().__init__(host, port, timeout=timeout, context=context)
-        self._tls, self._name = context, name
-
-    def connect(self) -> None:
-        """Connect, and expect the name."""
-        HTTPConnection.connect(self)
-        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
-
-
-def _connection(config: ClusterConfig, timeout: float | None) -> HTTPConnection:
+def _connection(config: ClusterConfig, timeout: float | None) -> PlainConnection:
     place = urlsplit(config.server)
     try:
         host, port = place.hostname or "", place.port
@@ -152,15 +126,7 @@ def _connection(config: ClusterConfig, timeout: float | None) -> HTTPConnection:
             f"the server {config.server} has a port that is not a number; write it as https://host:6443"
         ) from None
     if place.scheme != "https":
-        return HTTPConnection(host, port, timeout=timeout)
-    return _NamedConnection(host, port, client_context(config), config.server_name or host, timeout)
-
-
-def _chunks(response: HTTPResponse, deadline: float) -> list[bytes]:
-    """Return the body in pieces. Raises TimeoutError where the deadline passes before its end."""
-    found: list[bytes] = []
-    while chunk := response.read(_CHUNK):
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        found.append(chunk)
-    return found
+        return PlainConnection(host, port or 80, timeout=timeout)
+    return PlainConnection(
+        host, port or 443, context=client_context(config), server_name=config.server_name, timeout=timeout
+    )

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
+import msgspec
 from msgspec import structs
 
 from lanloom.kube.config import SERVICE_ACCOUNT, ClusterConfig
@@ -90,6 +90,15 @@ def _document(path: str) -> object:
     text = read_file(Path(path), "the kubeconfig")
     if not text.strip():
         return {}
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _yaml(path, text)
+
+
+def _yaml(path: str, text: bytes) -> object:
+    import yaml  # which takes as long to import as a request to the cluster takes
+
     try:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:

@@ -9,15 +9,9 @@ import click
 from lanloom.cli.root import LazyGroup
 
 _COMMANDS = {
-    "bridge": ("lanloom.features.dummy.cli.bridge", "Create or remove this node's bridge of a network."),
-    "list": (
-        "lanloom.features.dummy.cli.show:list_networks",
-        "List the networks with phase, nodes and users.",
-    ),
-    "show": (
-        "lanloom.features.dummy.cli.show:show",
-        "Show one network: nodes, users, and what to do.",
-    ),
+    "bridge": "lanloom.features.dummy.cli.bridge",
+    "list": "lanloom.features.dummy.cli.show:list_networks",
+    "show": "lanloom.features.dummy.cli.show:show",
 }
 
 

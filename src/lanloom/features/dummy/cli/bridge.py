@@ -63,7 +63,7 @@ def command(
     termination_log: Path,
     log_level: str,
 ) -> None:
-    """Keep this node's bridge of an isolated network, or take it away, until SIGTERM.
+    """Keep this node's bridge of an isolated network, or remove it, until SIGTERM.
 
     It runs in the pods of the network's DaemonSet. A bridge that is deleted or set down is there again within a second.
     With `absent` it is removed once it has no port any more; ready then means that it is gone. No bridge is touched

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
+from msgspec import Struct
 
 from lanloom.cli.cluster import ClusterOptions, completed, options_of, refusals
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 import functools
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lanloom.cli.cluster import report_notes, run
@@ -42,10 +42,13 @@ def read_cluster(cluster: ClusterOptions) -> "State":
 
     People wait for it, and so do scripts that call it often: neither aiohttp nor an event loop is imported.
     """
-    from lanloom.api.ipam import NETWORKS
-    from lanloom.features.ipam.state import read_state
-    from lanloom.kube.blocking import BlockingReader, finished
-    from lanloom.kube.errors import ApiError
+    from lanloom.runtime.slimimports import uncollected
+
+    with uncollected():
+        from lanloom.api.ipam import NETWORKS
+        from lanloom.features.ipam.state import read_state
+        from lanloom.kube.blocking import BlockingReader, finished
+        from lanloom.kube.errors import ApiError
 
     async def read(reader: "Reader") -> "State":
         return await read_state(cluster.selected(reader, NETWORKS))
@@ -170,8 +173,7 @@ def check_idents(networks: Sequence[str]) -> None:
             raise Malformed(f"{quote(ident)} is not a network; name one by its name or UUID")
 
 
-@dataclass(frozen=True)
-class ChangeOptions:
+class ChangeOptions(Struct, frozen=True):
     """Options of a change of a network."""
 
     dry_run: bool

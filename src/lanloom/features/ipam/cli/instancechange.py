@@ -4,10 +4,10 @@ import functools
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from lanloom.cli.cluster import ClusterOptions, refusals, report_notes, run
 from lanloom.cli.listing import long_output_option, print_data
@@ -35,8 +35,7 @@ def force_option(function: F) -> F:
     )(function)
 
 
-@dataclass(frozen=True)
-class ChangeOptions:
+class ChangeOptions(Struct, frozen=True):
     """An instance that is to be changed, and how."""
 
     instance: str

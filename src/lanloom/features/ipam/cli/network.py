@@ -15,21 +15,12 @@ from lanloom.cli.listing import (
     print_fields,
 )
 from lanloom.cli.options import cluster_list_options, cluster_options
+from lanloom.cli.root import LazyGroup
 from lanloom.features.ipam.cli.cluster import (
     networks_argument,
     read_networks,
 )
 from lanloom.features.ipam.cli.ganetioptions import verbose_option
-from lanloom.features.ipam.cli.networkchanges import (
-    add,
-    connect,
-    disconnect,
-    modify,
-    remove,
-    rename,
-)
-from lanloom.features.ipam.cli.networkrelease import release
-from lanloom.features.ipam.cli.networktags import GANETI_TAGS, tag
 
 if TYPE_CHECKING:
     from lanloom.api.resource import Resource
@@ -52,7 +43,21 @@ def _kinds() -> "tuple[Resource[Any], ...]":
     return NETWORKS, NICS
 
 
-@click.group(name="network")
+_CLI = "lanloom.features.ipam.cli"
+
+_CHANGES = {
+    **{
+        name: f"{_CLI}.networkchanges:{name}"
+        for name in ("add", "modify", "rename", "remove", "connect", "disconnect")
+    },
+    "release": f"{_CLI}.networkrelease:release",
+    "tag": f"{_CLI}.networktags:tag",
+    **{f"{word}-tags": f"{_CLI}.networktags:{word}_network_tags" for word in ("list", "add", "remove")},
+}
+"""Commands that change networks, by their names: lists need none of them."""
+
+
+@click.group(name="network", cls=LazyGroup, lazy=_CHANGES)
 def command() -> None:
     """Manage networks: subnets, pools, reserved addresses, and connections of node groups.
 
@@ -169,7 +174,3 @@ def _described(cluster: ClusterOptions, networks: tuple[str, ...]) -> "list[Desc
     state = read_networks(cluster, networks)
     with refusals(reading=True):
         return described(state, networks)
-
-
-for _command in (add, modify, rename, remove, connect, disconnect, release, tag, *GANETI_TAGS):
-    command.add_command(_command)

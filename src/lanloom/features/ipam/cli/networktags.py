@@ -115,8 +115,9 @@ def _named(name: str, original: click.Command) -> click.Command:
     return twin
 
 
-GANETI_TAGS = (
+list_network_tags, add_network_tags, remove_network_tags = (
     _named("list-tags", list_tags),
     _named("add-tags", add_tags),
     _named("remove-tags", remove_tags),
 )
+"""The commands as Ganeti has them."""

@@ -11,9 +11,9 @@ _HERE = "lanloom.features.liveupdate.cli"
     name="vm",
     cls=LazyGroup,
     lazy={
-        "list": (f"{_HERE}.show:list_machines", "List the machines with their networks."),
-        "show": (f"{_HERE}.show:show", "Show one machine, NIC by NIC."),
-        "move": (f"{_HERE}.move:move", "Move a NIC to another network."),
+        "list": f"{_HERE}.show:list_machines",
+        "show": f"{_HERE}.show:show",
+        "move": f"{_HERE}.move:move",
     },
 )
 def command() -> None:

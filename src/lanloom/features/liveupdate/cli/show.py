@@ -75,7 +75,7 @@ def list_machines(cluster: ClusterOptions, listing: Listing) -> None:
 @cluster_options
 @output_option
 def show(vm: str, cluster: ClusterOptions, output: str) -> None:
-    """Show one machine: its NICs, swaps, migrations, conditions and Events.
+    """Show one machine: NICs, swaps, conditions and Events.
 
     WANTED is the NAD that the VirtualMachine names, OBSERVED the one that Multus has attached the NIC to.
 
