@@ -25,8 +25,8 @@ from lanloom.api.core import NODES, Node
 from lanloom.api.lan import LAN, LAN_NODES, LANS, LANNode
 from lanloom.api.meta import Object, ObjectMeta
 from lanloom.api.resource import Resource
+from lanloom.features.lan.agent import DataPlane
 from lanloom.features.lan.agent.node import NetlinkLanKernel
-from lanloom.features.lan.agent.parts import DataPlane
 from lanloom.features.lan.agent.ports import Attachment, Device
 from lanloom.features.lan.agent.tapdevice import TapDevices
 from lanloom.features.lan.rules.observed import Vtep

@@ -34,7 +34,7 @@ from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multus import NADS, NETWORK_STATUS
 from lanloom.api.reading import convert
 from lanloom.api.resource import Resource
-from lanloom.features.liveupdate.manager.build import build
+from lanloom.features.liveupdate.manager import build
 from lanloom.features.liveupdate.metrics import LiveUpdateMetrics
 from lanloom.features.liveupdate.rules.evaluation import evaluate
 from lanloom.features.liveupdate.rules.launcher import launcher_of

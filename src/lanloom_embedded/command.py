@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from lanloom.cli.options import metrics_option
-from lanloom.features.dummy.cli.options import dummy_default_option, dummy_options, given
+from lanloom.features.dummy.options import dummy_default_option, dummy_options, given
 from lanloom.features.liveupdate.options import MANAGER_OPTIONS
 
 

@@ -21,7 +21,8 @@ from lanloom.features.dummy.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.users import Users, user_informers
 from lanloom.features.lan.admission import LanAdmission
-from lanloom.features.lan.manager import LanManager, lan_informers
+from lanloom.features.lan.manager.controllers import LanManager
+from lanloom.features.lan.reader import lan_informers
 from lanloom.kube.election import Elector
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers, all_synced

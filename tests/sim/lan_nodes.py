@@ -12,8 +12,8 @@ from lanloom.api.core import NODES, Node
 from lanloom.api.lan import LAN_NODES
 from lanloom.api.meta import Key
 from lanloom.api.names import NODE_USER_PREFIX, bridge_name
+from lanloom.features.lan.agent import DataPlane
 from lanloom.features.lan.agent.cni import LanCni
-from lanloom.features.lan.agent.parts import DataPlane
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge

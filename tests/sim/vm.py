@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.liveupdate import NETWORK_SWAPS
-from lanloom.features.liveupdate.manager.build import build
+from lanloom.features.liveupdate.manager import build
 from lanloom.features.liveupdate.metrics import LiveUpdateMetrics
 from lanloom.features.liveupdate.rules.updates import Limits
 from lanloom.features.liveupdate.settings import LiveUpdateSettings

@@ -16,7 +16,7 @@ from lanloom.api.resource import Resource
 from lanloom.features.dummy.manager import SharedUsers
 from lanloom.features.dummy.users import Users, user_informers
 from lanloom.features.lan.admission import LanAdmission
-from lanloom.features.lan.manager import lan_informers
+from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.nads import body_of, wanted_nads
 from lanloom.features.lan.rules.permits import Permits
 from lanloom.kube.informer import Informers, all_synced

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from lanloom.api.liveupdate import NetworkSwap, swapped
 from lanloom.api.meta import Key
 from lanloom.api.reading import convert
-from lanloom.features.liveupdate.doctor import check_of
+from lanloom.features.liveupdate.checks import check_of
 from lanloom.features.liveupdate.following import swap_step
 from lanloom.features.liveupdate.machines import Machine, machines_of
 from lanloom.features.liveupdate.rules.mode import Mode

@@ -23,7 +23,7 @@ from lanloom.api.lan import FORCE_DELETE, LAN, LAN_NODES, LANS, LANNode
 from lanloom.api.lannads import spokes_named
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.names import MGMT
-from lanloom.features.lan.manager import LanInformers
+from lanloom.features.lan.reader import LanInformers
 from lanloom.features.lan.rules.admit import (
     JOINED,
     JOINED_CHANGE,

@@ -12,7 +12,7 @@ from lanloom.text import listed
 _NAME = "objects of Harvester"
 
 
-async def check_harvester(client: Client) -> tuple[Check, ...]:
+async def check(client: Client) -> tuple[Check, ...]:
     """Check that no object waits for Harvester's network controller after that was removed."""
     try:
         return (check_of(await read_snapshot(client)),)

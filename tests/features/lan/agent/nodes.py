@@ -11,7 +11,7 @@ from lanloom.api.core import NODES
 from lanloom.api.lan import LAN_NODES, LANS, LANEntry, MultusReport
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
-from lanloom.features.lan.agent.parts import DataPlane
+from lanloom.features.lan.agent import DataPlane
 from lanloom.features.lan.agent.ports import Attachment, Device
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.rules.observed import Underlay

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from lanloom.api.core import NODES
 from lanloom.api.lan import LANEntry
+from lanloom.features.lan.agent import DataPlane
 from lanloom.features.lan.agent.node import NetlinkLanKernel
-from lanloom.features.lan.agent.parts import DataPlane
 from lanloom.features.lan.agent.ports import Attached, Attachment, Device, SpokeError
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.agent.tapdevice import TapDevices

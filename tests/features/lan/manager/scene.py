@@ -16,7 +16,8 @@ from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.resource import Resource
 from lanloom.features.dummy.manager import SharedUsers
 from lanloom.features.dummy.users import Users, user_informers
-from lanloom.features.lan.manager import LanManager, lan_informers
+from lanloom.features.lan.manager.controllers import LanManager
+from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import NotFound

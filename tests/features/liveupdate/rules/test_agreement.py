@@ -5,7 +5,7 @@ import pytest
 from lanloom.api.lan import LANNode, LANNodeStatus, MultusReport
 from lanloom.api.meta import Condition, Key, ObjectMeta
 from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
-from lanloom.features.liveupdate.doctor import checks_of
+from lanloom.features.liveupdate.checks import checks_of
 from lanloom.features.liveupdate.rules.isolation import NAMESPACE_ISOLATION, against_move, agreement
 
 FILE = "00-multus.conf"

@@ -9,7 +9,7 @@ import pytest
 
 from lanloom.api import core, names
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
-from lanloom.features.vlan.checks import check_harvester
+from lanloom.features.vlan.checks import check as check_harvester
 from lanloom.kube.ports import Client
 from tests.cli.cluster import Cluster, served
 from tests.features.vlan.cluster import cluster_network, node, vlan_config

@@ -1,4 +1,4 @@
-"""Isolated networks in the agent: remove bridges without a network, as on a node that was off during a deletion.
+"""Remove bridges without a network, as on a node that was off during a deletion.
 
 The watch only hints. A bridge is removed if a live list, requested after the bridge was observed, lacks its network.
 After an error, also where the kind is unknown, every bridge stays.
@@ -9,7 +9,6 @@ from collections.abc import Callable
 from random import Random
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter
 
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.features.dummy.agent.bridge import follow
@@ -20,8 +19,6 @@ from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError
 from lanloom.node.ports import Links, LinkStep
-from lanloom.runtime.context import AgentContext, AgentPart
-from lanloom.runtime.metrics import FeatureMetrics
 
 log = structlog.get_logger(__name__)
 
@@ -103,39 +100,3 @@ class BridgeGarbageCollector:
         if complaint and complaint != self._problem:
             log.warning("surplus-bridges-unknown", error=complaint)
         self._problem = complaint
-
-
-class DummyAgentMetrics(FeatureMetrics):
-    """What an agent measures of isolated networks."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._bridges_removed = Counter(
-            "lanloom_agent_isolated_bridges_removed",
-            "Removed bridges of isolated networks that no longer exist.",
-            registry=registry,
-        )
-
-    def removed(self) -> None:
-        """Count a removed bridge of a network that does not exist any more."""
-        self._bridges_removed.inc()
-
-
-def build(context: AgentContext) -> AgentPart:
-    """Build the part of an agent."""
-    # Optional: the node's other networks do not wait for this kind, nor for the right to read it.
-    networks = Informer(context.client, DUMMY_CLUSTER_NETWORKS, rng=context.rng, optional=True)
-    collector = BridgeGarbageCollector(
-        context.client,
-        context.host.links,
-        networks,
-        rng=context.rng,
-        observe=context.observe,
-        on_removed=context.metrics["dummy"].removed,
-    )
-
-    async def run() -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(networks.run())
-            group.create_task(collector.run())
-
-    return AgentPart(run=run, controllers=collector.controllers)

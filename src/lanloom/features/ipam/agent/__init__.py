@@ -7,15 +7,12 @@ KubeVirt.
 from random import Random
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter
-
 from lanloom.api.ipam import NETWORKS
 from lanloom.kube.events import Recorder
 from lanloom.kube.ports import Client
 from lanloom.runtime.cni.calls import VERSIONS, Call, Raw, shaped
 from lanloom.runtime.cni.server import CniService
 from lanloom.runtime.context import IPAM_PROGRAMS, AgentContext, AgentPart
-from lanloom.runtime.metrics import FeatureMetrics
 
 if TYPE_CHECKING:
     from lanloom.features.ipam.agent.service import IpamService
@@ -54,19 +51,3 @@ class LateService:
             self._service = IpamService(client, node, recorder, rng=rng)
         result = await self._service.answer(call)
         return shaped(result, call.version) if call.command == "ADD" else result
-
-
-class IpamAgentMetrics(FeatureMetrics):
-    """The metrics, in a registry that has others too."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._cni_calls = Counter(
-            "lanloom_agent_cni_calls",
-            "Calls of the CNI plugin, by CNI's code for their error, 0 for none.",
-            ("command", "code"),
-            registry=registry,
-        )
-
-    def called(self, _program: str, command: str, code: int) -> None:
-        """Count an answer to the CNI plugin."""
-        self._cni_calls.labels(command, str(code)).inc()

@@ -1,10 +1,45 @@
 """The manager's part of LANs: their NADs, their statuses, and their end.
 
-`informers` is what is watched, `lans` reconciles one LAN, `removal` takes NADs and LANs away, `controllers` is what
-wakes them.
+`lans` reconciles one LAN, `removal` takes NADs and LANs away, `controllers` is what wakes them.
 """
 
-from lanloom.features.lan.manager.controllers import LanManager
-from lanloom.features.lan.manager.informers import LanInformers, lan_informers
+from functools import partial
 
-__all__ = ["LanInformers", "LanManager", "lan_informers"]
+from lanloom.api.core import PODS
+from lanloom.api.workloads import lean
+from lanloom.features.lan.admission import LanAdmission, refuse_management
+from lanloom.features.lan.manager.controllers import LanManager
+from lanloom.features.lan.reader import lan_informers
+from lanloom.features.lan.rules.permits import USUAL
+from lanloom.runtime.context import LAN_UPLINKS, NAD_USERS, ManagerContext, ManagerPart
+from lanloom.runtime.identity import Managers, pod_node
+
+
+def build(context: ManagerContext) -> ManagerPart:
+    """Controllers and webhooks. Who uses NADs is another feature's knowledge."""
+    client, shared = context.client, context.informers
+    informers, users = lan_informers(shared), context.need(NAD_USERS)
+    manager = LanManager(
+        client,
+        informers,
+        users,
+        context.recorder,
+        now=context.now,
+        rng=context.rng,
+        observe=context.observe,
+    )
+    node_of_pod = partial(pod_node, shared.get(PODS, transform=lean).store)
+    context.metrics["lan"].show(informers.lans)
+    return ManagerPart(
+        run=manager.run,
+        controllers=manager.controllers,
+        admission=LanAdmission(
+            client,
+            informers,
+            users,
+            Managers(client, context.user).include,
+            node_of_pod,
+            uplinks=context.find(LAN_UPLINKS) or refuse_management,
+            permits=context.setting("lan", USUAL),
+        ),
+    )

@@ -19,11 +19,11 @@ from lanloom.api.lannads import spoke_of, spokes_named
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.names import BRIDGES_NAMESPACE
-from lanloom.features.lan.manager.informers import BY_CLAIM, BY_UID, BY_UNDERLAY, LanInformers
 from lanloom.features.lan.manager.lans import Lans, Orphans
 from lanloom.features.lan.manager.leases import UplinkLeases
 from lanloom.features.lan.manager.networks import LanNetworks
 from lanloom.features.lan.manager.removal import NadRemover
+from lanloom.features.lan.reader import BY_CLAIM, BY_UID, BY_UNDERLAY, LanInformers
 from lanloom.features.lan.rules.nads import owner_of
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer

@@ -15,9 +15,9 @@ from lanloom.api.lan import FINALIZER, LAN, LAN_NODES, LANS, LANStatus
 from lanloom.api.lannads import spoke_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.features.lan.manager.informers import BY_UID, LanInformers
 from lanloom.features.lan.manager.networks import LanNetworks
 from lanloom.features.lan.manager.removal import NadRemover, Nads
+from lanloom.features.lan.reader import BY_UID, LanInformers
 from lanloom.features.lan.rules.admit import is_forced
 from lanloom.features.lan.rules.claims import lost_claim
 from lanloom.features.lan.rules.nads import WantedNad, body_of, is_as_wanted, owner_of, repair, wanted_nads

@@ -13,7 +13,7 @@ import structlog
 from lanloom.api.core import LEASES, Lease
 from lanloom.api.lan import LAN, LANS, UPLINK_LEASE
 from lanloom.api.names import BRIDGES_NAMESPACE
-from lanloom.features.lan.manager.informers import LanInformers
+from lanloom.features.lan.reader import LanInformers
 from lanloom.kube.election import LeaseAges
 from lanloom.kube.errors import Conflict
 from lanloom.kube.lookup import ignore_not_found, list_or_empty

@@ -5,7 +5,7 @@ import structlog
 from lanloom.api.ipam import NETWORKS, Network
 from lanloom.api.lan import LAN, UID_LABEL
 from lanloom.api.meta import Key
-from lanloom.features.lan.manager.informers import BY_UID, LanInformers
+from lanloom.features.lan.reader import BY_UID, LanInformers
 from lanloom.features.lan.rules.subnets import network_of
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client

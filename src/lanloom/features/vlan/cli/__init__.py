@@ -1,7 +1,7 @@
 """`lanloom vlan`: the VLAN networks node by node, and what a manifest would change on which node."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +11,6 @@ from lanloom.cli.cluster import ClusterOptions, completed, run
 from lanloom.cli.listing import Listing, listing_options, output_option, print_data
 from lanloom.cli.options import cluster_list_options, cluster_options
 from lanloom.cli.tables import print_rows
-from lanloom.runtime.feature import CommandOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,29 +18,10 @@ if TYPE_CHECKING:
     from lanloom.api.resource import Resource
     from lanloom.cli.query import Query
     from lanloom.features.vlan.views import VlanObjects
-    from lanloom.features.vlan.views.view import ClusterNetworkView, NetworkView, NodeView
-    from lanloom.kube.ports import Client, Reader
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
     from lanloom.features.vlan.views.apply import Applied
     from lanloom.features.vlan.views.plan import VlanPlan
-
-
-MANAGER_OPTIONS = CommandOptions(
-    click.option(
-        "--mgmt-vlan",
-        type=click.IntRange(1, 4094),
-        metavar="ID",
-        help="VLAN id of the management network, until agents report it. Networks of mgmt get no node addresses on it.",
-    ),
-    lambda values: values["mgmt_vlan"] or 0,
-)
-"""The setting of VLAN networks in `lanloom manager`: the management VLAN id, 0 for unknown."""
-
+    from lanloom.features.vlan.views.view import ClusterNetworkView, NetworkView, NodeView
+    from lanloom.kube.ports import Client, Reader
 REFUSED, WOULD_CHANGE = 1, 3
 """Exit codes of `plan`, besides 0 where no node would change, and 2 for wrong usage."""
 
