@@ -16,7 +16,7 @@ PLACES = {
     "manager": {"manager:build"},
     "manager_options": {"options:MANAGER_OPTIONS"},
     "agent": {"agent:build"},
-    "agent_options": {"agent.options:AGENT_OPTIONS"},
+    "agent_options": {"agentoptions:AGENT_OPTIONS"},
     "blockers": {"blockers:BLOCKERS"},
     "checks": {"checks:check"},
     "trials": {"trials:plan"},

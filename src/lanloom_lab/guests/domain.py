@@ -17,6 +17,12 @@ FIRST_SLOT, LAST_SLOT = 4, 31
 
 ADDRESS_PARAMETER = "guest_address"
 
+KERNEL_PARAMETERS = "console=ttyS0 quiet panic=-1 no_timer_check"
+"""The beginning of each guest's kernel command line.
+
+At its start a kernel counts the ticks of its timer. An emulated one on a busy machine sees too few, and would panic.
+"""
+
 
 class Nic(Struct, frozen=True, kw_only=True):
     """A NIC. `name` is the machine's own of the network, `link` the interface in the pod; empty where there is none.
@@ -102,7 +108,7 @@ def command(
         *("-nodefaults", "-no-reboot", "-display", "none", "-serial", "stdio", "-monitor", "none"),
         *("-chardev", f"socket,id=qmp,fd={qmp}", "-mon", "chardev=qmp,mode=control"),
         *("-kernel", str(assets.kernel), "-initrd", str(assets.initramfs)),
-        *("-append", " ".join(("console=ttyS0 quiet panic=-1", *_addresses(domain)))),
+        *("-append", " ".join((KERNEL_PARAMETERS, *_addresses(domain)))),
     ]
     for nic in domain.nics:
         if nic.link:

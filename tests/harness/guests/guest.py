@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from lanloom_lab.guests.assets import GuestAssets
-from lanloom_lab.guests.domain import ADDRESS_PARAMETER
+from lanloom_lab.guests.domain import ADDRESS_PARAMETER, KERNEL_PARAMETERS
 from lanloom_lab.guests.launcher import Console, Output
 
 STOP_SECONDS = 10.0
@@ -127,7 +127,7 @@ async def guest(
 def command(assets: GuestAssets, tap: int, mac: str, mtu: int, address: str) -> tuple[str, ...]:
     """The words that start QEMU."""
     device = f"virtio-net-pci,netdev=lan,mac={mac},host_mtu={mtu},romfile="
-    parameters = f"console=ttyS0 quiet panic=-1 {ADDRESS_PARAMETER}_eth0={address}"
+    parameters = f"{KERNEL_PARAMETERS} {ADDRESS_PARAMETER}_eth0={address}"
     return (
         *assets.qemu,
         *("-machine", "pc", "-accel", "tcg", "-m", str(MEMORY_MIB), "-nodefaults", "-no-reboot"),

@@ -12,8 +12,8 @@ import pytest
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ipam import SECONDS, Ipam
 from lanloom.features.lan.agent.ipamviews import IpamViews
-from lanloom.features.lan.agent.options import IPAM_PROGRAMS, parse_programs
 from lanloom.features.lan.agent.ports import SpokeError
+from lanloom.features.lan.agentoptions import IPAM_PROGRAMS, parse_programs
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.runtime.cni.calls import Call, CniError, shaped
 from lanloom.runtime.cni.server import CniService

@@ -11,7 +11,6 @@ from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.metrics import LearnedMacs, SpokeTraffic
 from lanloom.features.lan.agent.node import NetlinkLanKernel
-from lanloom.features.lan.agent.options import LanAgentSettings
 from lanloom.features.lan.agent.places import SpokePlaces
 from lanloom.features.lan.agent.ports import SpokesPort
 from lanloom.features.lan.agent.reconciler import LanReconciler
@@ -22,6 +21,7 @@ from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.agent.uplinks import Uplinks
 from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
+from lanloom.features.lan.agentoptions import LanAgentSettings
 from lanloom.kube.events import node_reference
 from lanloom.kube.refusalreports import RefusalEvents
 from lanloom.node.errors import NodeError

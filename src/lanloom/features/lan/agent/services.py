@@ -7,8 +7,8 @@ from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ipam import Ipam
 from lanloom.features.lan.agent.ipamviews import IpamViews
 from lanloom.features.lan.agent.metrics import LanAgentMetrics
-from lanloom.features.lan.agent.options import LanAgentSettings
 from lanloom.features.lan.agent.ports import SpokesPort
+from lanloom.features.lan.agentoptions import LanAgentSettings
 from lanloom.runtime.cni.programs import CniSettings
 from lanloom.runtime.cni.server import CniService
 

@@ -9,9 +9,9 @@ from lanloom.features.liveupdate.agent.kernel import PortKernel
 from lanloom.features.liveupdate.agent.links import NetlinkPorts
 from lanloom.features.liveupdate.agent.mover import Mover
 from lanloom.features.liveupdate.agent.multus import MultusReader, unknown
-from lanloom.features.liveupdate.agent.options import SwapAgentSettings
 from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.features.liveupdate.agent.swaps import SwapAgent
+from lanloom.features.liveupdate.agentoptions import SwapAgentSettings
 from lanloom.runtime.context import LAN_PLACES, MULTUS, AgentContext, AgentPart, Port
 
 PORT_KERNEL: Port[PortKernel] = Port("a node's kernel, as far as ports of machines go")
