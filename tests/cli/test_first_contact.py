@@ -112,6 +112,19 @@ async def test_missing_rights(command: str, tmp_path: Path) -> None:
     assert "; ask an administrator of the cluster for that right" in output
 
 
+@pytest.mark.parametrize(
+    ("command", "narrower"),
+    [("lan list -A", True), ("network list", False), ("network list -A", False), ("dummy list", False)],
+)
+async def test_only_kinds_in_namespaces_can_be_listed_in_one(
+    command: str, narrower: bool, tmp_path: Path
+) -> None:
+    """Whoever may not list the objects of all namespaces is told of -n, but not for kinds that are in none."""
+    _, output = await typed(command, strict, tmp_path)
+    assert output.endswith("for that right, or name a namespace with -n instead of -A") is narrower
+    assert output.endswith("for that right") is not narrower
+
+
 async def test_a_server_of_something_else(tmp_path: Path) -> None:
     """A server that has no version is no API server."""
     found = await typed("status", another_server, tmp_path)
@@ -141,3 +154,25 @@ def test_an_empty_cluster(manager: bool, tmp_path: Path) -> None:
         assert "a ClusterNetwork and a VlanConfig (cluster-1.yaml)" in output
     else:
         assert "  lanloom install | kubectl apply -f -" in output
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (
+            "lan list",
+            "There is no LAN in the namespace default. To list those of all namespaces, use -A. Create",
+        ),
+        ("lan list -A", "There is no LAN. Create one"),
+        ("lan list -l a=b", "No LAN in the namespace default has what the selector asks for. To list those"),
+        ("vlan list -A --field-selector metadata.name=x", "No VLAN network has what the selector asks for."),
+        ("vm list -A -l a=b", "No VirtualMachine has what the selector asks for."),
+        ("dummy list", "There is no DummyClusterNetwork. Create one"),
+        ("dummy list -l a=b", "No DummyClusterNetwork has what the selector asks for."),
+    ],
+)
+def test_an_empty_list(words: str, text: str, tmp_path: Path) -> None:
+    """An empty list says where it looked, and whom a selector left out is not told to create anything."""
+    with served(tmp_path, kubevirt=True) as cluster:
+        done = cluster.lanloom(*words.split())
+    assert " ".join(done.output.split()).startswith(text)

@@ -13,6 +13,7 @@ from lanloom.cli.console import paragraph
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lanloom.cli.cluster import ClusterOptions
     from lanloom.kube.ports import Client
 
 T = TypeVar("T")
@@ -72,11 +73,14 @@ def print_section(console: "Console", title: str, lines: Iterable[str], *, lates
         console.print(paragraph(f"and {len(every) - LISTED} {more}: see --output json", 2))
 
 
-def absent(kind: str, scope: str, remedy: str) -> str:
-    """Say that a list shows no object of a kind, in the namespace `scope` or in any."""
-    if not scope:
-        return f"There is no {kind}. {remedy}"
-    return f"There is no {kind} in the namespace {scope}. To list those of all namespaces, use -A. {remedy}"
+def absent(kind: str, cluster: "ClusterOptions", remedy: str = "", *, namespaced: bool = True) -> str:
+    """Say that a list shows no object of a kind: in a namespace or in any, or of those that selectors choose."""
+    scope = cluster.scope if namespaced else ""
+    place = f" in the namespace {scope}" if scope else ""
+    elsewhere = " To list those of all namespaces, use -A." if scope else ""
+    if cluster.selector or cluster.field_selector:
+        return f"No {kind}{place} has what the selector asks for.{elsewhere}"
+    return f"There is no {kind}{place}.{elsewhere} {remedy}".rstrip()
 
 
 def print_remarks(

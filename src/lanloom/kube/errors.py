@@ -63,10 +63,12 @@ class SilentWatch(Unreachable):
 class ApiError(KubeError):
     """The server refused. `status` is the wire Status object, `code` its HTTP code, `reason` its CamelCase reason.
 
-    `asked` is the full name of the resource of the request, empty for one without types.
+    `asked` is the full name of the resource of the request, empty for one without types; `namespaced` says of a list
+    whether its objects are in namespaces.
     """
 
     asked = ""
+    namespaced = False
 
     def __init__(self, code: int, reason: str, message: str, status: dict[str, Any] | None = None) -> None:
         super().__init__(message or f"{code} {reason}")

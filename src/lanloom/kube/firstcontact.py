@@ -46,8 +46,9 @@ async def explain(client: Contact, error: KubeError) -> str:
 
 
 def _narrower(error: ApiError) -> str:
-    is_list = " cannot list " in error.message and error.message.endswith("at the cluster scope")
-    return ", or name a namespace with -n instead of -A" if is_list else ""
+    """Return what the user may do without the right, which is of no use for kinds that are in no namespace."""
+    is_whole = error.namespaced and error.message.endswith("at the cluster scope")
+    return ", or name a namespace with -n instead of -A" if is_whole else ""
 
 
 async def _explain_unserved(client: Contact, error: NotFound) -> str:

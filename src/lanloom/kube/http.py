@@ -61,6 +61,7 @@ class _About(NamedTuple):
 
     verb: str
     resource: str
+    namespaced: bool = False
 
 
 class HttpClient:
@@ -151,7 +152,7 @@ class HttpClient:
     ) -> Listing[T]:
         """Read all objects, page by page. Raises KubeError."""
         query = _selectors(labels, fields) | {"limit": str(self._page)}
-        codec, about = self._codec(resource), _About("list", resource.full_name)
+        codec, about = self._codec(resource), _About("list", resource.full_name, resource.namespaced)
         items: list[T] = []
         failed: list[Unreadable] = []
         while True:
@@ -299,7 +300,7 @@ class HttpClient:
                 if response.status >= 300:
                     status = refusal(await response.read(), response.status, response.reason or "")
                     refused = from_status(response.status, status)
-                    refused.asked = about.resource
+                    refused.asked, refused.namespaced = about.resource, about.namespaced
                     if isinstance(refused, Unauthorized) and credential is not None and self._plugin:
                         self._plugin.refused(credential)
                     if self._outage is not None:
@@ -344,7 +345,7 @@ class HttpClient:
             return response
         finally:
             if self._observe is not None:
-                self._observe(*about, code, asyncio.get_running_loop().time() - started)
+                self._observe(about.verb, about.resource, code, asyncio.get_running_loop().time() - started)
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -65,12 +65,11 @@ def list_lans(cluster: ClusterOptions, listing: Listing) -> None:
     """
     from lanloom.api.lan import LANS
 
-    scope = cluster.scope
     views = run(cluster, lambda client: _read_all(cluster.narrowed(client, LANS)), read=True)
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
-        _print_remarks(views, scope)
+        _print_remarks(views, cluster)
     sys.exit(0 if all(view.ready for view in views) else 1)
 
 
@@ -273,13 +272,13 @@ async def _read_one(client: "Client", name: str, namespace: str) -> "LanView":
     return replace(view, events=await read_events(client, view.uid))
 
 
-def _print_remarks(views: "tuple[LanView, ...]", scope: str) -> None:
+def _print_remarks(views: "tuple[LanView, ...]", cluster: ClusterOptions) -> None:
     """Print what to do about the first LAN that is not ready."""
     from lanloom.cli.details import absent, print_remarks
 
     print_remarks(
         views,
-        absent("LAN", scope, "Create one (see examples/lan.yaml)."),
+        absent("LAN", cluster, "Create one (see examples/lan.yaml)."),
         lambda view: "" if view.ready else f"{view.title}: {view.reason}: {view.message}",
         lambda view: f"lanloom lan show {view.title}",
     )

@@ -73,6 +73,19 @@ def test_options_that_mean_nothing(cluster: Cluster, words: tuple[str, ...], not
     assert result.stderr.startswith(note)
 
 
+def test_force_of_instances(cluster: Cluster) -> None:
+    """`-f` means at instances what it means to gnt-instance: nothing is asked here, and changes go by `--force`."""
+    done(cluster, *NET1)
+    for words, note in (
+        (("add", "-f", "--no-wait", "--net", "0:ip=192.0.2.11,network=net1", "i1"), ""),
+        (("modify", "-f", "--no-wait", "--net", "0:modify,ip=192.0.2.12", "i1"), ""),
+        (("remove", "-f", "--no-wait", "i1"), "Note: --force has no effect: nothing is asked"),
+    ):
+        result = cluster.lanloom("instance", *words)
+        assert result.exit_code == 0, result.output
+        assert note in result.stderr
+
+
 def test_the_old_columns(cluster: Cluster) -> None:
     """`-o ganeti` shows what gnt-network shows."""
     done(cluster, *NET1)

@@ -60,7 +60,7 @@ def list_networks(cluster: ClusterOptions, listing: Listing) -> None:
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
-        _print_remarks(views)
+        _print_remarks(views, cluster)
     sys.exit(0 if all(view.is_ready for view in views) else 1)
 
 
@@ -124,13 +124,13 @@ async def _read_view(client: "Client", name: str) -> "DummyView":
     raise click.ClickException(f"DummyClusterNetwork {quote(name)} does not exist; {there}")
 
 
-def _print_remarks(views: "tuple[DummyView, ...]") -> None:
+def _print_remarks(views: "tuple[DummyView, ...]", cluster: ClusterOptions) -> None:
     """Print what to do about the first network that is not ready."""
-    from lanloom.cli.details import print_remarks
+    from lanloom.cli.details import absent, print_remarks
 
     print_remarks(
         views,
-        "No DummyClusterNetwork exists. Create one (see examples/dummy.yaml).",
+        absent("DummyClusterNetwork", cluster, "Create one (see examples/dummy.yaml).", namespaced=False),
         lambda view: "" if view.is_ready else f"{view.name}: {view.shown_phase}: {view.message or _UNSEEN}",
         lambda view: f"lanloom dummy show {view.name}",
     )

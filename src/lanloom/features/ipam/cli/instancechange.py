@@ -13,7 +13,7 @@ from lanloom.cli.cluster import ClusterOptions, refusals, report_notes, run
 from lanloom.cli.listing import long_output_option, print_data
 from lanloom.cli.options import cluster_options, dry_run_option
 from lanloom.features.ipam.cli.cluster import instance_argument, report_differences
-from lanloom.features.ipam.cli.ganetioptions import job_options, unchecked_options
+from lanloom.features.ipam.cli.ganetioptions import job_options, unasked_option, unchecked_options
 
 if TYPE_CHECKING:
     from lanloom.api.meta import Key
@@ -27,6 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def force_option(function: F) -> F:
     """`--force`, and its old name."""
     return click.option(
+        "-f",
         "--force",
         "--no-conflicts-check",
         "force",
@@ -223,6 +224,7 @@ def modify(change: ChangeOptions, nets: tuple[str, ...], force: bool) -> None:
 
 @click.command()
 @instance_argument
+@unasked_option
 @change_options
 def remove(change: ChangeOptions) -> None:
     """Remove an instance: its NICs and their addresses.

@@ -65,7 +65,7 @@ def list_machines(cluster: ClusterOptions, listing: Listing) -> None:
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
-        _print_remarks(views, scope)
+        _print_remarks(views, cluster)
         _print_mode(mode)
     sys.exit(0 if all(view.is_well for view in views) else 1)
 
@@ -119,13 +119,13 @@ async def _read_one(client: "Client", key: "Key") -> "MachineView":
     return replace(view, events=await read_events(client, *uids))
 
 
-def _print_remarks(views: "tuple[MachineView, ...]", scope: str) -> None:
+def _print_remarks(views: "tuple[MachineView, ...]", cluster: ClusterOptions) -> None:
     """Print why the first machine that is not well is so."""
     from lanloom.cli.details import absent, print_remarks
 
     print_remarks(
         views,
-        absent("VirtualMachine", scope, "").rstrip(),
+        absent("VirtualMachine", cluster),
         lambda view: "" if view.is_well else f"{view.title}: {view.state}: {view.message}",
         lambda view: f"lanloom vm show {view.title}",
     )

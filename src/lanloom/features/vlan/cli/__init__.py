@@ -79,21 +79,16 @@ def list_networks(cluster: ClusterOptions, listing: Listing) -> None:
     from lanloom.api.multus import NADS
     from lanloom.features.vlan.views.view import network_views
 
-    scope = cluster.scope
     objects = run(cluster, lambda client: _read(cluster.narrowed(client, NADS)), read=True)
     views = network_views(objects)
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
-        _print_remarks(
-            views, objects, scope, is_whole=not (scope or cluster.selector or cluster.field_selector)
-        )
+        _print_remarks(views, objects, cluster)
     sys.exit(1 if any(view.reason for view in views) else 0)
 
 
-def _print_remarks(
-    views: "tuple[NetworkView, ...]", objects: "VlanObjects", scope: str, *, is_whole: bool
-) -> None:
+def _print_remarks(views: "tuple[NetworkView, ...]", objects: "VlanObjects", cluster: ClusterOptions) -> None:
     """Print what is below the list: cluster networks without a NAD, and the first reason in full."""
     from lanloom.api.dummy import UID_LABEL
     from lanloom.cli.console import console as make_console
@@ -107,8 +102,8 @@ def _print_remarks(
         if item.metadata.name not in used and UID_LABEL not in item.metadata.labels
     )
     if not views:
-        console.print(absent("VLAN network", scope, "To create one, see examples/."), markup=False)
-    if bare and is_whole:
+        console.print(absent("VLAN network", cluster, "To create one, see examples/."), markup=False)
+    if bare and not (cluster.scope or cluster.selector or cluster.field_selector):
         console.print(f"Cluster networks without a network: {', '.join(bare)}.")
     first = next((view for view in views if view.reason), None)
     if first is not None:
