@@ -13,6 +13,7 @@ from lanloom.api.admission import (
     Verdict,
 )
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
+from lanloom.api.core import PODS
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.lan import LANS
@@ -119,10 +120,11 @@ def verdict_of(asked: AdmissionRequest, *present: Present, seen: Iterable[Presen
                 await _fill(watched, seen)
             shared = Informers(watched.client, Random(1))
             reader, wires = AddressReader(ipam_informers(shared)), WireReader(wire_informers(shared))
+            pods = shared.get(PODS)
             running = [asyncio.create_task(item.run()) for item in shared.all()]
             for item in shared.all():
                 await item.synced()
-            admission = IpamAdmission(real.client, reader.context, agent_of, wires=wires)
+            admission = IpamAdmission(real.client, reader.context, agent_of, wires=wires, pods=pods.store.get)
             verdict = await admission.validate(_with(uids, asked, AdmissionRequest))
             for task in running:
                 task.cancel()

@@ -2,12 +2,16 @@
 
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
-from lanloom.api.core import PODS
-from lanloom.api.ipam import NETWORKS, NICS, NODE, STICKY_FOR
+from lanloom.api.core import PODS, Pod
+from lanloom.api.ipam import NETWORKS, NICS, NODE, STICKY_FOR, Nic
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.names import NODE_USER_PREFIX
+from lanloom.features.ipam.admission.owners import find_pod
+from lanloom.kube.errors import NotFound
 from tests.features.ipam.admission.cases import (
     Case,
     Cases,
@@ -26,6 +30,7 @@ from tests.features.ipam.admission.requests import (
     verdict_of,
 )
 from tests.harness.admission import request
+from tests.harness.virtual import run
 
 POD_UID, INSTANCE_UID = uid_of(PODS, "web"), uid_of(VIRTUAL_MACHINE_INSTANCES, "vm")
 MACHINE_UID = uid_of(VIRTUAL_MACHINES, "vm")
@@ -416,3 +421,46 @@ def test_nics_of_nodes() -> None:
 def test_others_are_no_agents() -> None:
     """An administrator may ask for reserved addresses."""
     assert verdict_of(request(NICS, nic("web-0", "192.0.2.1", force=True)), NET).allowed
+
+
+NAMESAKE = pod("web", node="node2")
+
+
+@pytest.mark.parametrize(
+    ("real", "seen", "allowed"),
+    [
+        (pod("web"), (), True),
+        (pod("web"), (NAMESAKE,), True),
+        (pod("web"), (pod("web", phase="Succeeded"),), True),
+        (NAMESAKE, (pod("web"),), False),
+        (pod("web", phase="Succeeded"), (), False),
+    ],
+    ids=["not seen", "a namesake", "a namesake that ended", "a namesake here", "ended"],
+)
+def test_a_pod_is_known_by_its_uid(real: Present, seen: tuple[Present, ...], allowed: bool) -> None:
+    """What the watch has brought of another pod of that name decides nothing."""
+    others = [*seen, NET]  # made in another order than the real ones, so with other uids
+    assert verdict_of(request(NICS, OF_POD, user=AGENT), NET, real, seen=others).allowed is allowed
+
+
+@pytest.mark.parametrize(("state", "reads"), [({}, 0), ({"phase": "Failed"}, 1), ({"node": ""}, 1)])
+def test_a_pod_that_was_seen_is_not_read_again(state: dict[str, Any], reads: int) -> None:
+    """The owner's own pod, alive and on a node, as the watch has brought it is enough; any other is read."""
+    _, body = pod("web", **state)
+    known = msgspec.convert(body, Pod)
+    known = replace(known, metadata=replace(known.metadata, uid="1"))
+    client = Reads()
+    item = msgspec.convert(owned("Pod", "web", "1"), Nic)
+    found = run(find_pod(client, lambda _: known, item))  # type: ignore[arg-type]
+    assert (client.reads, found is known) == (reads, not reads)
+
+
+class Reads:
+    """An API server without pods."""
+
+    reads = 0
+
+    async def get(self, _resource: object, name: str, _namespace: str) -> object:
+        """Count the read."""
+        self.reads += 1
+        raise NotFound(404, "NotFound", f"{name} not found", {"details": {"name": name}})

@@ -4,8 +4,8 @@
 
 Who may write what is decided here: statuses only managers, and NICs only the agent of the node that their pod or
 machine runs on. Statuses say which NIC owns which address, and the allocator goes by nothing else. An agent that
-somebody has taken over can neither take addresses from others nor give some away. Where a pod or a machine runs is read
-live each time: the object was made a moment ago.
+somebody has taken over can neither take addresses from others nor give some away. Where a machine runs is read live
+each time, and so is a pod that the watch has not brought yet: the object was made a moment ago.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -33,7 +33,12 @@ from lanloom.api.multus import NADS
 from lanloom.features.ipam.admission.nads import check_nad
 from lanloom.features.ipam.admission.networks import check_network_change, network_defaults
 from lanloom.features.ipam.admission.nics import check_nic_change, nic_defaults
-from lanloom.features.ipam.admission.owners import check_owner_is_there, check_owner_kind
+from lanloom.features.ipam.admission.owners import (
+    PodOf,
+    check_owner_is_there,
+    check_owner_kind,
+    find_pod,
+)
 from lanloom.features.ipam.admission.wires import check_nad_wires, check_network_wires
 from lanloom.features.ipam.reader import CachedContext
 from lanloom.features.ipam.wirereader import Wires
@@ -54,7 +59,8 @@ class IpamAdmission(TableAdmission):
     """Answers admission requests about networks and NICs.
 
     `cached` is the manager's view of a network; `user` is the username that this manager
-    authenticates as, empty if that is not known. `wires` tells which networks share a wire.
+    authenticates as, empty if that is not known. `wires` tells which networks share a wire, `pods` what its watch of
+    pods has brought.
     """
 
     def __init__(
@@ -64,8 +70,10 @@ class IpamAdmission(TableAdmission):
         agent_of: AgentOf,
         user: str = "",
         wires: Wires | None = None,
+        pods: PodOf = lambda _: None,
     ) -> None:
         super().__init__(WEBHOOKS)
+        self._pods = pods
         self._wires = wires
         self._client = client
         self._cached = cached
@@ -131,13 +139,13 @@ class IpamAdmission(TableAdmission):
             return ()
         node = self._agent_of(request.user_info)
         if node is not None:
-            await check_agent(self._client, node, new, old)
+            await check_agent(self._client, self._pods, node, new, old)
         by_manager = node is None and await self._managers.include(request.user_info)
         warnings = await check_nic_change(self._client, self._cached, new, old, by_manager=by_manager)
         if node is None and new is not None:
             if not by_manager:
                 check_owner_kind(new, old)
-            await check_owner_is_there(self._client, new, old)
+            await check_owner_is_there(self._client, self._pods, new, old)
         return warnings
 
 
@@ -183,7 +191,7 @@ async def check_user(managers: Managers, user: UserInfo, title: str) -> None:
         raise Denied(f"{title}: status is written by Lanloom's manager only; change the spec instead")
 
 
-async def check_agent(client: Client, node: str, new: Nic | None, old: Nic | None) -> None:
+async def check_agent(client: Client, pods: PodOf, node: str, new: Nic | None, old: Nic | None) -> None:
     """Raise Denied, and KubeError if the pods can't be read. `node` is the agent's own, empty for an unknown one."""
     nic = new or old
     if nic is None:
@@ -201,7 +209,7 @@ async def check_agent(client: Client, node: str, new: Nic | None, old: Nic | Non
         raise Denied(f"{title} an agent is allowed to change only the requested network and addresses")
     if new is None and await _has_left(client, nic):
         return
-    if not node or not await _runs_on(client, nic, node):
+    if not node or not await _runs_on(client, pods, nic, node):
         raise Denied(
             f'{title} {nic.spec.owner.kind} {quote(nic.spec.owner.name)} does not run on node "{node}", '
             "whose agent is allowed to write only NICs of workloads on that node"
@@ -230,17 +238,17 @@ async def _has_left(client: Client, nic: Nic) -> bool:
     return pod is None or pod.metadata.uid != nic.spec.owner.uid or pod.has_ended
 
 
-async def _runs_on(client: Client, nic: Nic, node: str) -> bool:
-    pods = _machine_pods(client, nic) if nic.spec.owner.kind == "VirtualMachine" else _own_pod(client, nic)
-    async for pod in pods:
+async def _runs_on(client: Client, pods: PodOf, nic: Nic, node: str) -> bool:
+    is_machine = nic.spec.owner.kind == "VirtualMachine"
+    async for pod in _machine_pods(client, nic) if is_machine else _own_pod(client, pods, nic):
         if pod.spec.node_name == node and not pod.has_ended:
             return True
     return False
 
 
-async def _own_pod(client: Client, nic: Nic) -> AsyncIterator[Pod]:
+async def _own_pod(client: Client, pods: PodOf, nic: Nic) -> AsyncIterator[Pod]:
     if nic.spec.owner.kind == PODS.kind:
-        pod = await get_or_none(client, PODS, Key(nic.metadata.namespace, nic.spec.owner.name))
+        pod = await find_pod(client, pods, nic)
         if pod is not None and nic.spec.owner.uid in ("", pod.metadata.uid):
             yield pod
 

@@ -9,10 +9,10 @@ An owner is looked up when a NIC gets it, and not again: it may go at any time, 
 and deleted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from lanloom.api import names
-from lanloom.api.core import PODS
+from lanloom.api.core import PODS, Pod
 from lanloom.api.ipam import INSTANCE, NODE, POD, VIRTUAL_MACHINE, Nic
 from lanloom.api.kubevirt import (
     VIRTUAL_MACHINE_INSTANCES,
@@ -24,6 +24,23 @@ from lanloom.api.meta import Key, Object
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied
+
+PodOf = Callable[[Key], Pod | None]
+"""Gives a pod as a watch has brought it, None for one that it has not brought."""
+
+
+async def find_pod(client: Client, cached: PodOf, nic: Nic) -> Pod | None:
+    """Return the pod of the name of a NIC's owner. Raises KubeError.
+
+    Of the owner's very own pod, the watch knows all that counts: a pod never changes its node. It lags only behind the
+    pod's end, and a NIC of a pod that has ended is cleared up. Any other pod is read live.
+    """
+    place = Key(nic.metadata.namespace, nic.spec.owner.name)
+    pod = cached(place)
+    lives = pod is not None and pod.spec.node_name and not (pod.has_ended or pod.metadata.is_deleting)
+    if pod is not None and lives and pod.metadata.uid == nic.spec.owner.uid:
+        return pod
+    return await get_or_none(client, PODS, place)
 
 
 def check_owner_stays(new: Nic, old: Nic) -> None:
@@ -49,13 +66,13 @@ def check_owner_kind(new: Nic, old: Nic | None) -> None:
         )
 
 
-async def check_owner_is_there(client: Client, new: Nic, old: Nic | None) -> None:
+async def check_owner_is_there(client: Client, cached: PodOf, new: Nic, old: Nic | None) -> None:
     """Raise Denied for an owner that is not there, or is another one; KubeError if it can't be read."""
     owner = new.spec.owner
     if owner.kind not in (POD, VIRTUAL_MACHINE) or (old is not None and old.spec.owner == owner):
         return
     place = Key(new.metadata.namespace, owner.name)
-    found = await _owners(client, owner.kind, place)
+    found = await _owners(client, cached, new)
     title = f"Nic {new.metadata.key}: spec.owner"
     if not found:
         raise Denied(
@@ -70,10 +87,11 @@ async def check_owner_is_there(client: Client, new: Nic, old: Nic | None) -> Non
         raise Denied(f"{title}: {owner.kind} {place} is being deleted; wait until another one exists")
 
 
-async def _owners(client: Client, kind: str, key: Key) -> tuple[Object, ...]:
+async def _owners(client: Client, cached: PodOf, nic: Nic) -> tuple[Object, ...]:
     """The owner of that name; a machine and its instance, which may be alone."""
-    if kind == POD:
-        found: list[Object | None] = [await get_or_none(client, PODS, key)]
+    key = Key(nic.metadata.namespace, nic.spec.owner.name)
+    if nic.spec.owner.kind == POD:
+        found: list[Object | None] = [await find_pod(client, cached, nic)]
     else:
         found = [
             await get_or_none(client, VIRTUAL_MACHINES, key),

@@ -78,5 +78,7 @@ def build(context: ManagerContext) -> ManagerPart:
     return ManagerPart(
         run=run,
         controllers=(*manager.controllers, *node_pools.controllers, *nic_owners.controllers),
-        admission=IpamAdmission(client, AddressReader(informers).context, agent_of, context.user, wires),
+        admission=IpamAdmission(
+            client, AddressReader(informers).context, agent_of, context.user, wires, owners.pods.store.get
+        ),
     )
