@@ -1,13 +1,15 @@
 """Calls of ADD on a real API: which addresses a pod gets, and why it gets none."""
 
 import asyncio
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 
 from lanloom.api.ipam import FINALIZER, NICS
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import AlreadyExists, Forbidden, Invalid
+from lanloom.features.ipam.agent.nics import IDLE_SECONDS
+from lanloom.kube.errors import AlreadyExists, Forbidden, Gone, Invalid, KubeError, TransportError
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.agent.cluster import AgentCluster, play, refusal
 from tests.features.ipam.agent.objects import config, request, wanted_addresses
@@ -221,6 +223,8 @@ class Counting(LocalClient):
     def __init__(self, engine: Any) -> None:
         super().__init__(engine)
         self.asked: list[str] = []
+        self.open = 0
+        self.broken: KubeError | None = None
 
     async def get(self, resource: Resource[Any], name: str, namespace: str = "") -> Any:
         """As of every client."""
@@ -239,24 +243,94 @@ class Counting(LocalClient):
 
     def watch(self, resource: Resource[Any], namespace: str = "", **options: Any) -> Any:
         """As of every client."""
-        self.asked.append(f"watch {resource.plural} {options.get('fields', '')}")
-        return super().watch(resource, namespace, **options)
+        self.asked.append(f"watch {resource.plural} {options.get('fields') or options.get('labels', '')}")
+        return self._watch(resource, namespace, **options)
+
+    async def _watch(self, resource: Resource[Any], namespace: str, **options: Any) -> Any:
+        if self.broken is not None and options.get("labels"):
+            raise self.broken
+        self.open += 1
+        try:
+            async with aclosing(super().watch(resource, namespace, **options)) as stream:
+                async for event in stream:
+                    yield event
+        finally:
+            self.open -= 1
 
 
-def test_one_nic_is_all_that_is_watched() -> None:
-    """An ADD watches only the NIC of its pod, and asks for nothing twice: four requests, of which two go at once."""
+WATCH = "watch nics ipam.lanloom.io/node=node1"
+"""The watch of a node's NICs."""
+
+
+def test_one_watch_is_enough() -> None:
+    """Calls watch only NICs of their node, by one watch for all of them, and ask for nothing twice."""
 
     async def story(cluster: AgentCluster) -> None:
         await cluster.pod()
         client = Counting(cluster.engine)
-        await cluster.agent(client=client).answer(request())
+        agent = cluster.agent(client=client)
+        await agent.answer(request())
         (nic,) = await cluster.nics()
-        watch = f"watch nics metadata.name={nic.metadata.name}"
-        assert client.asked == ["get pods web", "get networks net1", "create nics", watch]
+        assert client.asked == ["get pods web", "get networks net1", "create nics", WATCH]
         client.asked.clear()
-        await cluster.agent(client=client).answer(request())
+        await cluster.pod("b")
+        await agent.answer(request("ADD", "b"))
+        assert client.asked == ["get pods b", "get networks net1", "create nics"]
+        client.asked.clear()
+        await agent.answer(request())
         again = ["get pods web", "get networks net1", "create nics", f"get nics {nic.metadata.name}"]
         assert client.asked == again
+
+    play(story)
+
+
+def test_an_idle_node_watches_nothing() -> None:
+    """The watch ends a while after the last call, and the next call begins another one."""
+
+    async def story(cluster: AgentCluster) -> None:
+        client = Counting(cluster.engine)
+        agent = cluster.agent(client=client)
+        for name, watches in (("a", 1), ("b", 1), ("c", 2)):
+            await cluster.pod(name)
+            await agent.answer(request("ADD", name))
+            assert client.asked.count(WATCH) == watches
+            assert client.open == 1
+            await asyncio.sleep(IDLE_SECONDS * (1.1 if name == "b" else 0.9))
+            assert client.open == (name != "b")
+
+    play(story)
+
+
+def test_calls_at_once_miss_nothing() -> None:
+    """Calls that come at once, before there is a watch and while it goes on, all get their addresses."""
+
+    async def story(cluster: AgentCluster) -> None:
+        agent = cluster.agent(client=Counting(cluster.engine))
+        for wave in ("abcde", "fgh"):
+            for name in wave:
+                await cluster.pod(name)
+            async with asyncio.timeout(10):
+                wanted = config(pools=["six"])
+                await asyncio.gather(*(agent.answer(request("ADD", name, settings=wanted)) for name in wave))
+        assert len({ip for nic in await cluster.nics() for ip in nic.status.ips}) == 8
+
+    play(story)
+
+
+@pytest.mark.parametrize("error", [TransportError("broken"), Gone(410, "Expired", "too old")])
+def test_the_watch_breaks(error: KubeError) -> None:
+    """A call whose watch breaks, or never begins, gets its addresses all the same, and so does the next one."""
+
+    async def story(cluster: AgentCluster) -> None:
+        client = Counting(cluster.engine)
+        client.broken = error
+        agent = cluster.agent(client=client)
+        for name in ("a", "b"):
+            await cluster.pod(name)
+            async with asyncio.timeout(10):
+                await agent.answer(request("ADD", name))
+            assert client.asked.count(WATCH) == 1
+            client.asked.clear()
 
     play(story)
 

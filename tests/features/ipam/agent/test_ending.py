@@ -80,7 +80,7 @@ def test_the_api_server_is_away() -> None:
             with refusal(code, "API server"):
                 await agent.answer(request(command))
         assert await agent.answer(request("DEL")) == {}
-        assert client.count("get") == 5
+        assert client.count("get") == 6
 
     play(story)
 

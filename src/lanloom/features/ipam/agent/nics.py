@@ -1,15 +1,17 @@
 """NICs as this node's agent wants, makes, waits for and deletes them.
 
-Two calls for one NIC at once end with the same one. The wait watches one object: a node depends on no other NIC.
+Two calls for one NIC at once end with the same one. All calls wait by one watch of this node's NICs (`NodeNics`): a
+watch for each would cost each a new connection. Where that watch can't help, a call watches its one NIC (`until`).
 """
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager, suppress
 from random import Random
 from typing import Any
 
+import structlog
 from msgspec import to_builtins
 
 from lanloom.api.ipam import (
@@ -45,12 +47,13 @@ from lanloom.kube.errors import (
     Forbidden,
     Gone,
     Invalid,
+    KubeError,
     NotFound,
     ServerError,
     TransportError,
 )
 from lanloom.kube.lookup import get_or_none, ignore_not_found
-from lanloom.kube.ports import Client
+from lanloom.kube.ports import Client, WatchEvent
 from lanloom.refusals import Denied, Malformed
 from lanloom.runtime.cni.calls import BAD_CONFIG, REFUSED, Call, CniError
 
@@ -228,6 +231,84 @@ async def delete_nic(client: Client, key: Key, uid: str = "") -> None:
     """Request a NIC's deletion; one that is not there, or not the one meant, is no error. Raises KubeError."""
     with suppress(Conflict), ignore_not_found(key.name):
         await client.delete(NICS, key.name, key.namespace, uid=uid)
+
+
+IDLE_SECONDS = 60.0
+"""How long the watch of a node's NICs goes on when no call waits."""
+
+log = structlog.get_logger(__name__)
+
+Events = asyncio.Queue[WatchEvent[Nic] | None]
+"""What the watch brings of one NIC; None when it has ended."""
+
+
+class NodeNics:
+    """One watch of the NICs of this node's pods for all calls that wait. It begins with the first one.
+
+    It begins at the version of that call's NIC, without a list: a cluster has many NICs.
+    """
+
+    def __init__(self, client: Client, node: str, rng: Random) -> None:
+        self._client = client
+        self._node = node_value(node)
+        self._rng = rng
+        self._calls: dict[Key, set[Events]] = {}
+        self._watch: asyncio.Task[None] | None = None
+        self._since = 0
+        self._end: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def following(self, key: Key) -> Iterator[Events]:
+        """Collect what the watch brings of a NIC; begin before the NIC is made or read, so that nothing is missed."""
+        if self._end is not None:
+            self._end.cancel()
+        events: Events = asyncio.Queue()
+        self._calls.setdefault(key, set()).add(events)
+        try:
+            yield events
+        finally:
+            self._calls[key].remove(events)
+            if not self._calls[key]:
+                del self._calls[key]
+            if not self._calls and self._watch is not None:
+                self._end = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._watch.cancel)
+
+    async def until(self, nic: Nic, events: Events, good: Callable[[Nic | None], bool]) -> Nic | None:
+        """As `until` does, of a NIC that was made or read since `following` began. Raises KubeError."""
+        if self._covers(nic):
+            while (
+                (event := await events.get()) is not None and event.type != "DELETED" and not event.unreadable
+            ):
+                found = event.object
+                if found.metadata.version >= nic.metadata.version and good(found):
+                    return found
+        return await until(self._client, nic, good, self._rng)
+
+    def _covers(self, nic: Nic) -> bool:
+        """Whether the watch brings every change of a NIC after its version; begin it if there is none."""
+        meta = nic.metadata
+        if meta.labels.get(NODE_LABEL) != self._node:
+            return False
+        if self._watch is None:
+            self._since = meta.version
+            self._watch = asyncio.create_task(self._follow(meta.resource_version))
+        return self._since <= meta.version
+
+    async def _follow(self, version: str) -> None:
+        labels = f"{NODE_LABEL}={self._node}"
+        try:
+            watch = self._client.watch(NICS, resource_version=version, labels=labels)
+            async with aclosing(watch) as stream:
+                async for event in stream:
+                    for events in self._calls.get(event.object.metadata.key, ()):
+                        events.put_nowait(event)
+        except KubeError as error:
+            log.debug("nics-not-followed", error=str(error))
+        finally:
+            self._watch = None
+            for calls in self._calls.values():
+                for events in calls:
+                    events.put_nowait(None)
 
 
 async def until(client: Client, nic: Nic, good: Callable[[Nic | None], bool], rng: Random) -> Nic | None:

@@ -7,6 +7,7 @@ report what users should know.
 
 import asyncio
 from random import Random
+from typing import TypeVar
 
 import structlog
 
@@ -34,6 +35,8 @@ from lanloom.features.ipam.agent.cnitypes import (
     result_of,
 )
 from lanloom.features.ipam.agent.nics import (
+    Events,
+    NodeNics,
     allocated,
     answered,
     delete_nic,
@@ -43,7 +46,6 @@ from lanloom.features.ipam.agent.nics import (
     nic_body,
     requested_ips,
     settle_nic,
-    until,
     unused,
 )
 from lanloom.features.ipam.agent.pods import (
@@ -131,6 +133,8 @@ REQUEST_SECONDS = {"ADD": ALLOCATION_SECONDS, "DEL": 10.0, "CHECK": 15.0, "STATU
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 
 class IpamService:
     """Answers the calls of one node's plugin."""
@@ -139,7 +143,7 @@ class IpamService:
         self._client = client
         self._node = node
         self._events = PodEvents(recorder)
-        self._rng = rng
+        self._nics = NodeNics(client, node, rng)
         self._commands = {
             "ADD": self._add,
             "DEL": self._delete,
@@ -168,12 +172,9 @@ class IpamService:
     async def _add(self, call: Call) -> Raw:
         # Neither read depends on the other; what is wrong with the pod is said first.
         pod, looked = await asyncio.gather(self._pod(call), self._network(call), return_exceptions=True)
-        if isinstance(pod, BaseException):
-            raise pod
+        pod = _result(pod)
         try:
-            if isinstance(looked, BaseException):
-                raise looked
-            config, network = looked
+            config, network = _result(looked)
             nic = await self._allocate(call, config, pod, network)
             if nic.status.network != network.metadata.name:
                 # It runs, and keeps what it had before the NAD was changed.
@@ -194,17 +195,18 @@ class IpamService:
         await self._events.unused(pod, holder)
         await self._events.not_kept(pod, holder)
         body = nic_body(holder, network.metadata.name, ips, call, self._node)
-        nic = await settle_nic(
-            self._client, body, holder.namespace, may_change=not holder.runs, is_new=holder.is_of_pod
-        )
-        nic = await hold_nic(self._client, nic, call.container)
-        return nic if allocated(nic) else await self._wait(nic)
+        with self._nics.following(Key(holder.namespace, holder.nic)) as events:
+            nic = await settle_nic(
+                self._client, body, holder.namespace, may_change=not holder.runs, is_new=holder.is_of_pod
+            )
+            nic = await hold_nic(self._client, nic, call.container)
+            return nic if allocated(nic) else await self._wait(nic, events)
 
-    async def _wait(self, nic: Nic) -> Nic:
+    async def _wait(self, nic: Nic, events: Events) -> Nic:
         key, network = nic.metadata.key, nic.spec.network
         try:
             async with asyncio.timeout(ALLOCATION_SECONDS - 5.0):
-                found = await until(self._client, nic, answered, self._rng)
+                found = await self._nics.until(nic, events, answered)
         except TimeoutError:
             raise CniError(
                 TRY_AGAIN,
@@ -239,9 +241,15 @@ class IpamService:
 
     async def _check(self, call: Call) -> Raw:
         parse_ipam(call.config)
-        holder = await self._holder(await self._pod(call), call)
+        ref = parse_args(call.args)
+        own = Key(ref.namespace, pod_nic(ref, call))
+        # The NIC is most likely the pod's own; what is wrong with the pod is said first.
+        pod, found = await asyncio.gather(
+            self._pod(call), get_or_none(self._client, NICS, own), return_exceptions=True
+        )
+        holder = await self._holder(_result(pod), call)
         key = Key(holder.namespace, holder.nic)
-        nic = await get_or_none(self._client, NICS, key)
+        nic = _result(found) if key == own else await get_or_none(self._client, NICS, key)
         if nic is None:
             key = Key(holder.namespace, holder_by_name(holder, call, "").nic)
             nic = await get_or_none(self._client, NICS, key)
@@ -306,3 +314,10 @@ class IpamService:
                 UNKNOWN_CONTAINER, f"{title} was replaced: it is not the one of pod {pod.metadata.name}"
             )
         return machine_holder(pod, machine, call)
+
+
+def _result(outcome: T | BaseException) -> T:
+    """Return what one of several requests at once found, or raise what it raised."""
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
