@@ -28,10 +28,9 @@ from lanloom.features.ipam.rules.addresses import (
     stored_range,
 )
 from lanloom.features.ipam.rules.ledger import Ledger
-from lanloom.features.ipam.rules.model import Connection, Network, Nic, Owner, Pool, Subnet
+from lanloom.features.ipam.rules.model import Connection, Network, Nic, Owner, Pool, Subnet, with_uuids
 from lanloom.features.ipam.rules.names import is_uuid
 from lanloom.features.ipam.rules.others import Holder
-from lanloom.features.ipam.rules.validate import with_uuids
 from lanloom.kube.conditions import find
 from lanloom.kube.ports import Reader
 from lanloom.refusals import Denied, Malformed

@@ -11,8 +11,9 @@ from lanloom.features.ipam.rules.model import (
     Network,
     Pool,
     Subnet,
+    with_uuids,
 )
-from lanloom.features.ipam.rules.validate import check_network, check_transition, with_uuids
+from lanloom.features.ipam.rules.validate import check_network, check_transition
 from lanloom.refusals import Denied, Malformed
 from tests.features.ipam.rules.network_text import (
     Owned,

@@ -1,12 +1,16 @@
 """Networks and NICs as values: what an administrator configured, without who owns what (`ledger`).
 
+Which subnets of two networks are the same is decided here, too (`pairs_of`).
+
 Values are made by the operations of this folder, which check them (`change`), or of objects, which webhooks check
 (`validate`); what must hold of each is in `invariants`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.features.ipam.rules.addresses import Address, Cidr, IPRange, Version, format_address, merge
 
@@ -110,6 +114,57 @@ class Network(Struct, frozen=True, kw_only=True):
         for subnet in self.subnets:
             if version is None or subnet.cidr.version == version:
                 yield from (pool for pool in subnet.pools if not name or pool.name == name)
+
+
+Pair = tuple[Subnet | None, Subnet | None]
+
+
+def with_uuids(known: Iterable[Subnet], new: Network, derive: Callable[[Subnet, int], str]) -> Network:
+    """The network with a UUID for each subnet that has none.
+
+    It is that of the known subnet with the same CIDR, else with the same name, else a derived one: so a manifest
+    without UUIDs can be applied again and again, and can resize a subnet that has a name. `derive` makes the UUID of a
+    subnet at an attempt from 0; another attempt is made where somebody has it already.
+    """
+    if all(subnet.uuid for subnet in new.subnets):
+        return new
+    kept = {id(after): before.uuid for before, after in pairs_of(known, new.subnets) if before}
+    held = {subnet.uuid or kept.get(id(subnet), "") for subnet in new.subnets}
+    filled = []
+    for subnet in new.subnets:
+        uuid = subnet.uuid or kept.get(id(subnet), "")
+        if not uuid:
+            uuid = next(one for attempt in count() if (one := derive(subnet, attempt)) not in held)
+            held.add(uuid)
+        filled.append(replace(subnet, uuid=uuid))
+    return replace(new, subnets=tuple(filled))
+
+
+def pairs_of(old: Iterable[Subnet], new: Iterable[Subnet]) -> list[Pair]:
+    """Each subnet of both networks once, with the same one of the other network, if there is one."""
+    before, after, pairs = list(old), list(new), list[Pair]()
+    for key in (_uuid, _cidr, _name):
+        known = {key(one): one for one in before if key(one)}
+        for subnet in after:
+            found = known.get(key(subnet))
+            if found and (key is _uuid or not (found.uuid and subnet.uuid)):
+                pairs.append((known.pop(key(subnet)), subnet))
+        paired = {id(subnet) for pair in pairs for subnet in pair}
+        before = [subnet for subnet in before if id(subnet) not in paired]
+        after = [subnet for subnet in after if id(subnet) not in paired]
+    return [*pairs, *((subnet, None) for subnet in before), *((None, subnet) for subnet in after)]
+
+
+def _uuid(subnet: Subnet) -> str:
+    return subnet.uuid.lower()
+
+
+def _cidr(subnet: Subnet) -> Cidr:
+    return subnet.cidr
+
+
+def _name(subnet: Subnet) -> str:
+    return subnet.name
 
 
 class Owner(Struct, frozen=True, kw_only=True, order=True):

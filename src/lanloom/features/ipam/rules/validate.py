@@ -6,17 +6,16 @@ operation (`change`) can't.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import count, islice
+from itertools import islice
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from lanloom.features.ipam.rules.addresses import Address, Cidr, IPRange, Version, format_address, subtract
+from lanloom.features.ipam.rules.addresses import Address, IPRange, Version, format_address, subtract
 from lanloom.features.ipam.rules.general import check_connection, check_mac_prefix, check_tag
 from lanloom.features.ipam.rules.ledger import Ledger
-from lanloom.features.ipam.rules.model import Network, Pool, Subnet
+from lanloom.features.ipam.rules.model import Network, Pool, Subnet, pairs_of
 from lanloom.features.ipam.rules.names import check_name, is_uuid, pool_title
 from lanloom.features.ipam.rules.shares import check_shares
 from lanloom.features.ipam.rules.sticky import check_sticky
@@ -155,9 +154,6 @@ def _check_gateway(network: str, subnet: Subnet, ledger: Ledger) -> None:
         )
 
 
-Pair = tuple[Subnet | None, Subnet | None]
-
-
 def check_network(network: Network) -> None:
     """Raise Malformed, which names the object and the field, for the first thing that can't be so."""
     _check_general(network)
@@ -177,32 +173,11 @@ def check_transition(old: Network, new: Network, ledger: Ledger) -> tuple[str, .
 
     Both pass `check_network`. Subnets are the same if `with_uuids` would say so.
     """
-    pairs = _pairs(old.subnets, new.subnets)
+    pairs = pairs_of(old.subnets, new.subnets)
     for before, after in pairs:
         check_users(new.name, before, after, ledger)
     lost = (note for before, after in pairs if before and after for note in _notes(before, after, ledger))
     return tuple(lost)
-
-
-def with_uuids(known: Iterable[Subnet], new: Network, derive: Callable[[Subnet, int], str]) -> Network:
-    """The network with a UUID for each subnet that has none.
-
-    It is that of the known subnet with the same CIDR, else with the same name, else a derived one: so a manifest
-    without UUIDs can be applied again and again, and can resize a subnet that has a name. `derive` makes the UUID of a
-    subnet at an attempt from 0; another attempt is made where somebody has it already.
-    """
-    if all(subnet.uuid for subnet in new.subnets):
-        return new
-    kept = {id(after): before.uuid for before, after in _pairs(known, new.subnets) if before}
-    held = {subnet.uuid or kept.get(id(subnet), "") for subnet in new.subnets}
-    filled = []
-    for subnet in new.subnets:
-        uuid = subnet.uuid or kept.get(id(subnet), "")
-        if not uuid:
-            uuid = next(one for attempt in count() if (one := derive(subnet, attempt)) not in held)
-            held.add(uuid)
-        filled.append(replace(subnet, uuid=uuid))
-    return replace(new, subnets=tuple(filled))
 
 
 def _check_general(network: Network) -> None:
@@ -243,7 +218,7 @@ def _with_others(subnets: Iterable[Subnet]) -> Iterator[tuple[Subnet, list[Subne
     for subnet in subnets:
         keys = [key for key in (subnet.name, subnet.uuid.lower()) if key]
         dhcp = [subnet.cidr.version] if subnet.dhcp else []
-        place = bisect_left(placed, subnet.cidr, key=_cidr)
+        place = bisect_left(placed, subnet.cidr, key=lambda one: one.cidr)
         held = (holders[key] for key in (*keys, *dhcp) if key in holders)
         yield subnet, [*placed[max(place - 1, 0) : place + 1], *held]
         placed.insert(place, subnet)
@@ -262,33 +237,6 @@ def _faults(subnet: Subnet, before: Iterable[Subnet]) -> Iterator[Fault]:
         yield from pool_faults(subnet, pool, previous)
         previous = (pool,)
     yield from external_faults(subnet, subnet.external)
-
-
-def _pairs(old: Iterable[Subnet], new: Iterable[Subnet]) -> list[Pair]:
-    """Each subnet of both networks once, with the same one of the other network, if there is one."""
-    before, after, pairs = list(old), list(new), list[Pair]()
-    for key in (_uuid, _cidr, _name):
-        known = {key(one): one for one in before if key(one)}
-        for subnet in after:
-            found = known.get(key(subnet))
-            if found and (key is _uuid or not (found.uuid and subnet.uuid)):
-                pairs.append((known.pop(key(subnet)), subnet))
-        paired = {id(subnet) for pair in pairs for subnet in pair}
-        before = [subnet for subnet in before if id(subnet) not in paired]
-        after = [subnet for subnet in after if id(subnet) not in paired]
-    return [*pairs, *((subnet, None) for subnet in before), *((None, subnet) for subnet in after)]
-
-
-def _uuid(subnet: Subnet) -> str:
-    return subnet.uuid.lower()
-
-
-def _cidr(subnet: Subnet) -> Cidr:
-    return subnet.cidr
-
-
-def _name(subnet: Subnet) -> str:
-    return subnet.name
 
 
 def _notes(old: Subnet, new: Subnet, ledger: Ledger) -> Iterator[str]:
