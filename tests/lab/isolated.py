@@ -69,13 +69,17 @@ class Isolated:
         return {name: self.address(name) for name in nodes}
 
     def address(self, name: str) -> str:
-        """The address that the pod's status names for its interface on the network."""
+        """The address that the pod's status names for its interface on the network, the first of several."""
+        return self.addresses(name)[0]
+
+    def addresses(self, name: str) -> list[str]:
+        """All of them, as the status orders them."""
         annotations = json.loads(self.lab.kubectl("get", "pod", name, "-o", "json"))["metadata"][
             "annotations"
         ]
         (status,) = json.loads(annotations[STATUS])
         assert (status["name"], status["interface"]) == (f"default/{NAD}", "net1")
-        return str(status["ips"][0])
+        return [str(address) for address in status["ips"]]
 
     def reaches(self, node: str, name: str, address: str) -> bool:
         """Whether one of a few echoes from a pod is answered: the first may be lost while neighbours get to know."""

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.lab.driver import Lab, eventually
-from tests.lab.isolated import BRIDGE, NETWORK, SUBNET, Isolated, isolated, network_body
+from tests.lab.isolated import BRIDGE, NETWORK, PREFIX, SUBNET, Isolated, isolated, network_body
 from tests.lab.looks import NODES
 from tests.lab.objects import EXAMPLES
 
@@ -57,6 +57,24 @@ def test_pods_of_all_nodes(spanning: Isolated) -> None:
     eventually(lambda: spanning.reaches("node3", "c", found["b"]))
 
 
+@pytest.mark.kernel
+def test_pods_with_both_ip_versions(isolated: Isolated) -> None:
+    """With subnets of both IP versions, pods of two nodes have an address of each and reach each other by both."""
+    lab = isolated.lab
+    both = f"fd00:77::/64,{SUBNET}"
+    lab.apply(network_body(NETWORK, subnet=both, scope="cluster", underlay=UNDERLAY))
+    isolated.ready()
+    isolated.add_pods(a="node1", b="node2")
+    four, six = isolated.addresses("b")
+    assert (four[: len(PREFIX)], six[:7]) == (PREFIX, "fd00:77")
+    for address in (four, six):
+        eventually(partial(isolated.reaches, "node1", "a", address))
+    for node in NODES:
+        assert "inet" not in lab.on(node, f"ip address show dev {BRIDGE}")
+    refusal = lab.apply(network_body(NETWORK, subnet=SUBNET, scope="cluster", underlay=UNDERLAY), fails=True)
+    assert "while the network is in use by Pod default/a, Pod default/b" in refusal
+
+
 def test_example(isolated: Isolated) -> None:
     """The example makes such a network, and its pod runs on it."""
     lab = isolated.lab
@@ -70,7 +88,8 @@ def test_example(isolated: Isolated) -> None:
     try:
         isolated.ready("spanning")
         lab.kubectl("wait", "--for=condition=Ready", "pod/anywhere", "--timeout=120s")
-        assert "inet 10.77.0." in lab.on("node2", "ip -n default.anywhere address show dev net1")
+        shown = lab.on("node2", "ip -n default.anywhere address show dev net1")
+        assert "inet 10.77.0." in shown and "inet6 fd00:77::" in shown
     finally:
         lab.kubectl("delete", "pod", "anywhere", "--timeout=120s")
         lab.kubectl("delete", "dcn", "spanning", "--timeout=120s")

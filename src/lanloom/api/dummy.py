@@ -78,9 +78,10 @@ class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=T
     `bridge_name` is the bridge on every node; `nad_name` and `nad_namespace` name the NAD by which machines and pods
     use the network. With `scope` node each node has a network of its own; cluster is one over all nodes: a LAN, which
     the link `underlay` carries between the nodes, with packets of at most `mtu` bytes, 0 for what fits a usual link.
-    With a `subnet` (a CIDR) those who use it get addresses of it, each only once in the cluster; `gateway` node gives
-    every node's bridge the subnet's first address and hides what goes out behind the node's own. `namespaces` are
-    those, beside `nad_namespace`, whose machines and pods may use the network; missing, or `*`, for all.
+    With a `subnet` (a CIDR, or one of IPv4 and one of IPv6 with a comma between) those who use it get addresses of it,
+    each only once in the cluster; `gateway` node, which is of IPv4 only, gives every node's bridge the subnet's first
+    address and hides what goes out behind the node's own. `namespaces` are those, beside `nad_namespace`, whose
+    machines and pods may use the network; missing, or `*`, for all.
     """
 
     bridge_name: str = ""

@@ -232,6 +232,8 @@ async def test_subnets_change_at_any_time(on: Reviews) -> None:
     refused: tuple[tuple[list[Raw], str], ...] = (
         ([{"cidr": "blue"}], 'spec.subnets[0].cidr is "blue", which is not a CIDR: use one such as'),
         ([{"cidr": "10.7.0.1"}], 'spec.subnets[0].cidr is "10.7.0.1", which is not a CIDR'),
+        ([{"cidr": "fd00:7::%eth0/64"}], "which is not a CIDR"),
+        ([{"cidr": "::ffff:a07:0/120"}], "but those are reserved addresses: choose a private range"),
         ([{"cidr": "10.7.0.9/24"}], "which is not the form of a subnet: did you mean 10.7.0.0/24?"),
         ([{"cidr": "10.7.0.0/31"}], "it must have a prefix length from /8 to /30"),
         ([{"cidr": "fd07::/48"}], "it must have a prefix length from /64 to /126"),

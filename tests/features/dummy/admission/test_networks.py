@@ -76,6 +76,12 @@ NETWORK_CASES: Cases = {
         'DummyClusterNetwork red: spec.underlay is of the scope "cluster" only: remove it, or set spec.scope to '
         '"cluster"',
     ),
+    "a subnet of IPv6 that is used": Case(
+        request(DCNS, network(subnet=f"{SUBNET},fd00:115::/64")),
+        ((NODES, node("fd00:115::/80")),),
+        "DummyClusterNetwork red: spec.subnet fd00:115::/64 overlaps fd00:115::/80 of the pods of node node1: "
+        "choose a range that nothing in the cluster uses, or leave the subnet out",
+    ),
     "a subnet that is used": Case(
         request(DCNS, network(subnet=SUBNET)),
         ((NODES, node("10.115.0.0/16")),),

@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -48,6 +49,12 @@ def call(command: str, pod: str, **more: Any) -> None:
     text = json.dumps(config).encode()
     done = subprocess.run(words, input=text, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def ping(pod: str, address: str) -> bool:
+    """Whether one of a few echoes from a pod is answered."""
+    words = ["ip", "netns", "exec", pod, "ping", "-c", "1", "-w", "2", address]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
 
 def ports() -> int:
@@ -101,6 +108,24 @@ def test_pods_have_ended(daemons: Daemons, pods: tuple[str, ...], state: str) ->
     daemons.start(state)
     until(daemons.ready().exists)
     assert there() if state == "present" else not ip("link show dev dummy-br")
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_addresses_of_both_ip_versions(daemons: Daemons, pods: tuple[str, ...], *, first: bool) -> None:
+    """Pods on a bridge reach each other by IPv4 and IPv6, and the host has an address of neither on it."""
+    if first:
+        daemons.start()
+        until(daemons.ready().exists)
+    places = (("10.7.0.8/24", "fd00:7::8/64"), ("10.7.0.9/24", "fd00:7::9/64"))
+    for pod, place in zip(pods, places, strict=True):
+        call("ADD", pod, ipam={"type": "static", "addresses": [{"address": text} for text in place]})
+    if not first:
+        daemons.start()
+        until(daemons.ready().exists)
+    for address in ("10.7.0.9", "fd00:7::9"):
+        until(partial(ping, pods[0], address))
+    assert there() and ports() == 2
+    assert "inet" not in ip("address show dev dummy-br")
 
 
 def test_a_gateway_comes_late(daemons: Daemons, pods: tuple[str, ...]) -> None:

@@ -1,6 +1,6 @@
 """DummyClusterNetworks, and what rules make of them, for tests of rules."""
 
-from ipaddress import IPv4Network
+from ipaddress import ip_network
 from typing import Any
 
 import msgspec
@@ -31,6 +31,6 @@ def isolated(
         created="2026-01-01T00:00:00Z",
         bridge=bridge,
         nad=Key("harvester-system", "dummy-bridge-net"),
-        subnet=IPv4Network(subnet) if subnet else None,
+        subnets=tuple(map(ip_network, subnet.split(","))) if subnet else (),
         gateway=gateway,
     )

@@ -34,6 +34,7 @@ from lanloom_embedded.patches import merge_patch
 from tests.features.dummy.rules.made import UID, isolated
 
 ROUTED = isolated(subnet="10.115.0.0/24", gateway="node")
+DUAL = isolated(subnet="10.115.0.0/24,fd00:115::/64")
 
 
 def stored(net: Isolated, config: Any = None, **metadata: Any) -> NetworkAttachmentDefinition:
@@ -63,6 +64,30 @@ def test_a_network_with_addresses() -> None:
     assert not {"isGateway", "ipMasq"} & config.keys()
 
 
+def test_a_network_with_addresses_of_ipv6() -> None:
+    """Subnets of both IP versions bring an address of each to every user; one of IPv6 alone, one of it."""
+    both = nad_config(DUAL)["ipam"]
+    assert both["ips"] == ["pool4", "pool6"]
+    assert parse_ipam(nad_config(DUAL)).network == both["network"]
+    assert "ips" not in nad_config(isolated(subnet="fd00:115::/64"))["ipam"]
+    assert ipam_network(DUAL).body()["spec"] == {
+        "subnets": [
+            {"cidr": "10.115.0.0/24", "pools": [{"range": "10.115.0.0/24"}]},
+            {"cidr": "fd00:115::/64", "pools": [{"range": "fd00:115::/64"}]},
+        ]
+    }
+
+
+def test_a_second_ip_version_is_added() -> None:
+    """A Network that gets a subnet of IPv6 keeps the one of IPv4 with its UUID."""
+    current = stored_network(PLAIN)
+    patch = ipam_network(DUAL).repair(current)
+    mended = msgspec.convert(merge_patch(msgspec.to_builtins(current), patch), NETWORKS.type)
+    assert [item.cidr for item in mended.spec.subnets] == ["10.115.0.0/24", "fd00:115::/64"]
+    assert mended.spec.subnets[0].uuid == current.spec.subnets[0].uuid
+    assert ipam_network(DUAL).repair(mended) == {}
+
+
 def test_a_network_with_a_gateway() -> None:
     """A gateway is each node's own bridge, which hides pods behind the node; their default route stays."""
     config = nad_config(ROUTED)
@@ -86,7 +111,7 @@ def test_it_is_marked() -> None:
     assert (found.cluster_network, found.vid) == ("dummy", 0)
 
 
-@pytest.mark.parametrize("net", [isolated(), isolated(subnet="10.115.0.0/24"), ROUTED])
+@pytest.mark.parametrize("net", [isolated(), isolated(subnet="10.115.0.0/24"), ROUTED, DUAL])
 def test_what_was_made_is_as_wanted(net: Isolated) -> None:
     """A NAD needs no repair right after it was made."""
     assert is_as_wanted(stored(net), net)

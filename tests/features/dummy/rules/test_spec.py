@@ -1,7 +1,7 @@
 """What may stand in the spec of a DummyClusterNetwork, and what of it may change."""
 
 import re
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 import pytest
@@ -67,7 +67,18 @@ BAD_BRIDGES = {
     "a_b-br": "which is no valid name of one",
     "a--br": "which is no valid name of one",
 }
-GOOD_SUBNETS = ("", "10.115.0.0/24", "10.0.0.0/8", "192.0.2.4/30", "172.16.0.0/12", "100.64.0.0/10")
+GOOD_SUBNETS = (
+    "",
+    "10.115.0.0/24",
+    "10.0.0.0/8",
+    "192.0.2.4/30",
+    "172.16.0.0/12",
+    "100.64.0.0/10",
+    "fd00:115::/64",
+    "2001:db8::/126",
+    "10.115.0.0/24,fd00:115::/64",
+    "fd00:115::/64, 10.115.0.0/24",
+)
 BAD_SUBNETS = {
     "10.115.0.0": "is not a CIDR",
     "10.115.0.0/": "is not a CIDR",
@@ -76,7 +87,21 @@ BAD_SUBNETS = {
     "10.115.0.0/24 ": "is not a CIDR",
     "ten": "is not a CIDR",
     "10.115.0.1/24": "did you mean 10.115.0.0/24?",
-    "fd00::/64": "supports IPv4 only",
+    "fd00::1/64": "did you mean fd00::/64?",
+    "fd00::%eth0/64": "is not a CIDR",
+    "FD00::/64": "did you mean fd00::/64?",
+    "fd00::/63": "prefix length from /64 to /126",
+    "fd00::/127": "prefix length from /64 to /126",
+    "fe80::/64": "link-local",
+    "ff02::/64": "multicast",
+    "::/64": "addresses of this host",
+    "::ffff:a00:0/120": "reserved addresses",
+    "10.1.0.0/24,10.2.0.0/24": "at most one subnet of IPv4 and one of IPv6, such as 10.115.0.0/24,fd00:115::/64",
+    "fd00:1::/64,fd00:2::/64": "at most one subnet of IPv4 and one of IPv6",
+    "10.1.0.0/24,fd00:1::/64,fd00:2::/64": "at most one subnet of IPv4 and one of IPv6",
+    "10.1.0.0/24,": "at most one subnet of IPv4 and one of IPv6",
+    ",": "at most one subnet of IPv4 and one of IPv6",
+    "10.1.0.0/24 fd00:1::/64": "is not a CIDR",
     "10.115.0.0/31": "prefix length from /8 to /30",
     "10.115.0.0/32": "prefix length from /8 to /30",
     "0.0.0.0/0": "prefix length from /8 to /30",
@@ -92,8 +117,8 @@ def test_a_whole_spec_is_understood() -> None:
     net = parse(dcn(subnet="10.115.0.0/24", gateway="node"))
     assert (net.name, net.uid, net.bridge) == ("net1", UID, "dummy-br")
     assert net.nad == Key("harvester-system", "dummy-bridge-net")
-    assert (net.subnet, net.gateway, net.scope) == (IPv4Network("10.115.0.0/24"), "node", "node")
-    assert parse(dcn()).subnet is None
+    assert (net.subnets, net.gateway, net.scope) == ((IPv4Network("10.115.0.0/24"),), "node", "node")
+    assert parse(dcn()).subnets == ()
 
 
 def test_the_defaults_of_the_settings_are_valid() -> None:
@@ -141,7 +166,7 @@ def test_bad_names_of_nads_and_namespaces(field: str, name: str) -> None:
 
 @pytest.mark.parametrize("text", GOOD_SUBNETS)
 def test_good_subnets(text: str) -> None:
-    """A range of IPv4 with room for one address at least is accepted; none is, too."""
+    """A range of each IP version with room for one address at least is accepted; none is, too."""
     assert not subnet_fault(text)
 
 
@@ -153,11 +178,28 @@ def test_bad_subnets(text: str, why: str) -> None:
     assert why in str(caught.value)
 
 
-@given(st.text(max_size=25) | st.ip_addresses().map(lambda address: f"{address}/24"))
+@pytest.mark.parametrize("text", ["10.115.0.0/24,fd00:115::/64", "fd00:115::/64, 10.115.0.0/24"])
+def test_subnets_of_both_ip_versions(text: str) -> None:
+    """The subnet of IPv4 is the first, in whatever order both are written."""
+    assert parse(dcn(subnet=text)).subnets == (IPv4Network("10.115.0.0/24"), IPv6Network("fd00:115::/64"))
+
+
+@given(
+    st.text(max_size=25)
+    | st.ip_addresses(v=4).map(lambda address: f"{address}/24")
+    | st.ip_addresses(v=6).map(lambda address: f"{address}/64")
+)
 def test_any_text_is_judged_as_a_subnet(text: str) -> None:
-    """Whatever is accepted is a network of IPv4 in its own form; nothing else is raised."""
+    """Whatever is accepted is a network in its own form; nothing else is raised."""
     if text and not subnet_fault(text):
-        assert str(IPv4Network(text)) == text
+        assert str(ip_network(text)) == text
+
+
+@pytest.mark.parametrize("subnet", ["fd00:115::/64", "10.115.0.0/24,fd00:115::/64"])
+def test_a_gateway_is_of_ipv4(subnet: str) -> None:
+    """A gateway on each node's bridge is refused with a subnet of IPv6, with the remedy."""
+    with pytest.raises(Malformed, match=r"of IPv4 only, .*: remove the gateway, or that subnet"):
+        parse(dcn(subnet=subnet, gateway="node"))
 
 
 def test_every_wrong_field_is_named() -> None:
@@ -190,6 +232,10 @@ def test_a_gateway_needs_a_subnet() -> None:
         ({"underlay": "sixteen-letters1"}, "can't be the name of an underlay link"),
         ({"underlay": "eth0", "mtu": 100}, "spec.mtu is 100"),
         ({"underlay": "eth0", "mtu": 9001}, "spec.mtu is 9001"),
+        (
+            {"underlay": "eth0", "mtu": 1279, "subnet": "fd00:115::/64"},
+            "spec.mtu is 1279, and IPv6 needs 1280",
+        ),
         (
             {"underlay": "eth0", "subnet": "10.1.0.0/24", "gateway": "node"},
             "all nodes would have the gateway's",

@@ -38,6 +38,9 @@ CASES = {
     "10.43.0.0/24": "overlaps 10.43.0.1 of service default/kubernetes",
     "10.44.7.0/24": "overlaps 10.44.0.0/16 of the pods (setting podCIDRs)",
     "10.45.0.0/30": "overlaps 10.45.0.0/16 of the services (setting serviceCIDRs)",
+    "fd00:42::/64": "overlaps fd00:42::/64 of the pods of node b: choose",
+    "fd00::/64": "overlaps fd00::2 of node b: choose",
+    "fd00:43::/64": "overlaps fd00:43::/112 of services: choose",
     "192.0.2.0/24": "overlaps 192.0.2.1 of node a, 192.0.2.2 of node b: choose a range that nothing in the cluster",
 }
 
@@ -48,9 +51,20 @@ def test_a_subnet_that_is_somebody_s(subnet: str, why: str) -> None:
     assert f"spec.subnet {subnet} {why}" in overlaps(isolated(subnet=subnet), KNOWN)
 
 
-@pytest.mark.parametrize("subnet", ["", "10.115.0.0/24", "10.9.9.0/24", "10.43.1.0/24"])
+def test_both_subnets_are_checked() -> None:
+    """A message names the subnets that are somebody's, and nobody's addresses of the other IP version."""
+    free = "10.115.0.0/24"
+    assert "spec.subnet fd00:42::/64 overlaps fd00:42::/64 of" in overlaps(
+        isolated(subnet=f"{free},fd00:42::/64"), KNOWN
+    )
+    both = overlaps(isolated(subnet="10.42.1.0/24,fd00:42::/64"), KNOWN)
+    assert "spec.subnet 10.42.1.0/24,fd00:42::/64 overlaps 10.42.1.0/24 of" in both
+    assert not overlaps(isolated(subnet=f"{free},fd00:115::/64"), KNOWN)
+
+
+@pytest.mark.parametrize("subnet", ["", "10.115.0.0/24", "10.9.9.0/24", "10.43.1.0/24", "fd00:115::/64"])
 def test_a_subnet_that_is_free(subnet: str) -> None:
-    """Names of hosts and addresses of IPv6 are in nobody's way."""
+    """Names of hosts and addresses of the other IP version are in nobody's way."""
     assert not overlaps(isolated(subnet=subnet), KNOWN)
 
 

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from lanloom.api.dummy import (
     ADMITTED,
     CONFLICT,
@@ -145,6 +147,18 @@ def test_addresses_are_each_only_once_in_the_cluster() -> None:
     assert config_of(state)["ipam"] == {"type": "lanloom-ipam", "network": network.metadata.name}
     assert network.spec.subnets[0].cidr == "10.52.0.0/16"
     assert "ipam" not in config_of(ready())
+
+
+@pytest.mark.parametrize("subnet", ["fd00:52::/64", "10.52.0.0/16,fd00:52::/64"])
+def test_addresses_of_ipv6(subnet: str) -> None:
+    """A Network of either IP version, or of both, has the subnets, tells of an overlap, and goes with the rest."""
+    state = ready(subnet=subnet)
+    (network,) = state.of(NETWORKS)
+    assert ",".join(item.cidr for item in network.spec.subnets) == subnet
+    assert config_of(state)["ipam"]["network"] == network.metadata.name
+    pods = on.node("n3", spec={"podCIDR": "fd00:52::/80"})
+    assert condition(run(pods, state), CONFLICT) == "True SubnetTaken"
+    assert is_gone(run(on.removed(), state))
 
 
 def test_the_daemon_set_is_applied_and_not_only_created() -> None:

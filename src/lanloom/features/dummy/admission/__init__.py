@@ -83,7 +83,7 @@ class ObjectValidator:
             await self._check_places(net, present)
         if old is not None and (old.spec.subnet, old.spec.gateway) != (new.spec.subnet, new.spec.gateway):
             changes_while_used(old, new, (await self._users.get()).users_of(net.nad))
-        if net.subnet is not None:
+        if net.subnets:
             known = await read_ranges(self._client, self._reader.nodes(), self._reader.settings)
             check_subnet(net, known, _readable(present))
         return tuple([text async for text in self._warnings(net)])

@@ -85,7 +85,7 @@ def in_the_way(observed: Observed, net: Isolated) -> Finding | None:
 
 def taken_addresses(observed: Observed, net: Isolated) -> Finding | None:
     """Return the owners of addresses that the subnet overlaps. An existing network continues, and reports it."""
-    if net.subnet is None:
+    if not net.subnets:
         return None
     fault = overlaps(net, observed.ranges, _isolated(observed))
     return Finding("True", "SubnetTaken", f"DummyClusterNetwork {net.name}: {fault}") if fault else None
@@ -281,12 +281,16 @@ def _cluster_network(observed: Observed, net: Isolated) -> _Part:
     return _Part()
 
 
+def _ranges(net: Isolated) -> str:
+    return ",".join(map(str, net.subnets))
+
+
 def _network(observed: Observed, net: Isolated) -> _Part:
-    if net.subnet is None:
+    if not net.subnets:
         return _Part()
     if observed.network is None:
         create = Create(NETWORKS, ipam_network(net).body())
-        return _Part(finding=_pending(f"the Network of {net.subnet} is being created"), actions=(create,))
+        return _Part(finding=_pending(f"the Network of {_ranges(net)} is being created"), actions=(create,))
     if not is_ours(observed.network.metadata, net.uid):
         return _foreign(NETWORKS, observed.network)
     if observed.network.metadata.is_deleting:
@@ -295,7 +299,7 @@ def _network(observed: Observed, net: Isolated) -> _Part:
     if not patch:
         return _Part()
     change = Change(NETWORKS, observed.network.metadata.key, patch)
-    return _Part(finding=_pending(f"the Network of {net.subnet} is being repaired"), actions=(change,))
+    return _Part(finding=_pending(f"the Network of {_ranges(net)} is being repaired"), actions=(change,))
 
 
 _LAN_FAULTS = frozenset({"Refused", "Conflict", "InvalidSpec", "MTUTooLarge", "BeingDeleted"})
@@ -376,6 +380,6 @@ def _leaving(resource: Resource[Any], item: Object) -> _Part:
 
 def _orphaned(observed: Observed, net: Isolated) -> list[Action]:
     """Return the part that deletes a Network whose subnet was removed from the spec, once the NAD lacks it."""
-    if net.subnet is not None or observed.nad is None or not is_as_wanted(observed.nad, net):
+    if net.subnets or observed.nad is None or not is_as_wanted(observed.nad, net):
         return []
     return [deletion(NETWORKS, item) for item in observed.made.networks if not item.metadata.is_deleting]

@@ -1,7 +1,6 @@
 """The values of isolated networks, the names of their objects, and how to recognise these."""
 
 from collections.abc import Iterable
-from ipaddress import IPv4Network
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -17,6 +16,7 @@ from lanloom.api.dummy import (
 from lanloom.api.madenetworks import unique_name
 from lanloom.api.meta import Key, Object, ObjectMeta
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
+from lanloom.api.subnets import Subnet
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.text import listed
 
@@ -25,7 +25,8 @@ class Isolated(Struct, frozen=True, kw_only=True):
     """A DummyClusterNetwork whose spec is valid. `created` is its creationTimestamp, RFC 3339 in UTC.
 
     `underlay` and `mtu` are those of the LAN on which a network with the scope cluster stands. `namespaces` are all
-    that may use it, `*` for all, none where the spec does not say.
+    that may use it, `*` for all, none where the spec does not say. `subnets` are at most one of each IP version, IPv4
+    first.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Isolated(Struct, frozen=True, kw_only=True):
     bridge: str
     nad: Key
     scope: Scope = "node"
-    subnet: IPv4Network | None = None
+    subnets: tuple[Subnet, ...] = ()
     gateway: Gateway = "none"
     underlay: str = ""
     mtu: int = 0

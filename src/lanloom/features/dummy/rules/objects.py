@@ -56,13 +56,16 @@ def nad_config(net: Isolated) -> Raw:
 
     The gateway is local to each node: `isGateway` gives the bridge the gateway address of the subnet, and `ipMasq`
     translates outgoing traffic to the address of the node. Pods keep their default route. `forceAddress` removes the
-    bridge's former address after a change of the subnet. Without it, the plugin would fail for every pod.
+    bridge's former address after a change of the subnet. Without it, the plugin would fail for every pod. With two
+    subnets, each pod gets an address of each.
     """
     config: Raw = {"cniVersion": CNI_VERSION, "name": net.nad.name, "type": "bridge", "bridge": net.bridge}
     if net.mtu:
         config[_MTU] = net.mtu
-    if net.subnet is not None:
+    if net.subnets:
         config["ipam"] = {"type": "lanloom-ipam", "network": resource_name(net.name, net.uid)}
+        if len(net.subnets) == 2:
+            config["ipam"]["ips"] = ["pool4", "pool6"]
         if net.gateway == "node":
             config |= {"isGateway": True, "ipMasq": True, "forceAddress": True}
     return config
@@ -132,29 +135,27 @@ def _is(value: Any, other: Any) -> bool:
 
 def gateway_of(net: Isolated) -> str:
     """Return the address of the bridge on every node: the first of the subnet; empty without a gateway."""
-    if net.subnet is None or net.gateway != "node":
-        return ""
-    return str(net.subnet.network_address + 1)
+    return str(net.subnets[0].network_address + 1) if net.subnets and net.gateway == "node" else ""
 
 
 def bridge_address(net: Isolated) -> str:
     """Return the gateway as a CIDR, which the bridge has on every node; empty without a gateway."""
     gateway = gateway_of(net)
-    return f"{gateway}/{net.subnet.prefixlen}" if gateway and net.subnet is not None else ""
+    return f"{gateway}/{net.subnets[0].prefixlen}" if gateway else ""
 
 
 def ipam_network(net: Isolated) -> MadeNetwork:
-    """Return the Network (ipam.lanloom.io) with the one pool for all NICs on the isolated network.
+    """Return the Network (ipam.lanloom.io) with one pool of each subnet for all NICs on the isolated network.
 
     Its first and last addresses and the gateway are reserved. With `namespaces`, a node attaches nobody else. Raises
     ValueError for a network without a subnet, which has no addresses.
     """
-    if net.subnet is None:
+    if not net.subnets:
         raise ValueError(f"DummyClusterNetwork {net.name} has no subnet and provides no addresses")
     return MadeNetwork(
         name=resource_name(net.name, net.uid),
         **ownership(net.name, net.uid),
-        subnets=(MadeSubnet(str(net.subnet), gateway_of(net)),),
+        subnets=tuple(MadeSubnet(str(subnet), gateway_of(net)) for subnet in net.subnets),
         namespaces=net.namespaces,
     )
 

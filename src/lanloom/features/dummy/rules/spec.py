@@ -6,17 +6,15 @@ reports the message that its author would have received.
 
 import re
 from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import ip_network
 
 from lanloom.api import names
 from lanloom.api.dummy import DummyClusterNetwork, DummyClusterNetworkSpec
 from lanloom.api.lan import EVERY_NAMESPACE, NAMESPACES_MAX
+from lanloom.api.subnets import EXAMPLES, IPV6_MTU_MIN, Subnet, cidr_fault
 from lanloom.features.dummy.rules.model import Isolated, User
 from lanloom.refusals import Denied, Malformed
-from lanloom.text import listed
-
-LARGEST, SMALLEST = 8, 30
-"""Prefix lengths of a subnet. A /30 has two addresses to give away, one where the other is the gateway."""
+from lanloom.text import listed, quote
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _BRIDGE = re.compile(rf"[a-zA-Z][-_a-zA-Z0-9]{{0,{names.LINK_NAME_MAX - 1}}}", re.ASCII)
@@ -46,20 +44,12 @@ _TAKEN_FORM = re.compile(
 """Names that the kernel, systemd, Harvester and common CNI plugins give to links of their own, and Lanloom to what it
 has half made."""
 
-_UNUSABLE = tuple(
-    (IPv4Network(cidr), what)
-    for cidr, what in (
-        ("0.0.0.0/8", "this network"),
-        ("127.0.0.0/8", "loopback addresses"),
-        ("169.254.0.0/16", "link-local addresses"),
-        ("224.0.0.0/3", "multicast and reserved addresses"),
-    )
-)
-
 CLUSTER_MTU = 1430
 """Bytes of a packet with the scope cluster where `mtu` is missing: what VXLAN leaves of 1500, also over IPv6."""
 
 MTU_LEAST, MTU_LARGEST = 576, 9000
+
+_COMMA = re.compile(", ?")
 
 _UNDERLAY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
 
@@ -76,7 +66,7 @@ def parse(dcn: DummyClusterNetwork) -> Isolated:
         bridge=spec.bridge_name,
         nad=spec.nad,
         scope=spec.scope,
-        subnet=IPv4Network(spec.subnet) if spec.subnet else None,
+        subnets=_subnets(spec.subnet),
         gateway=spec.gateway,
         underlay=spec.underlay,
         mtu=(spec.mtu or CLUSTER_MTU) if spec.scope == "cluster" else 0,
@@ -171,24 +161,24 @@ def label_fault(value: str, what: str, example: str) -> str:
 
 
 def subnet_fault(text: str) -> str:
-    """Return the problem of a subnet; empty if it is valid. An empty subnet is valid: there is none."""
-    if not text:
-        return ""
-    try:
-        found = ip_network(text, strict=False)
-    except ValueError:
-        found = None
-    if found is None or "/" not in text or not text.rpartition("/")[2].isdecimal():
-        return f'is "{text}", which is not a CIDR: use one such as 10.115.0.0/24, or leave it out'
-    if isinstance(found, IPv6Network):
-        return f'is "{text}": this version supports IPv4 only; use a CIDR such as 10.115.0.0/24'
-    if str(found) != text:
-        return f'is "{text}", which is not the form of a subnet: did you mean {found}?'
-    if not LARGEST <= found.prefixlen <= SMALLEST:
-        return f'is "{text}": it must have a prefix length from /{LARGEST} to /{SMALLEST}, e.g. 10.115.0.0/24'
-    if what := next((what for range_, what in _UNUSABLE if range_.overlaps(found)), ""):
-        return f'is "{text}", but those are {what}: choose a private range, e.g. 10.115.0.0/24'
-    return ""
+    """Return the problem of a subnet, or of one of each IP version; empty if it is valid, or there is none."""
+    items = _items(text)
+    if "" not in items:
+        if fault := next(filter(None, map(cidr_fault, items)), ""):
+            return fault
+        if len({ip_network(item).version for item in items}) == len(items):
+            return ""
+    example = ",".join(EXAMPLES.values())
+    return f"is {quote(text)}: use at most one subnet of IPv4 and one of IPv6, such as {example}"
+
+
+def _items(text: str) -> list[str]:
+    return _COMMA.split(text, 2) if text else []
+
+
+def _subnets(text: str) -> tuple[Subnet, ...]:
+    """The subnets of a valid text, that of IPv4 first."""
+    return tuple(sorted(map(ip_network, _items(text)), key=lambda item: item.version))
 
 
 def _faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
@@ -210,6 +200,11 @@ def _faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
             'spec.gateway is "node", which requires spec.subnet for its address: '
             "set a subnet such as 10.115.0.0/24, or remove the gateway"
         )
+    elif spec.gateway == "node" and ":" in spec.subnet:
+        yield (
+            'spec.gateway is "node", which is of IPv4 only, and spec.subnet has a subnet of IPv6: '
+            "remove the gateway, or that subnet"
+        )
     yield from _cluster_faults(spec) if spec.scope == "cluster" else _node_faults(spec)
 
 
@@ -219,6 +214,8 @@ def _cluster_faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
         yield f"spec.underlay {fault}"
     if spec.mtu and not MTU_LEAST <= spec.mtu <= MTU_LARGEST:
         yield f"spec.mtu is {spec.mtu}: it must be from {MTU_LEAST} to {MTU_LARGEST}, or missing"
+    elif 0 < spec.mtu < IPV6_MTU_MIN and ":" in spec.subnet:
+        yield f"spec.mtu is {spec.mtu}, and IPv6 needs {IPV6_MTU_MIN}: raise it, or remove the subnet of IPv6"
     if spec.gateway == "node":
         yield (
             'spec.gateway is "node" and spec.scope is "cluster": all nodes would have the gateway\'s address on one '

@@ -6,12 +6,13 @@ leave through the other.
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import ip_network
 
 from msgspec import Struct
 
 from lanloom.api.clusterranges import Taken, pod_ranges
 from lanloom.api.core import Node
+from lanloom.api.subnets import Subnet, overlap
 from lanloom.features.dummy.rules.model import Isolated
 from lanloom.text import listed
 
@@ -19,7 +20,7 @@ _SHOWN = 5
 
 
 class Ranges(Struct, frozen=True, kw_only=True):
-    """Addresses in use by the cluster. Ranges that are not IPv4 conflict with nothing."""
+    """Addresses in use by the cluster, of either IP version. Ranges that can't be read conflict with nothing."""
 
     pods: tuple[Taken, ...] = ()
     services: tuple[Taken, ...] = ()
@@ -59,36 +60,41 @@ def overlaps(net: Isolated, known: Ranges, others: Iterable[Isolated] = ()) -> s
     Isolated networks may share a subnet, because they are never connected. The exception are two networks with gateways
     on the nodes, which would have two routes to the same addresses.
     """
-    if net.subnet is None:
-        return ""
-    found = [*_overlapping(net.subnet, known), *_gateways(net, others)]
+    elders = tuple(others)
+    found = [
+        (subnet, taken)
+        for subnet in net.subnets
+        for taken in (*_overlapping(subnet, known), *_gateways(net, subnet, elders))
+    ]
     if not found:
         return ""
-    shown = listed((f"{item.cidr} of {item.owner}" for item in found), _SHOWN)
+    subnets = ",".join(dict.fromkeys(str(subnet) for subnet, _ in found))
+    shown = listed((f"{item.cidr} of {item.owner}" for _, item in found), _SHOWN)
     return (
-        f"spec.subnet {net.subnet} overlaps {shown}: "
+        f"spec.subnet {subnets} overlaps {shown}: "
         "choose a range that nothing in the cluster uses, or leave the subnet out"
     )
 
 
-def _overlapping(subnet: IPv4Network, known: Ranges) -> Iterator[Taken]:
+def _overlapping(subnet: Subnet, known: Ranges) -> Iterator[Taken]:
     for taken in (*known.pods, *known.services, *known.nodes):
         found = _read(taken.cidr)
-        if isinstance(found, IPv4Network) and found.overlaps(subnet):
+        if found is not None and overlap(found, subnet):
             yield taken
 
 
-def _gateways(net: Isolated, others: Iterable[Isolated]) -> Iterator[Taken]:
-    if net.gateway != "node" or net.subnet is None:
+def _gateways(net: Isolated, subnet: Subnet, others: Iterable[Isolated]) -> Iterator[Taken]:
+    if net.gateway != "node":
         return
     for other in sorted(others, key=lambda item: (item.name, item.uid)):
-        routed = other.subnet if other.gateway == "node" and other.uid != net.uid else None
-        if routed is not None and routed.overlaps(net.subnet):
-            yield Taken(str(routed), f"DummyClusterNetwork {other.name}, which has a gateway too")
+        routes = other.gateway == "node" and other.uid != net.uid
+        for routed in other.subnets if routes else ():
+            if overlap(routed, subnet):
+                yield Taken(str(routed), f"DummyClusterNetwork {other.name}, which has a gateway too")
 
 
 @lru_cache(8192)
-def _read(text: str) -> IPv4Network | IPv6Network | None:
+def _read(text: str) -> Subnet | None:
     try:
         return ip_network(text, strict=False)
     except ValueError:  # not for us to judge what others report

@@ -6,7 +6,7 @@ LAN admits.
 """
 
 from collections.abc import Iterator
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 
 from lanloom.api.lan import (
     LAN,
@@ -17,27 +17,9 @@ from lanloom.api.lan import (
     LanSubnet,
 )
 from lanloom.api.madenetworks import MadeNetwork, MadeSubnet, unique_name
+from lanloom.api.subnets import Subnet, cidr_fault, overlap
 from lanloom.features.lan.rules.ipamconfig import OWN, Raw
 from lanloom.text import quote
-
-_LARGEST = {4: 8, 6: 64}
-_SMALLEST = {4: 30, 6: 126}
-"""Prefix lengths, by IP version."""
-
-_EXAMPLE = "10.115.0.0/24"
-
-_UNUSABLE = tuple(
-    (ip_network(cidr), what)
-    for cidr, what in (
-        ("0.0.0.0/8", "addresses of this host"),
-        ("127.0.0.0/8", "loopback addresses"),
-        ("169.254.0.0/16", "link-local addresses"),
-        ("224.0.0.0/3", "multicast and reserved addresses"),
-        ("::/127", "addresses of this host"),
-        ("fe80::/10", "link-local addresses"),
-        ("ff00::/8", "multicast addresses"),
-    )
-)
 
 
 def network_name(lan: LAN) -> str:
@@ -71,14 +53,14 @@ def subnet_faults(spec: LANSpec) -> Iterator[str]:
     if len(spec.subnets) > SUBNETS_MAX:
         yield f"spec.subnets has {len(spec.subnets)} entries; at most {SUBNETS_MAX} are allowed"
         return
-    seen: list[IPv4Network | IPv6Network] = []
+    seen: list[Subnet] = []
     for index, item in enumerate(spec.subnets):
         field = f"spec.subnets[{index}]"
-        if fault := _cidr_fault(item.cidr):
+        if fault := cidr_fault(item.cidr):
             yield f"{field}.cidr {fault}"
             continue
         subnet = ip_network(item.cidr)
-        if (other := next((each for each in seen if _overlap(each, subnet)), None)) is not None:
+        if (other := next((each for each in seen if overlap(each, subnet)), None)) is not None:
             yield f"{field}.cidr is {item.cidr}, which overlaps {other}; choose a CIDR apart from it"
         seen.append(subnet)
         if fault := _gateway_fault(item, subnet):
@@ -87,24 +69,7 @@ def subnet_faults(spec: LANSpec) -> Iterator[str]:
             yield f"{field}.dhcp is true, but addresses of {subnet} are not given by DHCP; remove it"
 
 
-def _cidr_fault(text: str) -> str:
-    try:
-        found = ip_network(text, strict=False)
-    except ValueError:
-        found = None
-    if found is None or not text.rpartition("/")[0]:
-        return f"is {quote(text)}, which is not a CIDR: use one such as {_EXAMPLE}"
-    if str(found) != text:
-        return f"is {quote(text)}, which is not the form of a subnet: did you mean {found}?"
-    largest, smallest = _LARGEST[found.version], _SMALLEST[found.version]
-    if not largest <= found.prefixlen <= smallest:
-        return f"is {quote(text)}: it must have a prefix length from /{largest} to /{smallest}"
-    if what := next((what for range_, what in _UNUSABLE if _overlap(range_, found)), ""):
-        return f"is {quote(text)}, but those are {what}: choose a private range, e.g. {_EXAMPLE}"
-    return ""
-
-
-def _gateway_fault(item: LanSubnet, subnet: IPv4Network | IPv6Network) -> str:
+def _gateway_fault(item: LanSubnet, subnet: Subnet) -> str:
     if not item.gateway:
         return ""
     try:
@@ -118,7 +83,3 @@ def _gateway_fault(item: LanSubnet, subnet: IPv4Network | IPv6Network) -> str:
     if gateway == subnet.network_address or (subnet.version == 4 and gateway == subnet.broadcast_address):
         return f"is {gateway}, which no host of {subnet} can have: use another one, e.g. {subnet.network_address + 1}"
     return ""
-
-
-def _overlap(one: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -> bool:
-    return one.version == other.version and one.overlaps(other)
