@@ -1,8 +1,9 @@
-"""The console on a socket: whose certificate it shows."""
+"""The console on a socket: whose certificate it shows, and what keeps others out."""
 
 import asyncio
 import ssl
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import trustme
 
 from lanloom.console.app import Console
 from lanloom.console.menu import pages
-from lanloom.console.serve import Certificate, serve
+from lanloom.console.serve import CONNECTIONS, Certificate, serve
 from lanloom.console.sessions import Sessions
 from lanloom.features import FEATURES
 from lanloom.kube.config import ClusterConfig
@@ -37,27 +38,63 @@ def issue(directory: Path) -> None:
     made.private_key_pem.write_to_path(directory / "tls.key")
 
 
+@asynccontextmanager
+async def served(certificate: Certificate | None = None) -> AsyncIterator[int]:
+    """A console at work; yields its port."""
+    sessions = Sessions(asyncio.get_running_loop().time)
+    config = ClusterConfig(server="http://127.0.0.1:1")
+    hosts = frozenset({"127.0.0.1"})
+    console = Console(config, pages(FEATURES), sessions, hosts=hosts, secure=certificate is not None)
+    sock = listen("127.0.0.1", 0)
+    port = sock.getsockname()[1]
+    task = asyncio.create_task(serve(console, sessions, sock, certificate))
+    try:
+        yield port
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
 async def test_a_certificate_that_is_renewed(tmp_path: Path) -> None:
     """A renewed certificate is shown to new connections at once; one of another key, or none, changes nothing."""
     issue(tmp_path)
     certificate = Certificate(tmp_path / "tls.crt", tmp_path / "tls.key")
-    sessions = Sessions(asyncio.get_running_loop().time)
-    config = ClusterConfig(server="http://127.0.0.1:1")
-    console = Console(config, pages(FEATURES), sessions, hosts=frozenset({"127.0.0.1"}), secure=True)
-    sock = listen("127.0.0.1", 0)
-    task = asyncio.create_task(serve(console, sessions, sock, certificate))
-    try:
-        first = await shown(sock.getsockname()[1])
+    async with served(certificate) as port:
+        first = await shown(port)
         issue(tmp_path)
         certificate.renew()
-        second = await shown(sock.getsockname()[1])
+        second = await shown(port)
         assert second != first
         issue(tmp_path / "other")
         for broken in ((tmp_path / "other/tls.crt").read_text(), "nothing"):
             (tmp_path / "tls.crt").write_text(broken)
             certificate.renew()
-            assert await shown(sock.getsockname()[1]) == second
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+            assert await shown(port) == second
+
+
+async def ask(port: int) -> bytes:
+    """The status line of the login page, on a connection of its own."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /login HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    return answer.partition(b"\r\n")[0]
+
+
+async def test_silent_connections_keep_nobody_out() -> None:
+    """Connections that ask for nothing, as many as there may be and more, make room for one that does."""
+    async with served() as port:
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS + 8)]
+        assert await ask(port) == b"HTTP/1.1 200 OK"
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_a_request_without_end() -> None:
+    """A request whose headers are too long is refused, also where there is no TLS."""
+    async with served() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /login HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"a" * 100_000)
+        assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
+        writer.close()

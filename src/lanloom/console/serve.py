@@ -1,35 +1,24 @@
 """Serve the console until cancelled."""
 
 import asyncio
-import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
 from pathlib import Path
 
 import structlog
-import uvicorn
 
 from lanloom.console.app import Console
 from lanloom.console.sessions import Sessions
-from lanloom.runtime.https.server import present, server_context
+from lanloom.runtime.https.connections import limits_of_process
+from lanloom.runtime.https.server import HttpsServer, present, server_context
 
-MOST_REQUESTS = 512
-"""Requests at a time, streams included; more are refused with 503."""
+CONNECTIONS = 512
+"""Connections at a time, streams included."""
 
 EXPIRE_SECONDS = 60.0
 """How often sessions that are over end, and a certificate that was renewed is taken."""
 
 log = structlog.get_logger(__name__)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn that leaves signals to the process's owner."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
-        yield
 
 
 class Certificate:
@@ -68,23 +57,13 @@ async def serve(
     console: Console, sessions: Sessions, sock: socket.socket, certificate: Certificate | None
 ) -> None:
     """Answer on a listening socket, by TLS if there is a certificate."""
-    config = uvicorn.Config(
-        console.app,
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        ws="none",
-        limit_concurrency=MOST_REQUESTS,
-        timeout_graceful_shutdown=1,
-    )
-    config.load()
-    config.ssl = certificate.context if certificate is not None else None
+    context = certificate.context if certificate is not None else None
+    server = HttpsServer(console.app, context, (sock,), limits_of_process(CONNECTIONS))
     expiring = asyncio.create_task(_expire(sessions, certificate))
     try:
-        await _Server(config).serve([sock])
+        await server.run()
     finally:
+        server.hang_up()
         expiring.cancel()
         await sessions.close_all()
 

@@ -36,18 +36,22 @@ Factory = Callable[[Slot], asyncio.Protocol]
 
 
 class Listener:
-    """Accepts from construction to `close`. Must be constructed in a running loop."""
+    """Accepts from construction to `close`, by TLS if there is a context. Must be constructed in a running loop."""
 
     def __init__(
         self,
         sock: socket.socket,
-        context: ssl.SSLContext,
+        context: ssl.SSLContext | None,
         connections: Connections,
         limits: Limits,
         factory: Factory,
     ) -> None:
         self._socket = sock
-        self._context = context
+        seconds = {
+            "ssl_handshake_timeout": limits.handshake_seconds,
+            "ssl_shutdown_timeout": _SHUTDOWN_SECONDS,
+        }
+        self._tls: dict[str, Any] = {"ssl": context, **seconds} if context is not None else {}
         self._connections = connections
         self._limits = limits
         self._factory = factory
@@ -105,13 +109,7 @@ class Listener:
             sock.close()
             return
         try:
-            await self._loop.connect_accepted_socket(
-                lambda: self._factory(slot),
-                sock,
-                ssl=self._context,
-                ssl_handshake_timeout=self._limits.handshake_seconds,
-                ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
-            )
+            await self._loop.connect_accepted_socket(lambda: self._factory(slot), sock, **self._tls)
         except OSError as error:  # also ssl.SSLError and TimeoutError
             log.debug("handshake-failed", peer=slot.peer, error=str(error))
             slot.release()
@@ -149,7 +147,7 @@ _DRAIN_SECONDS = 2
 
 
 class HttpsServer:
-    """Serves an application on listening sockets until `stop`.
+    """Serves an application on listening sockets until `stop`, by TLS unless `context` is None.
 
     `end` ends the process when a request runs out of memory. uvicorn itself would log that and go on.
     """
@@ -157,7 +155,7 @@ class HttpsServer:
     def __init__(
         self,
         app: Any,
-        context: ssl.SSLContext,
+        context: ssl.SSLContext | None,
         sockets: Sequence[socket.socket],
         limits: Limits,
         *,
@@ -213,7 +211,7 @@ def _ending(app: Any, end: End) -> Any:
 class _Server(uvicorn.Server):
     """uvicorn that says when it is up, accepts by `Listener`, and leaves signals to the process's owner."""
 
-    def __init__(self, config: uvicorn.Config, context: ssl.SSLContext, limits: Limits) -> None:
+    def __init__(self, config: uvicorn.Config, context: ssl.SSLContext | None, limits: Limits) -> None:
         super().__init__(config)
         self.up = asyncio.Event()
         self._context = context
