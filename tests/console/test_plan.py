@@ -1,5 +1,6 @@
 """The plan of a pasted manifest: what it says, what it refuses, and that it changes nothing."""
 
+from html import unescape
 from pathlib import Path
 
 import aiohttp
@@ -18,9 +19,11 @@ NEW = yaml.safe_dump(nad("vlan77", "cluster-1", 77, namespace="ours"))
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
 
 
-async def paste(browser: aiohttp.ClientSession, text: str, status: int = 200, **options: str) -> str:
+async def paste(
+    browser: aiohttp.ClientSession, text: str, status: int = 200, path: str = "/plan", **options: str
+) -> str:
     """The page of a manifest that was pasted."""
-    async with browser.post("/plan", data={"text": text, **options}) as answer:
+    async with browser.post(path, data={"text": text, **options}) as answer:
         assert answer.status == status, await answer.text()
         return await answer.text()
 
@@ -45,6 +48,27 @@ async def test_a_plan_says_what_would_change_and_changes_nothing(tmp_path: Path)
         assert "deleted" in page or "Refused" in page
         assert "checked" in page
         assert await names(made) == before
+
+
+async def test_a_network_is_planned_on_its_own_page(tmp_path: Path) -> None:
+    """A network's page leads to its manifest; unedited it changes nothing, edited it says what would change."""
+    async with site(tmp_path) as made, made.browser() as browser:
+        await Filler(made.admin).fill()
+        for page in ("/networks/ours/guests", "/cluster-networks/cluster-1"):
+            assert f'href="{page}/plan"' in await read(browser, page)
+            shown = await read(browser, f"{page}/plan")
+            text = unescape(shown.partition("</textarea>")[0].rpartition(">")[2])
+            assert "No node would change" in await paste(browser, text, path=f"{page}/plan")
+        text = text.replace("spec:", "spec:\n  description: other", 1)
+        assert "No node would change" in await paste(browser, text, path="/cluster-networks/cluster-1/plan")
+        shown = await read(browser, "/networks/ours/guests/plan")
+        text = unescape(shown.partition("</textarea>")[0].rpartition(">")[2]).replace("2013", "2113")
+        refused = unescape(await paste(browser, text, path="/networks/ours/guests/plan"))
+        assert "spec.config.vlan can't change from 2013 to 2113 while the VMs" in refused
+        added = text.replace("name: guests", "name: others")
+        assert "4 nodes would change" in await paste(browser, added, path="/networks/ours/guests/plan")
+        await read(browser, "/networks/ours/nobody/plan", 404)
+        await read(browser, "/cluster-networks/none/plan", 404)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,8 @@ def main(content: Content, page: Page, above: Page | None, command: str, asked: 
                 )
             ]
         )
+    if content.links:
+        parts.append(h.p(".links")[(h.a(href=href)[words] for words, href in content.links)])
     if content.matrix is not None:
         parts.append(matrix_of(content.matrix, asked))
     if content.drawing is not None:

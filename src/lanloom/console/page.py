@@ -148,11 +148,15 @@ LAYERS = ("NICs", "Bonds and links", "Bridges", "Networks", "Pods and machines")
 
 
 class Content(Struct, frozen=True, kw_only=True):
-    """A page as it is now. `trouble` is of the thing that the page is about; `facts` are names with values."""
+    """A page as it is now. `trouble` is of the thing that the page is about; `facts` are names with values.
+
+    `links` are words with the addresses of pages on what can be done with that thing.
+    """
 
     title: str
     trouble: Trouble | None = None
     facts: Sequence[tuple[str, str]] = ()
+    links: Sequence[tuple[str, str]] = ()
     matrix: Matrix | None = None
     drawing: Drawing | None = None
     maps: Sequence[PoolMap] = ()

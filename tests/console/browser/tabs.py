@@ -35,6 +35,7 @@ PATHS = (
     "/machines/ours/db",
     "/changes",
     "/plan",
+    "/networks/ours/backup/plan",
 )
 """A page of each kind, in the filled cluster."""
 

@@ -20,7 +20,7 @@ from lanloom.console.page import (
     Trouble,
 )
 from lanloom.console.page import READY as WELL
-from lanloom.features.vlan.planpage import PLAN
+from lanloom.features.vlan.planpage import PLANS
 from lanloom.features.vlan.rules.stages import PROGRESSING, ROLLED_OUT
 from lanloom.features.vlan.rules.status import PASSING
 from lanloom.features.vlan.views import VlanObjects, read_objects
@@ -43,6 +43,8 @@ from lanloom.kube.ports import Reader
 
 _UNDER_WAY = (PASSING - {"NoReport"}) | {PROGRESSING}
 """The reasons that go away by themselves; an agent that does not report may be gone."""
+
+_PLAN = "Plan a change"
 
 KINDS = (NODES, CLUSTER_NETWORKS, VLAN_CONFIGS, NADS, CLUSTER_NETWORK_NODES)
 
@@ -70,6 +72,7 @@ async def network(client: Reader, names: Names) -> Content:
         title=found.network,
         trouble=_trouble(found, objects),
         facts=facts,
+        links=((_PLAN, f"{_href(found)}/plan"),),
         drawing=_drawing(found),
         tables=(_nodes(found.nodes, PLACE_FIELDS if found.mode else UPLINK_FIELDS),),
     )
@@ -127,6 +130,7 @@ async def cluster_network(client: Reader, names: Names) -> Content:
             ("MTU", found.mtu),
             ("Roll-out", _rollout(found) or ""),
         ),
+        links=((_PLAN, f"/cluster-networks/{found.cluster_network}/plan"),),
         drawing=_over_nodes(found.cluster_network, top, found.nodes),
         tables=(_nodes(found.nodes, UPLINK_FIELDS), _networks("Networks", found.networks, objects)),
     )
@@ -316,5 +320,5 @@ PAGES = (
         read=cluster_network,
         about=CLUSTER_NETWORKS,
     ),
-    PLAN,
+    *PLANS,
 )

@@ -1,22 +1,27 @@
 """Plan a pasted manifest in the console: what it would change on which node, by the functions of `lanloom vlan plan`.
 
-Nothing is sent to the API server but reads.
+Nothing is sent to the API server but reads. The plan of one network begins with its manifest as it is.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import yaml
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from lanloom.api.core import NODES
-from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.meta import Key, Object
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
 from lanloom.cli.query import Field, Query
-from lanloom.console.page import Content, Form, Names, Page, Table, Trouble
+from lanloom.console.page import Content, Form, Names, NoSuchPage, Page, Table, Trouble
 from lanloom.features.vlan.views import read_objects
-from lanloom.features.vlan.views.apply import Applied, Document, ManifestError, read_text
+from lanloom.features.vlan.views.apply import LAST_APPLIED, Applied, Document, ManifestError, read_text
 from lanloom.features.vlan.views.plan import VlanPlan, plan
 from lanloom.features.vlan.views.planwords import SIGNS, alike, title, words
+from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Reader
 
 DELETE = "delete"
@@ -60,6 +65,48 @@ STEP_FIELDS: Query[Step] = Query(
 async def ask(_client: Reader, _names: Names) -> Content:
     """Return the empty form."""
     return Content(title="Plan", form=_form("", frozenset()))
+
+
+async def ask_network(client: Reader, names: Names) -> Content:
+    """Return the form with the manifest of a NAD. Raises NoSuchPage, KubeError."""
+    nad = await get_or_none(client, NADS, Key(names["namespace"], names["name"]))
+    if nad is None:
+        raise NoSuchPage(f"there is no NetworkAttachmentDefinition {names['namespace']}/{names['name']}")
+    return Content(title=f"Plan {nad.metadata.key}", form=_form(manifest([(NADS, nad)]), frozenset()))
+
+
+async def ask_cluster_network(client: Reader, names: Names) -> Content:
+    """Return the form with the manifest of a cluster network and its VlanConfigs. Raises NoSuchPage, KubeError."""
+    name = names["name"]
+    found = await get_or_none(client, CLUSTER_NETWORKS, Key("", name))
+    if found is None:
+        raise NoSuchPage(f"there is no ClusterNetwork {name}")
+    configs = (await client.list(VLAN_CONFIGS)).items
+    objects: list[tuple[Resource[Any], Object]] = [(CLUSTER_NETWORKS, found)]
+    objects += [(VLAN_CONFIGS, item) for item in configs if item.spec.cluster_network == name]
+    return Content(title=f"Plan {name}", form=_form(manifest(objects), frozenset()))
+
+
+def manifest(objects: Iterable[tuple[Resource[Any], Object]]) -> str:
+    """Return what users write of objects, as YAML: names, labels, annotations and specifications."""
+    documents = []
+    for resource, item in objects:
+        meta = item.metadata
+        annotations = {key: text for key, text in meta.annotations.items() if key != LAST_APPLIED}
+        given = {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "labels": meta.labels,
+            "annotations": annotations,
+        }
+        document = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {key: value for key, value in given.items() if value},
+            "spec": to_builtins(getattr(item, "spec", None)),
+        }
+        documents.append({key: value for key, value in document.items() if value})
+    return str(yaml.safe_dump_all(documents, sort_keys=False))
 
 
 async def answer(client: Reader, _names: Names, given: Mapping[str, str]) -> Content:
@@ -116,12 +163,30 @@ def _trouble(item: Applied) -> Trouble | None:
     return Trouble("Note", said, under_way=True) if said else None
 
 
-PLAN = Page(
-    path="/plan",
-    menu="Plan",
-    front=False,
-    command="lanloom vlan plan -f FILE",
-    kinds=(NODES, CLUSTER_NETWORKS),
-    read=ask,
-    answer=answer,
+_COMMAND = "lanloom vlan plan -f FILE"
+
+PLANS = (
+    Page(
+        path="/plan",
+        menu="Plan",
+        front=False,
+        command=_COMMAND,
+        kinds=(NODES, CLUSTER_NETWORKS),
+        read=ask,
+        answer=answer,
+    ),
+    Page(
+        path="/networks/{namespace}/{name}/plan",
+        command=_COMMAND,
+        kinds=(NODES, CLUSTER_NETWORKS, NADS),
+        read=ask_network,
+        answer=answer,
+    ),
+    Page(
+        path="/cluster-networks/{name}/plan",
+        command=_COMMAND,
+        kinds=(NODES, CLUSTER_NETWORKS, VLAN_CONFIGS),
+        read=ask_cluster_network,
+        answer=answer,
+    ),
 )
