@@ -13,6 +13,10 @@ from lanloom.console.page import MARKS, Drawing, PoolMap, Square
 _SQUARES = {"used": "■", "reserved": "▨", "free": "□"}
 
 
+MOST_FITTED = 5
+"""Layers, those of a node, that a window of 1,024 pixels shows side by side in letters that can be read."""
+
+
 def drawing(what: Drawing) -> Node:
     """Return a drawing that a page can be as narrow as it likes for, and that a screen reader can read out."""
     layout = lay_out(what)
@@ -20,7 +24,7 @@ def drawing(what: Drawing) -> Node:
         return None
     return h.figure(".wide", tabindex="0", role="region", aria_label=what.title)[
         h.svg(
-            ".drawing",
+            ".drawing.layered" if len(layout.titles) <= MOST_FITTED else ".drawing",
             {"viewBox": f"0 0 {layout.width} {layout.height}"},
             width=layout.width,
             height=layout.height,

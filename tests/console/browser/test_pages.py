@@ -126,6 +126,16 @@ READ_LAYOUT = """() => [...document.querySelectorAll(
 })"""
 
 
+async def test_the_drawing_of_a_node_fits_its_window(tabs: Tabs) -> None:
+    """All five layers of a node are seen at 1,024 pixels; a narrower window scrolls them at full size."""
+    async with tabs.tab("/nodes/node1", viewport={"width": 1024, "height": 900}) as page:
+        figure = page.locator("figure.wide")
+        await expect(figure.locator(".layer")).to_have_count(5)
+        assert await figure.evaluate("(e) => e.scrollWidth <= e.clientWidth")
+        await page.set_viewport_size({"width": 320, "height": 900})
+        assert await figure.evaluate("(e) => e.scrollWidth > 1000")
+
+
 async def layout(page: Page) -> list[str]:
     """What a page consists of, from top to bottom, and where each begins and ends."""
     return [" ".join(item) for item in await page.evaluate(READ_LAYOUT)]
