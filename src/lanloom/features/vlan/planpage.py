@@ -14,6 +14,7 @@ from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS
+from lanloom.api.names import MATCHED_NODES
 from lanloom.api.resource import Resource
 from lanloom.cli.query import Field, Query
 from lanloom.console.page import Content, Form, Names, NoSuchPage, Page, Table, Trouble
@@ -25,6 +26,9 @@ from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Reader
 
 DELETE = "delete"
+
+_WRITTEN = frozenset({LAST_APPLIED, MATCHED_NODES})
+"""Annotations that programs write."""
 
 HINT = (
     "See what ClusterNetworks, VlanConfigs and NetworkAttachmentDefinitions would change on which node. "
@@ -92,7 +96,7 @@ def manifest(objects: Iterable[tuple[Resource[Any], Object]]) -> str:
     documents = []
     for resource, item in objects:
         meta = item.metadata
-        annotations = {key: text for key, text in meta.annotations.items() if key != LAST_APPLIED}
+        annotations = {key: text for key, text in meta.annotations.items() if key not in _WRITTEN}
         given = {
             "name": meta.name,
             "namespace": meta.namespace,
