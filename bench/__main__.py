@@ -22,14 +22,14 @@ RESULTS = Path("build/bench.json")
 
 
 def benchmarks() -> list[str]:
-    """The modules here that have rows, by their text: one that cannot be imported must not be missed."""
+    """Return the modules here that have rows, by their text: one that cannot be imported must not be missed."""
     return sorted(
         path.stem for path in Path(__file__).parent.glob("*.py") if "\ndef rows(" in path.read_text()
     )
 
 
 def main(chosen: list[str]) -> int:
-    """Takes the rows of every benchmark, or of the chosen ones; one that fails leaves the others alone."""
+    """Take the rows of every benchmark, or of the chosen ones; one that fails leaves the others alone."""
     present = benchmarks()
     if unknown := [name for name in chosen if name not in present]:
         print(
@@ -59,7 +59,7 @@ def _rows(name: str) -> Iterator[Row]:
 
 
 def _tidy_up() -> None:
-    """Takes away what one benchmark may leave that would weigh on the next."""
+    """Take away what one benchmark may leave that would weigh on the next."""
     tracemalloc.stop()
     gc.unfreeze()
     gc.collect()

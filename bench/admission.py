@@ -42,7 +42,7 @@ class Round(NamedTuple):
     cpu: float
 
     def percentile(self, part: float) -> float:
-        """The time within which that part of the requests was answered."""
+        """Return the time within which that part of the requests was answered."""
         return sorted(self.milliseconds)[int(len(self.milliseconds) * part)]
 
     @property
@@ -64,7 +64,7 @@ class Pair(NamedTuple):
 
 
 def _in_turns(server: Server, path: str, bodies: Sequence[bytes]) -> Pair:
-    """The pair of rounds in the middle: what else the machine does may spoil one or two."""
+    """Return the pair of rounds in the middle: what else the machine does may spoil one or two."""
     pairs = [
         Pair(round_of(server, "/validate", [_UNKNOWN]), round_of(server, path, bodies)) for _ in range(ROUNDS)
     ]
@@ -113,7 +113,10 @@ def _review(new: dict[str, Any], old: dict[str, Any], resource: str = NADS.plura
 
 
 def review(resource: dict[str, str], new: dict[str, Any], **more: Any) -> bytes:
-    """What the API server sends of an object in the namespace `default`; `more` are further fields of the request."""
+    """Return what the API server sends of an object in the namespace `default`.
+
+    `more` are further fields of the request.
+    """
     request = {
         "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
         "resource": resource,

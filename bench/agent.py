@@ -45,7 +45,7 @@ WRITES = ("apply", "write", "remove", "load", "activate", "reapply", "create", "
 
 
 def rows() -> Iterator[Row]:
-    """Writes, and looks at the kernel."""
+    """Yield rows of writes, and looks at the kernel."""
     calls, milliseconds = run(_quiet_reconciles())
     scene = f"{NETWORKS * VLANS} VLANs with addresses, {WAKES} reconciles"
     yield Row(
@@ -94,7 +94,7 @@ def quiet_cluster() -> Cluster:
 
 
 async def _quiet_reconciles() -> tuple[Counter[str], float]:
-    """What an agent called in reconciles that had nothing to do, and milliseconds of CPU for each."""
+    """Return what an agent called in reconciles that had nothing to do, and milliseconds of CPU for each."""
     now = asyncio.get_running_loop().time
     engine = Engine(MemoryStorage(), now=now, rng=Random(0))
     await engine.start()
@@ -129,7 +129,7 @@ def _counted_host(host: Host, calls: Counter[str]) -> Host:
 
 @asynccontextmanager
 async def _agent(client: Any, host: Host, now: Callable[[], float]) -> AsyncIterator[VlanAgent]:
-    """The agent of a host, running."""
+    """Provide the agent of a host, running."""
     rng = Random(0)
     informers = agent_informers(Informers(client, rng), host.name)
     agent = VlanAgent(client, host, informers, cluster=CLUSTER, now=now, rng=rng)

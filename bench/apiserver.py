@@ -52,12 +52,12 @@ class Connection:
     async def send(
         self, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
     ) -> None:
-        """Sends a request."""
+        """Send a request."""
         length = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n" if body else ""
         self._writer.write(f"{method} {path} HTTP/1.1\r\n{self._head}{length}\r\n".encode() + body)
 
     async def answer(self) -> int:
-        """Reads a whole answer; returns its status."""
+        """Read a whole answer; return its status."""
         head = await self._reader.readuntil(b"\r\n\r\n")
         status, length = int(head[9:12]), head.lower().index(b"content-length:")
         size = int(head[length + 15 : head.index(b"\r\n", length)])
@@ -67,14 +67,14 @@ class Connection:
     async def request(
         self, method: str, path: str, body: bytes = b"", content_type: str = "application/json"
     ) -> None:
-        """Sends a request and reads its answer, which must be a success."""
+        """Send a request and read its answer, which must be a success."""
         await self.send(method, path, body, content_type)
         status = await self.answer()
         if status >= 300:
             raise RuntimeError(f"{method} {path} was answered with {status}")
 
     async def count_bytes(self, seen: list[int]) -> None:
-        """Reads a stream until it ends."""
+        """Read a stream until it ends."""
         while chunk := await self._reader.read(1 << 18):
             seen[0] += len(chunk)
 
@@ -95,7 +95,7 @@ class Load:
         self._context.verify_mode = ssl.CERT_NONE
 
     async def connect(self) -> Connection:
-        """A new connection."""
+        """Return a new connection."""
         reader, writer = await asyncio.open_connection(
             self._host, self._port, ssl=self._context, limit=1 << 20
         )
@@ -108,7 +108,7 @@ async def writes(load: Load) -> Pace:
 
 
 async def reads(load: Load) -> Pace:
-    """Gets of single objects."""
+    """Return the pace of gets of single objects."""
     return await _pace(load, READERS, _read)
 
 
@@ -174,7 +174,7 @@ async def measure(kubeconfig: Path, server: int) -> dict[str, Any]:
 
 
 async def run() -> dict[str, Any]:
-    """Starts a server, and the load in a process of its own."""
+    """Start a server, and the load in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
         directory = Path(name)
         kubeconfig = directory / "kubeconfig"
@@ -202,7 +202,7 @@ async def _start(module: str, *words: str) -> asyncio.subprocess.Process:
 
 
 def rows() -> list[Row]:
-    """The figures and what they must reach."""
+    """Return the figures and what they must reach."""
     figures = asyncio.run(run())
     written, read = Pace(*figures["writes"]), Pace(*figures["reads"])
     note = f"best of {ROUNDS}; {WATCHERS} watchers of every object connected"

@@ -100,7 +100,7 @@ def measure() -> Figures:
 
 @contextmanager
 def _keeping(ready: Path) -> Iterator[tuple[int, Cost]]:
-    """A process that keeps the bridge, and what its start cost."""
+    """Provide a process that keeps the bridge, and what its start cost."""
     _ip(f"link delete {_BRIDGE}")
     words = ["--name", _BRIDGE, "--owner", "bench", "--state", "present", "--ready-file", str(ready)]
     command = [sys.executable, "-m", "lanloom", "dummy", "bridge", *words]

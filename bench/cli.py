@@ -20,7 +20,7 @@ HELP_LIMIT, LIST_LIMIT = 4.0, 10.0
 
 
 def rows() -> list[Row]:
-    """The CPU time of a help and of a list, each against that of a Python that does nothing."""
+    """Return the CPU time of a help and of a list, each against that of a Python that does nothing."""
     with _cluster() as environment:
         return [
             _row("lanloom --help", HELP_LIMIT, {}, "--help"),
@@ -48,7 +48,7 @@ def _row(name: str, limit: float, environment: Mapping[str, str], *words: str) -
 
 @contextmanager
 def _cluster() -> Iterator[Mapping[str, str]]:
-    """A server without networks, and the environment by which a command finds it."""
+    """Provide a server without networks, and the environment by which a command finds it."""
     with TemporaryDirectory() as directory:
         kubeconfig = str(Path(directory, "kubeconfig"))
         data = str(Path(directory, "data.db"))

@@ -78,7 +78,7 @@ class Watched(ManagerMetrics):
         super().follow(informers, self.queues)
 
     def reconcile(self, controller: str, _key: Hashable, seconds: float, outcome: Outcome) -> None:
-        """Takes note of one reconcile."""
+        """Take note of one reconcile."""
         super().reconcile(controller, _key, seconds, outcome)
         if outcome in ("done", "later"):
             self.expected.discard((controller, str(_key)))
@@ -144,7 +144,7 @@ async def _fill(kubeconfig: str) -> None:
 
 
 def _nad(uplink: str, vid: int) -> dict[str, Any]:
-    """A NAD as clusters hold it, with what kubectl adds."""
+    """Return a NAD as clusters hold it, with what kubectl adds."""
     title = f"{uplink}-{vid}"
     if vid % 50 == 0:
         addresses = {name: f"10.{vid}.0.{number}/24" for number, name in enumerate(NODE_NAMES, 10)}
@@ -174,7 +174,7 @@ async def measure(kubeconfig: str, began: float) -> dict[str, float]:
 
 
 async def prepare(kubeconfig: str) -> None:
-    """A first start, which goes on until everything that is derived is there."""
+    """Make a first start, which goes on until everything that is derived is there."""
     metrics = Watched()
     async with HttpClient(load(kubeconfig)) as client, _managing(client, metrics):
         deadline = time.monotonic() + _FIRST_PATIENCE
@@ -186,7 +186,7 @@ async def prepare(kubeconfig: str) -> None:
 
 @asynccontextmanager
 async def _managing(client: HttpClient, metrics: Watched) -> AsyncIterator[Manager]:
-    """A manager at work; it gives its lease back at the end."""
+    """Provide a manager at work; it gives its lease back at the end."""
     identity = f"bench-{os.getpid()}"
     settings = ManagerSettings(identity=identity, host="127.0.0.1", port=0, local=True)
     await install_webhooks(client)
@@ -198,7 +198,7 @@ async def _managing(client: HttpClient, metrics: Watched) -> AsyncIterator[Manag
 
 
 async def _missing(client: HttpClient) -> str:
-    """What of that which a manager derives is not there yet; empty if all is. Others' NADs do not count."""
+    """Return what of that which a manager derives is not there yet; empty if all is. Others' NADs do not count."""
     networks = (await client.list(CLUSTER_NETWORKS)).items
     carried = sum(key.startswith(_CARRIED) for item in networks for key in item.metadata.annotations)
     configs = (await client.list(VLAN_CONFIGS)).items

@@ -87,7 +87,7 @@ async def _look(process: asyncio.subprocess.Process, config: Any) -> list[Row]:
 
 
 async def _painted(page: Page, path: str, console: int) -> Row:
-    """What a page costs until it is painted, when its objects are there."""
+    """Return what a page costs until it is painted, when its objects are there."""
     session = await page.context.new_cdp_session(page)
     await session.send("Performance.enable", {"timeDomain": "threadTicks"})
     await page.goto(_at(page, "/login"))  # of the same site, and so of the same process
@@ -150,7 +150,7 @@ async def _fresh(page: Page, admin: HttpClient, console: int) -> Row:
 
 
 async def _churned(page: Page, admin: HttpClient, link: str) -> Row:
-    """What a stream of the matrix sends while reports change all the time."""
+    """Return what a stream of the matrix sends while reports change all the time."""
     cookies = {str(item["name"]): str(item["value"]) for item in await page.context.cookies()}
     heard = 0
 

@@ -14,7 +14,7 @@ class Cost(NamedTuple):
     wall: float
 
     def each(self, count: int) -> "Cost":
-        """What one of so many costs."""
+        """Return what one of so many costs."""
         return Cost(self.cpu / count, self.wall / count)
 
 
@@ -26,7 +26,7 @@ class Stopwatch:
         self._started = Cost(cpu(), time.perf_counter())
 
     def cost(self) -> Cost:
-        """What has been spent so far."""
+        """Return what has been spent so far."""
         return Cost(self._cpu() - self._started.cpu, time.perf_counter() - self._started.wall)
 
 

@@ -123,7 +123,7 @@ def _answers(cluster: Cluster, watching: Watching) -> Iterator[Row]:
 
 
 def _objects(stores: list[Store[Any]], values: tuple[str, ...]) -> list[Any]:
-    """The objects that an index has for a network, of which nothing is said yet."""
+    """Return the objects that an index has for a network, of which nothing is said yet."""
     return [item for value in values for store in stores for item in store.by(REFERENCES, value)]
 
 
@@ -190,7 +190,7 @@ async def _ends(watching: Watching) -> Row:
 
 
 def _memory(cluster: Cluster) -> Row:
-    """What the index and the versions by uid add to stores that are there for other features anyway."""
+    """Return what the index and the versions by uid add to stores that are there for other features anyway."""
     rng = Random(0)
     informers = Informers(cluster, rng)  # type: ignore[arg-type]
     shared: list[Informer[Any]] = [
@@ -218,7 +218,7 @@ def _memory(cluster: Cluster) -> Row:
 
 
 def _controller_owners() -> Row:
-    """What is kept of a ReplicaSet as a Deployment leaves many of them: the bulk of all that makes pods."""
+    """Return what is kept of a ReplicaSet as a Deployment leaves many of them: the bulk of all that makes pods."""
     texts = [msgspec.json.encode(_replica_set(number)) for number in range(MACHINES)]
     decoder = msgspec.json.Decoder(ReplicaSet)
     gc.collect()

@@ -19,7 +19,7 @@ NETWORKS = 20
 
 
 def rows() -> Iterator[Row]:
-    """A roll-out, and a new leader."""
+    """Yield a roll-out, and a new leader."""
     found: list[Row] = []
 
     async def story(scene: Scene) -> None:
@@ -91,7 +91,7 @@ async def _lead_anew(scene: Scene) -> tuple[Row, Row]:
 
 
 def _counted(scene: Scene) -> Counter[str]:
-    """Writes from now on, by the resource's plural."""
+    """Count writes from now on, by the resource's plural."""
     writes = Counter[str]()
 
     def notice(change: Change) -> None:

@@ -63,7 +63,7 @@ async def _measured() -> Figures:
 
 
 async def _machine(node: Node, at: int) -> PortId:
-    """A pod with its NIC, as CNI and allocator leave them, and its port."""
+    """Return a pod with its NIC, as CNI and allocator leave them, and its port."""
     name, mac = f"p{at}", _mac(at)
     body = pod_body(name, networks="lan")
     entry = {"name": "default/lan", "interface": "net1", "mac": mac}

@@ -108,7 +108,7 @@ def _filled(size: int, fill: str) -> Bits:
 
 
 def _best(pools: Sequence[Bits | FlatBits]) -> list[float]:
-    """The best round of each; by turns, so that a burst of load meets one round of many."""
+    """Return the best round of each; by turns, so that a burst of load meets one round of many."""
     rounds = [[_takes(bits, PICKS) for bits in pools] for _ in range(ROUNDS)]
     return list(map(min, zip(*rounds, strict=True)))
 
@@ -291,7 +291,7 @@ def _plain(cidr: str, keys: list[str]) -> float:
 
 
 def recorded(network: Network, keys: list[str]) -> Ledger:
-    """A ledger that was told of an address for each key."""
+    """Return a ledger that was told of an address for each key."""
     ledger, first = Ledger(network), network.subnets[0].cidr.first + 1
     for number, key in enumerate(keys):
         ledger.record(key, (first + number,))

@@ -52,7 +52,7 @@ _WRITES = ("create", "patch", "delete")
 
 
 def rows() -> Iterator[Row]:
-    """Giving, one more, taking over, memory, webhooks."""
+    """Yield rows of giving, one more, taking over, memory, webhooks."""
     yield from asyncio.run(_rush())
     yield from asyncio.run(_one_more_of(RUSH))
     yield from asyncio.run(_one_more_of(MANY))
@@ -70,7 +70,7 @@ class _Place(NamedTuple):
     calls: Counter[str]
 
     def writes(self) -> Counter[str]:
-        """The manager's writes so far, by verb."""
+        """Return the manager's writes so far, by verb."""
         return Counter({verb: self.calls[verb] for verb in _WRITES})
 
 
@@ -114,7 +114,7 @@ async def _end(*tasks: asyncio.Task[None]) -> None:
 
 
 async def _settled(place: _Place, used: int) -> None:
-    """Returns when the statuses of all networks say that so many addresses are used, and nothing is under way."""
+    """Wait until the statuses of all networks say that so many addresses are used, and nothing is under way."""
 
     def holds(found: Listing[Network]) -> bool:
         statuses = [item.status for item in found.items]
@@ -244,7 +244,7 @@ async def _stalls(found: list[float]) -> None:
 
 
 async def _led(place: _Place, epoch: int) -> None:
-    """Returns when all networks have been taken over."""
+    """Wait until all networks have been taken over."""
     await _until(
         lambda: place.admin.list(NETWORKS),
         lambda found: all(item.status.allocator.epoch >= epoch for item in found.items),

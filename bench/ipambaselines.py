@@ -15,7 +15,7 @@ class StringPool:
         self.external = "1" + "0" * (self.network.num_addresses - 2) + "1"
 
     def allocate(self) -> str:
-        """The lowest free address: looked for at first, reserved when the operation is carried out."""
+        """Return the lowest free address: looked for at first, reserved when the operation is carried out."""
         taken = bitarray(self.reservations) | bitarray(self.external)
         address = str(self.network[taken.find(0)])
         self._reserve(address)
@@ -42,20 +42,20 @@ class FlatBits:
         self.hint = size if full else 0
 
     def take_lowest(self) -> int:
-        """The lowest free number; there must be one."""
+        """Return the lowest free number; there must be one."""
         found = self.bits.find(0, self.hint)
         self.bits[found] = 1
         self.hint = found + 1
         return found
 
     def free(self, number: int) -> None:
-        """Gives a number back."""
+        """Give a number back."""
         self.bits[number] = 0
         self.hint = min(self.hint, number)
 
 
 def plain_allocations(cidr: str, keys: list[str]) -> dict[int, tuple[str, str]]:
-    """An address for each key, one after the other, with owner and text: a dict and `ipaddress`, and no more.
+    """Return an address for each key, one after the other, with owner and text: a dict and `ipaddress`, and no more.
 
     Nothing is looked for, reserved or freed here, so an allocator in Python can hardly do with less.
     """
@@ -65,5 +65,5 @@ def plain_allocations(cidr: str, keys: list[str]) -> dict[int, tuple[str, str]]:
 
 
 def scan(network: IPv4Network, used: set[IPv4Address]) -> IPv4Address:
-    """The lowest address that is not used, by looking at one after the other."""
+    """Return the lowest address that is not used, by looking at one after the other."""
     return next(address for address in network if address not in used)

@@ -18,7 +18,7 @@ NETWORKS = {"IPv4": "10.0.0.0/8", "IPv6": "2001:db8::/64"}
 
 
 def rows() -> Iterator[Row]:
-    """Used, free, and merely possible addresses."""
+    """Yield rows of used, free, and merely possible addresses."""
     keys = nics(MILLION)
     for version, cidr in NETWORKS.items():
         yield Row(

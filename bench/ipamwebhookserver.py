@@ -17,7 +17,7 @@ from lanloom.runtime.webhooks import TlsServer, webhook_app
 
 
 def network(number: int) -> Raw:
-    """A network of 65,536 addresses."""
+    """Return a network of 65,536 addresses."""
     pools = [{"range": f"10.{number}.0.0/16", "name": "main"}]
     return {
         "metadata": {"name": f"net{number}"},
@@ -26,13 +26,13 @@ def network(number: int) -> Raw:
 
 
 def nic(name: str, network: int, *ips: str) -> Raw:
-    """A NIC of an instance."""
+    """Return a NIC of an instance."""
     spec = {"owner": {"kind": "Instance", "name": name}, "network": f"net{network}", "ips": list(ips)}
     return {"metadata": {"namespace": "default", "name": name}, "spec": spec}
 
 
 def given(name: str, network: int, place: int) -> Raw:
-    """A NIC that has its address, the one at that place of its network."""
+    """Return a NIC that has its address, the one at that place of its network."""
     address = f"10.{network}.{place >> 8}.{place & 255}"
     said = {"type": "Allocated", "status": "True", "reason": "Allocated"}
     message = f"has {address} of network net{network}"
@@ -49,7 +49,7 @@ def given(name: str, network: int, place: int) -> Raw:
 
 
 async def serve(networks: int, nics: int) -> None:
-    """Serves until killed; prints the port when ready."""
+    """Serve until killed; print the port when ready."""
     objects: dict[Resource[Any], list[Raw]] = {
         NETWORKS: [network(number) for number in range(networks)],
         NICS: [given(f"nic{number}", number % networks, number // networks + 1) for number in range(nics)],

@@ -20,7 +20,7 @@ SETTLE_SECONDS = 1.0
 
 
 def network(number: int, version: int, annotations: dict[str, str]) -> dict[str, Any]:
-    """A NetworkAttachmentDefinition as clusters hold it: about 4 KB, half of which Lanloom does not read."""
+    """Return a NetworkAttachmentDefinition as clusters hold it: about 4 KB, half of which Lanloom does not read."""
     name, vid = f"network-{number}", number % 4094 + 1
     config = {
         "cniVersion": "0.3.1",
@@ -100,7 +100,7 @@ class Server:
         ).encode()
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """A page of the list, or a watch."""
+        """Return a page of the list, or a watch."""
         if "watch" in request.query:
             return await self._watch(request)
         page = self._pages[int(request.query.get("continue", "0")) // PAGE]
@@ -125,7 +125,7 @@ class Server:
 
 
 async def serve(objects: int, rate: int, events: int) -> None:
-    """Serves until killed; prints the port when ready."""
+    """Serve until killed; print the port when ready."""
     server = Server(objects, rate, events)
     runner = web.ServerRunner(web.Server(server.answer))
     await runner.setup()

@@ -44,7 +44,7 @@ class Seconds(Struct, frozen=True):
 
 
 def rows() -> Iterator[Row]:
-    """The ratio, and what a look costs."""
+    """Yield the ratio, and what a look costs."""
     seconds = Seconds(**json.loads(printed([sys.executable, "-m", "bench.lan"], seconds=600)))
     yield Row(
         name=f"a LAN with {SPOKES} spokes on a node, against plain rtnetlink messages",
@@ -61,7 +61,7 @@ def _ms(seconds: float) -> str:
 
 
 def measure() -> Seconds:
-    """Rounds of both by turns, in a namespace that plays the host."""
+    """Measure rounds of both by turns, in a namespace that plays the host."""
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
         names, devices = NamespaceDirectory(Path(name)), Path(name) / "dev"
         devices.mkdir()
@@ -77,7 +77,7 @@ def measure() -> Seconds:
 
 
 def underlay(host: Namespace, address: str = "") -> int:
-    """The index of a link that is up."""
+    """Return the index of a link that is up."""
     with host.socket() as sock:
         overlay.add_bridge(sock, "u0")
         index = overlay.link(sock, name="u0").index
@@ -148,7 +148,10 @@ def plain(
     first: int = FIRST,
     spoke: str = "s",
 ) -> Callable[[], None]:
-    """The same by messages alone, with indices that are known; what takes it away. `spoke` begins names in the pod."""
+    """Return the same by messages alone, with indices that are known; what takes it away.
+
+    `spoke` begins names in the pod.
+    """
     space = make_namespace(ns)
     space.call(_seal)
     names.bind(ns, space)

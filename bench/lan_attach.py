@@ -118,7 +118,7 @@ def _host(directory: Path) -> Iterator[tuple[NamespaceDirectory, Namespace]]:
 
 
 def _round(path: Path, config: dict[str, Any], names: NamespaceDirectory, other: Namespace) -> float:
-    """The seconds of ADD. Go's program is started in the namespace of its link, in which ours need not be."""
+    """Return the seconds of ADD. Go's program is started in the namespace of its link, in which ours need not be."""
     inside = other if path.name == "host-device" else None
     seconds = _call(path, "ADD", config, names.path("pod"), inside)
     _call(path, "DEL", config, names.path("pod"), inside)
@@ -151,7 +151,7 @@ def _call(
 
 @contextmanager
 def _agent(directory: Path) -> Iterator[Callable[[Device], None]]:
-    """An agent that runs; what is yielded has it allocate a device."""
+    """Provide an agent that runs; what is yielded has it allocate a device."""
     words = [sys.executable, "-m", "bench.lan_attach", str(directory)]
     process = subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ, text=True, bufsize=1
@@ -176,7 +176,7 @@ def _agent(directory: Path) -> Iterator[Callable[[Device], None]]:
 
 
 async def _serve(directory: Path) -> None:
-    """The agent's side. Another spoke is kept allocated, so that the LAN stays between two rounds."""
+    """Play the agent. Another spoke is kept allocated, so that the LAN stays between two rounds."""
     plane, _running = agent_plane(directory, NamespaceDirectory(directory), lans=1, prefix="pod")
     await until(lambda: bool(plane.spokes.devices()) and not plane.spokes.unready())
     await plane.spokes.allocate(Device("pod0s2", "veth"))

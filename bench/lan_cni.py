@@ -37,7 +37,7 @@ SHIM_LIMIT = 3.0
 
 
 def rows() -> Iterator[Row]:
-    """The shim against a program that does nothing."""
+    """Yield the shim against a program that does nothing."""
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
         directory = Path(name)
         programs = _programs(directory)

@@ -115,7 +115,7 @@ def _p99(times: list[float]) -> float:
 
 
 async def _agent(directory: Path) -> None:
-    """The agent's side: it tells its figures when it is asked, and ends."""
+    """Play the agent: it tells its figures when it is asked, and ends."""
     spokes = FakeSpokes(f"s{number}" for number in range(SPOKES))
     gc.collect()
     before, begin = _resident(), time.process_time()

@@ -45,7 +45,7 @@ Rounds = dict[str, list[Round]]
 
 
 def rows() -> Iterator[Row]:
-    """The ratio of the rates, and that of the bits for a second of CPU, which tells more on a busy machine."""
+    """Yield the ratio of the rates, and that of the bits for a second of CPU, which tells more on a busy machine."""
     found = msgspec.json.decode(printed([sys.executable, "-m", "bench.lan_iperf"], seconds=900), type=Rounds)
     yield _row(
         "TCP between pods on a LAN of two nodes, against the same path by hand", found, _rate, "Gbit/s"
@@ -78,7 +78,7 @@ def _row(name: str, found: Rounds, figure: Callable[[Round], float], unit: str) 
 
 
 async def measure() -> Rounds:
-    """Rounds of both."""
+    """Measure rounds of both."""
     files = debian_package(default_cache(), PACKAGES, partial(print, file=sys.stderr))
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
         async with lab(Path(name), 2) as made:
@@ -93,7 +93,7 @@ async def measure() -> Rounds:
 
 
 def _by_hand(machine: Machine, number: int, peer: str) -> None:
-    """The path by hand on a node, to the node with the address `peer`."""
+    """Make the path by hand on a node, to the node with the address `peer`."""
     pod = machine.pod("hand")
     vxlan = f"id 99 dstport {PORT_BY_HAND} local {machine.address} dev u0"
     for command in (
@@ -119,7 +119,7 @@ class Iperf(Struct, frozen=True):
         return ["nsenter", f"--net={pod}", *program, *options]
 
     def round(self, sender: Path, receiver: Path, address: str) -> Round:
-        """What arrives in a pod, which has the address."""
+        """Return what arrives in a pod, which has the address."""
         words = self._words(receiver, "--server", "--one-off", "--forceflush")
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
             try:

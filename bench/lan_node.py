@@ -131,7 +131,7 @@ class StillCluster:
         self._objects = objects
 
     async def list(self, resource: Resource[Any], _namespace: str = "", **_options: str) -> Listing[Any]:
-        """What there is."""
+        """Return what there is."""
         return Listing(self._objects.get(resource.plural, ()), "1")
 
     async def watch(
@@ -146,7 +146,7 @@ class StillCluster:
         return next(each for each in self._objects[resource.plural] if each.metadata.name == name)
 
     async def create(self, _resource: Resource[Any], body: Mapping[str, Any], _namespace: str = "") -> Any:
-        """The report, empty at first."""
+        """Return the report, empty at first."""
         return LANNode(metadata=ObjectMeta(name=body["metadata"]["name"], resource_version="2"))
 
     async def patch(
@@ -157,13 +157,13 @@ class StillCluster:
         _namespace: str = "",
         **_options: str,
     ) -> Any:
-        """The report as it is written."""
+        """Return the report as it is written."""
         meta = {"name": name, "resourceVersion": "3"}
         return convert({"metadata": meta, "status": patch.get("status", {})}, resource.type)
 
 
 def lan(number: int, prefix: str = "l") -> LAN:
-    """A LAN with its spokes."""
+    """Return a LAN with its spokes."""
     spec = {
         "ns": f"bench{number}",
         "bridge": "br0",
@@ -227,7 +227,7 @@ async def _measure(
 
 
 def _attachment(spoke: str, names: NamespaceDirectory) -> Attachment:
-    """A machine's interface; one namespace is the pod of all of them."""
+    """Return a machine's interface; one namespace is the pod of all of them."""
     return Attachment(
         device=Device(spoke, "macvtap"), container=spoke, netns=str(names.path("pod")), interface=spoke
     )
@@ -248,7 +248,7 @@ def _plain(names: NamespaceDirectory, host: Namespace, pod: Namespace, index: in
 def agent_plane(
     directory: Path, names: NamespaceDirectory, *, lans: int = LANS_COUNT, prefix: str = "l"
 ) -> tuple[DataPlane, "asyncio.Task[None]"]:
-    """The data plane of an agent that runs, for so many LANs; `names` has the namespace that plays the host."""
+    """Return the data plane of an agent that runs, for so many LANs; `names` has the namespace that plays the host."""
     client: Client = StillCluster(  # type: ignore[assignment]
         {
             LANS.plural: tuple(lan(number, prefix) for number in range(lans)),
@@ -296,7 +296,7 @@ async def _end(running: "asyncio.Task[None]") -> None:
 
 
 def _clear(names: NamespaceDirectory, pod: Namespace) -> None:
-    """A reboot: the LANs' namespaces are gone, with all that is in them and stands on that. The pod is there again."""
+    """Play a reboot: the LANs' namespaces go, with all that is in them and stands on that. The pod is there again."""
     for number in range(LANS_COUNT):
         names.remove(f"bench{number}")
     with pod.socket() as sock:

@@ -45,12 +45,12 @@ class Work(Struct, frozen=True):
     others: Counter[str]
 
     def for_each(self, kind: str, lans: int) -> float:
-        """The work of a kind for each LAN, wherever it was."""
+        """Return the work of a kind for each LAN, wherever it was."""
         return (self.own[kind] + self.peers[kind]) / lans
 
 
 def rows() -> Iterator[Row]:
-    """The work for each LAN, for a join at all, and elsewhere."""
+    """Yield the work for each LAN, for a join at all, and elsewhere."""
     # Every LAN is looked at again now and then without a reason, which is no work of a join.
     with patch.object(reconciler, "CALM_SECONDS", 10 * SETTLED * len(JOINED)):
         found = run_virtually(_joins(installed(*LanCluster.kinds)))

@@ -50,7 +50,10 @@ Parts = dict[str, list[Part]]
 
 
 def rows() -> Iterator[Row]:
-    """The time of a ping beside the loop, with storm control against without; the answered share is in the note."""
+    """Yield the time of a ping beside the loop, with storm control against without.
+
+    The answered share is in the note.
+    """
     found = msgspec.json.decode(printed([sys.executable, "-m", "bench.lan_storm"], seconds=600), type=Parts)
     answered = {name: statistics.median(each.answered for each in parts) for name, parts in found.items()}
     times = {name: statistics.median(each.time for each in parts) for name, parts in found.items()}
@@ -65,7 +68,7 @@ def rows() -> Iterator[Row]:
 
 
 async def measure() -> Parts:
-    """Rounds of all three."""
+    """Measure rounds of all three."""
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
         async with lab(Path(name), 2) as made:
             await made.cluster.lan()

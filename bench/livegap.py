@@ -85,7 +85,7 @@ class Gaps(Struct, frozen=True):
 
 
 def rows() -> Iterator[Row]:
-    """The median of moves in place, and the ratio of migrations."""
+    """Yield the median of moves in place, and the ratio of migrations."""
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
         layout = Layout(Path(name) / "state")
         try:
@@ -180,7 +180,7 @@ class _Bench:
     async def during(
         self, work: Callable[[], Awaitable[None]], *, changes: bool, every: float = INTERVAL
     ) -> Findings:
-        """What a peer finds while something is done that `changes` the guest's network or not."""
+        """Return what a peer finds while something is done that `changes` the guest's network or not."""
         words = (
             "ip",
             "netns",

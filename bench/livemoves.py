@@ -115,7 +115,7 @@ async def _moves() -> Row:
 
 
 async def _request(cluster: Cluster, number: int) -> None:
-    """A move of the second NIC of a machine, as `lanloom vm move` requests it."""
+    """Request a move of the second NIC of a machine, as `lanloom vm move` does."""
     name = f"vm{number}"
     vmi = await cluster.client.get(VIRTUAL_MACHINE_INSTANCES, name, PLACE)
     before, after = nads_of(number)["red"], nads_of(number, 1)["red"]

@@ -77,7 +77,7 @@ def rows() -> Iterator[Row]:
 
 
 def nads_of(number: int, shift: int = 0) -> dict[str, str]:
-    """The NADs of a machine; `shift` moves its second NIC to another one."""
+    """Return the NADs of a machine; `shift` moves its second NIC to another one."""
     return {"blue": f"net{number % NAD_COUNT}", "red": f"net{(number + 7 + shift) % NAD_COUNT}"}
 
 
@@ -86,7 +86,7 @@ def _titles(number: int, shift: int = 0) -> dict[str, str]:
 
 
 def node_of(number: int) -> str:
-    """The node of a machine."""
+    """Return the node of a machine."""
     return f"node{number % NODE_COUNT}"
 
 
@@ -152,7 +152,7 @@ class Cluster:
 
     @asynccontextmanager
     async def managed(self, client: Client | None = None) -> AsyncIterator[float]:
-        """A manager that leads, from the moment at which it has looked at every machine; the CPU seconds of that.
+        """Provide a manager that leads, with its CPU seconds, from when it has looked at every machine.
 
         Its requests go by `client` if one is given.
         """

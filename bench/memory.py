@@ -36,7 +36,7 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 def rows() -> list[Row]:
-    """The idle agent's memory."""
+    """Return the idle agent's memory."""
     rights = [] if os.geteuid() == 0 else ["--map-root-user"]
     words = ["unshare", *rights, "--net", sys.executable, "-m", "bench.memory"]
     memory = msgspec.json.decode(printed(words, 2 * PATIENCE_SECONDS), type=Memory)
@@ -52,7 +52,7 @@ def rows() -> list[Row]:
 
 
 def measure() -> Memory:
-    """Starts both programs, waits until the agent's memory is steady."""
+    """Start both programs, and wait until the agent's memory is steady."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with tempfile.TemporaryDirectory(prefix="lanloom-bench-") as name:
         directory = Path(name)
@@ -93,7 +93,7 @@ async def _fill(kubeconfig: str) -> None:
 
 
 def _steady(process: subprocess.Popen[bytes]) -> Memory:
-    """The memory once it has not changed for a while, and at the latest when patience ends."""
+    """Return the memory once it has not changed for a while, and at the latest when patience ends."""
     started = changed = time.monotonic()
     memory = _memory(process.pid)
     while time.monotonic() < min(changed + STEADY_SECONDS, started + PATIENCE_SECONDS):

@@ -56,7 +56,7 @@ _WRITES = ("create", "patch", "delete")
 
 
 def rows() -> Iterator[Row]:
-    """Calls for each step, in both modes."""
+    """Yield the calls for each step, in both modes."""
     for mode in ("alone", "beside"):
         yield from run_virtually(_steps(mode))
 

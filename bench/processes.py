@@ -22,7 +22,7 @@ class Server(NamedTuple):
 
 @contextmanager
 def serving(module: str, *numbers: int) -> Iterator[Server]:
-    """A module of ours as a process that prints its port when it is ready."""
+    """Provide a module of ours as a process that prints its port when it is ready."""
     words = [sys.executable, "-m", module, *map(str, numbers)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -36,7 +36,7 @@ def serving(module: str, *numbers: int) -> Iterator[Server]:
 
 
 def printed(words: Sequence[str], seconds: float) -> str:
-    """What a program prints; raises RuntimeError with the last line of its complaints if it fails."""
+    """Return what a program prints; raises RuntimeError with the last line of its complaints if it fails."""
     done = subprocess.run(words, capture_output=True, text=True, timeout=seconds, check=False)
     sys.stderr.write(done.stderr)
     if done.returncode:

@@ -50,7 +50,7 @@ _NAMES = ("node1", "node2", "node3")
 
 
 def rows() -> Iterator[Row]:
-    """A VLAN that is taken, a ClusterNetwork that is not there, a network in use."""
+    """Yield a VLAN that is taken, a ClusterNetwork that is not there, a network in use."""
     yield from asyncio.run(_rows())
 
 

@@ -46,7 +46,7 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 def failure(name: str, error: BaseException) -> Row:
-    """The row of a benchmark that came to no end: the last line of the error says why."""
+    """Return the row of a benchmark that came to no end: the last line of the error says why."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     *_, line = "".join(traceback.format_exception_only(error)).strip().splitlines()
@@ -54,7 +54,7 @@ def failure(name: str, error: BaseException) -> Row:
 
 
 def contained(name: str, rows: Callable[[], Iterable[Row]]) -> Iterator[Row]:
-    """The rows of a benchmark, and one more if it fails; the traceback goes to standard error."""
+    """Yield the rows of a benchmark, and one more if it fails; the traceback goes to standard error."""
     try:
         yield from rows()
     except (Exception, SystemExit) as error:
@@ -63,7 +63,7 @@ def contained(name: str, rows: Callable[[], Iterable[Row]]) -> Iterator[Row]:
 
 
 def show(rows: Sequence[Row], console: Console) -> None:
-    """Prints the table."""
+    """Print the table."""
     table = Table(title="Lanloom's measured limits")
     table.add_column("what")
     table.add_column("measured", justify="right")
@@ -84,7 +84,7 @@ def show(rows: Sequence[Row], console: Console) -> None:
 
 
 def one_line(row: Row) -> str:
-    """The row as a line of progress."""
+    """Return the row as a line of progress."""
     if row.failed:
         return f"{row.name}: {row.note}"
     sign = "≥" if row.at_least else "≤"
@@ -93,7 +93,7 @@ def one_line(row: Row) -> str:
 
 
 def write(rows: Sequence[Row], path: Path) -> None:
-    """Writes the rows as JSON, with what they were measured on."""
+    """Write the rows as JSON, with what they were measured on."""
     path.parent.mkdir(parents=True, exist_ok=True)
     machine = {
         "python": platform.python_version(),
@@ -105,7 +105,7 @@ def write(rows: Sequence[Row], path: Path) -> None:
 
 
 def _result(row: Row) -> dict[str, Any]:
-    """A row for JSON, which knows no infinity and has null instead; so it has for what was not measured."""
+    """Return a row for JSON, which knows no infinity and has null instead; so it has for what was not measured."""
     ratio = round(row.ratio, 4) if math.isfinite(row.ratio) else None
     fields: dict[str, Any] = to_builtins(row)
     unknown = dict.fromkeys(("measured", "limit")) if row.failed else {}

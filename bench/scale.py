@@ -76,7 +76,7 @@ _VERBS = ("create", "patch", "delete", "get", "list")
 
 
 def rows() -> Iterator[Row]:
-    """Calls for each change."""
+    """Yield the calls for each change."""
     yield from run_virtually(_changes())
 
 
@@ -190,12 +190,12 @@ class _Own:
         return self._all.get(key)
 
     def items(self) -> Any:
-        """The node's reports."""
+        """Return the node's reports."""
         return self._all.by("node", self._name)
 
 
 async def _changes() -> list[Row]:
-    """The rows of all changes."""
+    """Return the rows of all changes."""
     now = asyncio.get_running_loop().time
     engine = Engine(MemoryStorage(), now=now, rng=Random(0))
     await engine.start()

@@ -48,17 +48,20 @@ class Size(Struct, frozen=True):
 
 
 def node_name(number: int) -> str:
-    """A node as installers name them."""
+    """Return a node as installers name them."""
     return f"node-{number:04}.site.example.org"
 
 
 def address(network: int, number: int) -> str:
-    """A node's address on a network."""
+    """Return a node's address on a network."""
     return f"10.{network % 250}.{number >> 7}.{(number & 127) + 1}/16"
 
 
 def network(number: int, nodes: int, *, static: bool, **addresses: str) -> Raw:
-    """A NAD with node addresses on all nodes, with its labels; some of the addresses of its map may be changed."""
+    """Return a NAD with node addresses on all nodes, with its labels.
+
+    Some of the addresses of its map may be changed.
+    """
     cluster_network, vid = f"net-{number % CLUSTER_NETWORKS_COUNT}", number + 2
     config = {
         "cniVersion": "0.3.1",
@@ -160,7 +163,7 @@ class Still:
 
 
 async def serve(size: Size) -> None:
-    """Serves until killed; prints the port when ready."""
+    """Serve until killed; print the port when ready."""
     client: Any = Still(_objects(size))
     rng = Random(0)
     shared = Informers(client, rng)

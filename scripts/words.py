@@ -84,12 +84,12 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def words_of(identifier: str) -> Iterator[str]:
-    """The words of an identifier in snake_case or CamelCase, in lower case."""
+    """Return the words of an identifier in snake_case or CamelCase, in lower case."""
     return (part.lower() for part in _PARTS.findall(identifier))
 
 
 def identifiers(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The names that a module defines, with their lines: classes, functions, arguments, variables."""
+    """Yield the names that a module defines, with their lines: classes, functions, arguments, variables."""
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
@@ -109,7 +109,7 @@ def term_of(name: str, path: Path) -> str:
 
 
 def main() -> int:
-    """Prints what is found. Returns the exit status."""
+    """Print what is found. Return the exit status."""
     found = [
         f"{path}:{line}: {name}: {term}"
         for folder in FOLDERS

@@ -34,7 +34,7 @@ _PROCESSES = {
 
 
 def command_line(features: Sequence[Feature] = FEATURES) -> click.Group:
-    """The command `lanloom` with the commands of these features, which commands of processes find in `Context.obj`."""
+    """Return the command `lanloom` with these features' commands, which those of processes find in `Context.obj`."""
 
     @click.group(
         cls=RootGroup,

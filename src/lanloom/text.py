@@ -9,12 +9,12 @@ LISTED = 10
 
 
 def one_line(text: str) -> str:
-    """A text with a replacement character for each character that a terminal would not print."""
+    """Return a text with a replacement character for each character that a terminal would not print."""
     return "".join(char if char.isprintable() else "�" for char in text)
 
 
 def quote(value: object, limit: int = QUOTED) -> str:
-    """A value in JSON and ASCII, so that look-alike letters show; cut to `limit` characters.
+    """Return a value in JSON and ASCII, so that look-alike letters show; cut to `limit` characters.
 
     The quotation marks of a text come on top of that.
     """
@@ -30,7 +30,7 @@ def quote(value: object, limit: int = QUOTED) -> str:
 
 
 def listed(texts: Iterable[str], most: int = LISTED) -> str:
-    """The first names, and the number of the others."""
+    """Return the first names, and the number of the others."""
     every = list(texts)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return ", ".join(every[:most]) + more

@@ -80,7 +80,7 @@ class Authorizer:
         return any(_rule_allows(rule, attempt) for rule in self.rules(user, attempt.namespace))
 
     def rules(self, user: UserInfo, namespace: str) -> Iterator[Raw]:
-        """The rules that hold for a user in a namespace (empty: cluster-wide ones only)."""
+        """Yield the rules that hold for a user in a namespace (empty: cluster-wide ones only)."""
         if self._grants is None:
             self._grants = self._gather()
         for subject in (f"User:{user.username}", *(f"Group:{group}" for group in user.groups)):

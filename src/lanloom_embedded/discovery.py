@@ -17,7 +17,7 @@ _STATUS_VERBS = ("get", "patch", "update")
 
 
 def api_versions(address: str) -> Raw:
-    """`/api`: the versions of the core group. `address` is the server's host and port."""
+    """Return `/api`: the versions of the core group. `address` is the server's host and port."""
     return {
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -52,7 +52,7 @@ def resource_list(kinds: Iterable[ServedKind], name: str, version: str) -> Raw |
 
 
 def aggregated(kinds: Iterable[ServedKind], *, core: bool, version: str = "v2") -> Raw:
-    """`/api` (core) or `/apis` as one APIGroupDiscoveryList of the version v2 or v2beta1."""
+    """Return `/api` (core) or `/apis` as one APIGroupDiscoveryList of the version v2 or v2beta1."""
     served = list(kinds)
     items = [
         {
@@ -71,7 +71,7 @@ def aggregated(kinds: Iterable[ServedKind], *, core: bool, version: str = "v2") 
 
 
 def _versions_by_group(kinds: Iterable[ServedKind]) -> dict[str, list[str]]:
-    """Groups and their versions in the order in which they are served, the preferred version first."""
+    """Return groups and their versions in the order in which they are served, the preferred version first."""
     groups: dict[str, list[str]] = {}
     for kind in kinds:
         versions = groups.setdefault(kind.group, [])
@@ -90,7 +90,7 @@ def _verbs(kind: ServedKind) -> list[str]:
 
 
 def _entries(kind: ServedKind) -> list[Raw]:
-    """The resource and its status."""
+    """Return the resource and its status."""
     entry: Raw = {
         "name": kind.plural,
         "singularName": kind.singular_name,

@@ -49,7 +49,10 @@ _MOST_RIGHTS = 4096
 
 
 def missing_rights(held: Iterable[Raw], wanted: Iterable[Raw]) -> list[Raw]:
-    """The single rights of `wanted` that no rule of `held` covers. Raises ValueError if they are too many to tell."""
+    """Return the single rights of `wanted` that no rule of `held` covers.
+
+    Raises ValueError if they are too many to tell.
+    """
     rules = list(held)
     open_rules = [rule for rule in wanted if not any(_covers(each, rule) for each in rules)]
     if sum(map(_count, open_rules)) > _MOST_RIGHTS:
@@ -82,7 +85,7 @@ def _count(rule: Raw) -> int:
 
 
 def _rights(rule: Raw) -> Iterator[Raw]:
-    """The single rights of a rule."""
+    """Yield the single rights of a rule."""
     verbs = _texts(rule, "verbs")
     for group in _texts(rule, "apiGroups"):
         for resource in _texts(rule, "resources"):

@@ -193,7 +193,7 @@ def _date(seconds: float) -> str:
 
 
 def _decoded(data: Mapping[str, str]) -> Identity:
-    """The identity in a Secret's data. Of an older Lanloom it has one CA without a key."""
+    """Return the identity in a Secret's data. Of an older Lanloom it has one CA without a key."""
     kept = {name: base64.b64decode(value) for name, value in data.items()}
     old = (Authority(kept["ca.crt"], b""),) if kept.get("ca.crt") else ()
     authorities = (

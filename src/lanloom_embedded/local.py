@@ -212,6 +212,6 @@ def _decode(resource: Resource[T], kind: ServedKind, state: Stored) -> T:
 
 
 def _plain(body: object) -> Any:
-    """A copy of plain JSON values, as if it had gone over a wire."""
+    """Return a copy of plain JSON values, as if it had gone over a wire."""
     plain: Any = msgspec.json.decode(msgspec.json.encode(body))
     return plain

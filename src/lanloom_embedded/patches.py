@@ -33,7 +33,10 @@ __all__ = ["json_patch", "merge_patch", "strategic_merge_patch"]
 
 
 def merge_patch(current: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """The object after the patch, which shares no value with it. Raises BadRequest when the patch is no object."""
+    """Return the object after the patch, which shares no value with it.
+
+    Raises BadRequest when the patch is no object.
+    """
     if not isinstance(patch, dict):
         raise BadRequest("a merge patch must be an object that holds the fields to change")
     merged: dict[str, Any] = merge(current, copy.deepcopy(patch))
@@ -91,7 +94,7 @@ _NO_SCHEMA: Schema = {}
 
 
 def strategic_merge_patch(current: dict[str, Any], patch: Any, schema: Schema) -> dict[str, Any]:
-    """The object after the patch. Raises BadRequest or Invalid for a patch that is malformed."""
+    """Return the object after the patch. Raises BadRequest or Invalid for a patch that is malformed."""
     if not isinstance(patch, dict):
         raise BadRequest("a strategic merge patch must be an object that holds the fields to change")
     return _merge_object(current, patch, schema)
@@ -148,7 +151,7 @@ def _merge_list(current: list[Any], patch: list[Any], schema: Schema) -> list[An
 def _apply_item_directives(
     current: list[Any], patch: list[Any], key: str
 ) -> tuple[list[Any], list[dict[str, Any]]]:
-    """The items that stay and the items to merge into them."""
+    """Return the items that stay and the items to merge into them."""
     kept, changed, replace = list(current), [], False
     for item in patch:
         if not isinstance(item, dict):
@@ -201,7 +204,7 @@ def _remove_values(result: dict[str, Any], key: str, values: Any) -> None:
 
 
 def _retained(current: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """A copy of the current object with the keys that the patch lets it keep."""
+    """Return a copy of the current object with the keys that the patch lets it keep."""
     if _RETAIN not in patch:
         return dict(current)
     keys = patch[_RETAIN]
@@ -212,7 +215,7 @@ def _retained(current: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain_object(value: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a patch without directives and nulls, for a place where there is nothing to merge with."""
+    """Return a copy of a patch without directives and nulls, for a place where there is nothing to merge with."""
     return {key: _plain(each) for key, each in value.items() if not key.startswith("$") and each is not None}
 
 
@@ -240,7 +243,7 @@ _REFUSED = "the server rejected our request due to an error in our request"
 
 
 def json_patch(current: dict[str, Any], operations: Any) -> dict[str, Any]:
-    """The object after all operations. Raises BadRequest, EntityTooLarge or Invalid."""
+    """Return the object after all operations. Raises BadRequest, EntityTooLarge or Invalid."""
     if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
         raise BadRequest("a JSON patch must be a list of operations, each an object")
     if len(operations) > _MOST_OPERATIONS:
@@ -305,7 +308,7 @@ def _adds(document: Any, operation: dict[str, Any]) -> bool:
 
 
 def _refused(why: str) -> Invalid:
-    """The message is Kubernetes' own; the reason stands in the causes, which kubectl shows."""
+    """Return an error with Kubernetes' own message; the reason stands in the causes, which kubectl shows."""
     return Invalid(
         _REFUSED, details={"causes": [{"reason": "FieldValueInvalid", "message": why, "field": "patch"}]}
     )

@@ -85,12 +85,12 @@ class FieldSelector(Struct, frozen=True):
         return all(term.matches(raw) for term in self.terms)
 
     def exact(self, field: str) -> str | None:
-        """The one value that the field must have, or None: a list by name need not read every object."""
+        """Return the one value that the field must have, or None: a list by name need not read every object."""
         return next((term.value for term in self.terms if term.equal and term.field == field), None)
 
 
 def parse_labels(text: str) -> LabelSelector:
-    """A label selector. Raises BadRequest."""
+    """Return a label selector. Raises BadRequest."""
     return LabelSelector(tuple(sorted(_Parser(text).requirements(), key=lambda each: each.key)))
 
 
@@ -227,7 +227,7 @@ _FALSE_WHEN_ABSENT = frozenset({"spec.unschedulable"})
 
 
 def parse_fields(text: str, resource: GroupPlural) -> FieldSelector:
-    """A field selector over a resource. Raises BadRequest, also for a field that can't be selected by."""
+    """Return a field selector over a resource. Raises BadRequest, also for a field that can't be selected by."""
     supported = _SELECTABLE.get(resource, _EVERYWHERE)
     terms = tuple(_field_term(text, part) for part in sorted(_split_terms(text)) if part)
     for term in terms:
@@ -237,7 +237,7 @@ def parse_fields(text: str, resource: GroupPlural) -> FieldSelector:
 
 
 def required_name(text: str) -> str:
-    """The name that a field selector requires of an object, empty if none, or none that a path could have.
+    """Return the name that a field selector requires of an object, empty if none, or none that a path could have.
 
     A list or a watch of that one object is what a role allows that names it.
     """
@@ -258,7 +258,7 @@ def _unsupported(field: str, resource: GroupPlural) -> str:
 
 
 def field_text(raw: Raw, field: str) -> str:
-    """A selectable field of an object as text, empty when it is absent."""
+    """Return a selectable field of an object as text, empty when it is absent."""
     value: Any = raw
     for part in ("source.component" if field == "source" else field).split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -268,7 +268,7 @@ def field_text(raw: Raw, field: str) -> str:
 
 
 def _split_terms(text: str) -> list[str]:
-    """The parts between commas that no backslash escapes; escapes stay in."""
+    """Return the parts between commas that no backslash escapes; escapes stay in."""
     return re.findall(r"(?:\\.|[^\\,]|\\$)+", text, re.DOTALL)
 
 

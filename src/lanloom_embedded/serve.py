@@ -98,7 +98,7 @@ class ServeMetrics(ManagerMetrics):
             yield from super().missing()
 
     def counted(self, app: App) -> App:
-        """The application, with its answers counted."""
+        """Return the application, with its answers counted."""
 
         async def serve(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
             method = scope.get("method", "")
@@ -247,7 +247,7 @@ def _is_of_others(manifest: dict[str, Any], current: dict[str, Any]) -> bool:
 def _identity(
     engine: Engine, names: Sequence[str], context: ssl.SSLContext, metrics: ServeMetrics
 ) -> IdentityReconciler:
-    """The server's identity, which it presents on `context`."""
+    """Return the server's identity, which it presents on `context`."""
 
     def show(identity: Identity) -> None:
         present(context, identity.certificate, identity.key)
@@ -269,7 +269,7 @@ async def _https(
     rng: Random,
     metrics: ServeMetrics,
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """The HTTPS server, accepting connections; yields the task that serves."""
+    """Provide the HTTPS server, accepting connections; yields the task that serves."""
     users = TokenFile(tokens, {token: _ADMINISTRATOR}, time.monotonic, _report)
     limits = limits_of_process(CONNECTIONS)
     app = ApiServer(
@@ -298,7 +298,7 @@ async def _start_manager(
     metrics: ServeMetrics,
     features: Mapping[str, Any],
 ) -> asyncio.Task[None]:
-    """The manager on this very engine; returns when its webhooks are registered."""
+    """Return the manager on this very engine; returns when its webhooks are registered."""
     # The data's lock lets one process run, so its manager is always the same candidate and need not wait for itself.
     settings = ManagerSettings(
         identity="serve", host=LOOPBACK, port=0, local=True, embedded=True, features=features
@@ -342,7 +342,7 @@ def _sockets(settings: ServeSettings) -> list[socket.socket]:
 
 
 def _names(sockets: list[socket.socket]) -> tuple[str, ...]:
-    """The names under which clients reach the sockets."""
+    """Return the names under which clients reach the sockets."""
     hosts = {str(each.getsockname()[0]) for each in sockets}
     return (LOOPBACK, "localhost", *sorted(hosts - {LOOPBACK, "0.0.0.0", "::"}))
 
@@ -352,6 +352,6 @@ def _report(message: str) -> None:
 
 
 def print_ready(address: str) -> None:
-    """The one line on standard output."""
+    """Print the one line on standard output."""
     print(f"lanloom serve is ready at {address}", flush=True)
     sys.stdout.flush()

@@ -40,7 +40,7 @@ _CONFIG_KEY_RULE = "a valid config key must consist of alphanumeric characters, 
 
 
 def qualified_name(text: str) -> list[str]:
-    """A key of a label or an annotation, or a finalizer: `[domain/]name`."""
+    """Return a key of a label or an annotation, or a finalizer: `[domain/]name`."""
     prefix, slash, name = text.partition("/")
     if not slash:
         prefix, name = "", text
@@ -60,7 +60,7 @@ def qualified_name(text: str) -> list[str]:
 
 
 def label_value(text: str) -> list[str]:
-    """A value of a label."""
+    """Return a value of a label."""
     found = [_longer(63, "bytes")] if len(text) > 63 else []
     if not _VALUE_RE.fullmatch(text):
         found.append(_broken(_VALUE_RULE, f"({_NAME})?", "MyValue", "my_value", "12345"))
@@ -68,7 +68,7 @@ def label_value(text: str) -> list[str]:
 
 
 def dns_label(text: str) -> list[str]:
-    """A name of a namespace, and other names of at most 63 characters without dots (RFC 1123)."""
+    """Return a name of a namespace, and other names of at most 63 characters without dots (RFC 1123)."""
     found = [_longer(63)] if len(text) > 63 else []
     if not _LABEL_RE.fullmatch(text) and _SUBDOMAIN_RE.fullmatch(text):
         found.append("must not contain dots")
@@ -78,7 +78,7 @@ def dns_label(text: str) -> list[str]:
 
 
 def dns_1035_label(text: str) -> list[str]:
-    """A name as of a Service or of a CRD's plural: a label that starts with a letter."""
+    """Return a name as of a Service or of a CRD's plural: a label that starts with a letter."""
     found = [_longer(63)] if len(text) > 63 else []
     if not _DNS_1035_RE.fullmatch(text):
         found.append(_broken(_DNS_1035_RULE, _DNS_1035, "my-name", "abc-123"))
@@ -86,7 +86,7 @@ def dns_1035_label(text: str) -> list[str]:
 
 
 def subdomain(text: str) -> list[str]:
-    """A name of most objects: labels with dots between them, at most 253 characters (RFC 1123)."""
+    """Return a name of most objects: labels with dots between them, at most 253 characters (RFC 1123)."""
     found = [_longer(253)] if len(text) > 253 else []
     if not _SUBDOMAIN_RE.fullmatch(text):
         found.append(_broken(_SUBDOMAIN_RULE, _SUBDOMAIN, "example.com"))
@@ -94,14 +94,14 @@ def subdomain(text: str) -> list[str]:
 
 
 def path_segment(text: str) -> list[str]:
-    """A name of an RBAC object: anything that can stand between two slashes of a URL."""
+    """Return a name of an RBAC object: anything that can stand between two slashes of a URL."""
     if text in (".", ".."):
         return [f"may not be '{text}'"]
     return [f"may not contain '{each}'" for each in "/%" if each in text]
 
 
 def config_key(text: str) -> list[str]:
-    """A key of a ConfigMap's or a Secret's data, which may become the name of a file."""
+    """Return a key of a ConfigMap's or a Secret's data, which may become the name of a file."""
     found = [_longer(253)] if len(text) > 253 else []
     if not _CONFIG_KEY_RE.fullmatch(text):
         found.append(_broken(_CONFIG_KEY_RULE, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))

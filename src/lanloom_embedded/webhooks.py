@@ -25,7 +25,7 @@ class Poster(Protocol):
     async def post(
         self, url: str, body: bytes, *, ca_bundle: bytes, server_name: str | None = None, timeout: float
     ) -> bytes:
-        """The answer's body; `ca_bundle` is PEM, empty for the system's CAs."""
+        """Return the answer's body; `ca_bundle` is PEM, empty for the system's CAs."""
         ...
 
 
@@ -36,7 +36,7 @@ class HttpsWebhooks:
         self._poster = poster
 
     async def call(self, webhook: Raw, review: Raw) -> Raw:
-        """The AdmissionReview that came back. Raises WebhookError."""
+        """Return the AdmissionReview that came back. Raises WebhookError."""
         config = webhook.get("clientConfig") or {}
         timeout = float(webhook.get("timeoutSeconds") or _DEFAULT_TIMEOUT)
         url, server_name = address_of(config)
@@ -53,7 +53,7 @@ class HttpsWebhooks:
 
 
 def address_of(config: Raw) -> tuple[str, str | None]:
-    """The URL of a client configuration, and the name that the certificate must have if it is not the URL's.
+    """Return the URL of a client configuration, and the name that the certificate must have if it is not the URL's.
 
     A service is called at the URL that was found for it, or else by its cluster DNS name, which resolves only where
     there is a cluster's DNS.

@@ -71,7 +71,7 @@ def run(
 
 
 def debian_sources(etc: Path = Path("/etc/apt")) -> tuple[str, str]:
-    """The machine's own sources of the lab's release: (deb822 stanzas, one-line entries), either may be
+    """Return the machine's own sources of the lab's release: (deb822 stanzas, one-line entries), either may be
     empty.
 
     Others' repositories are left out: their troubles are none of the lab's, and the private tree must be
@@ -94,7 +94,7 @@ def debian_sources(etc: Path = Path("/etc/apt")) -> tuple[str, str]:
 
 
 def suite_sources(suite: str, etc: Path = Path("/etc/apt")) -> tuple[str, str]:
-    """The machine's own sources with another suite of Debian in place of the lab's release, in both formats.
+    """Return the machine's own sources with another suite of Debian in place of the lab's release, in both formats.
 
     The addresses and the keyrings stay those of the machine: an archive, or a mirror of it, holds all suites.
     """
@@ -290,7 +290,7 @@ def _locked(directory: Path, name: str, progress: Progress) -> Iterator[None]:
 
 
 def private_tree(cache: Path, progress: Progress) -> Path:
-    """The Debian tree with the lab's programs (about 300 MB, 20 s). Never write into it: mount it read-only
+    """Return the Debian tree with the lab's programs (about 300 MB, 20 s). Never write into it: mount it read-only
     or as a lower layer."""
     digest = hashlib.sha256(" ".join((RELEASE, *TREE_PACKAGES)).encode()).hexdigest()[:12]
     return publish(
@@ -340,7 +340,7 @@ def _source_files(directory: Path) -> list[Path]:
 
 
 def debian_package(cache: Path, names: Sequence[str], progress: Progress) -> Path:
-    """A directory with the files of these Debian packages, unpacked (`dpkg -x`), not of their dependencies.
+    """Return a directory with the files of these Debian packages, unpacked (`dpkg -x`), not of their dependencies.
 
     Nothing is installed: no maintainer script runs and no service starts. The first name gives the directory
     its name.
@@ -366,7 +366,7 @@ def apt_client(
     architecture: str = "",
     source_packages: bool = False,
 ) -> Iterator[Apt]:
-    """The lab's apt client, for one user at a time."""
+    """Provide the lab's apt client, for one user at a time."""
     with _locked(cache / "apt", "apt", progress):
         yield Apt(
             cache / "apt",

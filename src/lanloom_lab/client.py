@@ -56,7 +56,7 @@ class Running:
         self._rest = b""
 
     async def line(self) -> str:
-        """The next line that it prints. Raises LabError where it ends before."""
+        """Return the next line that it prints. Raises LabError where it ends before."""
         while b"\n" not in self._rest:
             match await self._channel.receive():
                 case protocol.Output("stdout", data):
@@ -80,7 +80,7 @@ class Running:
 
 @asynccontextmanager
 async def running(layout: Layout, node: str, *command: str) -> AsyncIterator[Running]:
-    """A program on a node, which is killed at the end of the block if it runs still. Raises LabError."""
+    """Provide a program on a node, which is killed at the end of the block if it runs still. Raises LabError."""
     channel = await connect(layout)
     try:
         await channel.send(protocol.Exec(node, command))

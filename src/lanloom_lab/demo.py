@@ -66,7 +66,7 @@ class Verifier:
         await asyncio.gather(*(self._reaches(first, other) for first, other in pairs))
 
     async def lacks(self, node: str, what: str, command: str, text: str) -> None:
-        """The output of a shell command on a node soon does not hold `text`, which would be a sign of `what`.
+        """Wait until the output of a shell command on a node lacks `text`, which would be a sign of `what`.
 
         Soon and not at once: the agent reports what it has told NetworkManager, which takes a moment to do it.
         """
@@ -243,7 +243,7 @@ class Demo:
         )
 
     async def _until(self, what: str, condition: Callable[[Rows], bool], *, links_only: bool = False) -> Rows:
-        """The rows as soon as they are as they should be; on the way everything must be Ready too."""
+        """Return the rows as soon as they are as they should be; on the way everything must be Ready too."""
         view = await self._read()
         with suppress(TimeoutError):
             async with asyncio.timeout(STEP_TIMEOUT):
@@ -259,7 +259,7 @@ class Demo:
 
 
 def on_nodes(rows: Iterable[Row], network: str) -> frozenset[str]:
-    """The nodes that carry a cluster network."""
+    """Return the nodes that carry a cluster network."""
     return frozenset(row.node for row in rows if row.cluster_network == network and row.bridge)
 
 

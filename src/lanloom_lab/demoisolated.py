@@ -41,7 +41,7 @@ class IsolatedStory(Story):
         await self._end(nodes)
 
     async def _make(self, body: dict[str, Any]) -> int:
-        """The number of nodes that have the bridge."""
+        """Return the number of nodes that have the bridge."""
         self.progress("an isolated network: on every node a bridge without an uplink, which leads nowhere")
         await self.client.create(DUMMY_CLUSTER_NETWORKS, body)
         await self.until("an isolated network that is ready", lambda: self._has_phase("Ready"))
@@ -49,7 +49,7 @@ class IsolatedStory(Story):
         return found.status.nodes.live if found is not None and found.status.nodes is not None else 0
 
     async def _use(self, body: dict[str, Any]) -> str:
-        """The node on which two pods use the network."""
+        """Return the node on which two pods use the network."""
         self.progress("two pods of one node on it, which get addresses and ping each other")
         await self.client.create(PODS, body, POD.namespace)
         node = await self.started(POD)
@@ -60,7 +60,7 @@ class IsolatedStory(Story):
         return node
 
     async def _carries(self, node: str) -> None:
-        """The pods of this node reach each other."""
+        """Check that the pods of this node reach each other."""
         neighbour = await self.client.get(PODS, NEIGHBOUR.name, NEIGHBOUR.namespace)
         await self.verifier.pod_reaches(node, str(POD).replace("/", "."), address_of(neighbour))
 
@@ -106,7 +106,7 @@ class IsolatedStory(Story):
 
 
 def address_of(pod: Pod) -> str:
-    """The address of a pod's first network, as its annotation tells. Raises DemoFailed."""
+    """Return the address of a pod's first network, as its annotation tells. Raises DemoFailed."""
     try:
         networks = json.loads(pod.metadata.annotations.get(NETWORK_STATUS, ""))
         return str(networks[0]["ips"][0])

@@ -75,7 +75,7 @@ class UmlKernel(Struct, frozen=True):
     def command(
         self, *, tree: Path, scratch: Path, memory_mib: int, variables: Mapping[str, str], first_words: str
     ) -> list[str]:
-        """The command line that boots `tree`, read-only, and runs `first_words` in a shell as PID 1.
+        """Return the command line that boots `tree`, read-only, and runs `first_words` in a shell as PID 1.
 
         The console is standard output. `variables` become the environment of that shell; words with an `=` that the
         kernel knows, such as `vec0`, are its own options. `scratch` takes what the kernel writes about itself.
@@ -126,7 +126,7 @@ Try = Callable[[UmlKernel], str]
 
 
 def attempts(fetch: Fetch, boots: Try, series: str = "") -> Iterator[Attempt]:
-    """Tries kernels, the newest that is known to work first, those that are newer than that last.
+    """Try kernels, the newest that is known to work first, those that are newer than that last.
 
     `series` limits them to one series, such as "6.1".
     """
@@ -148,7 +148,10 @@ def attempts(fetch: Fetch, boots: Try, series: str = "") -> Iterator[Attempt]:
 
 
 def select(tried: Iterable[Attempt], series: str = "") -> tuple[UmlKernel, str]:
-    """The first kernel that boots, and why it is this one. Raises KernelLacks with the reasons of all that do not."""
+    """Return the first kernel that boots, and why it is this one.
+
+    Raises KernelLacks with the reasons of all that do not.
+    """
     failed: list[Attempt] = []
     for attempt in tried:
         if attempt.kernel is not None and not attempt.failure:
@@ -167,8 +170,9 @@ def select(tried: Iterable[Attempt], series: str = "") -> tuple[UmlKernel, str]:
 
 
 def uml_kernel(cache: Path, progress: Progress, series: str = "") -> tuple[UmlKernel, str]:
-    """The user-mode Linux for this machine, and why it is this one; the first time, some seconds for each kernel.
+    """Return the user-mode Linux for this machine, and why it is this one.
 
+    The first time takes some seconds for each kernel.
     `series` asks for one series, such as "6.1". Raises KernelLacks if none boots, AssetError without a tree.
     """
     return select(_attempts_here(cache, progress, series), series)
@@ -248,7 +252,10 @@ def verdict(end: ConsoleEnd) -> str:
 
 
 def cpu_identity(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """What a kernel's registers depend on: the CPU's model and features, and the release of the host's kernel."""
+    """Return what a kernel's registers depend on.
+
+    The CPU's model and features, and the release of the host's kernel.
+    """
     lines = cpuinfo.read_text().split("\n\n")[0].splitlines()
     wanted = [line for line in lines if line.startswith(("model name", "flags", "vendor_id"))]
     return "\n".join([*wanted, os.uname().release])
@@ -262,7 +269,7 @@ class Trials:
         self._cpu = cpu
 
     def recall(self, kernel: UmlKernel, attempt: Callable[[], ConsoleEnd]) -> str:
-        """The remembered verdict on this kernel, or that on `attempt`, which is remembered then."""
+        """Return the remembered verdict on this kernel, or that on `attempt`, which is remembered then."""
         words = "\n".join([self._cpu, kernel.suite, kernel.package])
         file = self._directory / f"{kernel.package}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
         with suppress(FileNotFoundError):
@@ -275,7 +282,7 @@ class Trials:
 
 
 def main() -> int:
-    """Makes all that the lab may need, ahead of time: `python -m lanloom_lab.uml`.
+    """Make all that the lab may need, ahead of time: `python -m lanloom_lab.uml`.
 
     Prints a line for each kernel, the oldest first: its series, `taken` (by a lab), `boots` or `fails`, and its
     verdict, with tabs between them.

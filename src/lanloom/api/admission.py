@@ -95,6 +95,6 @@ def _typed(resource: Resource[T], raw: Raw) -> T:
 
 
 def _cut(words: str) -> str:
-    """The words, without the middle of too many: their end names the field."""
+    """Return the words, without the middle of too many: their end names the field."""
     half = _SHOWN // 2
     return words if len(words) <= _SHOWN else f"{words[:half]}…{words[-half:]}"

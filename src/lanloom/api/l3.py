@@ -242,8 +242,9 @@ _DECODER = msgspec.json.Decoder(dict[str, str])
 
 @lru_cache(maxsize=_REMEMBERED_MAPS)
 def _quickly(text: str) -> Mapping[str, str]:
-    """The addresses, or none where something is wrong that `_addresses` then names. Every edit of a NAD takes this way.
+    """Return the addresses, or none where something is wrong that `_addresses` then names.
 
+    Every edit of a NAD takes this way.
     With as many colons as entries, no key was there twice: names and addresses contain none.
     """
     try:

@@ -46,7 +46,7 @@ class L3Entry(NamedTuple):
 
 
 def network_suffix(nad: Key) -> str:
-    """What tells one NAD's annotations on a ClusterNetwork from another's: `<namespace>-<name>`.
+    """Return what tells one NAD's annotations on a ClusterNetwork from another's: `<namespace>-<name>`.
 
     Where that would be ambiguous (a dash in the namespace), too long for an annotation key, or make a key of
     Harvester's, a hash follows after an underscore, which no Kubernetes name contains; so two NADs never share one.

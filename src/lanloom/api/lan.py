@@ -84,17 +84,17 @@ _REQUIRED = {"required": ["bridge", "ns", "spokes", "vni", "vxlan"]}
 
 
 def nad_name(spoke: str, mode: Mode) -> str:
-    """The NAD by which machines (macvtap) or pods (veth) attach to a spoke."""
+    """Return the NAD by which machines (macvtap) or pods (veth) attach to a spoke."""
     return (MACVTAP_NAD if mode == "macvtap" else VETH_NAD) + spoke
 
 
 def resource_name(spoke: str, mode: Mode) -> str:
-    """The resource that the device plugin advertises for a spoke, of capacity 1 on each node."""
+    """Return the resource that the device plugin advertises for a spoke, of capacity 1 on each node."""
     return RESOURCE_PREFIX + nad_name(spoke, mode)
 
 
 def device_id(spoke: str, mode: Mode) -> str:
-    """The id of the one device of such a resource."""
+    """Return the id of the one device of such a resource."""
     return spoke + ("M0" if mode == "macvtap" else "V0")
 
 
@@ -210,7 +210,7 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     subnets: tuple[LanSubnet, ...] = ()
 
     def underlay(self, node: str) -> str:
-        """The link of a node that carries the LAN's VXLAN; empty if none is named."""
+        """Return the link of a node that carries the LAN's VXLAN; empty if none is named."""
         return self.vxlan_dev_map.get(node) or self.default_vxlan_dev
 
 

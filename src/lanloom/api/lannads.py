@@ -19,7 +19,7 @@ _MACHINE = device_id("", "macvtap")
 
 
 def spoke_of(name: str) -> str:
-    """The spoke in the name of a NAD; empty where it is not called as the NAD of a spoke."""
+    """Return the spoke in the name of a NAD; empty where it is not called as the NAD of a spoke."""
     for mode in _MODES:
         prefix = nad_name("", mode)
         if name.startswith(prefix):
@@ -28,7 +28,7 @@ def spoke_of(name: str) -> str:
 
 
 def spokes_named(nad: NetworkAttachmentDefinition) -> frozenset[str]:
-    """The spokes to which a NAD attaches, whoever made it: by its configuration, alone or in a list, or its resource.
+    """Return the spokes that a NAD attaches to: by its configuration, alone or in a list, or its resource.
 
     The device of a machine is in the configuration, or Multus puts it there for the resource in the annotation.
     """
@@ -37,13 +37,13 @@ def spokes_named(nad: NetworkAttachmentDefinition) -> frozenset[str]:
 
 
 def attaching(nad: NetworkAttachmentDefinition) -> Iterator[dict[str, Any]]:
-    """The configurations of a NAD that attach to a spoke, alone or in a list."""
+    """Return the configurations of a NAD that attach to a spoke, alone or in a list."""
     resource = nad.metadata.annotations.get(RESOURCE_NAME, "")
     return (item for item in _plugins(nad) if any(_named(item, resource)))
 
 
 def _plugins(nad: NetworkAttachmentDefinition) -> Iterator[dict[str, Any]]:
-    """The configuration of a NAD, and those of its list of plugins."""
+    """Yield the configuration of a NAD, and those of its list of plugins."""
     try:
         config: object = json.loads(nad.spec.config)
     except (ValueError, RecursionError):
@@ -55,7 +55,7 @@ def _plugins(nad: NetworkAttachmentDefinition) -> Iterator[dict[str, Any]]:
 
 
 def _named(config: dict[str, Any], resource: str) -> Iterator[str]:
-    """The spokes in the configuration of one plugin."""
+    """Yield the spokes in the configuration of one plugin."""
     kind, spoke, device = (config.get(field) for field in ("type", "veth", "deviceID"))
     if kind == "k8slanveth" and isinstance(spoke, str) and spoke:
         yield spoke

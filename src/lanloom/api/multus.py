@@ -59,7 +59,7 @@ class Selection(Struct, frozen=True):
 
 
 def selections(text: str) -> tuple[Selection, ...]:
-    """What an annotation for Multus names, in order, as Multus reads it (multus-cni, pkg/k8sclient).
+    """Return what an annotation for Multus names, in order, as Multus reads it (multus-cni, pkg/k8sclient).
 
     It is JSON if one of `[{"` is in it, and else `namespace/name@interface` with commas between; namespace and
     interface may be missing. Raises ValueError where that can't be read, a name can be no object's, or it is too much.

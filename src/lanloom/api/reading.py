@@ -51,7 +51,7 @@ def convert(raw: Raw, kind: type[T]) -> T:
 
 
 def without_nulls(value: Any) -> Any:
-    """Decoded JSON without the entries of maps that are null, at any depth. Raises RecursionError."""
+    """Return decoded JSON without the entries of maps that are null, at any depth. Raises RecursionError."""
     match value:
         case dict():
             return {key: without_nulls(item) for key, item in value.items() if item is not None}

@@ -229,7 +229,7 @@ def _is_host(address: IPv4Address, subnet: IPv4Network) -> bool:
 
 
 def _refuse_own(field: str, address: IPv4Address, addresses: Mapping[str, str]) -> None:
-    """A node can't reach anything through itself."""
+    """Refuse a gateway that is the node's own: it can't reach anything through itself."""
     for node, cidr in addresses.items():
         if cidr.startswith(f"{address}/"):
             raise AnnotationError(

@@ -19,7 +19,10 @@ _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def cluster_options(function: F) -> F:
-    """The options of kubectl that say which cluster to talk to, and as whom; the command gets them as `cluster`."""
+    """Return the options of kubectl that say which cluster to talk to, and as whom.
+
+    The command gets them as `cluster`.
+    """
     return _cluster_options(function, *_PLACE)
 
 

@@ -73,7 +73,7 @@ def host_files() -> tuple[HostFile, ...]:
 
 
 def host_links() -> tuple[HostLink, ...]:
-    """The links that `systemctl enable` would make."""
+    """Return the links that `systemctl enable` would make."""
     return tuple(
         HostLink(UNITS / f"{target}.wants" / name, UNITS / name) for name, target in _WANTED_BY.items()
     )
@@ -122,7 +122,7 @@ class Tree:
         return place.is_symlink() and PurePosixPath(os.readlink(place)) == link.target  # noqa: PTH115 - raw
 
     def write(self, file: HostFile) -> None:
-        """Puts the file there: all of it, or nothing."""
+        """Put the file there: all of it, or nothing."""
         place = self.place(file.path)
         with _in_words("write", file.path):
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ class Tree:
                 raise
 
     def write_link(self, link: HostLink) -> None:
-        """Puts the link there, in place of another one of its name."""
+        """Put the link there, in place of another one of its name."""
         place = self.place(link.path)
         with _in_words("write", link.path):
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ class Tree:
             place.symlink_to(link.target)
 
     def remove(self, path: PurePosixPath) -> bool:
-        """Removes a file or link; whether there was one."""
+        """Remove a file or link; return whether there was one."""
         place = self.place(path)
         with _in_words("remove", path):
             if not os.path.lexists(place):
@@ -152,12 +152,12 @@ class Tree:
             return True
 
     def remove_empty(self, path: PurePosixPath) -> None:
-        """Removes a directory if nothing is in it."""
+        """Remove a directory if nothing is in it."""
         with suppress(OSError):
             self.place(path).rmdir()
 
     def _follow(self, path: PurePosixPath) -> Path:
-        """The place of a directory, with all its links followed inside the tree."""
+        """Return the place of a directory, with all its links followed inside the tree."""
         left = list(reversed(path.parts[1:]))
         place, links = self.root, 0
         while left:
@@ -180,7 +180,7 @@ class Tree:
 
 @contextmanager
 def _in_words(verb: str, path: PurePosixPath) -> Iterator[None]:
-    """Turns an OSError into words about a path of the host."""
+    """Turn an OSError into words about a path of the host."""
     try:
         yield
     except OSError as error:
@@ -207,7 +207,7 @@ class Systemd(Protocol):
     """What the unit needs of systemd."""
 
     def run(self, *words: str) -> None:
-        """Runs `systemctl WORDS`. Raises HostError."""
+        """Run `systemctl WORDS`. Raises HostError."""
         ...
 
     def active(self, unit: str) -> bool:
@@ -320,7 +320,7 @@ def install(tree: Tree, systemd: Systemd) -> tuple[str, ...]:
 
 
 def _start(systemd: Systemd, *, changed: bool) -> list[str]:
-    """A changed unit is started anew, so that what runs is what is installed."""
+    """Start a changed unit anew, so that what runs is what is installed."""
     idle = [name for name in _WATCHERS if not systemd.active(name)]
     if changed:
         systemd.run("daemon-reload")
@@ -335,7 +335,7 @@ _WATCHERS = (f"{NAME}.path", f"{NAME}.timer")
 
 
 def uninstall(tree: Tree, systemd: Systemd) -> tuple[str, ...]:
-    """Takes away what `install` put there and nothing else; one line for each thing that changed."""
+    """Take away what `install` put there and nothing else; return one line for each thing that changed."""
     _check_root(tree)
     paths = [*(link.path for link in host_links()), *(file.path for file in host_files())]
     there = [path for path in paths if tree.there(path)]

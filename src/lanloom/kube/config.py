@@ -140,7 +140,7 @@ def why_not_connected(error: OSError, place: str) -> str:
 
 @contextmanager
 def memory_file(content: bytes) -> Iterator[str]:
-    """A path under which this process can read `content` while the block lasts. Nothing reaches a disk.
+    """Provide a path under which this process can read `content` while the block lasts. Nothing reaches a disk.
 
     For libraries that take secrets by path only (OpenSSL under Python's `ssl`).
     """

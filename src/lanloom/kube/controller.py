@@ -91,7 +91,7 @@ class WorkQueue(Generic[K]):
         self.add_after(key, backoff(attempt, self._rng, first=_FIRST_RETRY, cap=_LONGEST_RETRY))
 
     def forget(self, key: K) -> None:
-        """The key did well: its next failure waits as briefly as a first one."""
+        """Forget the failures of a key that did well: its next one waits as briefly as a first one."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
@@ -107,7 +107,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """The worker that got the key is through with it."""
+        """Note that the worker that got the key is through with it."""
         self._worked_on.discard(key)
         if key in self._wanted:
             self._make_ready(key)

@@ -28,7 +28,7 @@ class Refusals(Protocol[C]):
     """What is told of refusals. It may raise KubeError: then it is told again with the next failure."""
 
     async def refused(self, key: C, error: ApiError) -> None:
-        """A write for the object is refused, or has failed for long."""
+        """Note that a write for the object is refused, or has failed for long."""
 
     async def accepted(self, key: C) -> None:
         """All that was to be written for the object is written."""
@@ -59,10 +59,10 @@ class Failing(Generic[K]):
         return True
 
     def forget_report(self, key: K) -> None:
-        """The report was not written."""
+        """Forget a report that was not written."""
         self._reported.pop(key, None)
 
     def end(self, key: K) -> None:
-        """It went well."""
+        """Forget the failures of an object: it went well."""
         self._since.pop(key, None)
         self._reported.pop(key, None)

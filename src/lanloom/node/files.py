@@ -27,7 +27,7 @@ def temporary_prefix(name: str) -> str:
 
 @contextmanager
 def opened_directory(path: Path, *, follow: bool = True) -> Iterator[int]:
-    """The descriptor of a directory, closed at the end; unless `follow`, a link in its place is an OSError."""
+    """Provide the descriptor of a directory, closed at the end; unless `follow`, a link in its place is an OSError."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     directory = os.open(path, flags)
     try:
@@ -65,14 +65,15 @@ def exists(directory: int, name: str) -> bool:
 
 
 def names(directory: int) -> list[str]:
-    """What is in the directory, in order."""
+    """Return what is in the directory, in order."""
     return sorted(os.listdir(directory))
 
 
 @contextmanager
 def replacing(directory: int, name: str, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A stream whose content takes the place of a file when the block ends, with this mode, synced with the directory.
+    """Provide a stream whose content takes the place of a file when the block ends.
 
+    The file has this mode, and is synced with the directory.
     Nobody else can have made the draft, nor read it before it has its mode. Raises OSError; the old file is whole then,
     as it is after any other error in the block.
     """

@@ -14,7 +14,7 @@ from lanloom.node.ports import Host, Links
 
 @asynccontextmanager
 async def open_host(name: str, profiles: Path, state: Path, runtime: Path) -> AsyncIterator[Host]:
-    """This machine as the host of node `name`. `profiles` is where this process sees the directory of profiles.
+    """Provide this machine as the host of node `name`. `profiles` is where this process sees the directory of profiles.
 
     `state` and `runtime` are directories of Lanloom's own; the second is gone after a reboot.
     """

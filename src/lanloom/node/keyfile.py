@@ -23,8 +23,9 @@ _ESCAPES = {"s": " ", "n": "\n", "t": "\t", "r": "\r", "\\": "\\", ";": "\\;"}
 
 
 def parse(content: bytes) -> Keyfile:
-    """The sections of a keyfile; a repeated section is merged and the last value of a key wins, as GKeyFile has it.
+    """Return the sections of a keyfile.
 
+    A repeated section is merged and the last value of a key wins, as GKeyFile has it.
     Raises ProfileError, with the number of the line, for what GKeyFile would not read.
     """
     try:

@@ -155,7 +155,7 @@ class SetMtu(LinkStep, frozen=True, kw_only=True):
         return f"can't set the MTU of {self.link} to {self.mtu}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """A NIC, or a link with Lanloom's mark."""
+        """Check that the link is a NIC, or has Lanloom's mark."""
         link = _present(self.title, self.link, links)
         if link.kind in _COMPOSED_KINDS and not is_ours(link):
             raise NotOurs(f"{self.title}: Lanloom did not create this {link.kind}")
@@ -349,7 +349,7 @@ def check_name(title: str, name: str) -> None:
 
 
 def _guard_existing(title: str, kind: str, links: Mapping[str, Link], name: str) -> None:
-    """A link that is made may be there already, if it is Lanloom's and of this kind; and so may a half-made one."""
+    """Check a link that may be there already: Lanloom's own of this kind may, and so may a half-made one."""
     link, half = links.get(name), links.get(UNFINISHED)
     if link is None:
         if half is not None and (half.kind not in ("bond", "bridge") or half.alias or half.up or half.master):

@@ -86,7 +86,7 @@ class Kinds:
 
 
 def _names(resource: Resource[Any]) -> tuple[str, ...]:
-    """The names under which kubectl knows a kind, in lower case."""
+    """Return the names under which kubectl knows a kind, in lower case."""
     names = (*resource.short_names, resource.singular, resource.plural)
     group = f"{resource.singular}.{resource.group}" if resource.group else resource.singular
     return tuple(dict.fromkeys((*names, group, resource.full_name)))

@@ -163,7 +163,7 @@ def _tenant_role(name: str, kinds: Iterable[Resource[Any]], verbs: list[str]) ->
 def _by_namespace(
     access: Iterable[Access], first: Mapping[str, tuple[Raw, ...]]
 ) -> dict[str, tuple[Raw, ...]]:
-    """The rules of each namespace."""
+    """Return the rules of each namespace."""
     found = dict(first)
     for each in access:
         for namespace, more in each.namespaces.items():
@@ -176,7 +176,7 @@ def _rules(access: Iterable[Access]) -> tuple[Raw, ...]:
 
 
 def _definitions(kinds: Iterable[Resource[Any]]) -> Raw:
-    """The right to read definitions, which tell an absent kind from one that is not served yet."""
+    """Return the right to read definitions, which tell an absent kind from one that is not served yet."""
     return {
         "apiGroups": [core.CRDS.group],
         "resources": [core.CRDS.plural],

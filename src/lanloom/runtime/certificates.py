@@ -287,7 +287,7 @@ class Credentials:
         return renewed
 
     async def _change(self, secret: Secret, data: dict[str, str]) -> bool:
-        """False if somebody else was faster."""
+        """Return False if somebody else was faster."""
         patch = {"metadata": {"resourceVersion": secret.metadata.resource_version}, "data": data}
         try:
             await self._client.patch(SECRETS, SECRET_NAME, patch, LANLOOM_NAMESPACE)

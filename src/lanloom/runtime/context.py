@@ -150,7 +150,7 @@ class NodePools(Protocol):
     """Gives addresses to nodes. A node keeps what it has for as long as it is claimed for."""
 
     def claim(self, nad: Key, claim: NodeClaim | None) -> None:
-        """The nodes of a NAD need addresses, or, with None, none do any more. Cheap where that is known."""
+        """Claim addresses for the nodes of a NAD, or, with None, give the claim up. Cheap where that is known."""
         ...
 
     def leases(self, nad: Key) -> NodeLeases:
@@ -181,11 +181,11 @@ class NadUse(Protocol):
         ...
 
     def user_of(self, pod: Key) -> str:
-        """The user that a pod is, or is a part of: what `users_of` has for it, up to a remark in brackets."""
+        """Return the user that a pod is, or is a part of: what `users_of` has for it, up to a remark in brackets."""
         ...
 
     def requests_of(self, nad: NetworkAttachmentDefinition) -> tuple[NadRequest, ...]:
-        """Requests that were allowed to refer to a guarded NAD (`api.nadguard`) and may not be stored yet."""
+        """Return requests that were allowed to refer to a guarded NAD (`api.nadguard`) and may not be stored yet."""
         ...
 
 

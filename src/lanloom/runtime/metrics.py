@@ -107,12 +107,12 @@ class ProcessMetrics:
         )
 
     def request(self, verb: str, resource: str, code: str, seconds: float) -> None:
-        """An observer of `lanloom.kube.http`."""
+        """Count a request, as an observer of `lanloom.kube.http`."""
         self._requests.labels(verb, resource, code).inc()
         self._latency.labels(verb).observe(seconds)
 
     def reconcile(self, controller: str, _key: Hashable, seconds: float, outcome: Outcome) -> None:
-        """An observer of `lanloom.kube.controller`."""
+        """Count a reconcile, as an observer of `lanloom.kube.controller`."""
         self._reconciles.labels(controller, outcome).observe(seconds)
 
     def follow(self, informers: Iterable[Informer[Any]], controllers: Iterable[Controller[Any]]) -> None:

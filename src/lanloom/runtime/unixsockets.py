@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another one of the same name; None if there is none."""
+    """Return what tells a file from another one of the same name; None if there is none."""
     try:
         found = path.stat()
     except OSError:

@@ -58,11 +58,11 @@ def default_builtin(kind: ServedKind, obj: Raw) -> None:
 
 
 def validate_builtin(kind: ServedKind, obj: Raw, old: Raw | None) -> list[FieldError]:
-    """The rules that an object breaks, metadata aside; `old` is None when it is new."""
+    """Return the rules that an object breaks, metadata aside; `old` is None when it is new."""
     return _compiled(kind.key).validate(obj) or broken_rules(kind.key, obj, old)
 
 
 def definition_types(kind: ServedKind, crd: Raw) -> list[FieldError]:
-    """The values of wrong types in a CRD, those of its schemas among them."""
+    """Return the values of wrong types in a CRD, those of its schemas among them."""
     found = [each for each in _compiled(kind.key).validate(crd) if each.type == "FieldValueTypeInvalid"]
     return found or list(schema_types(crd))

@@ -15,7 +15,7 @@ from lanloom_embedded.syntax import label_value, qualified_name, subdomain
 
 
 def check_label_selector(selector: Raw, path: str) -> Iterator[FieldError]:
-    """The labels that must match, and the expressions."""
+    """Yield the labels that must match, and the expressions."""
     for key, value in (selector.get("matchLabels") or {}).items():
         for problem in qualified_name(key):
             yield invalid(f"{path}.matchLabels", key, problem)

@@ -47,7 +47,7 @@ def _secret(obj: Raw) -> None:
 
 
 def _event(obj: Raw) -> None:
-    """Times that nobody gave are shown as null."""
+    """Show times that nobody gave as null."""
     for name in _EVENT_TIMES:
         obj.setdefault(name, None)
 
@@ -94,7 +94,10 @@ def _pod(obj: Raw) -> None:
 
 
 def _quality(spec: Raw) -> str:
-    """The class of a pod: what its containers ask for decides who has to go first when a node is short of memory."""
+    """Return the class of a pod.
+
+    What its containers ask for decides who has to go first when a node is short of memory.
+    """
     resources = [_object(each.get("resources")) for each in _objects(spec.get("containers"))]
     if not any(each.get("requests") or each.get("limits") for each in resources):
         return "BestEffort"
@@ -115,7 +118,7 @@ def _pod_spec(spec: Raw) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """A tag other than `latest`, or a digest, names an image that doesn't change."""
+    """Return a tag other than `latest`, or a digest, names an image that doesn't change."""
     _, colon, tag = image.rpartition("/")[2].partition(":")
     return "IfNotPresent" if "@" in image or (colon and tag != "latest") else "Always"
 

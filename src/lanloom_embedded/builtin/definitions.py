@@ -126,7 +126,7 @@ _UNENFORCED = (
 
 
 def check_crd(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
-    """The name, the names, the versions and their schemas, and what can't be changed."""
+    """Yield the name, the names, the versions and their schemas, and what can't be changed."""
     if unreadable := list(schema_types(obj)):
         yield from unreadable
         return
@@ -288,7 +288,7 @@ def _check_update(spec: Raw, old: Raw) -> Iterator[FieldError]:
 
 
 def _check_stored(versions: list[Raw], stored: list[str]) -> Iterator[FieldError]:
-    """A version in which objects may be stored can't go."""
+    """Yield the versions that go although objects may be stored in them."""
     names = {version.get("name") for version in versions}
     for index, name in enumerate(stored):
         if name not in names:

@@ -29,7 +29,7 @@ Rule = Callable[[Raw, Raw | None], Iterator[FieldError]]
 
 
 def check_role(*, namespaced: bool) -> Rule:
-    """The check of a Role (`namespaced`) or a ClusterRole."""
+    """Return the check of a Role (`namespaced`) or a ClusterRole."""
 
     def check(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
         for index, rule in enumerate(obj.get("rules") or ()):
@@ -57,7 +57,7 @@ def _check_rule(rule: Raw, path: str, namespaced: bool) -> Iterator[FieldError]:
 
 
 def check_binding(*, namespaced: bool) -> Rule:
-    """The check of a RoleBinding (`namespaced`) or a ClusterRoleBinding."""
+    """Return the check of a RoleBinding (`namespaced`) or a ClusterRoleBinding."""
     kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
 
     def check(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
@@ -166,7 +166,7 @@ def check_lease(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
 
 
 def check_revision(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
-    """A number, and a state that is there and never changes."""
+    """Yield what is wrong with the number, and with the state, which is there and never changes."""
     if obj.get("data") is None:
         yield required("data", "data is mandatory")
     elif old is not None and obj["data"] != old.get("data"):
@@ -213,7 +213,7 @@ def check_job(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
 
 
 def check_event(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
-    """An event stands in the namespace of its object, or in `default` when the object has none."""
+    """Yield why an event is not in the namespace of its object, or in `default` when that has none."""
     namespace = obj["metadata"].get("namespace", "")
     involved = obj["involvedObject"].get("namespace", "")
     if involved != namespace and (involved or namespace != "default"):
@@ -237,7 +237,7 @@ def check_pod(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
 
 
 def check_workload(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
-    """A selector that never changes and that selects the pods of the template."""
+    """Yield why a selector changes, or does not select the pods of the template."""
     spec = obj.get("spec")
     if spec is None:
         yield required("spec")
@@ -290,6 +290,6 @@ _RULES: dict[GroupPlural, Rule] = {
 
 
 def broken_rules(resource: GroupPlural, obj: Raw, old: Raw | None) -> list[FieldError]:
-    """The rules that an object breaks, which has the form that its schema demands."""
+    """Return the rules that an object breaks, which has the form that its schema demands."""
     rule = _RULES.get(resource)
     return list(rule(obj, old)) if rule is not None else []

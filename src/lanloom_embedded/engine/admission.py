@@ -40,7 +40,7 @@ class WebhookCaller(Protocol):
     """Sends a review to a webhook."""
 
     async def call(self, webhook: Raw, review: Raw) -> Raw:
-        """The AdmissionReview that came back. `webhook` is one of a configuration. Raises WebhookError."""
+        """Return the AdmissionReview that came back. `webhook` is one of a configuration. Raises WebhookError."""
         ...
 
 
@@ -75,7 +75,7 @@ class Admission:
         ledger.listen(self._on_change)
 
     async def mutate(self, attributes: Attributes, call: Call, decode: Callable[[Raw], Any]) -> Raw | None:
-        """The object as the mutating webhooks leave it; `decode` prunes and fills in what they add."""
+        """Return the object as the mutating webhooks leave it; `decode` prunes and fills in what they add."""
         obj = attributes.object
         if not call.webhooks:
             return obj
@@ -113,7 +113,7 @@ class Admission:
     async def _call(
         self, match: _Match, attributes: Attributes, obj: Raw | None, call: Call
     ) -> Outcome | None:
-        """The webhook's answer; None when it failed and that is to be ignored."""
+        """Return the webhook's answer; None when it failed and that is to be ignored."""
         hook = match.hook
         hook.check_dry_run(call.dry_run)
         uid = self._new_uid()

@@ -37,7 +37,10 @@ SYSTEM = UserInfo(username="system:lanloom:apiserver", groups=("system:masters",
 
 
 def _controller(name: str) -> UserInfo:
-    """The account that the controller has in a cluster: webhooks must not take it for whoever else the server is."""
+    """Return the account that the controller has in a cluster.
+
+    Webhooks must not take it for whoever else the server is.
+    """
     groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
     return UserInfo(username=f"system:serviceaccount:kube-system:{name}", groups=groups)
 

@@ -46,7 +46,7 @@ class Remaining(Struct, kw_only=True):
 
 
 def waiting(namespace: Raw, left: Remaining, now: float) -> Raw:
-    """The namespace with conditions that say what it waits for."""
+    """Return the namespace with conditions that say what it waits for."""
     status = namespace.get("status") or {}
     conditions = [_failure(left.refusals), _content(left.objects), _finalizers(left.finalizers)]
     return {**namespace, "status": {**status, "conditions": merge_conditions(status, conditions, now)}}
@@ -244,7 +244,7 @@ class NamespaceStrategy(BuiltinStrategy):
         return unknown
 
     def prepare_create(self, obj: Raw) -> None:
-        """A new namespace is active, and the clean-up must agree before it goes."""
+        """Make a new namespace active; the clean-up must agree before it goes."""
         obj["spec"] = {"finalizers": ["kubernetes"]}
         obj["status"] = {"phase": "Active"}
         put_name_label(obj)
@@ -269,18 +269,18 @@ class CrdStrategy(BuiltinStrategy):
     """CRDs remember every version in which objects may be stored; the rest of the status comes after the write."""
 
     def decode(self, obj: Raw) -> list[str]:
-        """A CRD with values of wrong types can't be read: nothing here may look into it. Raises BadRequest."""
+        """Return the CRD. Raises BadRequest for values of wrong types: nothing here may look into it."""
         unknown = super().decode(obj)
         check_readable(self._kind, definition_types(self._kind, obj))
         return unknown
 
     def prepare_create(self, obj: Raw) -> None:
-        """A new CRD is not accepted yet."""
+        """Mark a new CRD as not accepted yet."""
         super().prepare_create(obj)
         obj["status"] = definitions.first_status(obj["spec"])
 
     def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
-        """Formats of texts that nobody checks, and rules that nobody enforces."""
+        """Return warnings of formats of texts that nobody checks, and of rules that nobody enforces."""
         versions = obj["spec"].get("versions") or ()
         schemas = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
         formats = [each for schema in schemas if schema for each in unknown_formats(schema)]

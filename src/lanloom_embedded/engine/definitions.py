@@ -26,7 +26,7 @@ from lanloom_embedded.kinds import (
 
 
 def merge_conditions(status: Raw, wanted: list[Raw], now: float) -> list[Raw]:
-    """The conditions with the wanted ones; the time of one changes with its status only."""
+    """Return the conditions with the wanted ones; the time of one changes with its status only."""
     found = {each["type"]: each for each in status.get("conditions") or ()}
     for condition in wanted:
         kept = found.get(condition["type"])
@@ -40,7 +40,7 @@ _TERMINATING_VERBS: tuple[Verb, ...] = ("delete", "deletecollection", "get", "li
 
 
 def served_kinds(crd: Raw) -> tuple[ServedKind, ...]:
-    """The kinds that a CRD serves, preferred version first; none before its names are accepted."""
+    """Return the kinds that a CRD serves, preferred version first; none before its names are accepted."""
     if not is_established(crd):
         return ()
     spec = crd["spec"]
@@ -51,7 +51,7 @@ def served_kinds(crd: Raw) -> tuple[ServedKind, ...]:
 
 
 def resource_of(crd: Raw) -> GroupPlural:
-    """The resource that a CRD defines."""
+    """Return the resource that a CRD defines."""
     return GroupPlural(crd["spec"]["group"], crd["spec"]["names"]["plural"])
 
 
@@ -76,7 +76,7 @@ def _served_kind(spec: Raw, version: Raw, *, terminating: bool) -> ServedKind:
 
 
 def _deprecation(spec: Raw, version: Raw) -> str:
-    """The warning of a deprecated version: its own words, or which version to use."""
+    """Return the warning of a deprecated version: its own words, or which version to use."""
     if not version.get("deprecated"):
         return ""
     if version.get("deprecationWarning"):
@@ -122,12 +122,12 @@ _NAME_FIELDS = ("plural", "singular", "shortNames", "kind", "listKind")
 
 
 def first_status(spec: Raw) -> Raw:
-    """The status of a CRD before its names are accepted."""
+    """Return the status of a CRD before its names are accepted."""
     return with_stored_version({"conditions": None, "acceptedNames": {"plural": "", "kind": ""}}, spec)
 
 
 def with_stored_version(status: Raw, spec: Raw) -> Raw:
-    """A status that names the version in which objects are stored from now on."""
+    """Return a status that names the version in which objects are stored from now on."""
     stored = list(status.get("storedVersions") or ())
     storage = next((each["name"] for each in spec.get("versions") or () if each.get("storage")), "")
     if storage and storage not in stored:
@@ -136,7 +136,7 @@ def with_stored_version(status: Raw, spec: Raw) -> Raw:
 
 
 def settled(crd: Raw, others: Iterable[Raw], now: float) -> Raw:
-    """A CRD with accepted names and conditions; `others` are the names of all else in its group."""
+    """Return a CRD with accepted names and conditions; `others` are the names of all else in its group."""
     status = crd.get("status") or {}
     accepted, conflict = _accept(crd["spec"], others)
     wanted = _conditions(conflict, is_established(crd))
@@ -149,7 +149,7 @@ def settled(crd: Raw, others: Iterable[Raw], now: float) -> Raw:
 
 
 def _accept(spec: Raw, others: Iterable[Raw]) -> tuple[Raw, tuple[str, str] | None]:
-    """The names that nothing else in the group has, and the last conflict: its field and the name."""
+    """Return the names that nothing else in the group has, and the last conflict: its field and the name."""
     taken = _taken(others)
     accepted: Raw = {"plural": "", "kind": ""}
     conflict: tuple[str, str] | None = None
@@ -232,7 +232,7 @@ class Definitions:
             return
 
     def in_group(self, group: str) -> list[str]:
-        """The names of the CRDs of a group."""
+        """Return the names of the CRDs of a group."""
         return [state.key.name for state in self._group(group)]
 
     def _group(self, group: str) -> list[Stored]:
@@ -244,7 +244,7 @@ class Definitions:
         return settled(crd, self._names_beside(crd), self._now())
 
     def _names_beside(self, crd: Raw) -> list[Raw]:
-        """The names of everything else in the CRD's group; nobody takes those of a built-in kind."""
+        """Return the names of everything else in the CRD's group; nobody takes those of a built-in kind."""
         group, name = crd["spec"]["group"], crd["metadata"]["name"]
         others = [state.raw() for state in self._group(group) if state.key.name != name]
         accepted = [(other.get("status") or {}).get("acceptedNames") or {} for other in others]

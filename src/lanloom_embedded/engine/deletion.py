@@ -121,7 +121,7 @@ def _check_preconditions(kind: ServedKind, current: Stored, options: DeleteOptio
 
 
 def _finalizers(kind: ServedKind, meta: ObjectMeta, options: DeleteOptions) -> list[str]:
-    """The finalizers once the propagation policy has its say."""
+    """Return the finalizers once the propagation policy has its say."""
     finalizers = list(meta.finalizers)
     if kind.key == CRDS and meta.deletion_timestamp is None and CRD_FINALIZER not in finalizers:
         finalizers.append(CRD_FINALIZER)

@@ -107,7 +107,7 @@ class Engine:
         await self.ledger.close()
 
     async def backup(self) -> bytes:
-        """A data file with all that is committed now, made in a thread of its own."""
+        """Return a data file with all that is committed now, made in a thread of its own."""
         return await asyncio.to_thread(data_file, self.ledger.snapshot())
 
     def get(self, kind: ServedKind, namespace: str, name: str, version: str = "") -> Stored:
@@ -119,7 +119,7 @@ class Engine:
         return self.ledger.latest(kind.key, Key(namespace, name)) is not None
 
     def list_page(self, kind: ServedKind, selection: Selection, options: ListOptions = NEWEST) -> Page:
-        """A page of a list. Raises BadRequest, Expired, Timeout."""
+        """Return a page of a list. Raises BadRequest, Expired, Timeout."""
         return self._reader.list_page(kind, selection, options)
 
     def watch(
@@ -130,7 +130,7 @@ class Engine:
         *,
         initial: bool | None = None,
     ) -> Watch:
-        """A watch from a version on; without one it begins with the objects that are there. Raises Expired.
+        """Return a watch from a version on; without one it begins with the objects that are there. Raises Expired.
 
         `initial` says whether it begins with them in spite of a version, or not although there is none.
         """
@@ -186,6 +186,6 @@ class Engine:
         return last
 
     async def _settle(self, kind: ServedKind, state: Stored, call: Call) -> None:
-        """A CRD is accepted or refused before the answer to whoever wrote it."""
+        """Accept or refuse a CRD before the answer to whoever wrote it."""
         if kind.key == CRDS and not call.dry_run:
             await self._definitions.settle(state.key.name, call)

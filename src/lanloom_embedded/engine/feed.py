@@ -39,7 +39,7 @@ class History:
         self._weight += _weight(change)
 
     def compaction(self, coming: Sequence[Change]) -> int:
-        """The version up to which the past must be forgotten when these changes come."""
+        """Return the version up to which the past must be forgotten when these changes come."""
         count = len(self._changes) + len(coming)
         weight = self._weight + sum(map(_weight, coming))
         if count <= self._limit and weight <= self._weight_limit:
@@ -90,7 +90,7 @@ class Feed:
         return self._versions[-1] if self._versions else 0
 
     def after(self, version: int) -> Sequence[Change]:
-        """The changes after a version."""
+        """Return the changes after a version."""
         if not self._versions or self._versions[-1] <= version:
             return ()
         return self._changes[bisect_right(self._versions, version) :]

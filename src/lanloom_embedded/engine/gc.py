@@ -67,11 +67,11 @@ class OwnerGraph:
                 self._dependents[owner.uid].add(item)
 
     def item(self, uid: str) -> _Item | None:
-        """The object of that uid, if it is there."""
+        """Return the object of that uid, if it is there."""
         return self._items.get(uid)
 
     def dependents(self, uid: str) -> list[_Item]:
-        """The objects that name this uid as an owner, in a fixed order."""
+        """Return the objects that name this uid as an owner, in a fixed order."""
         return sorted(self._dependents.get(uid, ()))
 
 

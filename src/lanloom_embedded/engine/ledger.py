@@ -53,7 +53,7 @@ class ResourceTable:
         self.objects[key] = state
 
     def select(self, namespace: str) -> list[Stored]:
-        """The objects of a namespace (empty: of all), in order."""
+        """Return the objects of a namespace (empty: of all), in order."""
         if not namespace:
             return [self.objects[key] for _, key in self._order]
         start = bisect_left(self._order, (f"{namespace}/",))
@@ -89,11 +89,11 @@ class Ledger:
         return self._history.compacted
 
     def table(self, resource: GroupPlural) -> ResourceTable:
-        """The committed objects of a resource."""
+        """Return the committed objects of a resource."""
         return self._tables.setdefault(resource, ResourceTable())
 
     def feed(self, resource: GroupPlural) -> Feed:
-        """The recent changes of a resource."""
+        """Return the recent changes of a resource."""
         found = self._feeds.get(resource)
         if found is None:
             found = self._feeds[resource] = Feed(self._tick)
@@ -111,7 +111,7 @@ class Ledger:
             self.close_feed(resource)
 
     def resources(self) -> tuple[GroupPlural, ...]:
-        """The resources of which there ever were objects."""
+        """Return the resources of which there ever were objects."""
         return tuple(self._tables)
 
     def listen(self, listener: Listener) -> None:
@@ -119,16 +119,16 @@ class Ledger:
         self._listeners.append(listener)
 
     def get(self, resource: GroupPlural, key: Key) -> Stored | None:
-        """The committed state of an object."""
+        """Return the committed state of an object."""
         return self.table(resource).objects.get(key)
 
     def latest(self, resource: GroupPlural, key: Key) -> Stored | None:
-        """The newest state of an object, committed or staged: what a writer must build on."""
+        """Return the newest state of an object, committed or staged: what a writer must build on."""
         change = self._staged.get((resource, key))
         return change.after if change is not None else self.get(resource, key)
 
     def at(self, resource: GroupPlural, namespace: str, version: int) -> list[Stored]:
-        """The objects as they were at a version, in order. The version must not be older than `compacted`."""
+        """Return the objects as they were at a version, in order. The version must not be older than `compacted`."""
         changes = self.feed(resource).after(version)
         current = self.table(resource).select(namespace)
         if not changes:

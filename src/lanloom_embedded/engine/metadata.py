@@ -32,7 +32,7 @@ _SHOWN = 60
 
 
 def fault(path: str, value: Any, wanted: Any) -> str:
-    """The first field at or below `path` that is not of its type, with its value and what it must be."""
+    """Return the first field at or below `path` that is not of its type, with its value and what it must be."""
     wanted = _without_none(wanted)
     origin = get_origin(wanted) or (dict if _is_struct(wanted) else wanted)
     if not isinstance(value, origin) or (origin is int and isinstance(value, bool)):
@@ -46,7 +46,7 @@ def fault(path: str, value: Any, wanted: Any) -> str:
 
 
 def _parts(path: str, value: Any, wanted: Any) -> list[tuple[str, Any, Any]]:
-    """The fields or items of a value, with their types."""
+    """Return the fields or items of a value, with their types."""
     if _is_struct(wanted):
         return [
             (f"{path}.{name}", value[name], kind)
@@ -142,7 +142,7 @@ def clean(value: Any, kind: str) -> Raw:
 
 
 def unknown(value: Any) -> list[str]:
-    """The paths of fields that no metadata has."""
+    """Return the paths of fields that no metadata has."""
     return (
         [f"metadata.{name}" for name in value if name not in META_FIELDS] if isinstance(value, dict) else []
     )
@@ -255,12 +255,12 @@ def _check_owners(owners: list[Raw] | tuple[()]) -> list[FieldError]:
 
 
 def bare_finalizers(finalizers: Iterable[str]) -> list[str]:
-    """The finalizers without a domain that aren't Kubernetes' own."""
+    """Return the finalizers without a domain that aren't Kubernetes' own."""
     return [each for each in finalizers if "/" not in each and each not in _STANDARD_FINALIZERS]
 
 
 def check_bare_finalizers(finalizers: list[str] | tuple[()]) -> list[FieldError]:
-    """Finalizers of built-in kinds have a domain, unless they are Kubernetes' own."""
+    """Check that finalizers of built-in kinds have a domain, unless they are Kubernetes' own."""
     why = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         fields.invalid(f"metadata.finalizers[{index}]", each, why)
@@ -281,7 +281,7 @@ def _check_finalizers(finalizers: list[str] | tuple[()]) -> list[FieldError]:
 
 
 def check_type(kind: ServedKind, body: Raw) -> None:
-    """A new object must be of the URL's kind and version. Raises BadRequest, Invalid."""
+    """Check that a new object is of the URL's kind and version. Raises BadRequest, Invalid."""
     version, named = body.get("apiVersion"), body.get("kind")
     if not kind.builtin and not (version and named):
         missing = "kind" if version else "apiVersion"
@@ -297,7 +297,7 @@ def check_type(kind: ServedKind, body: Raw) -> None:
 
 
 def check_patched_type(kind: ServedKind, body: Raw) -> None:
-    """A patch must not make another kind or version of an object. Raises BadRequest, Invalid."""
+    """Check that a patch does not make another kind or version of an object. Raises BadRequest, Invalid."""
     version = body.get("apiVersion") or kind.api_version
     if kind.builtin or version == kind.api_version:
         check_type(kind, {**body, "apiVersion": version})
@@ -319,13 +319,13 @@ def _check_kind(kind: ServedKind, body: Raw) -> None:
 
 
 def _name_in(body: Raw) -> str:
-    """The name in a body whose types nobody has checked yet, for a message."""
+    """Return the name in a body whose types nobody has checked yet, for a message."""
     meta = body.get("metadata")
     return str(meta.get("name", "")) if isinstance(meta, dict) else ""
 
 
 def unknown_fields(kind: ServedKind, paths: list[str]) -> errors.BadRequest:
-    """The refusal of unknown fields where the client asked for strictness."""
+    """Return the refusal of unknown fields where the client asked for strictness."""
     listed = ", ".join(f'unknown field "{path}"' for path in paths)
     return errors.BadRequest(
         f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
@@ -345,7 +345,7 @@ def place_new(kind: ServedKind, meta: Raw, namespace: str) -> None:
 
 
 def check_identity(kind: ServedKind, meta: Raw, namespace: str, name: str) -> None:
-    """The object of an update must be the one that the URL names. Raises BadRequest."""
+    """Check that the object of an update is the one that the URL names. Raises BadRequest."""
     if not name:
         raise errors.BadRequest("name must be provided")
     given = meta.get("name")
@@ -380,7 +380,7 @@ def check_version(kind: ServedKind, meta: Raw, current: Stored) -> None:
 
 
 def check_uid(kind: ServedKind, meta: Raw, current: Stored) -> None:
-    """A replacement that names a uid is meant for that very object. Raises Conflict."""
+    """Check that a replacement that names a uid is meant for that very object. Raises Conflict."""
     uid, actual = meta.get("uid"), current.meta().uid
     if uid and uid != actual:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}"
@@ -388,7 +388,7 @@ def check_uid(kind: ServedKind, meta: Raw, current: Stored) -> None:
 
 
 def require_version(kind: ServedKind, meta: Raw, name: str) -> None:
-    """Some kinds are replaced only on a version that the client knows. Raises Invalid."""
+    """Check that the client knows the version, without which some kinds are not replaced. Raises Invalid."""
     if not parse_version(meta.get("resourceVersion", "")):
         found = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         raise errors.invalid(kind.resource, name, [found])

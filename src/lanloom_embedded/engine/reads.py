@@ -99,7 +99,7 @@ class Reader:
         return found
 
     def list_page(self, kind: ServedKind, selection: Selection, options: ListOptions = NEWEST) -> Page:
-        """A page. Raises BadRequest, Expired, Timeout (a version that isn't there yet)."""
+        """Return a page. Raises BadRequest, Expired, Timeout (a version that isn't there yet)."""
         token = _read_token(options.continue_token) if options.continue_token else None
         if token is not None and options.resource_version not in ("", "0"):
             raise errors.BadRequest("specifying resource version is not allowed when using continue")
@@ -113,7 +113,7 @@ class Reader:
         return _page(items[start:], selection.test(kind.key), options.limit, version)
 
     def _version(self, options: ListOptions) -> int:
-        """The version to show: the newest unless an exact one is asked for."""
+        """Return the version to show: the newest unless an exact one is asked for."""
         wanted = parse_version(options.resource_version)
         newest = self._ledger.version
         _check_match(options, wanted)
@@ -124,7 +124,7 @@ class Reader:
 
 
 def parse_version(text: str) -> int:
-    """A resourceVersion, a number of 64 bits; the empty one is 0. Raises BadRequest."""
+    """Return a resourceVersion, a number of 64 bits; the empty one is 0. Raises BadRequest."""
     if text and not (text.isascii() and text.isdigit()):
         raise _bad_version(text, "invalid syntax")
     digits = text.lstrip("0")
@@ -141,7 +141,7 @@ def _bad_version(text: str, why: str) -> errors.BadRequest:
 
 
 def future_version(wanted: int, newest: int) -> errors.Timeout:
-    """The refusal of a version that is not there yet."""
+    """Return the refusal of a version that is not there yet."""
     message = f"Too large resource version: {wanted}, current: {newest}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return errors.Timeout(message, details={"causes": causes, "retryAfterSeconds": 1})

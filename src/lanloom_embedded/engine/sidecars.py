@@ -34,7 +34,10 @@ class HighWaterMark:
         self._file = -1
 
     def read(self) -> int:
-        """The newest acknowledged version, 0 without a mark. Raises OSError, and ValueError for what is no mark."""
+        """Return the newest acknowledged version, 0 without a mark.
+
+        Raises OSError, and ValueError for what is no mark.
+        """
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:

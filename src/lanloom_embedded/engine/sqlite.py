@@ -264,7 +264,7 @@ class SqliteStorage:
             self._db.execute(PUT, (*_place(change), change.after.version, change.after.data))
 
     def _progress(self) -> tuple[int, int]:
-        """The newest version, and the newest one whose change is forgotten. Raises DataDamaged."""
+        """Return the newest version, and the newest one whose change is forgotten. Raises DataDamaged."""
         found = self._db.execute("SELECT version, compacted FROM progress").fetchall()
         if len(found) != 1 or not all(isinstance(each, int) for each in found[0]):
             raise self._damaged("it does not say its newest version")
@@ -293,7 +293,7 @@ class SqliteStorage:
         return tuple(reversed(changes))
 
     def _restored(self, place: list[str], version: int, data: bytes) -> Stored:
-        """The object of a row. Raises DataDamaged."""
+        """Return the object of a row. Raises DataDamaged."""
         _, plural, *names = place
         try:
             state = restored(data, version)
@@ -345,7 +345,7 @@ def create_tables(db: sqlite3.Connection) -> None:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """A file that belongs to a data file: `data-wal` for `data`."""
+    """Return a file that belongs to a data file: `data-wal` for `data`."""
     return path.with_name(f"{path.name}-{suffix}")
 
 
@@ -372,7 +372,7 @@ takes an old version for a new one: a request for changes since then has to list
 
 
 def data_file(snapshot: Snapshot) -> bytes:
-    """The content of a data file with the objects of a snapshot, and without its history."""
+    """Return the content of a data file with the objects of a snapshot, and without its history."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
         db.execute("PRAGMA auto_vacuum=INCREMENTAL")
         db.execute("BEGIN")

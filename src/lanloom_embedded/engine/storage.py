@@ -51,11 +51,11 @@ class Stored(Struct, frozen=True):
     labels: Mapping[str, str]
 
     def raw(self) -> Raw:
-        """The object, decoded anew: the caller may change it."""
+        """Return the object, decoded anew: the caller may change it."""
         return _raws.decode(self.data)
 
     def meta(self) -> ObjectMeta:
-        """The object's metadata."""
+        """Return the object's metadata."""
         return _envelopes.decode(self.data).metadata
 
 
@@ -91,7 +91,7 @@ def stored(raw: Raw, version: int) -> Stored:
 
 
 def restored(data: bytes, version: int) -> Stored:
-    """An object from the bytes that were kept."""
+    """Return an object from the bytes that were kept."""
     meta = _envelopes.decode(data).metadata
     return Stored(meta.key, version, data, meta.labels)
 
@@ -109,12 +109,12 @@ def _prefix(group: str, version: str, kind: str) -> bytes:
 
 
 def wire(kind: ServedKind, state: Stored) -> bytes:
-    """The object as a client of this kind and version sees it."""
+    """Return the object as a client of this kind and version sees it."""
     return wire_prefix(kind) + state.data[1:]
 
 
 def full(kind: ServedKind, state: Stored) -> Raw:
-    """The object decoded, with its apiVersion and kind."""
+    """Return the object decoded, with its apiVersion and kind."""
     return {"apiVersion": kind.api_version, "kind": kind.kind, **state.raw()}
 
 

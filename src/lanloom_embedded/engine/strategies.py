@@ -44,7 +44,7 @@ class Strategy(Protocol):
         ...
 
     def check(self, obj: Raw, old: Raw | None, subresource: str = "") -> list[FieldError]:
-        """The rules that the object breaks; `old` is None when it is new."""
+        """Return the rules that the object breaks; `old` is None when it is new."""
         ...
 
     def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
@@ -73,14 +73,14 @@ class CustomStrategy:
         return unknown
 
     def prepare_create(self, obj: Raw) -> None:
-        """A new object has the status of the defaults where the status is apart."""
+        """Give a new object the status of the defaults where the status is apart."""
         if self._has_status:
             obj.pop("status", None)
             if self._schema is not None:
                 self._schema.default(obj)
 
     def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
-        """The object's own path leaves the status alone; the status path all else, even labels."""
+        """Leave the status alone on the object's own path, and all else, even labels, on the status path."""
         if subresource == "status":
             status, version = obj.get("status"), obj["metadata"].get("resourceVersion")
             obj.clear()
@@ -91,14 +91,14 @@ class CustomStrategy:
             put(obj, "status", old.get("status"))
 
     def check(self, obj: Raw, old: Raw | None, subresource: str = "") -> list[FieldError]:
-        """The rules of the schema that the object breaks; on the status path, those of the status."""
+        """Return the rules of the schema that the object breaks; on the status path, those of the status."""
         if self._schema is None:
             return []
         only = subresource if subresource == "status" else ""
         return self._schema.validate(obj, old, only)
 
     def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
-        """New finalizers without a domain, which others may use by accident."""
+        """Return warnings of new finalizers without a domain, which others may use by accident."""
         known = old["metadata"].get("finalizers", ()) if old is not None else ()
         added = set(obj["metadata"].get("finalizers", ())) - set(known)
         return [
@@ -126,20 +126,20 @@ class BuiltinStrategy:
         return unknown
 
     def prepare_create(self, obj: Raw) -> None:
-        """The status of a new object is what the defaults say; a node brings its own."""
+        """Give a new object the status that the defaults say; a node brings its own."""
         if self._kind.has_status and str(self._kind.key) not in _BORN_WITH_STATUS:
             obj.pop("status", None)
             default_builtin(self._kind, obj)
 
     def prepare_update(self, obj: Raw, old: Raw, subresource: str) -> None:
-        """The object's own path leaves the status alone, the status path the specification."""
+        """Leave the status alone on the object's own path, and the specification on the status path."""
         if subresource == "status":
             put(obj, "spec", old.get("spec"))
         elif self._kind.has_status:
             put(obj, "status", old.get("status"))
 
     def check(self, obj: Raw, old: Raw | None, subresource: str = "") -> list[FieldError]:
-        """The rules that the object breaks."""
+        """Return the rules that the object breaks."""
         broken = validate_builtin(self._kind, obj, old)
         check_readable(self._kind, broken)
         found = [] if self._kind.key == CRDS else check_bare_finalizers(obj["metadata"].get("finalizers", ()))
@@ -225,15 +225,15 @@ class Registry:
         return tuple(kind for versions in self._kinds.values() for kind in versions)
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
-        """The kind behind a URL."""
+        """Return the kind behind a URL."""
         return self._by_path.get((group, version, plural))
 
     def find_kind(self, group: str, version: str, kind: str) -> ServedKind | None:
-        """The kind of an object that names itself, or of a reference to one."""
+        """Return the kind of an object that names itself, or of a reference to one."""
         return self._by_kind.get((group, version, kind))
 
     def strategy(self, kind: ServedKind) -> Strategy:
-        """The rules of a served kind."""
+        """Return the rules of a served kind."""
         path = (kind.group, kind.version, kind.plural)
         found = self._strategies.get(path)
         if found is None:
@@ -246,11 +246,11 @@ class Registry:
         self._overrides[resource] = make
 
     def any_version(self, resource: GroupPlural) -> ServedKind | None:
-        """A resource in its preferred version."""
+        """Return a resource in its preferred version."""
         return next(iter(self.versions(resource)), None)
 
     def versions(self, resource: GroupPlural) -> tuple[ServedKind, ...]:
-        """A resource in all its versions, the preferred one first."""
+        """Return a resource in all its versions, the preferred one first."""
         return self._kinds.get(resource, ())
 
     def serve(self, resource: GroupPlural, versions: tuple[ServedKind, ...]) -> None:

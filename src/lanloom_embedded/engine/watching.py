@@ -38,7 +38,7 @@ class Watch:
         *,
         initial: bool | None = None,
     ) -> None:
-        """`initial` says whether to begin with the objects that are there, None: only without a version.
+        """Watch; `initial` says whether to begin with the objects that are there, None: only without a version.
 
         Raises BadRequest, Timeout for a version that isn't there yet, and Expired when the changes since the version
         are forgotten.
@@ -65,7 +65,7 @@ class Watch:
         return self._feed.closed
 
     def take(self) -> Sequence[Event]:
-        """The events since the last call. Raises Expired when the watcher was too slow."""
+        """Return the events since the last call. Raises Expired when the watcher was too slow."""
         if self._initial:
             initial, self._initial = self._initial, ()
             return initial

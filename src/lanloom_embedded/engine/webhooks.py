@@ -77,7 +77,7 @@ class Hook(Struct, frozen=True):
         return bool(self.webhook.get("reinvocationPolicy") == "IfNeeded")
 
     def review_kind(self, attributes: Attributes, versions: Sequence[ServedKind]) -> ServedKind | None:
-        """The kind in the version that the rules ask for: the request's own if they do, or else another one.
+        """Return the kind in the version that the rules ask for: the request's own if they do, or else another one.
 
         None if no rule matches. `versions` are all that are served of the resource.
         """
@@ -107,11 +107,11 @@ class Hook(Struct, frozen=True):
             raise errors.BadRequest(message)
 
     def failed(self, why: str) -> StatusError:
-        """The refusal because the webhook gave no answer."""
+        """Return the refusal because the webhook gave no answer."""
         return errors.internal(f"failed calling webhook {json.dumps(self.name)}: {why}")
 
     def apply(self, patch: list[Raw], obj: Raw) -> Raw:
-        """The object with the webhook's patch. Raises InternalError if it doesn't fit."""
+        """Return the object with the webhook's patch. Raises InternalError if it doesn't fit."""
         try:
             patched = json_patch(obj, patch)
         except StatusError as error:
@@ -124,12 +124,12 @@ class Hook(Struct, frozen=True):
 
 
 def hooks_of(configuration: Raw) -> tuple[Hook, ...]:
-    """The webhooks of a configuration, in its order."""
+    """Return the webhooks of a configuration, in its order."""
     return tuple(Hook(webhook) for webhook in configuration.get("webhooks") or ())
 
 
 def review_of(attributes: Attributes, review_kind: ServedKind, obj: Raw | None, call: Call, uid: str) -> Raw:
-    """The AdmissionReview that is sent; `review_kind` is the kind in the version that the webhook asks for."""
+    """Return the AdmissionReview that is sent; `review_kind` is the kind in the version that the webhook asks for."""
     options = {**attributes.options, "dryRun": ["All"]} if call.dry_run else attributes.options
     request: Raw = {
         "uid": uid,
@@ -163,7 +163,7 @@ def _resource(kind: ServedKind) -> Raw:
 
 
 def converted(obj: Raw | None, kind: ServedKind) -> Raw | None:
-    """An object in another version: without conversion webhooks only its apiVersion differs."""
+    """Return an object in another version: without conversion webhooks only its apiVersion differs."""
     return None if obj is None else {**obj, "apiVersion": kind.api_version}
 
 
@@ -186,7 +186,7 @@ def outcome_of(answer: Raw, uid: str) -> Outcome:
 
 
 def rejection(name: str, status: Raw) -> StatusError:
-    """The refusal of a webhook, with the code and reason that it chose."""
+    """Return the refusal of a webhook, with the code and reason that it chose."""
     denied = f"admission webhook {json.dumps(name)} denied the request"
     if status.get("message"):
         message = f"{denied}: {status['message']}"

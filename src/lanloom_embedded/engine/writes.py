@@ -70,7 +70,7 @@ class Writer:
         self._check_grant = check_grant
 
     def new_uid(self) -> str:
-        """A random UUID."""
+        """Return a random UUID."""
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     async def create(
@@ -93,7 +93,7 @@ class Writer:
         return await self._ledger.write(kind.key, key, obj)
 
     async def _first_state(self, kind: ServedKind, namespace: str, body: Raw, call: Call) -> Raw:
-        """The object as it is to be stored, all checks passed."""
+        """Return the object as it is to be stored, all checks passed."""
         strategy = self._registry.strategy(kind)
         check_type(kind, body)
         obj = self._decode(kind, strategy, body, call)
@@ -236,7 +236,7 @@ class Writer:
         return lambda old, new: updated(kind.schema, old, new, owner, now)
 
     async def _next_state(self, attributes: Attributes, current: Stored, call: Call) -> Raw:
-        """The object as it is to be stored, all checks passed."""
+        """Return the object as it is to be stored, all checks passed."""
         kind, strategy, old = attributes.kind, self._registry.strategy(attributes.kind), attributes.old or {}
         submitted = attributes.object or {}
         new = await self._admission.mutate(attributes, call, strategy.decode) or submitted
@@ -333,7 +333,7 @@ def _is_new_wish(kind: ServedKind, strategy: Strategy, new: Raw, old: Raw) -> bo
 
 
 def _wanted(obj: Raw, has_status: bool) -> Raw:
-    """The parts of an object that its generation counts."""
+    """Return the parts of an object that its generation counts."""
     ignored = ("metadata", "status") if has_status else ("metadata",)
     return {name: value for name, value in obj.items() if name not in ignored}
 

@@ -26,7 +26,7 @@ _CHECK_SECONDS = 0.5
 
 
 def parse_tokens(text: str) -> dict[bytes, UserInfo]:
-    """The users of a token file by their tokens' digests. Raises ValueError, which names the line."""
+    """Return the users of a token file by their tokens' digests. Raises ValueError, which names the line."""
     users: dict[bytes, UserInfo] = {}
     for number, row in enumerate(csv.reader(text.splitlines()), 1):
         if not row:
@@ -39,7 +39,7 @@ def parse_tokens(text: str) -> dict[bytes, UserInfo]:
 
 
 def user(name: str, uid: str, groups: tuple[str, ...]) -> UserInfo:
-    """An authenticated user."""
+    """Return an authenticated user."""
     return UserInfo(username=name, uid=uid, groups=(*groups, AUTHENTICATED))
 
 
@@ -71,7 +71,7 @@ class TokenFile:
         self._checked = float("-inf")
 
     def find(self, token: str) -> UserInfo | None:
-        """The user of a token."""
+        """Return the user of a token."""
         if self._path is not None and self._clock() - self._checked >= _CHECK_SECONDS:
             self._checked = self._clock()
             self._refresh(self._path)
@@ -115,7 +115,7 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 
 
 def effective_user(requester: UserInfo, headers: Iterable[Header], authorizer: Authorizer) -> UserInfo:
-    """The user as whom a request runs: the requester, unless it asks for another one.
+    """Return the user as whom a request runs: the requester, unless it asks for another one.
 
     Header names are in lower case. Raises Forbidden if the requester may not impersonate, BadRequest for headers that
     make no identity.
@@ -189,7 +189,7 @@ def _service_account(user: str) -> tuple[str, str] | None:
 
 
 def _groups(wanted: _Wanted) -> tuple[str, ...]:
-    """The groups, with those that every user of the kind has."""
+    """Return the groups, with those that every user of the kind has."""
     groups = wanted.groups
     account = _service_account(wanted.user)
     if account is not None and not groups:

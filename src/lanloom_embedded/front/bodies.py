@@ -42,7 +42,7 @@ _LONG_RUN = b"0" * 19
 
 
 def from_float(text: str) -> int | float:
-    """A number that is written with a fraction or an exponent: 3.0 is the integer 3. Raises ValueError."""
+    """Return a number that is written with a fraction or an exponent: 3.0 is the integer 3. Raises ValueError."""
     value = float(text)
     if math.isinf(value):
         raise ValueError(f"the number {_shortened(text)} is too large")
@@ -60,7 +60,7 @@ def has_long_integers(text: bytes) -> bool:
 
 
 def narrowed(value: Any) -> Any:
-    """The value with integers of more than 64 bits as doubles; lists and objects are changed in place.
+    """Return the value with integers of more than 64 bits as doubles; lists and objects are changed in place.
 
     Raises ValueError for one that a double can't hold either.
     """
@@ -113,7 +113,10 @@ _Scalar = str | int | float | bool | None
 
 
 def from_yaml(body: bytes) -> Any:
-    """The only document of a body, None if there is none. Raises ValueError, EntityTooLarge, BadRequest (too deep)."""
+    """Return the only document of a body, None if there is none.
+
+    Raises ValueError, EntityTooLarge, BadRequest (too deep).
+    """
     text = body.decode()
     if text.count("%TAG") > _MOST_TAG_DIRECTIVES:
         raise ValueError(f"yaml parse error: there are more than {_MOST_TAG_DIRECTIVES} %TAG directives")
@@ -290,7 +293,7 @@ class Disconnected(Exception):
 
 
 async def read(receive: Receive, share: Share) -> bytes:
-    """The whole body. A long one is held in the share of its user.
+    """Return the whole body. A long one is held in the share of its user.
 
     Raises EntityTooLarge, TooManyRequests, and Disconnected rather than to take a part for the whole.
     """
@@ -317,7 +320,7 @@ async def _next(receive: Receive) -> Any:
 
 
 async def read_object(receive: Receive, share: Share, content_type: str, kind: str) -> Raw:
-    """The object of a kind in the body; null is an empty one.
+    """Return the object of a kind in the body; null is an empty one.
 
     Raises BadRequest, UnsupportedMediaType, EntityTooLarge, TooManyRequests.
     """
@@ -325,7 +328,7 @@ async def read_object(receive: Receive, share: Share, content_type: str, kind: s
 
 
 async def object_in(body: bytes, share: Share, content_type: str, kind: str) -> Raw:
-    """The object of a kind in a body that was read. Raises as `read_object` does."""
+    """Return the object of a kind in a body that was read. Raises as `read_object` does."""
     media_type = content_type.partition(";")[0].strip().lower() or JSON
     unrecognized = f"the object provided is unrecognized (must be of type {kind})"
     reader = _READERS.get(media_type)
@@ -343,7 +346,7 @@ async def object_in(body: bytes, share: Share, content_type: str, kind: str) -> 
 
 
 async def read_patch(receive: Receive, share: Share) -> Any:
-    """The patch in the body, which is JSON. Raises BadRequest, EntityTooLarge, TooManyRequests."""
+    """Return the patch in the body, which is JSON. Raises BadRequest, EntityTooLarge, TooManyRequests."""
     try:
         return await share.decoded(from_json, await read(receive, share))
     except ValueError as error:
@@ -351,7 +354,7 @@ async def read_patch(receive: Receive, share: Share) -> Any:
 
 
 def from_json(body: bytes) -> Any:
-    """A JSON document. Raises ValueError, EntityTooLarge (too many values), BadRequest (too deep)."""
+    """Return a JSON document. Raises ValueError, EntityTooLarge (too many values), BadRequest (too deep)."""
     check_json(body)
     try:
         check_numbers(body)

@@ -73,7 +73,7 @@ def _resource_target(path: str, group: str, version: str, rest: list[str]) -> Ta
 
 
 def query_of(query: bytes) -> Mapping[str, str]:
-    """The parameters of a query; of repeated ones the first counts. Raises BadRequest."""
+    """Return the parameters of a query; of repeated ones the first counts. Raises BadRequest."""
     if not query:
         return {}
     if query.count(b"&") >= _PARAMETERS:
@@ -85,12 +85,12 @@ def query_of(query: bytes) -> Mapping[str, str]:
 
 
 def is_true(text: str) -> bool:
-    """A boolean parameter, as Go's strconv and the API machinery read it: present and not false."""
+    """Return a boolean parameter, as Go's strconv and the API machinery read it: present and not false."""
     return text.lower() not in ("", "false", "0")
 
 
 def verb_of(method: str, target: Target, query: Mapping[str, str]) -> str:
-    """The API's verb for a request on a resource. Raises MethodNotAllowed."""
+    """Return the API's verb for a request on a resource. Raises MethodNotAllowed."""
     verb = _VERBS.get(method)
     if verb is None:
         raise errors.wrong_method()
@@ -102,7 +102,7 @@ def verb_of(method: str, target: Target, query: Mapping[str, str]) -> str:
 
 
 def integer(query: Mapping[str, str], name: str) -> int:
-    """A number of 64 bits among the parameters, 0 if it isn't there. Raises BadRequest."""
+    """Return a number of 64 bits among the parameters, 0 if it isn't there. Raises BadRequest."""
     text = query.get(name, "") or "0"
     if not _INTEGER.fullmatch(text):
         raise _bad_integer(text, "invalid syntax")
@@ -215,14 +215,14 @@ class Exchange:
         return self._parsed
 
     def header(self, name: bytes) -> str:
-        """A header's value, empty if it isn't there. `name` is in lower case."""
+        """Return a header's value, empty if it isn't there. `name` is in lower case."""
         for each, value in self.headers:
             if each == name:
                 return value.decode("latin-1")
         return ""
 
     async def read_object(self, kind: str) -> Raw:
-        """The object of a kind in the body. Raises as `bodies.read_object` does."""
+        """Return the object of a kind in the body. Raises as `bodies.read_object` does."""
         return await bodies.read_object(self.receive, self.share, self.header(b"content-type"), kind)
 
     async def answer(self, body: bytes, *, code: int = 200, form: Form = JSON_FORM) -> None:
@@ -273,7 +273,7 @@ class Exchange:
 
 
 def _slices(body: bytes) -> Iterator[bytes | memoryview]:
-    """The body in slices, one at least. A small one is not copied, nor is a large one."""
+    """Yield the body in slices, one at least. A small one is not copied, nor is a large one."""
     if len(body) <= SLICE_BYTES:
         yield body
         return

@@ -110,7 +110,7 @@ class _Given(Struct):
 
 
 def _read(given: Raw) -> _Given:
-    """The options in a body, all of the right type. Raises BadRequest."""
+    """Return the options in a body, all of the right type. Raises BadRequest."""
     if (given.get("kind") or _KIND) != _KIND:
         raise errors.BadRequest(f"the body of a deletion must be {_KIND}, not {given['kind']}")
     try:

@@ -53,7 +53,7 @@ class _Budget:
 
 
 def decode_object(body: bytes) -> Raw:
-    """The object of a body, as it would be in JSON. Raises ProtobufError, EntityTooLarge (too many fields)."""
+    """Return the object of a body, as it would be in JSON. Raises ProtobufError, EntityTooLarge (too many fields)."""
     if not body.startswith(MAGIC):
         raise ProtobufError("it doesn't begin with k8s")
     budget = _Budget()
@@ -162,12 +162,12 @@ def _map_of(convert: _Convert) -> _Message:
 
 
 def _texts(*names: str) -> dict[int, _Field]:
-    """A message of texts, numbered from one."""
+    """Return a message of texts, numbered from one."""
     return {number: _Field(name, _text) for number, name in enumerate(names, 1)}
 
 
 def _lists(*names: str) -> dict[int, _Field]:
-    """A message of lists of texts, numbered from one."""
+    """Return a message of lists of texts, numbered from one."""
     return {number: _Field(name, _text, "many") for number, name in enumerate(names, 1)}
 
 

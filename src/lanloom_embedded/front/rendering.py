@@ -47,7 +47,7 @@ _CACHED_LENGTH = 256
 
 
 def negotiate(accept: str) -> Form:
-    """The first form of an Accept header that can be made. Raises NotAcceptable."""
+    """Return the first form of an Accept header that can be made. Raises NotAcceptable."""
     if not accept:
         return JSON_FORM
     return _cached(accept) if len(accept) <= _CACHED_LENGTH else _negotiate(accept)
@@ -65,7 +65,7 @@ _cached = lru_cache(512)(_negotiate)
 
 
 def plain(accept: str) -> Form:
-    """The form of an answer that can't be a table. Raises NotAcceptable."""
+    """Return the form of an answer that can't be a table. Raises NotAcceptable."""
     clauses = [clause for clause in accept.split(",") if ";as=" not in clause.replace(" ", "")]
     return negotiate(",".join(clauses)) if clauses else JSON_FORM
 
@@ -97,7 +97,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(document: Any, form: Form) -> bytes:
-    """A document in the form's encoding."""
+    """Return a document in the form's encoding."""
     if form.encoding == "application/yaml":
         text: str = yaml.dump(document, Dumper=yaml.CSafeDumper, allow_unicode=True, sort_keys=True)
         return text.encode()
@@ -131,7 +131,7 @@ class Renderer:
         return _partial(full(kind, state), form)
 
     def page(self, kind: ServedKind, page: Page, form: Form, include: tables.Include = "Metadata") -> bytes:
-        """A page of a list."""
+        """Return a page of a list."""
         metadata = _list_metadata(page)
         if form.transform == "Table":
             return encode(self._table(kind, page.items, metadata, form, include), form)

@@ -51,7 +51,7 @@ class Reviews:
 
 
 def _checked(kind: ServedKind, body: Raw) -> Raw:
-    """The review without unknown fields and nulls. Raises BadRequest for wrong types, Invalid."""
+    """Return the review without unknown fields and nulls. Raises BadRequest for wrong types, Invalid."""
     check_type(kind, body)
     obj = {**body, "metadata": metadata.clean(body.get("metadata"), kind.kind)}
     strategy = BuiltinStrategy(kind)

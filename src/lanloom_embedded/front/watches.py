@@ -49,7 +49,7 @@ class Streams:
 
     @contextmanager
     def share(self, username: str) -> Iterator[None]:
-        """A watch of a user, for as long as it is open. Raises TooManyRequests."""
+        """Provide a watch of a user, for as long as it is open. Raises TooManyRequests."""
         if self._open[username] >= self._per_user:
             raise TooManyRequests(
                 f"user {json.dumps(username)} has {self._per_user} watches open, which is the limit; "
@@ -92,7 +92,7 @@ class Streams:
             await exchange.end_stream()
 
     async def refuse(self, exchange: Exchange, error: Expired) -> None:
-        """A stream of nothing but an error: that is how clients of a watch learn that they must list again."""
+        """Send nothing but an error: that is how clients of a watch learn that they must list again."""
         await exchange.begin_stream(JSON_FORM)
         await exchange.stream(frame("ERROR", encode(error.status(), JSON_FORM)))
         await exchange.end_stream()

@@ -74,12 +74,12 @@ _STATUS = {verb: _ITEM[verb] for verb in ("get", "update", "patch")}
 
 
 def _patch_types(kind: ServedKind) -> tuple[str, ...]:
-    """The patch types of `kubectl apply`: it chooses the strategic patch wherever it is offered."""
+    """Return the patch types of `kubectl apply`: it chooses the strategic patch wherever it is offered."""
     return (*_PATCHES, *((_STRATEGIC,) if kind.builtin else ()), _APPLY)
 
 
 def paths_of(kinds: Iterable[ServedKind], version: SchemaVersion) -> dict[str, Raw]:
-    """The paths of these kinds."""
+    """Return the paths of these kinds."""
     made: dict[str, Raw] = {}
     for kind in kinds:
         collection = _collection_path(kind)
@@ -116,7 +116,7 @@ def _path(
 
 
 def _everywhere(kind: ServedKind, version: SchemaVersion) -> Raw:
-    """The path over all namespaces, which can only be listed."""
+    """Return the path over all namespaces, which can only be listed."""
     name = f"list{_id(kind, 'ForAllNamespaces')}"
     return {"get": _operation(kind, "list", "list", name, version)} if "list" in kind.verbs else {}
 
@@ -172,7 +172,7 @@ def _parameter(where: str, name: str, kind: str, description: str, version: Sche
 
 
 def _body(kind: ServedKind, verb: str, version: SchemaVersion) -> Raw:
-    """The schema of what a request carries, empty for nothing."""
+    """Return the schema of what a request carries, empty for nothing."""
     match verb:
         case "create" | "update":
             return reference(definition_name(kind), version)
@@ -246,7 +246,7 @@ _Encode = Callable[[int, Any], bytes]
 
 
 def encode_swagger(document: Raw) -> bytes:
-    """The message `openapi.v2.Document` with what old kubectls read of a swagger document."""
+    """Return the message `openapi.v2.Document` with what old kubectls read of a swagger document."""
     return _message(document, _DOCUMENT)
 
 
@@ -280,14 +280,14 @@ def _flag(field: int, value: Any) -> bytes:
 
 
 def _named(field: int, values: Mapping[str, Any], encode: Callable[[Any], bytes]) -> bytes:
-    """A map as repeated messages of a name (1) and a value (2)."""
+    """Return a map as repeated messages of a name (1) and a value (2)."""
     return b"".join(
         _bytes(field, _text(1, name) + _bytes(2, encode(value))) for name, value in values.items()
     )
 
 
 def _message(value: Mapping[str, Any], fields: Mapping[str, tuple[int, _Encode]]) -> bytes:
-    """A message whose JSON keys the table knows; `x-` stands for the extensions, and other keys are left out."""
+    """Return a message whose JSON keys the table knows; `x-` stands for the extensions, and other keys are left out."""
     made = b"".join(encode(number, value[key]) for key, (number, encode) in fields.items() if key in value)
     extensions = {key: each for key, each in value.items() if key.startswith("x-")}
     if extensions and "x-" in fields:
@@ -325,7 +325,7 @@ def _parameters(field: int, value: Iterable[Raw]) -> bytes:
 
 
 def _parameter_message(value: Raw) -> bytes:
-    """The chain ParametersItem, Parameter, and for all but bodies NonBodyParameter."""
+    """Return the chain ParametersItem, Parameter, and for all but bodies NonBodyParameter."""
     if value["in"] == "body":
         return _bytes(1, _bytes(1, _message(value, _BODY)))
     return _bytes(1, _bytes(2, _bytes(3, _message(value, _QUERY))))

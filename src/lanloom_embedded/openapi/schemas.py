@@ -32,29 +32,29 @@ V3 = SchemaVersion("#/components/schemas/")
 
 
 def definition_name(kind: ServedKind) -> str:
-    """The name of a kind's definition: Kubernetes' own for built-in kinds, else the group's name backwards."""
+    """Return the name of a kind's definition: Kubernetes' own for built-in kinds, else the group's name backwards."""
     if kind.builtin:
         return f"io.k8s.api.{kind.group.partition('.')[0] or 'core'}.{kind.version}.{kind.kind}"
     return f"{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
 
 
 def reference(name: str, version: SchemaVersion) -> Raw:
-    """A reference to a definition."""
+    """Return a reference to a definition."""
     return {"$ref": version.prefix + name}
 
 
 def common(name: str) -> str:
-    """The name of a definition that all groups share: ObjectMeta, ListMeta, DeleteOptions or Status."""
+    """Return the name of a definition that all groups share: ObjectMeta, ListMeta, DeleteOptions or Status."""
     return _META + name
 
 
 def gvk(kind: ServedKind, suffix: str = "") -> Raw:
-    """The value of the extension `GVK` for a kind (or its list, with the suffix)."""
+    """Return the value of the extension `GVK` for a kind (or its list, with the suffix)."""
     return {"group": kind.group, "version": kind.version, "kind": kind.kind + suffix}
 
 
 def definitions_of(kinds: Iterable[ServedKind], version: SchemaVersion) -> dict[str, Raw]:
-    """The definitions of the kinds, their lists, and what they share."""
+    """Return the definitions of the kinds, their lists, and what they share."""
     made = {common(name): _converted(schema, version) for name, schema in DEFINITIONS.items()}
     for kind in kinds:
         name = definition_name(kind)

@@ -62,7 +62,7 @@ class CompiledSchema:
     def validate(
         self, obj: dict[str, Any], old: dict[str, Any] | None = None, only: str = ""
     ) -> list[FieldError]:
-        """The rules that the object breaks, in the order of the schema.
+        """Return the rules that the object breaks, in the order of the schema.
 
         `old` is the object before an update: what it broke already, and what stayed, is not found. `only` names the
         field to look at, if it isn't all of the object.

@@ -101,7 +101,7 @@ def _check_metadata(metadata: Any, path: str) -> Iterator[FieldError]:
 
 
 def list_errors(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
-    """The repeated items at and below a value."""
+    """Yield the repeated items at and below a value."""
     if isinstance(value, dict):
         yield from _in_object(value, schema, path)
     elif isinstance(value, list):
@@ -152,7 +152,7 @@ ACCEPT_UNENFORCED = "lanloom.io/unenforced-rules"
 
 
 def rules_in(schema: Schema, path: str) -> Iterator[str]:
-    """The places of rules in a schema that stands at `path`, outermost first."""
+    """Yield the places of rules in a schema that stands at `path`, outermost first."""
     if schema.get(RULES):
         yield f"{path}.{RULES}"
     for below, where in subschemas(schema, path):

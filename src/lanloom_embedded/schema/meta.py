@@ -34,7 +34,7 @@ def check_types(schema: Any, path: str) -> Iterator[FieldError]:
 
 
 def check_depth(schema: Schema, path: str) -> Iterator[FieldError]:
-    """The first place where schemas, or the values in them, are nested deeper than DEPTH. Needs no recursion."""
+    """Yield the first place where schemas, or the values in them, are nested deeper than DEPTH. Needs no recursion."""
     level: list[tuple[Any, str]] = [(schema, path)]
     for _ in range(DEPTH):
         level = [below for each, where in level for below in _below(each, where)]
@@ -45,7 +45,7 @@ def check_depth(schema: Schema, path: str) -> Iterator[FieldError]:
 
 
 def subschemas(schema: Schema, path: str) -> Iterator[tuple[Schema, str]]:
-    """The schemas right below a schema, with their paths."""
+    """Yield the schemas right below a schema, with their paths."""
     for key in ("items", "additionalProperties", "not"):
         if isinstance(each := schema.get(key), Mapping):
             yield each, f"{path}.{key}"
@@ -89,13 +89,13 @@ def _flag(value: Any, path: str) -> Iterator[FieldError]:
 
 
 def _integer(value: Any, path: str) -> Iterator[FieldError]:
-    """A whole number of 64 bits, as Go reads it."""
+    """Yield why a value is no whole number of 64 bits, as Go reads it."""
     if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
         yield _wrong(value, path, "integer")
 
 
 def _number(value: Any, path: str) -> Iterator[FieldError]:
-    """A number that fits into a double, as Go reads it."""
+    """Yield why a value is no number that fits into a double, as Go reads it."""
     try:
         fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:

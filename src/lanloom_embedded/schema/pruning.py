@@ -100,7 +100,7 @@ def _is_stray_null(schema: Schema | None) -> bool:
 
 
 def compile_defaults(schema: Schema) -> FillIn:
-    """A function that fills in defaults in place."""
+    """Return a function that fills in defaults in place."""
     return _compile(schema) or _leave_alone
 
 

@@ -92,12 +92,12 @@ _UUIDS = {
 
 
 def format_check(name: str) -> Callable[[str], bool] | None:
-    """The test of a format, None for one that isn't checked. Hyphens in the name don't count."""
+    """Return the test of a format, None for one that isn't checked. Hyphens in the name don't count."""
     return _CHECKS.get(name.replace("-", ""))
 
 
 def unknown_formats(schema: Mapping[str, Any]) -> Iterator[str]:
-    """The formats of texts in a schema that nobody knows, and that are ignored for that reason."""
+    """Yield the formats of texts in a schema that nobody knows, and that are ignored for that reason."""
     name = schema.get("format", "")
     if name and schema.get("type") == "string" and name.replace("-", "") not in _KNOWN:
         yield name
@@ -217,7 +217,7 @@ _LARGEST_SINGLE = 3.4028235677973366e38
 
 
 def check_range(schema: Schema) -> Check | None:
-    """The check that a number fits into its type and format, None where every number does."""
+    """Return the check that a number fits into its type and format, None where every number does."""
     kind, name = schema["type"], schema.get("format", "")
     is_single = kind == "number" and name in ("float", "float32")
     if kind != "integer" and not is_single:
@@ -239,7 +239,7 @@ def check_range(schema: Schema) -> Check | None:
 
 
 def check_number(schema: Schema) -> Check:
-    """The check of minimum, maximum (exclusive or not) and multipleOf."""
+    """Return the check of minimum, maximum (exclusive or not) and multipleOf."""
     factor = schema.get("multipleOf")
     bounds = [
         (bound, schema.get(f"exclusive{key.capitalize()}", False), key == "maximum")
@@ -280,7 +280,7 @@ def _wording(bound: float, exclusive: bool, is_maximum: bool) -> str:
 
 
 def _as(value: float, bound: float) -> float:
-    """A bound in the type of the value, as Go compares them."""
+    """Return a bound in the type of the value, as Go compares them."""
     return int(bound) if isinstance(value, int) else bound
 
 

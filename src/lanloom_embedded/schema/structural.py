@@ -203,7 +203,7 @@ def _is_plain_metadata(schema: Schema) -> bool:
 
 
 def _check_default(schema: Schema, path: str) -> Iterator[FieldError]:
-    """A default must itself be valid, or the server would store what it refuses from users."""
+    """Yield why a default is not valid: the server would store what it refuses from users."""
     default = schema.get("default")
     if default is None:
         return

@@ -39,7 +39,7 @@ class Findings(list[FieldError]):
 
 
 def unchanged_paths(value: Any, old: Any, schema: Schema, path: str = "") -> Iterator[str]:
-    """The outermost values that equal those of the object before, as paths (`spec.ports[0].port`).
+    """Yield the outermost values that equal those of the object before, as paths (`spec.ports[0].port`).
 
     Items of a list are compared with those of the same key, and in lists without keys not at all.
     """
@@ -63,7 +63,7 @@ def _identity(item: Any, keys: tuple[str, ...]) -> str:
 
 
 def _canonical(value: Any) -> str:
-    """A value as text: Python takes 1 and true for equal, which JSON doesn't."""
+    """Return a value as text: Python takes 1 and true for equal, which JSON doesn't."""
     return json.dumps(value, sort_keys=True)
 
 
@@ -74,7 +74,7 @@ _NO_FIELD = "<nil>"
 
 
 def compile_validation(schema: Schema) -> Check:
-    """A function that appends to a list every rule of the schema that a value breaks."""
+    """Return a function that appends to a list every rule of the schema that a value breaks."""
     made = (make(schema) for make, keys in _COMPILERS if any(key in schema for key in keys))
     checks = [check for check in made if check is not None]
     if len(checks) == 1:
@@ -88,7 +88,7 @@ def compile_validation(schema: Schema) -> Check:
 
 
 def json_type(value: Any) -> str:
-    """The name of a decoded value's type, as schemas name it."""
+    """Return the name of a decoded value's type, as schemas name it."""
     match value:
         case None:
             return "null"
@@ -220,7 +220,7 @@ def _text(schema: Schema) -> Check:
 
 
 def _pattern_match(pattern: str) -> Match:
-    """A pattern that can't be compiled matches nothing: nobody may rely on a rule that isn't checked."""
+    """Return a pattern that can't be compiled matches nothing: nobody may rely on a rule that isn't checked."""
     try:
         return compile_pattern(pattern)
     except PatternError:

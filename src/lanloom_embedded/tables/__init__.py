@@ -18,7 +18,7 @@ Include = Literal["None", "Metadata", "Object"]
 
 
 def layout_of(kind: ServedKind) -> Layout:
-    """The columns of a kind. Keep it as long as the kind is served: columns are compiled."""
+    """Return the columns of a kind. Keep it as long as the kind is served: columns are compiled."""
     if not kind.builtin:
         return custom_layout(kind.columns)
     return LAYOUTS.get(kind.key, CREATED)
@@ -34,7 +34,7 @@ def render(
     include: Include = "Metadata",
     headers: bool = True,
 ) -> Raw:
-    """The Table of some objects.
+    """Return the Table of some objects.
 
     `metadata` is that of the list (or the object's resourceVersion for one object), `now` is in seconds
     since the epoch, `version` is v1 or v1beta1. In a watch only the first table has headers.

@@ -46,7 +46,7 @@ def _restarts(pod: Raw, now: float) -> str:
 
 
 def _state(pod: Raw) -> tuple[str, int]:
-    """The word for the pod's state, and how many containers are ready."""
+    """Return the word for the pod's state, and how many containers are ready."""
     status = pod.get("status", {})
     reason = status.get("reason") or status.get("phase", "")
     containers = status.get("containerStatuses") or []
@@ -65,7 +65,7 @@ def _state(pod: Raw) -> tuple[str, int]:
 
 
 def _initializing(pod: Raw) -> str:
-    """The state of the first init container that isn't done, empty when all are."""
+    """Return the state of the first init container that isn't done, empty when all are."""
     total = len(pod.get("spec", {}).get("initContainers") or ())
     for index, each in enumerate(pod.get("status", {}).get("initContainerStatuses") or ()):
         state = each.get("state", {})
@@ -81,7 +81,7 @@ def _initializing(pod: Raw) -> str:
 
 
 def _container_reason(containers: list[Raw]) -> str:
-    """The state of the first container that doesn't run as it should."""
+    """Return the state of the first container that doesn't run as it should."""
     for each in containers:
         state = each.get("state", {})
         if reason := (state.get("waiting") or {}).get("reason"):
@@ -92,7 +92,7 @@ def _container_reason(containers: list[Raw]) -> str:
 
 
 def _controller(obj: Raw) -> str:
-    """The object's controller: kind in lower case, with its group, and name."""
+    """Return the object's controller: kind in lower case, with its group, and name."""
     owners = obj["metadata"].get("ownerReferences") or ()
     found = next((each for each in owners if each.get("controller")), None)
     if found is None:

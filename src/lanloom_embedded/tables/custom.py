@@ -44,7 +44,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def compile_path(path: str) -> Find:
-    """A function that finds a path's values in an object. Raises ValueError for a path that can't be read."""
+    """Return a function that finds a path's values in an object. Raises ValueError for a path that can't be read."""
     steps = list(_steps(path))
 
     def find(value: Any) -> list[Any]:
@@ -139,7 +139,7 @@ def _where(accept: Callable[[Any], bool]) -> _Step:
 
 
 def _operand(text: str) -> Find:
-    """The right side of a comparison: a path from the item, or a literal in either kind of quotes."""
+    """Return the right side of a comparison: a path from the item, or a literal in either kind of quotes."""
     if text.startswith("@"):
         return compile_path(text[1:])
     literal: Any = text[1:-1] if text[:1] == "'" == text[-1:] else json.loads(text)
@@ -157,7 +157,7 @@ _DEFAULT = (
 
 
 def custom_layout(columns: Sequence[Raw]) -> Layout:
-    """The layout of these additionalPrinterColumns; without any, the age is shown."""
+    """Return the layout of these additionalPrinterColumns; without any, the age is shown."""
     shown = list(columns) or list(_DEFAULT)
     finders = [(_finder(column["jsonPath"]), column["type"]) for column in shown]
 
@@ -176,7 +176,7 @@ def _column(column: Raw) -> TableColumn:
 
 
 def _finder(path: str) -> Find:
-    """A column whose path can't be read stays empty; the rest of the table is worth showing."""
+    """Return a column whose path can't be read stays empty; the rest of the table is worth showing."""
     try:
         return compile_path(path)
     except ValueError:
@@ -184,7 +184,7 @@ def _finder(path: str) -> Find:
 
 
 def _cell(found: list[Any], kind: str, now: float) -> Any:
-    """The first value that was found, None if it isn't of the column's type."""
+    """Return the first value that was found, None if it isn't of the column's type."""
     value = found[0] if found else None
     if value is None:
         return None

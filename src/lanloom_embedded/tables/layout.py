@@ -12,7 +12,7 @@ _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def age(stamp: Any, now: float) -> str:
-    """The time since an RFC 3339 stamp, `<unknown>` without one."""
+    """Return the time since an RFC 3339 stamp, `<unknown>` without one."""
     if not isinstance(stamp, str) or not stamp:
         return "<unknown>"
     try:
@@ -69,7 +69,7 @@ class TableColumn(Struct, frozen=True):
     priority: int = 0
 
     def definition(self) -> Raw:
-        """The TableColumnDefinition."""
+        """Return the TableColumnDefinition."""
         return {
             "name": self.name,
             "type": self.type,

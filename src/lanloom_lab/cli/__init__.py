@@ -105,7 +105,7 @@ class LabGroup(click.Group):
     """Turns the lab's errors into a message and exit status 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs a command of the group."""
+        """Run a command of the group."""
         from lanloom_lab.errors import LabError
 
         try:

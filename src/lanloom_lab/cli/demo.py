@@ -55,7 +55,7 @@ END = ("instance remove vm1", "network remove demo")
 
 
 def show_addresses(kubeconfig: Path, progress: "Progress") -> None:
-    """Runs the story, looks whether it came out as it should, and clears it away. Raises DemoFailed."""
+    """Run the story, look whether it came out as it should, and clear it away. Raises DemoFailed."""
     for title, command in STORY:
         progress(title)
         show_command(kubeconfig, progress, command)
@@ -66,7 +66,7 @@ def show_addresses(kubeconfig: Path, progress: "Progress") -> None:
 
 
 def _check(kubeconfig: Path) -> None:
-    """Compares what the API says with what was to be expected."""
+    """Compare what the API says with what was to be expected."""
     (instance,) = json.loads(run_command(kubeconfig, "instance info vm1 --output json"))
     (usage,) = json.loads(run_command(kubeconfig, "network usage demo --output json"))
     owned = instance["nics"][0]["ips"]
@@ -79,7 +79,7 @@ def _check(kubeconfig: Path) -> None:
 
 
 def show_command(kubeconfig: Path, progress: "Progress", command: str, *, status: int = 0) -> None:
-    """Runs a command, and shows it with its output. Raises DemoFailed if it ends otherwise than with `status`."""
+    """Run a command, and show it with its output. Raises DemoFailed if it ends otherwise than with `status`."""
     output = run_command(kubeconfig, command, status=status)
     with progress.aside():
         typed = command.replace("\n", " \\\n")
@@ -87,7 +87,7 @@ def show_command(kubeconfig: Path, progress: "Progress", command: str, *, status
 
 
 def run_command(kubeconfig: Path, command: str, *, status: int = 0) -> str:
-    """What a command prints. Raises DemoFailed if it ends otherwise than with `status`."""
+    """Return what a command prints. Raises DemoFailed if it ends otherwise than with `status`."""
     done = subprocess.run(
         [sys.executable, "-m", "lanloom", *shlex.split(command)],
         env=os.environ | {"KUBECONFIG": str(kubeconfig)},
@@ -167,7 +167,7 @@ def command(layout: "Layout", keep: bool, svg: Path | None, kernel: str) -> None
 
 
 def _asking(kubeconfig: Path, progress: "Progress") -> "Callable[[str], None]":
-    """Shows what a command prints of a network that is being deleted or not; the former ends with 1."""
+    """Show what a command prints of a network that is being deleted or not; the former ends with 1."""
 
     def ask(command: str) -> None:
         show_command(kubeconfig, progress, command, status=int(command.startswith("why-not-deleted")))

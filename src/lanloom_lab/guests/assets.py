@@ -109,7 +109,7 @@ class GuestAssets(Struct, frozen=True):
 
 
 def guest_assets(cache: Path, progress: Progress) -> GuestAssets:
-    """What a guest runs on; made once, in about a minute."""
+    """Return what a guest runs on; made once, in about a minute."""
     facts = (FORMAT, RELEASE, KERNEL, QEMU, LIBRARIES, MODULES, FIRMWARE, INIT.read_text())
     digest = hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
     directory = publish(
@@ -172,7 +172,7 @@ def _copy_qemu(unpacked: Path, tree: Path, target: Path) -> None:
 
 
 def needed_libraries(listed: str) -> dict[str, Path]:
-    """The libraries by their bare names, of what the loader's `--list` prints.
+    """Return the libraries by their bare names, of what the loader's `--list` prints.
 
     The loader lists itself by an absolute path, which is left out: joined to a directory it would be the machine's own
     loader, and to write that ends every process on the machine.
@@ -191,7 +191,7 @@ def needed_libraries(listed: str) -> dict[str, Path]:
 
 
 def initramfs(busybox: Path, kernel: Path) -> bytes:
-    """A compressed initramfs with busybox, our first program, and modules of the unpacked kernel package.
+    """Return a compressed initramfs with busybox, our first program, and modules of the unpacked kernel package.
 
     The same input makes the same bytes.
     """
@@ -210,7 +210,7 @@ def initramfs(busybox: Path, kernel: Path) -> bytes:
 
 
 def module_order(kernel: Path, names: tuple[str, ...]) -> Iterator[Path]:
-    """The files of these modules and of those that they depend on, in the order in which they can be loaded."""
+    """Yield the files of these modules and of those that they depend on, in the order in which they can be loaded."""
     files = {path.stem.replace("-", "_"): path for path in sorted(kernel.glob("lib/modules/**/*.ko"))}
     done: set[str] = set()
 
@@ -246,7 +246,7 @@ class Archive:
         self._pad()
 
     def finished(self) -> bytes:
-        """The archive with its end."""
+        """Return the archive with its end."""
         self.add("TRAILER!!!", 0)
         return self._data.getvalue()
 

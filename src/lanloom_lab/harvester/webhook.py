@@ -152,7 +152,10 @@ def _patch(request: Raw, objects: Objects) -> list[Raw]:
 
 
 def _config_patch(old: VlanConfig | None, new: VlanConfig, objects: Objects) -> list[Raw]:
-    """The label only on creation and a move to another network; the matching nodes always (vlanconfig/mutator.go)."""
+    """Return the label only on creation and a move to another network.
+
+    The matching nodes always (vlanconfig/mutator.go).
+    """
     network, steps = new.spec.cluster_network, list[Raw]()
     if network == names.MGMT:
         return []

@@ -139,15 +139,15 @@ class Launchers:
         return self._known.get(uid)
 
     def add(self, uid: str, launcher: Launcher) -> None:
-        """A pod runs."""
+        """Note that a pod runs."""
         self._known[uid] = launcher
 
     def remove(self, uid: str) -> None:
-        """A pod runs no more."""
+        """Note that a pod runs no more."""
         self._known.pop(uid, None)
 
     def ended(self, uid: str) -> None:
-        """The launcher of a pod has ended."""
+        """Note that the launcher of a pod has ended."""
         for listener in self._listeners:
             listener(uid)
 

@@ -115,7 +115,7 @@ class LiveUpdate:
             self.controller.enqueue(item.metadata.key)
 
     def _kept(self, _old: ControllerRevision | None, new: ControllerRevision | None) -> None:
-        """What a machine was started from is known."""
+        """Note what a machine was started from."""
         if new is None:
             return
         for owner in new.metadata.owner_references:

@@ -156,7 +156,7 @@ class RunningContainer:
         return Ended(status, message, began, self._now())
 
     def _take(self, word: str) -> None:
-        """Takes in what the shim says."""
+        """Take in what the shim says."""
         if word == "started":
             ready = self.spec.readiness_probe is None
             self._become(
@@ -189,7 +189,7 @@ class RunningContainer:
 
 
 def probe_line(command: tuple[str, ...]) -> str:
-    """What the shim is asked for a probe. Whether there is a file it finds out without starting a program."""
+    """Return what the shim is asked for a probe. Whether there is a file it finds out without starting a program."""
     match command:
         case ("test" | "/usr/bin/test" | "/bin/test", "-e", path) if "\n" not in path:
             return f"look {path}"
@@ -202,7 +202,7 @@ def directory(uid: str) -> str:
 
 
 def shim_command(pod: Pod, spec: Container, netns: str = "") -> tuple[str, ...]:
-    """The command line of a container's shim, in a network namespace of its node where one is named."""
+    """Return the command line of a container's shim, in a network namespace of its node where one is named."""
     place = f"{directory(pod.metadata.uid)}/containers/{spec.name}"
     words = (*(spec.command or ENTRYPOINT), *spec.args)
     environment = (f"{item.name}={item.value}" for item in spec.env)
@@ -211,7 +211,7 @@ def shim_command(pod: Pod, spec: Container, netns: str = "") -> tuple[str, ...]:
 
 
 def mounts(pod: Pod, spec: Container, place: str) -> str:
-    """The mounts of a container, as lines of fstab(5): devices of its own, which a termination log is among, and the
+    """Return the mounts of a container, as lines of fstab(5): its own devices, a termination log among them, and the
     pod's empty directories.
     """
     lines = [f"/dev {place}/dev none rbind", "tmpfs /dev tmpfs mode=755"]

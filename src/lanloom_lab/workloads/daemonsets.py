@@ -60,7 +60,7 @@ class Decision(Struct, frozen=True):
 
 
 def decide(daemon: DaemonSet, nodes: Iterable[Node], pods: Iterable[Pod], now: float) -> Decision:
-    """Compares the DaemonSet with its pods. `now` is in seconds since the epoch."""
+    """Compare the DaemonSet with its pods. `now` is in seconds since the epoch."""
     known = {node.metadata.name: node for node in nodes}
     placed: dict[str, list[Pod]] = {}
     for pod in sorted(pods, key=_age):
@@ -178,20 +178,23 @@ def is_ready(pod: Pod) -> bool:
 
 
 def max_unavailable(limit: int | str, desired: int) -> int:
-    """The number that `maxUnavailable` stands for; a percentage is rounded up."""
+    """Return the number that `maxUnavailable` stands for; a percentage is rounded up."""
     if isinstance(limit, int):
         return limit
     return -(-int(limit.removesuffix("%")) * desired // 100)
 
 
 def revision(daemon: DaemonSet) -> str:
-    """The value of `controller-revision-hash` for pods of the template as it is now."""
+    """Return the value of `controller-revision-hash` for pods of the template as it is now."""
     text = msgspec.json.encode(daemon.spec.template, order="sorted")
     return hashlib.sha256(text).hexdigest()[:10]
 
 
 def pod_body(daemon: DaemonSet, node: str) -> dict[str, Any]:
-    """The pod for a node. It is bound at once; the real controller names the node by an affinity for the scheduler."""
+    """Return the pod for a node.
+
+    It is bound at once; the real controller names the node by an affinity for the scheduler.
+    """
     template, meta = daemon.spec.template, daemon.metadata
     described = template.get("metadata", {})
     generation = meta.annotations.get(GENERATION_ANNOTATION, str(meta.generation))
@@ -221,14 +224,14 @@ def owner_reference(daemon: DaemonSet) -> dict[str, Any]:
 
 
 def status_patch(status: DaemonSetStatus) -> dict[str, Any]:
-    """A merge patch of the status; a number that is zero is left to the server's default, which may be none."""
+    """Return a merge patch of the status; a number that is zero is left to the server's default, which may be none."""
     numbers: dict[str, Any] = to_builtins(status)
     fields = DaemonSetStatus.__struct_encode_fields__
     return {"status": {name: numbers.get(name) for name in fields}}
 
 
 def selector(daemon: DaemonSet) -> str:
-    """The DaemonSet's selector as the text of a label selector."""
+    """Return the DaemonSet's selector as the text of a label selector."""
     wanted = daemon.spec.selector
     parts = [f"{key}={value}" for key, value in sorted(wanted.get("matchLabels", {}).items())]
     return ",".join((*parts, *map(_expression, wanted.get("matchExpressions", ()))))
@@ -309,7 +312,7 @@ class DaemonSets:
         return decision.again
 
     async def _claimed(self, daemon: DaemonSet) -> tuple[Pod, ...] | None:
-        """The DaemonSet's pods, and those that it adopts: its selector's, which nobody controls.
+        """Return the DaemonSet's pods, and those that it adopts: its selector's, which nobody controls.
 
         None if there are such pods and the DaemonSet is no more; the watch will tell of its end.
         """
@@ -338,7 +341,7 @@ class DaemonSets:
         return now is not None and now.metadata.uid == daemon.metadata.uid and not now.metadata.is_deleting
 
     async def _adopt(self, daemon: DaemonSet, pod: Pod) -> None:
-        """Makes a pod the DaemonSet's, unless somebody else changes it meanwhile."""
+        """Make a pod the DaemonSet's, unless somebody else changes it meanwhile."""
         version, owners = pod.metadata.resource_version, to_builtins(pod.metadata.owner_references)
         patch = {
             "metadata": {"resourceVersion": version, "ownerReferences": [*owners, owner_reference(daemon)]}

@@ -74,7 +74,7 @@ _ANSWERS = {
 
 
 def _classes() -> dict[str, Any]:
-    """The messages of the device plugin API v1beta1."""
+    """Return the messages of the device plugin API v1beta1."""
     file = descriptor_pb2.FileDescriptorProto(name="deviceplugin.proto", package="v1beta1", syntax="proto3")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
@@ -155,7 +155,7 @@ class DeviceManager:
         await self.start()
 
     def __mapping__(self) -> Mapping[str, Handler]:
-        """The service, as grpclib wants it."""
+        """Return the service, as grpclib wants it."""
         kinds = (MESSAGES["RegisterRequest"], MESSAGES["Empty"])
         return {"/v1beta1.Registration/Register": Handler(self._register, Cardinality.UNARY_UNARY, *kinds)}
 
@@ -253,16 +253,16 @@ class DeviceManager:
         return {"id": free[0], "paths": [device.host_path for device in response.devices]}
 
     def release(self, pod: str) -> None:
-        """The pod has ended."""
+        """Release what the pod had, which has ended."""
         self._given.pop(pod, None)
 
     def devices_of(self, pod: str) -> dict[str, str]:
-        """The id of the pod's device of each resource, as Multus asks kubelet for it."""
+        """Return the id of the pod's device of each resource, as Multus asks kubelet for it."""
         return {resource: each["id"] for resource, each in self._given.get(pod, {}).items()}
 
 
 def _read_checkpoint(path: Path) -> dict[str, dict[str, Any]]:
-    """The devices of each pod; none from a file that an older version left cut at a loss of power."""
+    """Return the devices of each pod; none from a file that an older version left cut at a loss of power."""
     try:
         found: dict[str, dict[str, Any]] = json.loads(path.read_text())
     except ValueError:

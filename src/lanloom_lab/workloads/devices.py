@@ -38,19 +38,22 @@ class Devices:
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """Keeps the programs until cancelled."""
+        """Keep the programs until cancelled."""
         async with asyncio.TaskGroup() as self._group:
             await asyncio.Event().wait()
 
     async def allocate(self, node: str, uid: str, resources: tuple[str, ...]) -> dict[str, str]:
-        """The id of a pod's device of each resource. Raises DevicesMissing, or LabError where the node does not run."""
+        """Return the id of a pod's device of each resource.
+
+        Raises DevicesMissing, or LabError where the node does not run.
+        """
         answer = await self._ask(node, f"allocate {uid} {' '.join(resources)}")
         if "error" in answer:
             raise DevicesMissing(answer["error"])
         return answer
 
     async def release(self, node: str, uid: str) -> None:
-        """The pod has ended. Raises LabError where the node does not run."""
+        """Release what the pod had, which has ended. Raises LabError where the node does not run."""
         await self._ask(node, f"release {uid}")
 
     async def _ask(self, node: str, line: str) -> dict[str, str]:
@@ -66,7 +69,7 @@ class Devices:
         return await question.answer
 
     async def _keep(self, key: tuple[str, int]) -> None:
-        """Runs the program of one boot of a node for as long as there are answers."""
+        """Run the program of one boot of a node for as long as there are answers."""
         node, queue = key[0], self._questions[key]
         error = LabError(f"the device manager of {node} has ended", "It is started again.")
         try:

@@ -22,15 +22,15 @@ class Machines:
         self._listeners: list[Callable[[str], None]] = []
 
     def on_change(self, listener: Callable[[str], None]) -> None:
-        """Calls with a node's name whenever it comes or goes."""
+        """Call with a node's name whenever it comes or goes."""
         self._listeners.append(listener)
 
     def boot(self, node: str) -> int | None:
-        """The number of its boot, a new one each time; None while it is off."""
+        """Return the number of its boot, a new one each time; None while it is off."""
         return self._boots.get(node) if node in self._addresses else None
 
     def address(self, node: str) -> str:
-        """The address of a node that runs."""
+        """Return the address of a node that runs."""
         return self._addresses[node]
 
     def is_removed(self, node: str) -> bool:
@@ -38,19 +38,19 @@ class Machines:
         return node in self._removed
 
     def started(self, node: str, address: str) -> None:
-        """The node runs from now on."""
+        """Note that the node runs from now on."""
         self._removed.discard(node)
         self._addresses[node] = address
         self._boots[node] = self._boots.get(node, 0) + 1
         self._notify(node)
 
     def stopped(self, node: str) -> None:
-        """The node is off, or will be in a moment."""
+        """Note that the node is off, or will be in a moment."""
         if self._addresses.pop(node, None) is not None:
             self._notify(node)
 
     def removed(self, node: str) -> None:
-        """The node will not come back."""
+        """Note that the node will not come back."""
         self._addresses.pop(node, None)
         self._removed.add(node)
         self._notify(node)
@@ -76,11 +76,11 @@ class ExecSession(Protocol):
     """A program that runs on a node, and is killed with all that it started when nobody talks with it any more."""
 
     async def send_line(self, line: str) -> None:
-        """Gives it a line."""
+        """Give it a line."""
         ...
 
     def receive(self) -> AsyncIterator[str]:
-        """The lines that it prints, until it has ended."""
+        """Return the lines that it prints, until it has ended."""
         ...
 
 
@@ -88,11 +88,11 @@ class Hosts(Protocol):
     """The nodes. Everything raises LabError or OSError where the node does not run."""
 
     async def run(self, node: str, *command: str, given: str = "") -> CompletedProcess:
-        """Runs a program with this standard input."""
+        """Run a program with this standard input."""
         ...
 
     def session(self, node: str, *command: str, log: Path) -> AbstractAsyncContextManager[ExecSession]:
-        """Keeps a program; what it complains about is appended to `log`."""
+        """Keep a program; what it complains about is appended to `log`."""
         ...
 
 
@@ -129,7 +129,7 @@ class InsideHosts:
 
 
 async def _let_end(channel: Channel) -> None:
-    """Waits a moment for the end of a program that finds nothing more to read."""
+    """Wait a moment for the end of a program that finds nothing more to read."""
     await channel.send(protocol.Input(b""))
     with suppress(TimeoutError):
         async with asyncio.timeout(END_SECONDS):

@@ -166,7 +166,7 @@ class Kubelet:
         return pod is not None and pod.metadata.uid == worker.uid and not pod.has_ended
 
     async def _clear(self, key: Key, worker: PodWorker, *, at_once: bool) -> float | None:
-        """Ends what runs of a pod, and looks at it again without."""
+        """End what runs of a pod, and look at it again without."""
         if worker.begun and not await worker.run.end(at_once=at_once):
             return IMPATIENCE
         del self._workers[key]
@@ -195,7 +195,7 @@ class Kubelet:
         return worker
 
     async def _begin(self, pod: Pod, worker: PodWorker) -> float | None:
-        """Makes the pod if it isn't made; the seconds until the next try."""
+        """Make the pod if it isn't made; return the seconds until the next try."""
         if worker.begun:
             return None
         if (wait := worker.due - self._now()) > 0:
@@ -230,7 +230,7 @@ class Kubelet:
             worker.written = status
 
     async def _finish(self, pod: Pod, worker: PodWorker | None) -> float | None:
-        """Ends a pod that is being deleted, gently while it has time; then the object is gone too."""
+        """End a pod that is being deleted, gently while it has time; then the object is gone too."""
         late = self._now() - parse_rfc3339(pod.metadata.deletion_timestamp or "")
         if worker is not None:
             if worker.begun and not await worker.run.end(at_once=late >= 0):

@@ -60,7 +60,7 @@ _SELECTIONS = msgspec.json.Decoder(tuple[Selection, ...])
 
 
 def selections(annotations: Mapping[str, str], namespace: str) -> tuple[tuple[Selection, bool], ...]:
-    """What a pod of that namespace is to be attached to, each with whether it is its default network.
+    """Return what a pod of that namespace is to be attached to, each with whether it is its default network.
 
     Without a default network a pod of the lab has no `eth0`.
     Every selection has its namespace and its interface. Raises Unreadable.
@@ -102,7 +102,7 @@ def _short(text: str) -> Selection:
 
 
 def check_isolation(isolation: NamespaceIsolation, namespace: str, nad: Key) -> None:
-    """Raises Unreadable for a NAD that isolation keeps from pods of a namespace, before anybody looks for it."""
+    """Raise Unreadable for a NAD that isolation keeps from pods of a namespace, before anybody looks for it."""
     if not isolation.allows(namespace, nad):
         raise Unreadable(
             f"namespace isolation is on: the pod is in namespace {namespace}, and its annotation names a NAD of "
@@ -111,7 +111,7 @@ def check_isolation(isolation: NamespaceIsolation, namespace: str, nad: Key) -> 
 
 
 def attachment(selection: Selection, config: str, *, default: bool) -> Attachment:
-    """The interface that a NAD with this configuration gives. Raises Unreadable."""
+    """Return the interface that a NAD with this configuration gives. Raises Unreadable."""
     nad = Key(selection.namespace, selection.name)
     try:
         whole = json.loads(config)
@@ -129,7 +129,7 @@ def attachment(selection: Selection, config: str, *, default: bool) -> Attachmen
 
 
 def _plugin_arguments(selection: Selection, plugin: Raw) -> Raw:
-    """What the pod wishes and this plugin is able to do, by CNI's convention of capabilities."""
+    """Return what the pod wishes and this plugin is able to do, by CNI's convention of capabilities."""
     wanted = {"mac": selection.mac, "ips": list(selection.ips)}
     able = plugin.get("capabilities") or {}
     granted = {key: value for key, value in wanted.items() if value and able.get(key)}
@@ -137,9 +137,9 @@ def _plugin_arguments(selection: Selection, plugin: Raw) -> Raw:
 
 
 def with_device(config: str, annotations: Mapping[str, str], devices: Mapping[str, str]) -> str:
-    """The configuration of a NAD for a pod with these devices by resource: the NAD's annotation names its resource.
+    """Return the configuration of a NAD for a pod with these devices by resource.
 
-    A configuration that can't be read stays as it is.
+    The NAD's annotation names its resource. A configuration that can't be read stays as it is.
     """
     device = devices.get(annotations.get(RESOURCE_NAME, ""))
     try:
@@ -160,7 +160,10 @@ exit 1
 
 
 def call(command: str, pod: Pod, interface: str, plugin: Raw) -> tuple[str, ...]:
-    """The command line that calls a plugin, which gets its configuration on standard input; as containerd does it."""
+    """Return the command line that calls a plugin, which gets its configuration on standard input.
+
+    As containerd does it.
+    """
     arguments = (
         f"IgnoreUnknown=1;K8S_POD_NAMESPACE={pod.key.namespace};K8S_POD_NAME={pod.key.name};"
         f"K8S_POD_INFRA_CONTAINER_ID={pod.container};K8S_POD_UID={pod.uid}"
@@ -179,7 +182,7 @@ def call(command: str, pod: Pod, interface: str, plugin: Raw) -> tuple[str, ...]
 
 
 def result(output: str) -> Raw:
-    """The result that a plugin printed. Raises Unreadable."""
+    """Return the result that a plugin printed. Raises Unreadable."""
     try:
         return dict(json.loads(output or "{}"))
     except (ValueError, TypeError) as error:
@@ -197,7 +200,7 @@ def complaint(output: str, errors: str) -> str:
 
 
 def network_status(results: Iterable[tuple[Attachment, Raw]]) -> str:
-    """The annotation's value for these interfaces and the last results of their plugins."""
+    """Return the annotation's value for these interfaces and the last results of their plugins."""
     return json.dumps([_status(item, result) for item, result in results], indent=4)
 
 
@@ -212,5 +215,5 @@ def _status(item: Attachment, result: Raw) -> Raw:
 
 
 def addresses(result: Raw) -> list[str]:
-    """The addresses of a plugin's result, without their prefix lengths."""
+    """Return the addresses of a plugin's result, without their prefix lengths."""
     return [item["address"].split("/")[0] for item in result.get("ips", ())]

@@ -27,7 +27,10 @@ OURS = ("Initialized", "ContainersReady", "Ready")
 def pod_status(
     pod: Pod, states: Sequence[State], *, began: float, host: str, addresses: Iterable[str], now: float
 ) -> Raw:
-    """What is to be written. `states` are those of the containers, in order; times in seconds since the epoch."""
+    """Return what is to be written.
+
+    `states` are those of the containers, in order; times in seconds since the epoch.
+    """
     ready = all(state.ready for state in states)
     started = all(state.began is not None or state.restarts for state in states)
     ips = [{"ip": address} for address in addresses]
@@ -44,7 +47,7 @@ def pod_status(
 
 
 def _ended_phase(states: Sequence[State]) -> str:
-    """The phase of a pod whose containers have all ended for good; empty for any other."""
+    """Return the phase of a pod whose containers have all ended for good; empty for any other."""
     ends = [state.terminated.status for state in states if state.terminated is not None]
     if not ends or len(ends) < len(states):
         return ""
@@ -52,14 +55,14 @@ def _ended_phase(states: Sequence[State]) -> str:
 
 
 def conditions(pod: Pod, *, ready: bool, now: float) -> list[Raw]:
-    """The pod's conditions with a kubelet's own."""
+    """Return the pod's conditions with a kubelet's own."""
     wanted = {"Initialized": True, "ContainersReady": ready, "Ready": ready}
     others = [_condition(item) for item in pod.status.conditions if item.type not in OURS]
     return others + [_turned(pod, name, value, now) for name, value in wanted.items()]
 
 
 def lost(pod: Pod, now: float) -> list[Raw] | None:
-    """The conditions of a pod whose node is off, as the controller of nodes writes them; None if they are so."""
+    """Return the conditions of a pod whose node is off, as the controller of nodes writes them; None if they are so."""
     if not is_true(pod.status.conditions, "Ready"):
         return None
     others = [_condition(item) for item in pod.status.conditions if item.type != "Ready"]
@@ -124,11 +127,11 @@ class Run(Protocol):
     """A pod on its node, for one boot of it. Every method that waits raises LabError where the node does not run."""
 
     async def begin(self) -> None:
-        """Makes it; called again after a failure. Raises SandboxFailed."""
+        """Make it; called again after a failure. Raises SandboxFailed."""
         ...
 
     async def end(self, *, at_once: bool) -> bool:
-        """Ends it, gently or not; whether it is gone. If not, its end is told."""
+        """End it, gently or not; return whether it is gone. If not, its end is told."""
         ...
 
     async def abandon(self) -> None:
@@ -140,11 +143,11 @@ class Run(Protocol):
         ...
 
     def addresses(self) -> Iterable[str]:
-        """The pod's addresses."""
+        """Return the pod's addresses."""
         ...
 
     def annotations(self) -> dict[str, str]:
-        """What is to be written onto the pod."""
+        """Return what is to be written onto the pod."""
         ...
 
 

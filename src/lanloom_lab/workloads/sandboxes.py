@@ -29,7 +29,10 @@ class SandboxFailed(Exception):
 
 
 def netns_name(pod: Key) -> str:
-    """The name of a pod's namespace on its node. There is no dot in a Kubernetes namespace, so no two are alike."""
+    """Return the name of a pod's namespace on its node.
+
+    There is no dot in a Kubernetes namespace, so no two are alike.
+    """
     return f"{pod.namespace}.{pod.name}"[:NAME_MAX]
 
 
@@ -74,7 +77,7 @@ class Sandbox:
         return multus.network_status(self._attached) if self._attached else ""
 
     async def make(self) -> None:
-        """Makes the namespace and attaches it. Raises SandboxFailed, or LabError where the node does not run."""
+        """Make the namespace and attach it. Raises SandboxFailed, or LabError where the node does not run."""
         try:
             if self._resources:
                 self._given = await self._devices.allocate(self._node, self._pod.uid, self._resources)

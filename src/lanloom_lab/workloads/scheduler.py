@@ -34,9 +34,9 @@ class Unschedulable(Exception):
 def choose(
     pod: Pod, nodes: Iterable[Node], load: Mapping[str, int], avoided: Collection[str] = frozenset()
 ) -> str:
-    """The node for a pod; `load` is the number of pods by node, `avoided` are nodes of pods that it must not join.
+    """Return the node for a pod.
 
-    Raises Unschedulable.
+    `load` is the number of pods by node, `avoided` are nodes of pods that it must not join. Raises Unschedulable.
     """
     reasons = {
         node.metadata.name: _obstacle(pod, node)
@@ -64,7 +64,7 @@ def _obstacle(pod: Pod, node: Node) -> str:
 
 
 def avoided(pod: Pod, others: Iterable[Pod]) -> frozenset[str]:
-    """The nodes with pods of its namespace that a pod must not join."""
+    """Return the nodes with pods of its namespace that a pod must not join."""
     rule = pod.spec.affinity.get("podAntiAffinity") or {}
     terms = rule.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
     selectors = [
@@ -145,7 +145,7 @@ class Scheduler:
     async def _set_condition(
         self, pod: Pod, status: Literal["True", "False"], reason: str = "", message: str = ""
     ) -> None:
-        """Writes the condition PodScheduled, before the pod has a kubelet that writes conditions."""
+        """Write the condition PodScheduled, before the pod has a kubelet that writes conditions."""
         old = find(pod.status.conditions, SCHEDULED)
         if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
             return
@@ -159,5 +159,5 @@ class Scheduler:
 
 
 def _waiting(pod: Pod) -> tuple[str, ...]:
-    """An index value for pods that need a node."""
+    """Return an index value for pods that need a node."""
     return () if pod.spec.node_name or pod.has_ended or pod.metadata.is_deleting else ("",)

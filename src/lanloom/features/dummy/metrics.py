@@ -40,7 +40,7 @@ class DummyMetrics:
         self._registry = registry
 
     def show(self, dcns: Informer[DummyClusterNetwork], users: UserView) -> None:
-        """Shows these from now on; called once."""
+        """Show these from now on; called once."""
         self._registry.register(OnDemand(lambda: _networks(dcns.store.items(), users)))
 
 

@@ -36,7 +36,7 @@ _TEXTS = {
 
 
 def dummy_options(*wanted: str) -> Callable[[F], F]:
-    """`--dummy-…`: all of them, or those that are named. `given` makes one value of what the command gets."""
+    """Add `--dummy-…`, all or those that are named. `given` makes one value of what the command gets."""
 
     def decorate(function: F) -> F:
         for option in reversed(wanted or tuple(_TEXTS)):
@@ -67,7 +67,7 @@ def dummy_default_option(default: bool | None = None) -> Callable[[F], F]:
 
 
 def given(options: dict[str, Any]) -> "Flags":
-    """What was said, of the options of a command."""
+    """Return what was said, of the options of a command."""
     from lanloom.features.dummy.rules.flags import Flags
 
     return Flags(**{name.removeprefix("dummy_"): value for name, value in options.items()})

@@ -159,7 +159,7 @@ class DummyObjects(Struct, frozen=True, kw_only=True):
 
 
 async def read_dummies(client: Reader) -> tuple[DummyObjects, UserView]:
-    """Reads all of it, and who uses networks. Raises KubeError."""
+    """Read all of it, and who uses networks. Raises KubeError."""
     networks = await client.list(DUMMY_CLUSTER_NETWORKS)
     nads, daemon_sets, pods, nodes = await asyncio.gather(
         list_or_empty(client, NADS, labels=UID_LABEL),

@@ -86,7 +86,7 @@ class IpamMetrics:
         )
 
     def leaked(self) -> None:
-        """An observer of `lanloom.features.ipam.manager.owners`."""
+        """Count addresses that leaked, as an observer of `lanloom.features.ipam.manager.owners`."""
         self._leaks.inc()
 
     def show(self, networks: Informer[Network], nics: Informer[Nic]) -> None:
@@ -182,7 +182,7 @@ def _pools(networks: Iterable[Network]) -> Iterator[Metric]:
 
 
 def _quotas(networks: Iterable[Network], used: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
-    """The namespaces that have a quota of a network, and addresses or a quota of their own."""
+    """Yield the namespaces that have a quota of a network, and addresses or a quota of their own."""
     known = {item.metadata.name: item.spec.quota for item in networks}
     places = {
         *used,
@@ -208,5 +208,5 @@ def _each_pool(networks: Iterable[Network]) -> Iterator[tuple[Network, PoolStatu
 
 
 def _number(text: str) -> float:
-    """A number of a status, which may be larger than 64 bits; 0 for what somebody spoilt."""
+    """Return a number of a status, which may be larger than 64 bits; 0 for what somebody spoilt."""
     return float(text) if text.isascii() and text.isdigit() and len(text) <= 40 else 0.0

@@ -103,7 +103,7 @@ class NodePools:
             self._claims.clear()
 
     def claim(self, nad: Key, claim: NodeClaim | None) -> None:
-        """The nodes of a NAD need addresses, or, with None, none do any more."""
+        """Claim addresses for the nodes of a NAD, or, with None, give the claim up."""
         if claim is None and nad not in self._nics:
             self._claims.pop(nad, None)
         elif nad not in self._claims or claim != self._claims[nad]:
@@ -238,7 +238,7 @@ def _spec(nad: Key, node: str, claim: NodeClaim, network: Network) -> NicSpec:
 
 
 def _body(nad: Key, node: str, claim: NodeClaim, network: Network) -> dict[str, Any]:
-    """The NIC of a node. Two managers that make it at once make the same."""
+    """Return the NIC of a node. Two managers that make it at once make the same."""
     digest = hashlib.sha256(json.dumps([*nad, node]).encode()).hexdigest()[:10]
     slug = re.sub(r"[^a-z0-9]+", "-", f"{nad.name}-{node}")[:40].strip("-")
     meta = {"name": f"{slug}-{digest}", "ownerReferences": [msgspec.to_builtins(claim.owner)]}

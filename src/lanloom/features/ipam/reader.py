@@ -39,7 +39,7 @@ class IpamInformers(InformerView, frozen=True):
 
 
 def ipam_informers(informers: Informers) -> IpamInformers:
-    """The informers, with their indexes."""
+    """Return the informers, with their indexes."""
     return IpamInformers(
         networks=informers.get(
             NETWORKS,
@@ -53,7 +53,7 @@ def ipam_informers(informers: Informers) -> IpamInformers:
 
 
 def networks_of(item: Nic) -> tuple[str, ...]:
-    """The networks that have to do with a NIC: the one that it asks for, and the one of its addresses."""
+    """Return the networks that have to do with a NIC: the one that it asks for, and the one of its addresses."""
     if item.status.network in ("", item.spec.network):
         return (item.spec.network,)
     return (item.spec.network, item.status.network) if item.spec.network else (item.status.network,)
@@ -103,7 +103,7 @@ class AddressReader:
         informers.nics.on_change(self._nic_changed)
 
     def context(self, network: str, namespace: str, addresses: Collection[Address]) -> NetworkContext:
-        """A network, the NICs that hold these addresses of it, and how many that namespace has."""
+        """Return a network, the NICs that hold these addresses of it, and how many that namespace has."""
         found, known = self._networks.get(Key("", network)), self._holders.get(network, {})
         held = {address: known[address] for address in addresses if address in known}
         beside = {
@@ -139,7 +139,7 @@ class AddressReader:
 async def read_context(
     client: Client, network: str, namespace: str, cached: NetworkContext
 ) -> NetworkContext:
-    """The network as the API server has it, the NICs that hold the known addresses now, and the namespace's share.
+    """Return the network as the API server has it, the NICs that hold known addresses, and the namespace's share.
 
     `cached` is what was known before. The network is read first: a grant leaves it only after the NIC shows the
     addresses. Raises KubeError.

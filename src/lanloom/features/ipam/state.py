@@ -39,8 +39,9 @@ T = TypeVar("T")
 
 
 def network_of(item: api.Network) -> Network:
-    """The network that an object describes. Raises Malformed, which names object and field, for what can't be read.
+    """Return the network that an object describes.
 
+    Raises Malformed, which names object and field, for what can't be read.
     A subnet whose spec has no UUID has that of the status, where the manager keeps it, else one that follows from the
     object's uid and the CIDR: everybody finds the same, whether the manager has written it or not.
     """
@@ -48,12 +49,12 @@ def network_of(item: api.Network) -> Network:
 
 
 def identified(network: Network, known: Iterable[Subnet], uid: str) -> Network:
-    """The network of the object of that uid with a UUID for each subnet, those of known subnets first."""
+    """Return the network of the object of that uid with a UUID for each subnet, those of known subnets first."""
     return with_uuids(known, network, lambda subnet, attempt: _derived(uid, subnet, attempt))
 
 
 def _known(item: api.Network) -> Iterator[Subnet]:
-    """The subnets that a status tells; what can't be read there is left out, and written anew."""
+    """Yield the subnets that a status tells; what can't be read there is left out, and written anew."""
     for one in item.status.subnets:
         with suppress(Malformed):
             yield Subnet(uuid=one.uuid, cidr=parse_cidr(one.cidr)[0], name=one.name)
@@ -72,7 +73,7 @@ _NAMESPACE = bytes.fromhex("0b1a7a4f3c8d5a55b1f24a0c5e6d7281")
 
 
 def described(item: api.Network) -> Network:
-    """The network as its spec describes it, with the UUIDs that are there. Raises Malformed."""
+    """Return the network as its spec describes it, with the UUIDs that are there. Raises Malformed."""
     title, spec = item.metadata.name, item.spec
     return Network(
         id=title,
@@ -99,7 +100,7 @@ def connections_of(item: api.Network) -> tuple[Connection, ...]:
 
 
 def spec_of(network: Network) -> api.NetworkSpec:
-    """The spec that describes a network; `uuid` only where it is not the object's own."""
+    """Return the spec that describes a network; `uuid` only where it is not the object's own."""
     return api.NetworkSpec(
         name=network.name if network.name != network.id else "",
         mac_prefix=network.mac_prefix,
@@ -116,7 +117,7 @@ def spec_of(network: Network) -> api.NetworkSpec:
 
 
 def spec_after(item: api.Network, after: Network) -> api.NetworkSpec:
-    """The spec of an object that is to describe another form of its network.
+    """Return the spec of an object that is to describe another form of its network.
 
     What is the same is written as it was: the user's spelling of a subnet stays, and nothing is added that he did not
     write, but for a UUID where a changed subnet would not be found again without it.
@@ -140,13 +141,13 @@ def spec_after(item: api.Network, after: Network) -> api.NetworkSpec:
 
 
 def new_spec(network: Network) -> api.NetworkSpec:
-    """The spec of a new network, whose subnets get their UUIDs by themselves."""
+    """Return the spec of a new network, whose subnets get their UUIDs by themselves."""
     spec = spec_of(network)
     return replace(spec, subnets=tuple(replace(one, uuid="") for one in spec.subnets))
 
 
 def subnet_spec(subnet: Subnet) -> api.SubnetSpec:
-    """The spec that describes a subnet."""
+    """Return the spec that describes a subnet."""
     return api.SubnetSpec(
         uuid=subnet.uuid,
         cidr=str(subnet.cidr),
@@ -163,7 +164,10 @@ def subnet_spec(subnet: Subnet) -> api.SubnetSpec:
 
 
 def nic_of(item: api.Nic) -> Nic:
-    """The NIC of an object with what it owns. Raises Malformed for addresses in its status that can't be read."""
+    """Return the NIC of an object with what it owns.
+
+    Raises Malformed for addresses in its status that can't be read.
+    """
     spec, status = item.spec, item.status
     return Nic(
         key=str(item.metadata.key),
@@ -188,7 +192,7 @@ def owner_of(item: api.Nic) -> Owner:
 
 
 def owned(item: api.Nic) -> tuple[Address, ...]:
-    """The addresses that a NIC owns. Raises Malformed."""
+    """Return the addresses that a NIC owns. Raises Malformed."""
     return tuple(
         _read(f"Nic {item.metadata.key}: status.ips", parse_address, text) for text in item.status.ips
     )
@@ -276,11 +280,11 @@ class State(Struct, frozen=True):
     nics: tuple[NicObject, ...]
 
     def find(self, ident: str) -> NetworkObject:
-        """The network that a user means: the one with that UUID, name or object name. Raises Denied."""
+        """Return the network that a user means: the one with that UUID, name or object name. Raises Denied."""
         return self._find(ident, lambda item: (item.called, item.metadata.name))
 
     def find_referred(self, ident: str) -> NetworkObject:
-        """The network that an object such as a NAD names: the one with that UUID, object name or name. Raises Denied.
+        """Return the network that an object such as a NAD names, by UUID, object name or name. Raises Denied.
 
         The object name comes first, because it never changes: what is on a network stays there when that is renamed
         and another one gets its name.
@@ -300,7 +304,7 @@ class State(Struct, frozen=True):
         raise Denied(f"network {ident} does not exist; networks are: {known}")
 
     def by_id(self) -> dict[str, NetworkObject]:
-        """The networks by the names of their objects, which NICs go by."""
+        """Return the networks by the names of their objects, which NICs go by."""
         return {item.metadata.name: item for item in self.networks}
 
     def ledger(self, network: NetworkObject) -> Ledger:
@@ -350,5 +354,5 @@ def ledger_of(network: NetworkObject, nics: Iterable[NicObject], peers: Iterable
 
 
 def age(item: NicObject) -> tuple[str, str]:
-    """The sort key of NICs, the oldest first."""
+    """Return the sort key of NICs, the oldest first."""
     return item.metadata.creation_timestamp or "", str(item.metadata.key)

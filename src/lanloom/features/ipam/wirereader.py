@@ -77,7 +77,7 @@ class WireInformers(InformerView, frozen=True):
 
 
 def wire_informers(informers: Informers) -> WireInformers:
-    """The informers, with their indexes."""
+    """Return the informers, with their indexes."""
     return WireInformers(
         networks=informers.get(NETWORKS, indexes=_NETWORK_INDEXES),
         nads=informers.get(NADS, indexes=_NAD_INDEXES),
@@ -263,7 +263,7 @@ class WireReader(Wires):
         self._notify(self._on_wires(map(wire_of_host_network, present(old, new))))
 
     def _containing(self, held: Iterable[Held]) -> Iterator[str]:
-        """The networks that contain some of these addresses."""
+        """Yield the networks that contain some of these addresses."""
         addresses = {address for item in held for address in item}
         for name, model in self._models.items():
             if any(model.subnet_of(address) for address in addresses):

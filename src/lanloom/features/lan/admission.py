@@ -94,7 +94,7 @@ class LanAdmission(TableAdmission):
         self._in_flight.follow(LANS, informers.lans)
 
     def fill_in(self, request: AdmissionRequest) -> Verdict:
-        """Fills in the group and the port of a LAN; a spec that is none is left to the schema."""
+        """Fill in the group and the port of a LAN; a spec that is none is left to the schema."""
         spec, before = _spec(request.object), _spec(request.old_object)
         if spec is None or request.sub_resource:
             return Verdict()
@@ -106,15 +106,15 @@ class LanAdmission(TableAdmission):
         )
 
     async def validate_lan(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses what is written of a LAN."""
+        """Allow or refuses what is written of a LAN."""
         return await verdict_of(self._lan(request))
 
     async def validate_nad(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses what is written of a NAD, as far as it is a LAN's."""
+        """Allow or refuses what is written of a NAD, as far as it is a LAN's."""
         return await verdict_of(self._nad(request))
 
     async def validate_report(self, request: AdmissionRequest) -> Verdict:
-        """Allows an agent the report of its own node only."""
+        """Allow an agent the report of its own node only."""
         return await verdict_of(self._report(request))
 
     async def _lan(self, request: AdmissionRequest) -> tuple[str, ...]:
@@ -147,18 +147,18 @@ class LanAdmission(TableAdmission):
         return _force_warnings(new)
 
     async def _lan_deletion(self, old: LAN, request: AdmissionRequest) -> tuple[str, ...]:
-        """A LAN on which an isolated network stands goes with that one."""
+        """Return a LAN on which an isolated network stands goes with that one."""
         if is_joined(old, old) and not await self._is_manager(request.user_info):
             raise Denied(f"{title_of(old)}: {JOINED_DELETION}")
         return self._deletion_warnings(old)
 
     def _check_others(self, old: LAN | None, new: LAN, others: tuple[LAN, ...]) -> None:
-        """What one LAN of a cluster has only, and what one namespace may have of it."""
+        """Check what one LAN of a cluster has only, and what one namespace may have of it."""
         check_claims(new, others)
         check_permits(new, old, others, self._permits)
 
     async def _check_uplink_of(self, old: LAN | None, new: LAN) -> None:
-        """A VLAN is joined by those whom its administrator lets. Raises Denied."""
+        """Check that the VLAN's administrator lets the LAN join it. Raises Denied."""
         wanted, before = new.spec.uplink, old.spec.uplink if old is not None else None
         if wanted is None or wanted == before:
             return
@@ -168,7 +168,7 @@ class LanAdmission(TableAdmission):
             raise Denied(f"{title_of(new)}: spec.uplink: {refusal}") from None
 
     async def _check_update(self, old: LAN, new: LAN) -> None:
-        """What is built on nodes stays, and so does what has users."""
+        """Check that what is built on nodes stays, and what has users."""
         check_changes(old, new)
         spokes = removed_spokes(old, new)
         if spokes:
@@ -218,7 +218,7 @@ class LanAdmission(TableAdmission):
         return warnings
 
     async def _nad_mtu(self, nad: NetworkAttachmentDefinition) -> None:
-        """A NAD asks for no larger MTU than its LAN has."""
+        """Check that a NAD asks for no larger MTU than its LAN has."""
         if (asked := asked_mtu(nad)) is None:
             return
         lans, reports = self._informers.lans.store.items(), self._informers.lan_nodes.store.items()
@@ -228,7 +228,7 @@ class LanAdmission(TableAdmission):
         )
 
     async def _nad_border(self, nad: NetworkAttachmentDefinition) -> None:
-        """A NAD names no spoke of a LAN that does not admit its namespace."""
+        """Check that a NAD names no spoke of a LAN that does not admit its namespace."""
         stored = self._informers.with_spokes(spokes_named(nad))
         await recheck(lambda lans: check_border(nad, lans), cached_then_live(stored, self._list_lans))
 
@@ -266,7 +266,7 @@ class LanAdmission(TableAdmission):
         return ()
 
     async def _views(self) -> AsyncGenerator[NadUse, None]:
-        """The users, by the watches and then live."""
+        """Yield the users, by the watches and then live."""
         yield self._users
         yield await self._users.live()
 
@@ -277,7 +277,7 @@ class LanAdmission(TableAdmission):
         return await list_or_empty(self._client, LAN_NODES)
 
     def _users_by(self, use: NadUse, lan: LAN, spokes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-        """The users of each of the spokes."""
+        """Return the users of each of the spokes."""
         return {spoke: users_of(use, self._informers.nads_for(lan, (spoke,)), lan) for spoke in spokes}
 
     def _deletion_warnings(self, old: LAN) -> tuple[str, ...]:
@@ -306,7 +306,7 @@ def _spec(item: Raw | None) -> dict[str, Any] | None:
 
 
 def _placed(lan: LAN, request: AdmissionRequest) -> LAN:
-    """The LAN in its namespace: on creation only the request may name it."""
+    """Return the LAN in its namespace: on creation only the request may name it."""
     if lan.metadata.namespace:
         return lan
     return replace(lan, metadata=replace(lan.metadata, namespace=request.namespace))

@@ -30,7 +30,7 @@ class LanMetrics:
         self._registry = registry
 
     def show(self, lans: Informer[LAN]) -> None:
-        """Shows these from now on; called once."""
+        """Show these from now on; called once."""
         self._registry.register(OnDemand(lambda: _lans(lans.store.items())))
 
 

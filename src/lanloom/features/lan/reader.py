@@ -44,7 +44,7 @@ class LanInformers(Struct, frozen=True):
         return (self.lans, self.lan_nodes, self.nads, self.nodes, self.networks)
 
     def of_uid(self, uid: str) -> LAN | None:
-        """The LAN of that uid."""
+        """Return the LAN of that uid."""
         return next(iter(self.lans.store.by(BY_UID, uid)), None) if uid else None
 
     def claimants(self, lan: LAN) -> tuple[LAN, ...]:
@@ -58,21 +58,24 @@ class LanInformers(Struct, frozen=True):
         return tuple(lan for spoke in spokes for lan in self.lans.store.by(BY_CLAIM, f"spoke {spoke}"))
 
     def nads_beside(self, lan: LAN, spokes: Iterable[str]) -> frozenset[Key]:
-        """The NADs of others that name one of these spokes, as far as the LAN admits them."""
+        """Return the NADs of others that name one of these spokes, as far as the LAN admits them."""
         return admitted(lan, (nad for spoke in spokes for nad in self.nads.store.by(BY_SPOKE, spoke)))
 
     def nads_for(self, lan: LAN, spokes: Collection[str]) -> frozenset[Key]:
-        """The NADs by which users come to spokes of a LAN: its own, made or yet to be made, and those of others."""
+        """Return the NADs by which users come to spokes of a LAN.
+
+        Its own, made or yet to be made, and those of others.
+        """
         own = (key for spoke in spokes for key in nads_of_spoke(lan, spoke))
         return self.nads_beside(lan, spokes).union(own)
 
     def carrying(self, uid: str) -> tuple[LANNode, ...]:
-        """The reports of nodes that carry a LAN."""
+        """Return the reports of nodes that carry a LAN."""
         return self.lan_nodes.store.by(BY_UID, uid)
 
 
 def lan_informers(informers: Informers) -> LanInformers:
-    """The informers, with their indexes."""
+    """Return the informers, with their indexes."""
     return LanInformers(
         lans=informers.get(
             LANS,

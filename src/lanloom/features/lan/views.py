@@ -129,7 +129,7 @@ async def read_views(client: Reader) -> tuple[LanView, ...]:
 
 
 def choose(name: str, by_title: Mapping[str, T], namespace: str = "") -> T:
-    """The LAN of that name, with its namespace or without: then `namespace` goes before others.
+    """Return the LAN of that name, with its namespace or without: then `namespace` goes before others.
 
     Raises Denied for none, and for several.
     """
@@ -251,7 +251,7 @@ def _fault(conditions: tuple[Condition, ...]) -> str:
 
 
 def _limits(spec: LANSpec) -> Iterator[str]:
-    """The options of the whole LAN, in words."""
+    """Yield the options of the whole LAN, in words."""
     if spec.port_security:
         yield "port security"
     if spec.max_learned_macs:

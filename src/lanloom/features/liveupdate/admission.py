@@ -167,7 +167,7 @@ class LiveUpdateAdmission(TableAdmission):
 
 
 def _placed(swap: NetworkSwap, request: AdmissionRequest) -> NetworkSwap:
-    """The swap in its namespace: on creation only the request may name it."""
+    """Return the swap in its namespace: on creation only the request may name it."""
     if swap.metadata.namespace:
         return swap
     return replace(swap, metadata=replace(swap.metadata, namespace=request.namespace))

@@ -68,7 +68,7 @@ class LiveReader(ClusterReader):
         return not (self._requested_objects or self._requested_lists)
 
     async def views(self) -> "AsyncGenerator[LiveReader, None]":
-        """This reader, again after each read of what a rule asked about; for `recheck`. Raises KubeError."""
+        """Yield this reader, again after each read of what a rule asked about; for `recheck`. Raises KubeError."""
         yield self
         while not self.is_read:
             await self.read()

@@ -42,7 +42,7 @@ _WITHOUT_BROADCAST = 31
 
 
 def add_address(sock: socket.socket, index: int, cidr: str) -> None:
-    """An address for a link, at once usable: who gave it saw to it that nobody else has it. One that is there stays."""
+    """Add an address to a link, at once usable: its giver has seen that nobody else has it. One that is there stays."""
     found = ip_interface(cidr)
     four = isinstance(found, IPv4Interface)
     family, flags = (socket.AF_INET, 0) if four else (socket.AF_INET6, IFA_F_NODAD)
@@ -82,7 +82,7 @@ def add_route(
     scope: int = -1,
     source: str = "",
 ) -> None:
-    """A route over a link; one to that place that is there already, over whatever link, stays.
+    """Add a route over a link; one to that place that is there already, over whatever link, stays.
 
     `source` is the preferred source address.
     """

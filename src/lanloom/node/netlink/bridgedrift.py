@@ -80,7 +80,10 @@ STATE, LEARNING, LOCKED, ISOLATED = "state", "learning", "locked", "isolated"
 
 
 def port_drift(slave: Mapping[int, bytes], link: Mapping[int, bytes], flags: int) -> Iterator[str]:
-    """The names of what differs at a port of a bridge, which learns unless it is locked; none for another link."""
+    """Yield the names of what differs at a port of a bridge, which learns unless it is locked.
+
+    None for another link.
+    """
     if not slave:
         return
     yield from _changed(_PORT, slave)
@@ -95,7 +98,7 @@ def port_drift(slave: Mapping[int, bytes], link: Mapping[int, bytes], flags: int
 
 
 def link_drift(kind: str, data: Mapping[int, bytes]) -> Iterator[str]:
-    """The names of what differs at a bridge, or at a VXLAN link."""
+    """Yield the names of what differs at a bridge, or at a VXLAN link."""
     if kind == "bridge":
         yield from _changed(_BRIDGE, data)
     elif kind == "vxlan" and IFLA_VXLAN_LEARNING in data and not number(data[IFLA_VXLAN_LEARNING]):

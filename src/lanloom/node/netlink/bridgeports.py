@@ -194,7 +194,7 @@ def bring_up(sock: socket.socket, index: int) -> None:
 
 
 def set_port_mtu(sock: socket.socket, index: int, mtu: int) -> None:
-    """The MTU of a link in bytes."""
+    """Set the MTU of a link in bytes."""
     request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + word(IFLA_MTU, mtu))
 
 
@@ -204,7 +204,7 @@ def rename(sock: socket.socket, index: int, name: str) -> None:
 
 
 def move_to(sock: socket.socket, index: int, namespace: int, name: str) -> None:
-    """A link that is down into another namespace under a name, out of its bridge.
+    """Move a link that is down into another namespace under a name, out of its bridge.
 
     There it appears under its old name first, unless that is the same.
     """
@@ -280,7 +280,7 @@ def vlans_of(sock: socket.socket, *, pvid: bool = False) -> dict[int, VlanIds]:
 
 
 def only_vlan(sock: socket.socket, index: int, vid: int) -> None:
-    """A port is in one VLAN, and untagged in it. Raises OSError."""
+    """Put a port into one VLAN alone, untagged. Raises OSError."""
     for other in [each for first, last in vlans_of(sock).get(index, ()) for each in range(first, last + 1)]:
         if other != vid:
             _change(sock, RTM_DELLINK, index, 0, other)

@@ -198,7 +198,7 @@ def read_links(sock: socket.socket) -> dict[str, Link]:
 
 
 def read_isolated(sock: socket.socket, bridge: str) -> dict[str, Link]:
-    """The bridges by name, and the ports of those that are isolated ones and of `bridge`, without VLAN ids; addresses
+    """Return the bridges by name, and the ports of isolated ones and of `bridge`, without VLAN ids; addresses
     as `inspect_bridge` says.
 
     The kernel picks them out of all links, of which a node may have thousands; one that can't shows more, which does no

@@ -64,7 +64,7 @@ def remove_receiver(sock: socket.socket, index: int, peer: str, device: int) -> 
 
 
 def pin(sock: socket.socket, index: int, mac: str, peer: str = "", device: int = 0) -> None:
-    """A MAC address behind a port of a bridge for good; with a `peer`, also behind that one for the VXLAN link."""
+    """Pin a MAC address behind a port of a bridge for good; with a `peer`, also behind that one for the VXLAN link."""
     flags = NLM_F_CREATE | NLM_F_REPLACE
     if peer:
         with _known(sock, peer, device) as remote:
@@ -155,8 +155,9 @@ def _needs_link(address: IPv4Address | IPv6Address) -> bool:
 
 @contextmanager
 def _known(sock: socket.socket, peer: str, device: int) -> Iterator[bytes]:
-    """The attributes by which a VXLAN link knows a peer. A link-local address is known with the underlay's link.
+    """Yield the attributes by which a VXLAN link knows a peer.
 
+    A link-local address is known with the underlay's link.
     The kernel takes the index of that link if the VXLAN's own namespace has a link of that index, whichever it is, and
     looks it up in the underlay's namespace later. So there is one for a moment.
     """

@@ -65,7 +65,7 @@ def _drain(opened: socket.socket) -> None:
 
 
 def _tolerate_overrun(error: OSError) -> None:
-    """A buffer that ran over is a change that nobody can name; anything else is an error."""
+    """Take a buffer that ran over for a change that nobody can name; anything else is an error."""
     if error.errno != errno.ENOBUFS:
         raise LinkError(f"can't watch the kernel's links: {os.strerror(error.errno or 0)}") from error
 

@@ -78,7 +78,7 @@ def tolerating(*codes: int) -> Iterator[None]:
 
 @contextmanager
 def dump_socket() -> Iterator[socket.socket]:
-    """A netlink socket for dumps and requests. Raises LinkError where the kernel gives none."""
+    """Provide a netlink socket for dumps and requests. Raises LinkError where the kernel gives none."""
     with open_socket() as opened:
         yield opened
 

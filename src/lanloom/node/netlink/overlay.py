@@ -147,7 +147,7 @@ def statistics(sock: socket.socket) -> dict[str, tuple[int, ...]]:
 
 
 def add_bridge(sock: socket.socket, name: str, *, learned_limit: int = 0, index: int = 0) -> None:
-    """A bridge that is up, without spanning tree and snooping of multicast, with this index, 0 for any.
+    """Add a bridge that is up, without spanning tree and snooping of multicast, with this index, 0 for any.
 
     A kernel that knows no limit of learned addresses ignores it.
     """
@@ -165,7 +165,7 @@ def limit_learned(sock: socket.socket, index: int, limit: int) -> None:
 
 
 def set_alias(sock: socket.socket, index: int, alias: str) -> None:
-    """The ifalias of a link."""
+    """Set the ifalias of a link."""
     request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + attribute(IFLA_IFALIAS, alias.encode()))
 
 
@@ -184,7 +184,7 @@ def add_vxlan(
     policy: bool,
     limit: int = 0,
 ) -> None:
-    """A VXLAN link in the namespace `target`, up, whose socket and device are in the namespace of `underlay`.
+    """Add a VXLAN link in the namespace `target`, up, whose socket and device are in the namespace of `underlay`.
 
     With `policy` it sends the mark of a frame along. Links with it and without it can't share a port: EADDRINUSE.
     It has at most `limit` forwarding entries, 0 for any number, which the kernel changes of no link that is there.
@@ -212,7 +212,7 @@ def add_veth(
     peer_mtu: int = 0,
     peer_namespace: int = -1,
 ) -> None:
-    """A veth pair: `name` under the master, up, and `peer` here or in another namespace, down.
+    """Add a veth pair: `name` under the master, up, and `peer` here or in another namespace, down.
 
     The kernel can't set up an end while the pair is made.
     """
@@ -225,7 +225,7 @@ def add_veth(
 
 
 def add_macvtap(sock: socket.socket, target: int, name: str, *, lower: int, index: int, mtu: int) -> None:
-    """A macvtap in the mode passthru on a link of this namespace, in the namespace `target`, up.
+    """Add a macvtap in the mode passthru on a link of this namespace, in the namespace `target`, up.
 
     It takes frames for every group. The kernel makes it there: to move one takes much longer.
     """
@@ -236,28 +236,28 @@ def add_macvtap(sock: socket.socket, target: int, name: str, *, lower: int, inde
 
 
 def set_master(sock: socket.socket, index: int, master: int, *, up: bool = True) -> None:
-    """A link as a port of a bridge, up unless that is left as it is."""
+    """Make a link a port of a bridge, up unless that is left as it is."""
     flags = IFF_UP if up else 0
     request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, flags, flags) + word(IFLA_MASTER, master))
 
 
 def set_forwarding(sock: socket.socket, index: int, mask: int) -> None:
-    """The mask of reserved addresses whose frames a port lets pass."""
+    """Set the mask of reserved addresses whose frames a port lets pass."""
     _set_port(sock, index, attribute(IFLA_BRPORT_GROUP_FWD_MASK, _HALF.pack(mask)))
 
 
 def stop_learning(sock: socket.socket, index: int) -> None:
-    """The bridge does not learn addresses behind a port."""
+    """Keep the bridge from learning addresses behind a port."""
     _set_port(sock, index, attribute(IFLA_BRPORT_LEARNING, b"\0"))
 
 
 def forget_learned(sock: socket.socket, index: int) -> None:
-    """The bridge forgets the addresses that it learned behind a port."""
+    """Make the bridge forget the addresses that it learned behind a port."""
     _set_port(sock, index, attribute(IFLA_BRPORT_FLUSH, b""))
 
 
 def set_port_flags(sock: socket.socket, index: int, *, locked: bool, isolated: bool, group: int) -> None:
-    """The flags of a port, and the group of its link. A locked port neither learns nor keeps what it learned."""
+    """Set the flags of a port, and the group of its link. A locked port neither learns nor keeps what it learned."""
     data = attribute(IFLA_BRPORT_LEARNING, bytes([not locked])) + attribute(
         IFLA_BRPORT_LOCKED, bytes([locked])
     )
@@ -273,17 +273,17 @@ def _set_port(sock: socket.socket, index: int, data: bytes, more: bytes = b"") -
 
 
 def set_mtu(sock: socket.socket, index: int, mtu: int) -> None:
-    """The MTU of a link in bytes."""
+    """Set the MTU of a link in bytes."""
     request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + word(IFLA_MTU, mtu))
 
 
 def set_mac(sock: socket.socket, index: int, mac: str) -> None:
-    """The hardware address of a link."""
+    """Set the hardware address of a link."""
     request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + _hardware(mac))
 
 
 def set_up(sock: socket.socket, index: int) -> None:
-    """A link up."""
+    """Set a link up."""
     request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, IFF_UP, IFF_UP))
 
 
@@ -293,7 +293,7 @@ def delete(sock: socket.socket, index: int) -> None:
 
 
 def delete_together(sock: socket.socket, indices: Iterable[int]) -> None:
-    """Deletes links, with their other ends and what stands on them, in one go.
+    """Delete links, with their other ends and what stands on them, in one go.
 
     One by one each waits until no processor uses it any more, which is most of the time that a deletion takes.
     """

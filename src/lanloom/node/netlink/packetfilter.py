@@ -222,7 +222,7 @@ def counted_by_link(sock: socket.socket, table: str, name: str) -> dict[str, int
 
 
 def _dumped(sock: socket.socket, what: int, of: bytes = b"") -> list[dict[int, bytes]]:
-    """The attributes of all objects of this kind in tables of the family bridge."""
+    """Return the attributes of all objects of this kind in tables of the family bridge."""
     bodies = dump(sock, NFNL_SUBSYS_NFTABLES << 8 | what, _HEADER.pack(NFPROTO_BRIDGE, 0, 0) + of)
     return [attributes(body, _HEADER.size) for body in bodies]
 
@@ -241,7 +241,7 @@ def _title(data: bytes) -> str:
 
 
 def _packets(expressions: bytes) -> int:
-    """What the counter of a rule has counted."""
+    """Return what the counter of a rule has counted."""
     for _, each in walk(expressions):
         found = attributes(each)
         if text(found.get(1)) == "counter":

@@ -66,7 +66,7 @@ class Failures:
         self._profiles: dict[str, str] = {}
 
     def note_state(self, device_path: str, state: int, number: int) -> None:
-        """A device changed its state."""
+        """Note that a device changed its state."""
         if state == FAILED:
             self._reasons[device_path] = reason(number)
         elif state == ACTIVATED:
@@ -79,7 +79,7 @@ class Failures:
         self._reasons = {path: word for path, word in self._reasons.items() if path in devices}
 
     def note_removed(self, profile_path: str) -> None:
-        """A profile was removed."""
+        """Note that a profile was removed."""
         name = self._profiles.pop(profile_path, "")
         for path in [path for path in self._reasons if self._names.get(path) == name]:
             del self._reasons[path]
@@ -173,7 +173,7 @@ class Objects:
 
 
 def connection(profile: Profile, objects: Objects, failure: str) -> Connection:
-    """What the port says of a profile; `failure` is the remembered reason of its last failed activation."""
+    """Return what the port says of a profile; `failure` is the remembered reason of its last failed activation."""
     path = objects.device_of(profile.uuid)
     settings = profile.settings
     known = Connection(

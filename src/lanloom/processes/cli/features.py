@@ -65,6 +65,6 @@ class FeatureCommand(click.Command):
 
 
 def _declared(options: CommandOptions) -> list[click.Parameter]:
-    """The options that a feature declares, in the order of their decorators."""
+    """Return the options that a feature declares, in the order of their decorators."""
     command: click.Command = click.command()(options.decorate(lambda: None))
     return command.params

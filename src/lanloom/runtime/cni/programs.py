@@ -103,7 +103,7 @@ def is_foreign(path: Path) -> bool:
 
 
 def foreign_remedy(path: Path) -> str:
-    """What to do about a program of somebody else."""
+    """Return what to do about a program of somebody else."""
     return (
         f"stop what installs it, such as the DaemonSet of KubeVirt's macvtap-cni or of k8slan, and remove {path}; "
         "the agent then installs Lanloom's within a minute"

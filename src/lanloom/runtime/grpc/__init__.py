@@ -28,11 +28,11 @@ class GrpcError(Exception):
 
 
 def escaped(message: str) -> bytes:
-    """A message as gRPC has it in a header: visible ASCII, all else and `%` as percent and two digits."""
+    """Return a message as gRPC has it in a header: visible ASCII, all else and `%` as percent and two digits."""
     text = message[:_LONGEST].encode("utf-8", "replace")
     return _ESCAPED.sub(lambda found: b"%%%02X" % found[0][0], text)
 
 
 def unescaped(text: str) -> str:
-    """The message in such a header, whatever it is."""
+    """Return the message in such a header, whatever it is."""
     return unquote_to_bytes(text).decode("utf-8", "replace") if "%" in text else unquote(text)

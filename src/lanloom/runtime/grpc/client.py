@@ -48,7 +48,7 @@ class GrpcClient(Http2Connection):
             self._fail(number, grpc.UNAVAILABLE, "the connection was lost")
 
     async def call(self, path: str, message: bytes) -> bytes:
-        """The answer to a message. Raises GrpcError; the caller limits the time."""
+        """Return the answer to a message. Raises GrpcError; the caller limits the time."""
         if self.transport is None:
             raise GrpcError(grpc.UNAVAILABLE, "the connection was lost")
         number, self._next = self._next, self._next + 2
@@ -128,7 +128,7 @@ class GrpcClient(Http2Connection):
 
 @asynccontextmanager
 async def connected(path: Path) -> AsyncIterator[GrpcClient]:
-    """A connection for the block. Raises OSError when nobody listens."""
+    """Provide a connection for the block. Raises OSError when nobody listens."""
     _, client = await asyncio.get_running_loop().create_unix_connection(GrpcClient, str(path))
     try:
         yield client

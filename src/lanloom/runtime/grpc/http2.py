@@ -46,17 +46,17 @@ class ConnectionFault(Exception):
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """The bytes of a frame."""
+    """Return the bytes of a frame."""
     return _WORD.pack(len(payload) << 8 | kind) + bytes((flags,)) + _WORD.pack(stream) + payload
 
 
 def settings(values: Mapping[int, int]) -> bytes:
-    """A frame of settings."""
+    """Return a frame of settings."""
     return frame(SETTINGS, 0, 0, b"".join(_SETTING.pack(*item) for item in values.items()))
 
 
 def literal(name: bytes, value: bytes) -> bytes:
-    """A header that nobody keeps in a table."""
+    """Return a header that nobody keeps in a table."""
     return b"\0" + _string(name) + _string(value)
 
 
@@ -197,7 +197,7 @@ class Http2Connection(asyncio.Protocol, ABC):
         self.data(stream, _unpadded(flags, payload))
 
     def _unended(self, number: int) -> Stream | None:
-        """The stream of a frame, if it is open. Raises ConnectionFault after its end (RFC 9113, 5.1)."""
+        """Return the stream of a frame, if it is open. Raises ConnectionFault after its end (RFC 9113, 5.1)."""
         stream = self.streams.get(number)
         if stream is not None and stream.ended:
             raise ConnectionFault(STREAM_CLOSED, "a stream goes on after its end")
@@ -308,7 +308,7 @@ class Http2Connection(asyncio.Protocol, ABC):
             self.transport.close()
 
     def new_stream(self, number: int, headers: Mapping[str, str]) -> Stream:
-        """A stream that begins."""
+        """Return a stream that begins."""
         stream = self.streams[number] = Stream(number, headers, self._stream_window)
         return stream
 
@@ -322,15 +322,15 @@ class Http2Connection(asyncio.Protocol, ABC):
 
     @abstractmethod
     def data(self, stream: Stream, data: bytes) -> None:
-        """Data came; `stream.ended` tells whether it was the last."""
+        """Take data that came; `stream.ended` tells whether it was the last."""
 
     @abstractmethod
     def reset(self, stream: Stream) -> None:
-        """The other side gave a stream up."""
+        """Note that the other side gave a stream up."""
 
 
 def server_settings(streams: int) -> bytes:
-    """What a server says first: how many calls may be open at a time."""
+    """Return what a server says first: how many calls may be open at a time."""
     return settings({_MAX_CONCURRENT_STREAMS: streams, _MAX_HEADER_LIST_SIZE: HEADERS_MAX})
 
 
@@ -343,5 +343,5 @@ def _unpadded(flags: int, payload: bytes) -> bytes:
 
 
 def block(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """A block of headers."""
+    """Return a block of headers."""
     return b"".join(literal(name, value) for name, value in headers)

@@ -284,7 +284,7 @@ class _ServerConnection(Http2Connection):
 
 
 def _message(body: bytes) -> bytes:
-    """The one message of a request. Raises GrpcError."""
+    """Return the one message of a request. Raises GrpcError."""
     if len(body) < 5 or int.from_bytes(body[1:5], "big") != len(body) - 5:
         raise GrpcError(grpc.INVALID_ARGUMENT, "the request must have one message")
     if body[0]:

@@ -44,14 +44,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stall: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """The handshake is over: expect a request."""
+        """Expect a request: the handshake is over."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         self._slot.ends_by(transport.abort)
         self._keep_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is over."""
+        """End what is under way: the connection is over."""
         super().connection_lost(exc)
         self._slot.release()
         for timer in (self._deadline, self._stall):
@@ -79,7 +79,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._place()
 
     def on_message_begin(self) -> None:
-        """A request begins. Raises StatusError."""
+        """Begin a request. Raises StatusError."""
         if len(self.pipeline) >= self._limits.pipelined:
             raise self._refused(
                 errors.BadRequest(
@@ -93,12 +93,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._requests += 1
 
     def on_url(self, url: bytes) -> None:
-        """A part of the request line. Raises StatusError."""
+        """Take a part of the request line. Raises StatusError."""
         self._count_header(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or after a body a trailer, which is dropped (RFC 9110, 6.5.1). Raises StatusError.
+        """Take a header, or after a body a trailer, which is dropped (RFC 9110, 6.5.1). Raises StatusError.
 
         uvicorn would add a trailer to the headers that the application reads: who sends it would pass by a proxy that
         checks headers.
@@ -108,20 +108,20 @@ class LimitedProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The headers are complete; the application begins."""
+        """Let the application begin: the headers are complete."""
         self._phase = "body"
         self._header_bytes = 0
         super().on_headers_complete()
         self._began = True
 
     def on_message_complete(self) -> None:
-        """The request is complete."""
+        """Note that the request is complete."""
         self._phase = "complete"
         self._complete += 1
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The response is complete."""
+        """Note that the response is complete."""
         super().on_response_complete()
         self._place()
 
@@ -137,13 +137,13 @@ class LimitedProtocol(HttpToolsProtocol):
         self._slot.fault("upgrade")
 
     def pause_writing(self) -> None:
-        """The client does not read: give it a time to do so."""
+        """Give the client, which does not read, a time to do so."""
         super().pause_writing()
         if self._stall is None:
             self._stall = self.loop.call_later(self._limits.stall_seconds, self._stalled)
 
     def resume_writing(self) -> None:
-        """The client reads."""
+        """Note that the client reads."""
         super().resume_writing()
         if self._stall is not None:
             self._stall.cancel()

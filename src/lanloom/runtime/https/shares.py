@@ -48,7 +48,7 @@ class Shares:
 
     @contextmanager
     def of(self, user: str) -> Iterator["Share"]:
-        """The share of a user in one request; what the request held is free at the end."""
+        """Provide the share of a user in one request; what the request held is free at the end."""
         share = Share(self, user)
         try:
             yield share

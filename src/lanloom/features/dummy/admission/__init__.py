@@ -68,7 +68,7 @@ class ObjectValidator:
     async def network(
         self, new: DummyClusterNetwork | None, old: DummyClusterNetwork | None
     ) -> tuple[str, ...]:
-        """The warnings about a DummyClusterNetwork. Raises Refusal, KubeError."""
+        """Return the warnings about a DummyClusterNetwork. Raises Refusal, KubeError."""
         if new is None:
             return tuple(_deletion_warnings(self._reader, old)) if old is not None else ()
         if old is not None and old.spec == new.spec:
@@ -89,7 +89,7 @@ class ObjectValidator:
         return tuple([text async for text in self._warnings(net)])
 
     async def config(self, new: VlanConfig | None, old: VlanConfig | None) -> None:
-        """A VlanConfig must not give an isolated bridge an uplink. Raises Refusal, KubeError."""
+        """Refuse a VlanConfig that gives an isolated bridge an uplink. Raises Refusal, KubeError."""
         if new is not None:
             await self._recheck(partial(check_config, new, old))
 
@@ -100,7 +100,7 @@ class ObjectValidator:
         *,
         by_manager: bool,
     ) -> None:
-        """A NAD, of an isolated network or not. Raises Refusal, KubeError."""
+        """Check a NAD, of an isolated network or not. Raises Refusal, KubeError."""
         if not concerns(new, old):
             if new is not None and (old is None or old.spec != new.spec):
                 await self._recheck(partial(check_foreign_nad, new, old))
@@ -116,7 +116,7 @@ class ObjectValidator:
         *,
         by_manager: bool,
     ) -> None:
-        """A NAD is no orphan only because the store does not have its network."""
+        """Refuse an orphan; a NAD is none only because the store does not have its network."""
 
         def check(networks: Networks) -> None:
             if new is not None:
@@ -131,7 +131,7 @@ class ObjectValidator:
             check(await self._list_networks())
 
     async def _check_unused(self, nad: NetworkAttachmentDefinition) -> None:
-        """A manager has checked that itself before it deletes one."""
+        """Refuse the deletion of a NAD with users. A manager has checked that itself before it deletes one."""
         users, pending = await self._users.get(), tuple[Reservation, ...]()
         with suppress(ValueError):  # only managers write there; an unreadable note is nobody's
             pending = unsettled(reservations_of(nad), users.seen, self._now())
@@ -154,7 +154,7 @@ class ObjectValidator:
         return (await self._client.list(VLAN_CONFIGS)).items
 
     async def _warnings(self, net: Isolated) -> AsyncIterator[str]:
-        """What may surprise later. A namespace may be created together with the network, so it need not exist."""
+        """Yield what may surprise later. A namespace may be created together with the network, so it need not exist."""
         if await get_or_none(self._client, NAMESPACES, Key("", net.nad.namespace)) is None:
             yield (
                 f"spec.nadNamespace: namespace {net.nad.namespace} does "
@@ -201,15 +201,15 @@ class DummyAdmission(TableAdmission):
         self._references = References(client, reader, now=now)
 
     async def validate_network(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses what is written of a DummyClusterNetwork."""
+        """Allow or refuse what is written of a DummyClusterNetwork."""
         return await verdict_of(self._network(request))
 
     async def validate_nad(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses what is written of a NAD."""
+        """Allow or refuse what is written of a NAD."""
         return await verdict_of(self._nad(request))
 
     async def validate_config(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses what is written of a VlanConfig."""
+        """Allow or refuse what is written of a VlanConfig."""
         return await verdict_of(self._config(request))
 
     async def validate_reference(self, request: AdmissionRequest) -> Verdict:

@@ -104,9 +104,9 @@ class Reservations:
     async def write(
         self, key: Key, request: Reservation, *, for_users: bool = False
     ) -> NetworkAttachmentDefinition | None:
-        """The NAD with the note on it; or as it is without, if it is no isolated network's, or closed, or not there.
+        """Return the NAD with the note on it.
 
-        Raises KubeError, TooMany.
+        It is as it was if it is no isolated network's, or closed, or not there. Raises KubeError, TooMany.
         """
         queue = _Queue(key, for_users)
         if self._is_crowded(queue, request.namespace):
@@ -118,7 +118,7 @@ class Reservations:
         return await waiting.answer
 
     async def get_live(self, key: Key) -> NetworkAttachmentDefinition | None:
-        """The NAD as the API server has it now. Raises KubeError."""
+        """Return the NAD as the API server has it now. Raises KubeError."""
         try:
             return await self._client.get(NADS, key.name, key.namespace)
         except NotFound as error:
@@ -177,7 +177,7 @@ class Reservations:
         return is_crowded(nad, namespace, waiting, self._reader.users.seen, self._now())
 
     def _known(self, key: Key) -> NetworkAttachmentDefinition | None:
-        """The newest state that is known without asking."""
+        """Return the newest state that is known without asking."""
         stored, written = self._reader.nad(key), self._written.get(key)
         if written is None or (stored is not None and stored.metadata.version >= written.metadata.version):
             self._written.pop(key, None)
@@ -207,7 +207,7 @@ async def controller_owners(client: Client, item: Object) -> tuple[Object, ...]:
 
 
 def _controller(item: Object) -> tuple[Resource[Any], Key, str] | None:
-    """The controller of an object, if it is of a kind that makes such objects."""
+    """Return the controller of an object, if it is of a kind that makes such objects."""
     for owner in item.metadata.owner_references:
         for resource in _CONTROLLERS.get(type(item), ()) if owner.controller else ():
             if (owner.kind, owner.api_version.partition("/")[0]) == (resource.kind, resource.group):
@@ -239,7 +239,7 @@ class References:
         self._reservations = Reservations(client, reader, now=now)
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
-        """Allows or refuses. What was allowed is noted, unless it is a dry run."""
+        """Allow or refuse. What was allowed is noted, unless it is a dry run."""
         kind = _KINDS.get(request.resource.resource)
         if kind is None:
             return Verdict()
@@ -279,7 +279,7 @@ class References:
         key: Key,
         until: float,
     ) -> None:
-        """Raises Denied, at the loop's time `until` at the latest."""
+        """Raise Denied, at the loop's time `until` at the latest."""
         try:
             async with asyncio.timeout_at(until):
                 await self._check_admitted(new, reference, key)
@@ -341,7 +341,7 @@ def _refuses(
 
 
 def _placed(item: Object, request: AdmissionRequest) -> Object:
-    """The object in its namespace: on creation only the request may name it."""
+    """Return the object in its namespace: on creation only the request may name it."""
     if item.metadata.namespace:
         return item
     return replace(item, metadata=replace(item.metadata, namespace=request.namespace))

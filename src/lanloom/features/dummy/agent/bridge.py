@@ -26,7 +26,7 @@ PAUSE_SECONDS = 1.0
 
 
 async def follow(links: Links, wake: Callable[[], None]) -> None:
-    """Calls `wake` after every change until cancelled; also when the watch broke, because something may be missed.
+    """Call `wake` after every change until cancelled; also when the watch broke, because something may be missed.
 
     A watch that breaks again and again is logged once.
     """
@@ -73,7 +73,7 @@ class BridgeReconciler:
         self._obstructed_since: float | None = None
 
     async def run(self) -> None:
-        """Runs until cancelled. Raises Obstructed, in an exception group, and what `show` raises."""
+        """Run until cancelled. Raises Obstructed, in an exception group, and what `show` raises."""
         self._show(False)
         try:
             async with asyncio.TaskGroup() as group:
@@ -123,7 +123,7 @@ class BridgeReconciler:
         return verdict
 
     def _limit_patience(self, verdict: Verdict) -> None:
-        """Raises Obstructed where patience is at its end."""
+        """Raise Obstructed where patience is at its end."""
         if verdict.fault and verdict.fault != self._fault:
             log.warning("bridge-obstructed", reason=verdict.fault)
         self._fault = verdict.fault
@@ -143,7 +143,7 @@ class ReadyFile:
         self._path = path
 
     def show(self, ready: bool) -> None:
-        """Makes the file be there, or not. Raises OSError."""
+        """Make the file be there, or not. Raises OSError."""
         if ready:
             self._path.touch(mode=0o644)
         else:

@@ -65,7 +65,7 @@ def remove(step: RemoveIsolatedBridge, writer: LinkWriter) -> None:
 
 
 def _make(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
-    """A bridge with a hardware address of its own.
+    """Make a bridge with a hardware address of its own.
 
     Otherwise it takes the least of its ports', and none when the last has gone, which breaks a gateway; CNI's plugin
     fails at a bridge without one.

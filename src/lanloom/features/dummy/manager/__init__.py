@@ -45,11 +45,11 @@ class UsersAt:
         return tuple(str(user) for user in users if any(node in nodes for node in user.nodes))
 
     def user_of(self, pod: Key) -> str:
-        """The user that a pod is, or is a part of, without what refers to the NAD in its stead."""
+        """Return the user that a pod is, or is a part of, without what refers to the NAD in its stead."""
         return str(self._view.user_of(pod))
 
     def requests_of(self, nad: NetworkAttachmentDefinition) -> tuple[NadRequest, ...]:
-        """Requests that may still be stored; where that can't be read, that there may be some."""
+        """Return requests that may still be stored; where that can't be read, that there may be some."""
         now = self._now()
         try:
             found = unsettled(reservations_of(nad), self._seen, now)
@@ -71,15 +71,15 @@ class SharedUsers(UsersAt):
         return self._users.is_used(nad)
 
     def on_change(self, handler: Handler) -> None:
-        """Calls `handler` with the NADs whose users may have changed; None for those of any NAD."""
+        """Call `handler` with the NADs whose users may have changed; None for those of any NAD."""
         self._users.on_change(handler)
 
     def closing(self, nad: NetworkAttachmentDefinition) -> dict[str, str]:
-        """The annotations by which a guarded NAD gets no new users, as far as it does not have them."""
+        """Return the annotations by which a guarded NAD gets no new users, as far as it does not have them."""
         return closing(nad, self._users.seen, self._now())
 
     async def live(self) -> UsersAt:
-        """The users as the API server has them now. Raises KubeError where that can't be known."""
+        """Return the users as the API server has them now. Raises KubeError where that can't be known."""
         view = await self._read.get()
 
         def seen(uid: str) -> int | None:

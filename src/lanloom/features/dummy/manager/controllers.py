@@ -45,40 +45,40 @@ def waits_for_users(dcn: DummyClusterNetwork) -> bool:
 
 
 def progress_key(dcn: DummyClusterNetwork) -> tuple[Any, ...]:
-    """What of a network people say, and how far it is."""
+    """Return what of a network people say, and how far it is."""
     meta, status = dcn.metadata, dcn.status
     said = [(item.type, item.status, item.reason) for item in status.conditions]
     return meta.uid, meta.deletion_timestamp, meta.finalizers, dcn.spec, status.phase, said, status.resources
 
 
 def claim_key(dcn: DummyClusterNetwork) -> tuple[Any, ...]:
-    """What of a network matters to others."""
+    """Return what of a network matters to others."""
     return dcn.metadata.uid, dcn.spec, nads_of(dcn)
 
 
 def nad_key(nad: NetworkAttachmentDefinition) -> tuple[Any, ...]:
-    """What of a NAD matters besides the requests that were admitted."""
+    """Return what of a NAD matters besides the requests that were admitted."""
     meta = nad.metadata
     said = {key: value for key, value in meta.annotations.items() if key != ADMITTED}
     return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.labels, said, nad.spec
 
 
 def spec_key(item: Network | ClusterNetwork) -> tuple[Any, ...]:
-    """What of an object is not its status."""
+    """Return what of an object is not its status."""
     meta = item.metadata
     spec = item.spec if isinstance(item, Network) else None
     return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.labels, meta.annotations, spec
 
 
 def node_key(node: Node) -> tuple[Any, ...]:
-    """What of a node matters to isolated networks."""
+    """Return what of a node matters to isolated networks."""
     ready = find(node.status.conditions, READY)
     since = (ready.status, ready.last_transition_time) if ready is not None else None
     return node.metadata.uid, node.metadata.deletion_timestamp, since, node.spec, node.status.addresses
 
 
 def cluster_network_key(config: VlanConfig) -> str:
-    """What of a VlanConfig matters to isolated networks: the bridge that it gives an uplink."""
+    """Return what of a VlanConfig matters to isolated networks: the bridge that it gives an uplink."""
     return config.spec.cluster_network
 
 
@@ -159,7 +159,7 @@ class DummyManager:
             self._check_orphan(uid)
 
     async def run(self) -> None:
-        """Runs until cancelled; looks at everything once, because events of the time before are not known."""
+        """Run until cancelled; look at everything once, because events of the time before are not known."""
         await all_synced(self._informers.all())
         self.enqueue_all()
         async with asyncio.TaskGroup() as group:
@@ -171,7 +171,7 @@ class DummyManager:
             self._left.enqueue_after(uid, ORPHAN_SECONDS)
 
     def _owners(self, *items: Object | None) -> list[DummyClusterNetwork]:
-        """The networks that objects were made for; what is left of others is looked at."""
+        """Return the networks that objects were made for; what is left of others is looked at."""
         found: list[DummyClusterNetwork] = []
         for uid in dict.fromkeys(owner_of(item) for item in items if item is not None):
             found += self._informers.dcns.store.by(BY_UID, uid)
@@ -192,13 +192,13 @@ class DummyManager:
             self._check_orphan(old.metadata.uid)
 
     def _lan_changed(self, old: LAN | None, new: LAN | None) -> None:
-        """Reports of nodes change a LAN often; what is waited for is that it goes."""
+        """Wake only those who wait until a LAN goes: reports of nodes change it often."""
         wake = self._networks.enqueue if new is None else self._networks.enqueue_spaced
         for dcn in self._owners(old, new):
             wake(dcn.metadata.name)
 
     def _conflicting(self, dcn: DummyClusterNetwork) -> list[DummyClusterNetwork]:
-        """The networks that may have to give way to one, or may go on once it is gone."""
+        """Return the networks that may have to give way to one, or may go on once it is gone."""
         store = self._informers.dcns.store
         found = [*store.by(BY_BRIDGE, dcn.spec.bridge_name)]
         for nad in sorted(nads_of(dcn)):
@@ -210,7 +210,7 @@ class DummyManager:
     def _nad_changed(
         self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
     ) -> None:
-        """A webhook notes each request that it admits on the NAD; only who waits for these is woken by that."""
+        """Wake those who wait for requests: a webhook notes each one that it admits on the NAD."""
         more = changed(nad_key)(old, new)
         for item in present(old, new):
             claimed = self._informers.dcns.store.by(BY_NAD, str(item.metadata.key))

@@ -178,7 +178,7 @@ class Retries:
         return backoff(count, self._rng, first=_FIRST, cap=_LONGEST)
 
     def forget(self, key: str) -> None:
-        """It went well."""
+        """Forget the failures of an object: it went well."""
         self._failures.pop(key, None)
 
 
@@ -205,7 +205,10 @@ class Networks:
         self._retries = Retries(rng)
 
     async def reconcile(self, name: str) -> float | None:
-        """Does what is to be done for a network; in how many seconds to look again, None for when something happens."""
+        """Do what is to be done for a network.
+
+        Return in how many seconds to look again, None for when something happens.
+        """
         dcn = self._present(name)
         if dcn is None:
             self._forget(name)
@@ -258,7 +261,7 @@ class Networks:
         """As Refusals says; the reconcile that went well has forgotten the failure."""
 
     async def _report(self, dcn: DummyClusterNetwork, decision: Decision) -> DummyClusterNetwork:
-        """Writes the status if it differs, and tells of it; the network as it is then. Raises KubeError."""
+        """Write the status if it differs, and tell of it; return the network as it is then. Raises KubeError."""
         if decision.status != dcn.status:
             dcn = await self._write(dcn, decision.status)
         await self._executor.recorder.record(reference(DUMMY_CLUSTER_NETWORKS, dcn), decision.events)
@@ -278,7 +281,7 @@ class Networks:
         return written
 
     def _present(self, name: str) -> DummyClusterNetwork | None:
-        """The network, in the form of our own last write where the watch has not brought that yet."""
+        """Return the network, in the form of our own last write where the watch has not brought that yet."""
         stored = self._informers.dcns.store.get(Key("", name))
         written = self._written.get(name)
         if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
@@ -315,7 +318,7 @@ class Orphans:
         return bool(uid) and not self._informers.dcns.store.by(BY_UID, uid)
 
     async def reconcile(self, uid: str) -> float | None:
-        """Takes the next step; in how many seconds to look again, None for when something happens."""
+        """Take the next step; return in how many seconds to look again, None for when something happens."""
         made = self._reader.orphaned(uid)
         if not self.is_orphaned(uid) or not _every(made):
             self._forget(uid)
@@ -370,6 +373,6 @@ def _every(made: Made) -> tuple[Object, ...]:
 
 
 def _deleted_network(uid: str, made: Made) -> DummyClusterNetwork:
-    """The network as far as it is still known: its name, and of its spec nothing."""
+    """Return the network as far as it is still known: its name, and of its spec nothing."""
     names = (item.metadata.annotations.get(NAME_ANNOTATION, "") for item in _every(made))
     return DummyClusterNetwork(metadata=ObjectMeta(name=next(filter(None, names), uid), uid=uid))

@@ -141,7 +141,7 @@ class DefaultNetwork:
         settings.on_change(self._changed.set)
 
     async def run(self) -> None:
-        """Creates it, and again when it is called otherwise or asked for anew, until cancelled."""
+        """Create it, and again when it is called otherwise or asked for anew, until cancelled."""
         await self._settings.informer.synced()
         made, failures = "", 0
         while True:
@@ -171,7 +171,7 @@ class DefaultNetwork:
             pass
 
     async def _create(self, settings: Settings) -> None:
-        """Raises KubeError, as long as the server does not know the kind or its webhooks refuse, too."""
+        """Create it. Raises KubeError, as long as the server does not know the kind or its webhooks refuse, too."""
         body = {
             "metadata": {"name": settings.name, "annotations": {MANAGED_BY: MANAGED_BY_CONTROLLER}},
             "spec": {

@@ -307,7 +307,10 @@ _LAN_FAULTS = frozenset({"Refused", "Conflict", "InvalidSpec", "MTUTooLarge", "B
 
 
 def _lan(observed: Observed, net: Isolated) -> _Part:
-    """The LAN of a network with the scope cluster. Its spec never changes, as it follows from fields that don't."""
+    """Return the LAN of a network with the scope cluster.
+
+    Its spec never changes, as it follows from fields that don't.
+    """
     if net.scope == "node":
         return _Part()
     if observed.lan is None:

@@ -73,7 +73,10 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
         return self.name
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """The owner's bridge, one that becomes the owner's, or none; and no foreign link under the unfinished name."""
+        """Check that there is the owner's bridge, one that becomes it, or none.
+
+        No foreign link has the unfinished name.
+        """
         check_owner(self.title, self.name, self.owner)
         link = links.get(self.name)
         if link is not None and not self._may_mark(link, links):
@@ -85,7 +88,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
             )
 
     def lost_ports(self, links: Mapping[str, Link]) -> tuple[Port, ...]:
-        """The ports of the step that are there still, the same ones, and under nobody."""
+        """Return the ports of the step that are there still, the same ones, and under nobody."""
         found = (links.get(port.name) for port in self.ports)
         free = {link.name: link.index for link in found if link is not None and not link.master}
         return tuple(port for port in self.ports if free.get(port.name) == port.index)

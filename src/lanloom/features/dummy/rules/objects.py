@@ -209,7 +209,7 @@ def lan_key(name: str, uid: str, settings: Settings) -> Key:
 
 
 def lan_body(net: Isolated, settings: Settings, lans: Iterable[LAN]) -> Raw:
-    """The LAN, to be created beside those that there are."""
+    """Return the LAN, to be created beside those that there are."""
     key = lan_key(net.name, net.uid, settings)
     return {
         "apiVersion": LANS.api_version,
@@ -228,7 +228,7 @@ def lan_body(net: Isolated, settings: Settings, lans: Iterable[LAN]) -> Raw:
 
 
 def choose_vni(uid: str, lans: Iterable[LAN]) -> int:
-    """A VNI that no LAN has. The search begins at one that follows from the uid, so that two managers agree."""
+    """Return a VNI that no LAN has. The search begins at one that follows from the uid, so that two managers agree."""
     taken = {lan.spec.vni for lan in lans if lan.spec.vxlan_port == DEFAULT_PORT}
     taken |= {vni for vni, port in RESERVED_VNIS if port == DEFAULT_PORT}
     start = int(hashlib.sha256(uid.encode()).hexdigest()[:12], 16)

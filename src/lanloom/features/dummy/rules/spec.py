@@ -177,7 +177,7 @@ def _items(text: str) -> list[str]:
 
 
 def _subnets(text: str) -> tuple[Subnet, ...]:
-    """The subnets of a valid text, that of IPv4 first."""
+    """Return the subnets of a valid text, that of IPv4 first."""
     return tuple(sorted(map(ip_network, _items(text)), key=lambda item: item.version))
 
 
@@ -209,7 +209,7 @@ def _faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
 
 
 def _cluster_faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
-    """What can't be on a network that spans the nodes."""
+    """Yield what can't be on a network that spans the nodes."""
     if fault := _underlay_fault(spec.underlay):
         yield f"spec.underlay {fault}"
     if spec.mtu and not MTU_LEAST <= spec.mtu <= MTU_LARGEST:

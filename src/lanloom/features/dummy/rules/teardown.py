@@ -166,7 +166,7 @@ def _nads(nads: tuple[NetworkAttachmentDefinition, ...]) -> Teardown:
 
 
 def _lans(observed: Observed, lans: tuple[LAN, ...]) -> Teardown:
-    """The LAN goes node by node, as its finalizer sees to. NADs go first; a watch may not have brought them."""
+    """Return the next step: the LAN goes node by node, by its finalizer, after NADs, which a watch may lack."""
     actions = tuple(deletion(LANS, item) for item in _staying(lans))
     if actions and observed.live is None:
         return Teardown(stage="asking", live_read="made")

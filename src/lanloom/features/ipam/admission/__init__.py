@@ -160,7 +160,7 @@ WEBHOOKS = (
 
 
 def check_network_status(new: Network, old: Network | None) -> None:
-    """A network's epoch never goes back. Raises Denied."""
+    """Check that a network's epoch does not go back. Raises Denied."""
     before = old.status.allocator.epoch if old is not None else 0
     if new.status.allocator.epoch < before:
         raise Denied(
@@ -170,7 +170,7 @@ def check_network_status(new: Network, old: Network | None) -> None:
 
 
 async def check_nic_status(client: Client, new: Nic, old: Nic | None) -> None:
-    """An allocator that was deposed writes no more addresses. Raises Denied, KubeError."""
+    """Check that no allocator that was deposed writes addresses. Raises Denied, KubeError."""
     name = new.status.network
     if not name or (old is not None and old.status == new.status):
         return
@@ -217,7 +217,7 @@ async def check_agent(client: Client, pods: PodOf, node: str, new: Nic | None, o
 
 
 def _protected(nic: Nic) -> tuple[object, ...]:
-    """The fields of a NIC that an agent may not change."""
+    """Return the fields of a NIC that an agent may not change."""
     meta = nic.metadata
     return replace(nic.spec, network="", ips=(), release=()), meta.finalizers, meta.owner_references
 
@@ -254,7 +254,7 @@ async def _own_pod(client: Client, pods: PodOf, nic: Nic) -> AsyncIterator[Pod]:
 
 
 async def _machine_pods(client: Client, nic: Nic) -> AsyncIterator[Pod]:
-    """The pods in which the instance of that machine runs, or that instance if it has no machine."""
+    """Yield the pods in which the instance of that machine runs, or that instance if it has no machine."""
     namespace, owner = nic.metadata.namespace, nic.spec.owner
     instance = await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, Key(namespace, owner.name))
     if instance is None or owner.uid not in ("", instance.metadata.uid, machine_uid_of(instance)):

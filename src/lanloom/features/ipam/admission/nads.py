@@ -28,7 +28,7 @@ def check_nad(
 
 
 def _routes(nad: NetworkAttachmentDefinition) -> Iterator[tuple[str, str]]:
-    """The fields of destinations, with their texts; nothing of a configuration that can't be read."""
+    """Yield the fields of destinations, with their texts; nothing of a configuration that can't be read."""
     try:
         config: object = json.loads(nad.spec.config)
     except (ValueError, RecursionError):

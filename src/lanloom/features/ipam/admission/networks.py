@@ -79,7 +79,7 @@ def check_host_bits(new: Network, old: Network | None) -> tuple[str, ...]:
 
 
 def _range_texts(network: Network) -> Iterator[tuple[str, str]]:
-    """The fields that are ranges, with their texts."""
+    """Yield the fields that are ranges, with their texts."""
     for index, spec in enumerate(network.spec.subnets):
         field = f"spec.subnets[{index}]"
         yield from ((f"{field}.external[{number}]", text) for number, text in enumerate(spec.external))
@@ -87,7 +87,7 @@ def _range_texts(network: Network) -> Iterator[tuple[str, str]]:
 
 
 def check_identity(new: Network, networks: Iterable[Network], *, is_new: bool) -> None:
-    """A name or UUID finds one network. Raises Denied.
+    """Check that a name or UUID finds one network. Raises Denied.
 
     A new object may not have the name of another network, because NADs go by names of objects first. The other way
     round is allowed: a network may be called as the object of one that was renamed.
@@ -141,7 +141,7 @@ def _gateways(network: NetworkModel) -> set[tuple[Cidr, Address]]:
 
 
 async def _deletion_warnings(client: Client, network: Network) -> tuple[str, ...]:
-    """What a deletion waits for: the finalizer holds a network until nobody owns an address of it.
+    """Return what a deletion waits for: the finalizer holds a network until nobody owns an address of it.
 
     So one `kubectl apply --prune` may delete a network before its NICs. Grants are not looked at: they are void for
     NICs that want another network, and the finalizer waits for the others.
@@ -181,7 +181,7 @@ def network_defaults(new: Network, old: Network | None) -> Verdict:
 
 
 def model_after(new: Network, old: Network | None) -> NetworkModel:
-    """The network that a written object describes; a subnet has the UUID that it had. Raises Malformed.
+    """Return the network that a written object describes; a subnet has the UUID that it had. Raises Malformed.
 
     The status of an object that somebody writes is not what will be stored, so only the old one's counts.
     """

@@ -83,7 +83,7 @@ def _check_sticky(new: Nic, old: Nic | None) -> None:
 async def _views(
     client: Client, cached: CachedContext, nic: Nic, requested: dict[Address, int]
 ) -> AsyncGenerator[NetworkContext, None]:
-    """The cached context, except of a network that the cache does not have, and then the live one."""
+    """Yield the cached context, except of a network that the cache does not have, and then the live one."""
     network, namespace = nic.spec.network, nic.metadata.namespace
     known = cached(network, namespace, requested)
     if known.network is not None:
@@ -183,7 +183,7 @@ def _check_requests(nic: Nic) -> None:
 
 
 def _requested(new: Nic, old: Nic | None) -> dict[Address, int]:
-    """The addresses that a NIC asks for and has not been checked for yet, each with its place."""
+    """Return the addresses that a NIC asks for and has not been checked for yet, each with its place."""
     same = old is not None and old.spec.network == new.spec.network and (new.spec.force or not old.spec.force)
     before = set(old.spec.ips) if old is not None and same else set()
     if new.status.network == new.spec.network:

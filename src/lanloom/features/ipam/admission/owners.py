@@ -44,7 +44,7 @@ async def find_pod(client: Client, cached: PodOf, nic: Nic) -> Pod | None:
 
 
 def check_owner_stays(new: Nic, old: Nic) -> None:
-    """A NIC has one owner for life; only a uid that was not known yet may be filled in. Raises Denied.
+    """Check that a NIC has one owner for life; only a uid that was not known may be filled in. Raises Denied.
 
     An instance is nothing but its NICs, so its name may change.
     """
@@ -88,7 +88,7 @@ async def check_owner_is_there(client: Client, cached: PodOf, new: Nic, old: Nic
 
 
 async def _owners(client: Client, cached: PodOf, nic: Nic) -> tuple[Object, ...]:
-    """The owner of that name; a machine and its instance, which may be alone."""
+    """Return the owner of that name; a machine and its instance, which may be alone."""
     key = Key(nic.metadata.namespace, nic.spec.owner.name)
     if nic.spec.owner.kind == POD:
         found: list[Object | None] = [await find_pod(client, cached, nic)]
@@ -101,6 +101,6 @@ async def _owners(client: Client, cached: PodOf, nic: Nic) -> tuple[Object, ...]
 
 
 def _uids(found: Iterable[Object]) -> set[str]:
-    """The uids by which an owner is known; a machine is by its instance's too."""
+    """Return the uids by which an owner is known; a machine is by its instance's too."""
     machines = (machine_uid_of(item) for item in found if isinstance(item, VirtualMachineInstance))
     return {uid for uid in (*(item.metadata.uid for item in found), *machines) if uid}

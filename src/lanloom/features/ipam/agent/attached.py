@@ -17,7 +17,7 @@ PLUGIN = "lanloom-ipam"
 
 
 def config_of(nad: NetworkAttachmentDefinition) -> dict[str, object] | None:
-    """The configuration of a NAD whose addresses Lanloom gives; None for any other."""
+    """Return the configuration of a NAD whose addresses Lanloom gives; None for any other."""
     with suppress(AnnotationError):
         config = read_config(nad.spec.config)
         plugins = config.get("plugins")
@@ -31,7 +31,7 @@ def config_of(nad: NetworkAttachmentDefinition) -> dict[str, object] | None:
 def moved_holder(
     instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key, config: dict[str, object]
 ) -> tuple[Holder, Call]:
-    """The machine as it would be with that NAD for the network, and the call of the plugin that would come then."""
+    """Return the machine as it would be with that NAD for the network, and the call of the plugin that would come."""
     nics = tuple(
         replace(item, multus=replace(item.multus or MultusNetwork(), network_name=str(nad)))
         if item.name == network

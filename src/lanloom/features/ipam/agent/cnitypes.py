@@ -78,7 +78,7 @@ class IpamConfig(
 
 
 def parse_ipam(config: dict[str, Any]) -> IpamConfig:
-    """The section of a CNI configuration. Raises CniError, which names the field."""
+    """Return the section of a CNI configuration. Raises CniError, which names the field."""
     section = config.get("ipam")
     if not isinstance(section, dict):
         raise CniError(
@@ -146,7 +146,7 @@ _EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
 
 
 def result_of(nic: Nic, network: Network, config: IpamConfig) -> Raw:
-    """The result of an ADD, in the form of CNI 1.0.0. Raises CniError, Malformed."""
+    """Return the result of an ADD, in the form of CNI 1.0.0. Raises CniError, Malformed."""
     homes = [(address, _subnet(nic, network, address)) for address in owned(nic)]
     result: Raw = {"ips": [_entry(address, subnet) for address, subnet in homes]}
     if routes := [*_defaults([subnet for _, subnet in homes], config), *map(to_builtins, config.routes)]:
@@ -174,7 +174,7 @@ def _entry(address: Address, subnet: Subnet) -> Raw:
 
 
 def _defaults(subnets: list[Subnet], config: IpamConfig) -> list[Raw]:
-    """A default route for each IP version that has a gateway, by the first address of it that does."""
+    """Return a default route for each IP version that has a gateway, by the first address of it that does."""
     if not config.default_route:
         return []
     gateways: dict[int, Address] = {}

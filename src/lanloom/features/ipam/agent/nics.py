@@ -71,7 +71,7 @@ def requested_ips(annotations: Mapping[str, str], holder: Holder, config: IpamCo
 
 
 def unused(annotations: Mapping[str, str], names: frozenset[str]) -> tuple[str, ...]:
-    """The entries of the annotation that mean none of these interfaces and NADs. Raises CniError."""
+    """Return the entries of the annotation that mean none of these interfaces and NADs. Raises CniError."""
     return tuple(sorted(set(_parse(annotations.get(ADDRESSES, "{}"))) - names))
 
 
@@ -95,7 +95,10 @@ def _list(name: str, value: Any) -> tuple[str, ...]:
 
 
 def nic_body(holder: Holder, network: str, ips: tuple[str, ...], call: Call, node: str) -> dict[str, Any]:
-    """A new NIC, marked so that its use can be checked later; a machine's moves about, and so does one of a name."""
+    """Return a new NIC, marked so that its use can be checked later.
+
+    A machine's moves about, and so does one of a name.
+    """
     own = holder.owner.kind == POD
     marks = {NETWORK_NAME: call.network_name, CONTAINER: call.container, LINK: call.interface}
     if not own or holder.sticky_for:
@@ -135,7 +138,7 @@ def change(nic: Nic, body: dict[str, Any]) -> dict[str, Any] | None:
 async def find_name(
     client: Client, holder: Holder, annotations: Mapping[str, str], network: Network, call: Call
 ) -> Holder:
-    """The holder, or its name where addresses are kept for that. Raises CniError, KubeError.
+    """Return the holder, or its name where addresses are kept for that. Raises CniError, KubeError.
 
     One that got a NIC of its own before they were keeps that.
     """
@@ -154,7 +157,7 @@ TRIES = 5
 
 
 async def find_network(client: Client, ident: str) -> Network:
-    """The network that a NAD names: by UUID, object name or name. Raises CniError, KubeError.
+    """Return the network that a NAD names: by UUID, object name or name. Raises CniError, KubeError.
 
     Usually the ident is the object's own name: one small request. Whoever writes a NAD chooses the ident: `../x` must
     not become part of a path that the agent asks for.
@@ -172,7 +175,7 @@ async def find_network(client: Client, ident: str) -> Network:
 async def settle_nic(
     client: Client, body: dict[str, Any], namespace: str, *, may_change: bool, is_new: bool = False
 ) -> Nic:
-    """The NIC of that body: made, or found and, where it may change, brought to the same spec.
+    """Return the NIC of that body: made, or found and, where it may change, brought to the same spec.
 
     One that `is_new`, most likely, is made without a look. Raises CniError, KubeError.
     """
@@ -312,7 +315,7 @@ class NodeNics:
 
 
 async def until(client: Client, nic: Nic, good: Callable[[Nic | None], bool], rng: Random) -> Nic | None:
-    """The first state of a NIC after this one (None: there is none) that is good.
+    """Return the first state of a NIC after this one (None: there is none) that is good.
 
     A server that is away is asked again, for ever. Raises other errors of the API; give it a time limit.
     """
@@ -334,7 +337,7 @@ async def until(client: Client, nic: Nic, good: Callable[[Nic | None], bool], rn
 
 
 async def _states(client: Client, key: Key, version: str) -> AsyncGenerator[Nic | None, None]:
-    """The NIC after each change since a version, until the watch ends; without one also as it is now."""
+    """Yield the NIC after each change since a version, until the watch ends; without one also as it is now."""
     fields = f"metadata.name={key.name}"
     if not version:
         listing = await client.list(NICS, key.namespace, fields=fields)

@@ -57,7 +57,7 @@ class Attachment(Struct, frozen=True):
 
 
 def parse_args(text: str) -> PodRef:
-    """The pod in `CNI_ARGS`, which Kubernetes' runtimes fill in. Raises CniError."""
+    """Return the pod in `CNI_ARGS`, which Kubernetes' runtimes fill in. Raises CniError."""
     pairs = dict(item.split("=", 1) for item in text[:4096].split(";") if "=" in item)
     found = PodRef(*(pairs.get(f"K8S_POD_{key}", "") for key in ("NAMESPACE", "NAME", "UID")))
     if not (_NAME.fullmatch(found.namespace) and _NAME.fullmatch(found.name) and _UID.fullmatch(found.uid)):
@@ -98,7 +98,7 @@ def attachments(pod: Pod) -> tuple[Attachment, ...]:
 
 
 def launcher_of(pod: Pod) -> OwnerReference | None:
-    """The running machine (VirtualMachineInstance) that a pod of KubeVirt's belongs to; None for other pods."""
+    """Return the running machine (VirtualMachineInstance) that a pod of KubeVirt's belongs to; None for other pods."""
     label, value = _LAUNCHER
     if pod.metadata.labels.get(label) != value:
         return None
@@ -179,7 +179,7 @@ class Holder(Struct, frozen=True, kw_only=True):
 
 
 def pod_holder(pod: Pod, call: Call) -> Holder:
-    """A pod that has its addresses for itself."""
+    """Return a pod that has its addresses for itself."""
     meta = pod.metadata
     owner = OwnerSpec(kind=POD, name=meta.name, uid=meta.uid)
     attached = attachments(pod)
@@ -197,20 +197,20 @@ def pod_holder(pod: Pod, call: Call) -> Holder:
 
 
 def holder_by_name(holder: Holder, call: Call, sticky_for: str) -> Holder:
-    """The name of a holder in its place, for which the addresses are kept for a period."""
+    """Return the name of a holder in its place, for which the addresses are kept for a period."""
     owner = OwnerSpec(kind=holder.owner.kind, name=holder.owner.name)
     nic = _nic_name(owner, holder.interface, holder.nad or call.network_name)
     return replace(holder, owner=owner, nic=nic, sticky_for=sticky_for)
 
 
 def pod_nic(pod: PodRef, call: Call) -> str:
-    """The name of a pod's NIC, which needs nothing of the pod but what a DEL says."""
+    """Return the name of a pod's NIC, which needs nothing of the pod but what a DEL says."""
     owner = OwnerSpec(kind=POD, name=pod.name, uid=pod.uid)
     return _nic_name(owner, call.interface, call.network_name)
 
 
 def machine_holder(pod: Pod, machine: VirtualMachineInstance, call: Call) -> Holder:
-    """The machine that a pod carries."""
+    """Return the machine that a pod carries."""
     meta = machine.metadata
     found = machine_network(machine, call.interface)
     index, interface, nad = (
@@ -247,7 +247,10 @@ def _reference(resource: Resource[Any], item: Object) -> OwnerReference:
 
 
 def _nads(pod: Pod, call: Call) -> tuple[str, ...]:
-    """The names of the NAD of a call: with its namespace, alone where it is the pod's own, that of the CNI network."""
+    """Return the names of the NAD of a call.
+
+    With its namespace, alone where it is the pod's own, that of the CNI network.
+    """
     own = pod.metadata.namespace
     found = [item.nad for item in attachments(pod) if item.interface == call.interface]
     names = [str(nad) for nad in found] + [nad.name for nad in found if nad.namespace == own]

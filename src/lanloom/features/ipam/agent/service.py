@@ -94,13 +94,13 @@ class PodEvents:
         self._recorder = recorder
 
     async def refused(self, pod: Pod, call: Call, error: CniError) -> None:
-        """A pod gets no addresses, and waiting alone won't help."""
+        """Tell that a pod gets no addresses, and that waiting alone won't help."""
         if error.code != TRY_AGAIN:
             message = f"No addresses for interface {call.interface}: {error.msg}"
             await self._recorder.event(reference(PODS, pod), "Warning", "NoAddresses", message)
 
     async def not_kept(self, pod: Pod, holder: Holder) -> None:
-        """The pod asks that its addresses be kept for its name, which does not come again."""
+        """Tell that a pod asks to keep its addresses for its name, which does not come again."""
         if STICKY_FOR in pod.metadata.annotations and holder.named not in NAMED:
             message = (
                 f"Annotation {STICKY_FOR} has no effect: a {holder.named} gives each pod a new name; "
@@ -109,7 +109,7 @@ class PodEvents:
             await self._recorder.event(reference(PODS, pod), "Warning", "AddressesNotKept", message)
 
     async def unused(self, pod: Pod, holder: Holder) -> None:
-        """The pod's annotation asks for addresses of an interface that it has not got: a slip of the pen, perhaps."""
+        """Tell that a pod's annotation asks for addresses of an interface that it has not got."""
         attached = attachments(pod)
         if not attached:
             return  # what else it is attached to is not known
@@ -153,7 +153,7 @@ class IpamService:
         }
 
     async def answer(self, call: Call) -> Raw:
-        """The result of a call. Raises CniError."""
+        """Return the result of a call. Raises CniError."""
         seconds = REQUEST_SECONDS[call.command]
         try:
             async with asyncio.timeout(seconds):

@@ -38,7 +38,7 @@ _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 
 
 def read_cluster(cluster: ClusterOptions) -> "State":
-    """The networks that the options choose, and the NICs. Ends the command where that fails.
+    """Return the networks that the options choose, and the NICs. Ends the command where that fails.
 
     People wait for it, and so do scripts that call it often: neither aiohttp nor an event loop is imported.
     """
@@ -126,13 +126,13 @@ def _groups(state: "State", _ctx: click.Context) -> list[str]:
 
 
 def _tags(state: "State", ctx: click.Context) -> tuple[str, ...]:
-    """The tags of the network that is named before."""
+    """Return the tags of the network that is named before."""
     found = [item for item in state.networks if item.called == ctx.params.get("network")]
     return found[0].spec.tags if found else ()
 
 
 def _held(state: "State", ctx: click.Context) -> list[str]:
-    """The addresses of the network that is named before which are kept for names."""
+    """Return the addresses of the network that is named before which are kept for names."""
     from lanloom.features.ipam.commands.held import holds_of
 
     found = [item for item in state.networks if item.called == ctx.params.get("network")]
@@ -156,7 +156,10 @@ def networks_argument(function: F) -> F:
 
 
 def read_networks(cluster: ClusterOptions, networks: Sequence[str] = ()) -> "State":
-    """The cluster's networks and NICs; `networks` are identifiers that must be well formed. Ends where that fails."""
+    """Return the cluster's networks and NICs; `networks` are identifiers that must be well formed.
+
+    Ends where that fails.
+    """
     with refusals():
         check_idents(networks)
     return read_cluster(cluster)
@@ -212,7 +215,7 @@ class ChangeOptions(Struct, frozen=True):
 
 
 def change_options(function: F) -> F:
-    """The options of a change; the command gets them as one argument `change`."""
+    """Return the options of a change; the command gets them as one argument `change`."""
 
     @functools.wraps(function)
     def called(*words: Any, dry_run: bool, output: str, cluster: ClusterOptions, **options: Any) -> Any:
@@ -224,7 +227,7 @@ def change_options(function: F) -> F:
 
 
 def new_uuid() -> str:
-    """The UUID of a new subnet."""
+    """Return the UUID of a new subnet."""
     from uuid import uuid4
 
     return str(uuid4())

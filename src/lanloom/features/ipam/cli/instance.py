@@ -126,7 +126,7 @@ def info(instances: tuple[str, ...], output: str, cluster: ClusterOptions) -> No
 
 
 def _read(cluster: ClusterOptions, namespace: str, names: tuple[str, ...]) -> "list[Instance]":
-    """The instances of those names in their order; without any all of a namespace, or of all of them."""
+    """Return the instances of those names in their order; without any all of a namespace, or of all of them."""
     from lanloom.features.ipam.commands.instances import check_instance, instances, the_instance
 
     with refusals():
@@ -142,7 +142,7 @@ for _command in (add, modify, rename, remove):
 
 
 def print_instance(instance: "Instance") -> None:
-    """An instance with all of its NICs."""
+    """Print an instance with all of its NICs."""
     console = make_console()
     console.print(f"{instance.kind} {instance.namespace}/{instance.name}", style="bold", markup=False)
     for view in views(instance):

@@ -74,7 +74,7 @@ class ChangeOptions(Struct, frozen=True):
 
 
 def change_options(function: F, *, waits: bool = True) -> F:
-    """The options of a change; the command gets them, with INSTANCE, as one argument `change`.
+    """Return the options of a change; the command gets them, with INSTANCE, as one argument `change`.
 
     One that `waits` for addresses has an option not to.
     """

@@ -353,7 +353,7 @@ def known_groups(state: "State") -> tuple[str, ...]:
 
 
 def connections(groups: tuple[str, ...], parameters: str | None) -> "list[Connection]":
-    """The connections of groups: `parameters`, or the first two of `groups`, say how. Raises Malformed."""
+    """Return the connections of groups: `parameters`, or the first two of `groups`, say how. Raises Malformed."""
     from lanloom.features.ipam.cli.grammar.options import parse_parameters
     from lanloom.features.ipam.rules.general import MODES, check_connection
     from lanloom.features.ipam.rules.model import Connection

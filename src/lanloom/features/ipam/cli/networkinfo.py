@@ -76,7 +76,7 @@ def _lines(of: "Described") -> Iterator[Line]:
 
 
 def _others(of: "Described") -> Iterator[Line]:
-    """What others on the network's wires have."""
+    """Yield what others on the network's wires have."""
     others = of.ledger.others
     for peer in others.peers:
         yield 2, f"Shares a wire and addresses with network {peer.network.name}"
@@ -87,7 +87,7 @@ def _others(of: "Described") -> Iterator[Line]:
 
 
 def share_text(used: int, limit: int | None) -> str:
-    """A namespace's addresses in words."""
+    """Return a namespace's addresses in words."""
     return f"{used} used" + (f" of {limit}" if limit is not None else "")
 
 
@@ -114,14 +114,14 @@ def _pool(of: "Described", pool: "Pool") -> Iterator[Line]:
 
 
 def counts(usage: "Usage") -> str:
-    """A pool's numbers in words."""
+    """Return a pool's numbers in words."""
     used, reserved, free, size = map(readable, (usage.used, usage.reserved, usage.free, usage.size))
     text = f"{used} used, {reserved} reserved, {free} free of {size}"
     return f"{text} ({percent(usage)})" if usage.taken else text
 
 
 def map_lines(over: "IPRange", drawn: str) -> Iterator[str]:
-    """A map in lines with the numbers of their first and last addresses."""
+    """Yield a map in lines with the numbers of their first and last addresses."""
     width = len(str(over.size - 1))
     for start in range(0, len(drawn), ROW):
         row = drawn[start : start + ROW]

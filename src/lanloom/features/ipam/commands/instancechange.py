@@ -83,7 +83,7 @@ class ApplyOptions(Struct, frozen=True, kw_only=True):
 async def add(
     client: Client, key: Key, steps: Sequence[NetStep], with_: PlanOptions, how: ApplyOptions
 ) -> Result:
-    """A new instance with its addresses. Raises Malformed, Denied, KubeError."""
+    """Return a new instance with its addresses. Raises Malformed, Denied, KubeError."""
     owner = await owner_of(client, key)
     try:
         return await _change(client, key, lambda state: plan_add(state, key, owner, steps, with_), how)

@@ -93,7 +93,7 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
 
 
 def plan_add(state: State, key: Key, owner: OwnerSpec, steps: Sequence[NetStep], how: PlanOptions) -> Plan:
-    """A new instance. Raises Malformed, Denied."""
+    """Return a new instance. Raises Malformed, Denied."""
     check_instance(key.name)
     if find_instance(state, key.namespace, key.name) is not None:
         raise Denied(
@@ -104,19 +104,19 @@ def plan_add(state: State, key: Key, owner: OwnerSpec, steps: Sequence[NetStep],
 
 
 def plan_modify(state: State, key: Key, owner: OwnerSpec, steps: Sequence[NetStep], how: PlanOptions) -> Plan:
-    """Changes of an instance; without a NIC that is left it is removed. Raises Malformed, Denied."""
+    """Return the changes of an instance; without a NIC that is left it is removed. Raises Malformed, Denied."""
     nics = the_instance(state, key.namespace, key.name).nics
     return _plan(state, key, owner, nics, apply(wanted_nics(nics), steps, _nic_context(state, how)))
 
 
 def plan_remove(state: State, key: Key) -> Plan:
-    """The end of an instance. Raises Denied."""
+    """Return the end of an instance. Raises Denied."""
     nics = the_instance(state, key.namespace, key.name).nics
     return _plan(state, key, nics[0].spec.owner, nics, ())
 
 
 def plan_rename(state: State, key: Key, name: str) -> Plan:
-    """An instance under another name, with the same NICs, addresses and objects. Raises Malformed, Denied.
+    """Return an instance under another name, with the same NICs, addresses and objects. Raises Malformed, Denied.
 
     Every instance has a NIC 0, so two instances without a common number are the halves of a rename that was
     interrupted: it is continued.
@@ -193,7 +193,7 @@ def _plan(
 
 
 def _explained(error: AddressInUse, state: State, changes: Iterable[Change]) -> AddressInUse:
-    """The same refusal with the number of the NIC that has the address, and whether this change takes it away.
+    """Return the same refusal with the number of the NIC that has the address, and whether this change takes it away.
 
     The name of a NIC's object ends with a number as well, which is that of the NIC only as long as no other is removed.
     """
@@ -241,7 +241,7 @@ def _ledgers(state: State) -> Callable[[str], Ledger]:
 
 
 def _spec(nic: WantedNic, old: Nic | None, owner: OwnerSpec, index: int, *, same: bool) -> NicSpec:
-    """The spec that asks for a NIC. One that only moves up is not touched otherwise."""
+    """Return the spec that asks for a NIC. One that only moves up is not touched otherwise."""
     spec = old.spec if old is not None else NicSpec(owner=owner)
     if same:
         return replace(spec, index=index)

@@ -57,7 +57,7 @@ def check_instance(name: str) -> None:
 
 
 def instances(state: State, namespace: str = "") -> list[Instance]:
-    """The instances of a namespace, or of all, by namespace and name."""
+    """Return the instances of a namespace, or of all, by namespace and name."""
     networks = state.by_id()
     mine = (
         nic
@@ -73,12 +73,12 @@ def instances(state: State, namespace: str = "") -> list[Instance]:
 
 
 def find_instance(state: State, namespace: str, name: str) -> Instance | None:
-    """The instance of that name, if there is one."""
+    """Return the instance of that name, if there is one."""
     return next((item for item in instances(state, namespace) if item.name == name), None)
 
 
 def the_instance(state: State, namespace: str, name: str) -> Instance:
-    """The instance of that name. Raises Denied."""
+    """Return the instance of that name. Raises Denied."""
     found = find_instance(state, namespace, name)
     if found is None:
         known = listed(item.name for item in instances(state, namespace))

@@ -56,7 +56,7 @@ class NicView(Struct, frozen=True, kw_only=True):
 
 
 def views(instance: Instance) -> tuple[NicView, ...]:
-    """The NICs of an instance as they are. Raises Malformed."""
+    """Return the NICs of an instance as they are. Raises Malformed."""
     return tuple(
         _view(
             index,
@@ -73,7 +73,7 @@ def views(instance: Instance) -> tuple[NicView, ...]:
 
 
 def foreseen(preview: Sequence[Preview], networks: Mapping[str, Network]) -> tuple[NicView, ...]:
-    """The NICs as they would be, if everything were written now."""
+    """Return the NICs as they would be, if everything were written now."""
     return tuple(_view(item.index, item.key.name, item.spec, networks, ips=item.ips) for item in preview)
 
 
@@ -88,7 +88,7 @@ def information(instance: Instance) -> dict[str, Value]:
 
 
 def plain(view: NicView) -> dict[str, Value]:
-    """A NIC for programs."""
+    """Return a NIC for programs."""
     return {
         "index": view.index,
         "name": view.name or None,
@@ -133,7 +133,7 @@ def summary(view: NicView) -> str:
 
 
 def addresses(view: NicView) -> str:
-    """The addresses of a NIC in words, and what it waits for."""
+    """Return the addresses of a NIC in words, and what it waits for."""
     has = ", ".join(view.ips) or "no address"
     if view.state == READY:
         return has
@@ -222,7 +222,7 @@ class InstanceQuery(Query[Instance], frozen=True):
 
 
 def _of_one(field: Field[Instance], name: str, index: int) -> Field[Instance]:
-    """The field of one NIC: the item of the list of all, None if there is no such NIC."""
+    """Return the field of one NIC: the item of the list of all, None if there is no such NIC."""
 
     def item(instance: Instance) -> Value:
         items = field.value(instance)
@@ -239,7 +239,7 @@ def _of_one(field: Field[Instance], name: str, index: int) -> Field[Instance]:
 
 
 def _state(instance: Instance) -> str:
-    """The first state of a NIC that is not ready."""
+    """Return the first state of a NIC that is not ready."""
     return next((view.state for view in views(instance) if view.state != READY), READY)
 
 
@@ -248,7 +248,7 @@ def _created(instance: Instance) -> str | None:
 
 
 def _lists(value: Value) -> str:
-    """A list of lists: NICs with commas, addresses of one with a plus sign."""
+    """Return a list of lists: NICs with commas, addresses of one with a plus sign."""
     items = value if isinstance(value, list) else []
     return ",".join("+".join(map(str, item)) or MISSING for item in items if isinstance(item, list))
 

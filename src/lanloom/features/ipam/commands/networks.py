@@ -147,13 +147,13 @@ def no_conflicts(state: State, network: Network) -> None:
 
 
 def nics_on(state: State, item: NetworkObject) -> list[NicObject]:
-    """The NICs that are on a network, or that still have addresses of it."""
+    """Return the NICs that are on a network, or that still have addresses of it."""
     name = item.metadata.name
     return [nic for nic in state.nics if name in (nic.spec.network, nic.status.network)]
 
 
 def _free_object_name(state: State, name: str) -> str:
-    """The object name of a new network; another one where it was made from the name of one that was renamed."""
+    """Return the object name of a new network; another one where it was made from the name of one that was renamed."""
     renamed = {item.metadata.name for item in state.networks if item.called != name}
     tried = (name, *(f"{name}_{number}" for number in range(2, len(renamed) + 3)))
     return next(found for text in tried if (found := object_name(text)) not in renamed)

@@ -17,7 +17,10 @@ from lanloom.features.ipam.state import State, ledger_of, network_of, nic_of
 
 
 def described(state: State, idents: Sequence[str] = ()) -> list[Described]:
-    """The networks of those identifiers in their order; without any all networks by name. Raises Refused, Malformed."""
+    """Return the networks of those identifiers in their order; without any all networks by name.
+
+    Raises Refused, Malformed.
+    """
     items = [state.find(ident) for ident in idents] or sorted(state.networks, key=lambda item: item.called)
     on: dict[str, list[NicObject]] = {}  # once for all, because networks and NICs may be many
     for nic in state.nics:
@@ -112,7 +115,7 @@ def pools_of(of: Described) -> NetworkUsage:
 
 
 def plain(found: NetworkUsage) -> dict[str, Value]:
-    """The same for programs. `percent` is the share that can't be given away any more, rounded down."""
+    """Return the same for programs. `percent` is the share that can't be given away any more, rounded down."""
     return {
         "network": found.network,
         **_counts(found.total),

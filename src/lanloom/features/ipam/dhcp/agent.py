@@ -42,7 +42,7 @@ def _kernel() -> GuestPorts:
 
 
 def _needed(pod: Pod) -> Pod:
-    """The pod without annotations that nobody here reads."""
+    """Return the pod without annotations that nobody here reads."""
     meta = pod.metadata
     kept = {name: meta.annotations[name] for name in _READ if name in meta.annotations}
     return replace(pod, metadata=replace(meta, annotations=kept))

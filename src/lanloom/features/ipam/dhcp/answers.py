@@ -71,7 +71,7 @@ def decide(request: Request, mac: str, given: Given | None) -> Decision:
 
 
 def _requested(request: Request, given: Given) -> Decision:
-    """A client selects an offer, starts again with an address that it had, or renews the one that it has."""
+    """Return a client selects an offer, starts again with an address that it had, or renews the one that it has."""
     own = given.address.ip
     wanted = request.wants if request.has == ANY else request.has
     server = request.server if request.server is not None else _asked(request)
@@ -85,7 +85,7 @@ def _requested(request: Request, given: Given) -> Decision:
 
 
 def _asked(request: Request) -> IPv4Address | None:
-    """The one server that a client asks that renews; None for one that asks all of them."""
+    """Return the one server that a client asks that renews; None for one that asks all of them."""
     return None if request.to == EVERYBODY else request.to
 
 
@@ -109,7 +109,7 @@ def _lease(kind: Kind, given: Given) -> Answer:
 
 
 def _settings(given: Given) -> Answer:
-    """What a client gets that has its address by other means: no address, and no lease of one."""
+    """Return what a client gets that has its address by other means: no address, and no lease of one."""
     return Answer(
         kind=Kind.ACK,
         server=SERVER,

@@ -39,7 +39,7 @@ def given_to(nic: Nic, network: Network, config: IpamConfig, *, host: str, mtu: 
 
 
 def _served(nic: Nic, network: Network) -> tuple[Address, Subnet] | None:
-    """The address and its subnet. What can't be read, or is another network's, is not served."""
+    """Return the address and its subnet. What can't be read, or is another network's, is not served."""
     if nic.status.network != network.id:
         return None
     try:
@@ -51,7 +51,7 @@ def _served(nic: Nic, network: Network) -> tuple[Address, Subnet] | None:
 
 
 def _routes(routes: Iterable[Route], router: IPv4Address | None) -> tuple[GuestRoute, ...]:
-    """A client that gets routes takes no other router (RFC 3442), so the default one is among them."""
+    """Return a client that gets routes takes no other router (RFC 3442), so the default one is among them."""
     found = tuple(_guest_routes(routes, router))
     if found and router is not None and not any(route.to.prefixlen == 0 for route in found):
         return (*found, GuestRoute(IPv4Network("0.0.0.0/0"), router))

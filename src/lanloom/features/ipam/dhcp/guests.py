@@ -137,7 +137,7 @@ def _holder(
 
 
 def _mac_of(machine: VirtualMachineInstance, client: Client) -> str:
-    """The address that the machine asks for, or was given, else that of its interface in the pod."""
+    """Return the address that the machine asks for, or was given, else that of its interface in the pod."""
     network = machine_network(machine, client.interface)
     name = network[1] if network is not None else ""
     wanted = (item.mac_address for item in machine.spec.interfaces if item.name == name)

@@ -148,7 +148,7 @@ def _message(body: bytes, source: str, to: IPv4Address) -> Request | None:
 
 
 def _options(data: bytes) -> dict[int, bytes]:
-    """What is given in several parts is one option (RFC 3396); one that is cut off ends the list."""
+    """Return what is given in several parts is one option (RFC 3396); one that is cut off ends the list."""
     found: dict[int, bytes] = {}
     offset = 0
     while offset < len(data) and data[offset] != _END:
@@ -197,7 +197,7 @@ def write(answer: Answer, request: Request, mac: str) -> bytes:
 
 
 def _receiver(answer: Answer, request: Request) -> tuple[str, IPv4Address]:
-    """The hardware and IP address to which an answer goes: RFC 2131, 4.1."""
+    """Return the hardware and IP address to which an answer goes: RFC 2131, 4.1."""
     if answer.kind == Kind.NAK:
         return _EVERYBODY_MAC, EVERYBODY
     if request.has != ANY:
@@ -208,7 +208,7 @@ def _receiver(answer: Answer, request: Request) -> tuple[str, IPv4Address]:
 
 
 def _said(answer: Answer, request: Request) -> Iterator[tuple[int, bytes]]:
-    """The options, the most important ones first, as the last ones may not fit."""
+    """Yield the options, the most important ones first, as the last ones may not fit."""
     yield _KIND, bytes((answer.kind,))
     yield _SERVER, answer.server.packed
     yield _IDENTIFIER, request.identifier
@@ -235,7 +235,7 @@ def _fitting(options: Iterable[tuple[int, bytes]], room: int) -> Iterator[bytes]
 
 
 def _route(route: GuestRoute) -> bytes:
-    """The length of the prefix, as much of the destination as that needs, and the router: RFC 3442."""
+    """Return the length of the prefix, as much of the destination as that needs, and the router: RFC 3442."""
     length = route.to.prefixlen
     return bytes((length,)) + route.to.network_address.packed[: (length + 7) // 8] + route.router.packed
 

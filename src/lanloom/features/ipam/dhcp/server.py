@@ -230,5 +230,5 @@ def _listed(guest: Guest) -> str:
 
 
 def _facts(pod: Pod) -> object:
-    """What of a pod may change its clients."""
+    """Return what of a pod may change its clients."""
     return pod.metadata.uid, pod.has_ended, pod.metadata.annotations.get(NETWORK_STATUS), pod.status.pod_ips

@@ -37,7 +37,7 @@ class InstanceNics(Struct, frozen=True):
 
 
 def instance_of_state(state: State, namespace: str, name: str) -> InstanceNics:
-    """An instance of a cluster. Raises Denied, Malformed."""
+    """Return an instance of a cluster. Raises Denied, Malformed."""
     found = the_instance(state, namespace, name)
     networks = {item.metadata.name: network_of(item) for item in state.networks}
     nics = [nic_of(item) for item in found.nics]
@@ -45,7 +45,7 @@ def instance_of_state(state: State, namespace: str, name: str) -> InstanceNics:
 
 
 def network_of_state(state: State, ident: str) -> Network:
-    """A network of a cluster, by UUID or name. Raises Denied, Malformed."""
+    """Return a network of a cluster, by UUID or name. Raises Denied, Malformed."""
     return network_of(state.find(ident))
 
 
@@ -58,7 +58,7 @@ def read_config(path: Path) -> Config:
 
 
 def instance_of_config(config: Config, name: str) -> InstanceNics:
-    """An instance of a config.data, by name or UUID. Raises Denied."""
+    """Return an instance of a config.data, by name or UUID. Raises Denied."""
     found = config.instances.get(name, name)
     if found not in config.instances.values():
         raise Denied(f"instance {quote(name)} does not exist in the file")
@@ -68,7 +68,7 @@ def instance_of_config(config: Config, name: str) -> InstanceNics:
 
 
 def network_of_config(config: Config, ident: str) -> Network:
-    """A network of a config.data, by UUID or name. Raises Denied."""
+    """Return a network of a config.data, by UUID or name. Raises Denied."""
     for network in config.networks.values():
         if ident in (network.uuid, network.name):
             return network_meant(network, config)
@@ -136,7 +136,7 @@ def as_shell(env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _whole(name: str, value: str) -> str:
-    """A value that a variable can hold: text without NUL. Raises Malformed."""
+    """Return a value that a variable can hold: text without NUL. Raises Malformed."""
     if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
         raise Malformed(f"{name} contains characters that are not allowed in a variable; use the output json")
     return value

@@ -60,7 +60,7 @@ class Source(Struct, frozen=True):
 
 
 def find_files(paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The files that are meant: those that are named, and the runtime files of directories. Raises Malformed."""
+    """Return the files that are meant: those that are named, and the runtime files of directories. Raises Malformed."""
     found: dict[Path, None] = {}
     for path in paths:
         try:
@@ -74,7 +74,7 @@ def find_files(paths: tuple[Path, ...]) -> tuple[Path, ...]:
 
 
 def _runtime_files(directory: Path) -> list[Path]:
-    """The runtime files of a directory: none on a node where no machine runs. Raises OSError, Malformed."""
+    """Return the runtime files of a directory: none on a node where no machine runs. Raises OSError, Malformed."""
     names = sorted(item for item in directory.iterdir() if item.name.endswith(RUNTIME))
     if not names and (directory / CONFIG).exists():
         raise Malformed(
@@ -84,7 +84,7 @@ def _runtime_files(directory: Path) -> list[Path]:
 
 
 def read_file(path: Path) -> Source:
-    """A regular file with text. Raises Malformed."""
+    """Return a regular file with text. Raises Malformed."""
     try:
         with _opened(path) as (descriptor, info):
             if info.st_size > LARGEST:
@@ -126,7 +126,7 @@ def rewrite_file(source: Source, text: str, stamp: str) -> Path:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[int, os.stat_result]]:
-    """A regular file that is no symbolic link; opening never waits. Raises OSError, Malformed."""
+    """Provide a regular file that is no symbolic link; opening never waits. Raises OSError, Malformed."""
     with suppress(FileNotFoundError):
         if path.is_symlink():
             raise Malformed(f"{_named(path)} is a symbolic link; name the file itself")
@@ -151,7 +151,7 @@ def _locked(descriptor: int, path: Path) -> Iterator[None]:
 
 
 def _written(source: Source, text: str) -> Path:
-    """The new file under a name of its own, synced, with mode and owner of the old one. Raises OSError."""
+    """Return the new file under a name of its own, synced, with mode and owner of the old one. Raises OSError."""
     path = source.path.with_name(f".{source.path.name}.{os.getpid()}.new")
     with suppress(FileNotFoundError):
         path.unlink()  # of a process that died and had this number
@@ -193,7 +193,7 @@ def _mark(info: os.stat_result) -> tuple[int, ...]:
 
 
 def _named(path: Path) -> str:
-    """A path in a message."""
+    """Return a path in a message."""
     text = str(path)
     return text if text.isprintable() else quote(text, 200)
 

@@ -51,7 +51,7 @@ from lanloom.text import quote
 def _names_here(
     what: str, names: Iterable[str], is_allowed: Callable[[str], bool], notes: list[str]
 ) -> dict[str, str]:
-    """The name of each here: the same where it is allowed, else one that nothing has; that is noted."""
+    """Return the name of each here: the same where it is allowed, else one that nothing has; that is noted."""
     every = tuple(dict.fromkeys(names))
     found = {name: name for name in every if is_allowed(name)}
     taken = set(found)
@@ -64,7 +64,7 @@ def _names_here(
 
 
 def _nic_notes(nic: StoredNic) -> Iterator[str]:
-    """The fields of a NIC whose names differ here."""
+    """Yield the fields of a NIC whose names differ here."""
     name = imported_name(nic.name)
     if name != nic.name:
         yield f"{nic}: its name {quote(nic.name)} is {name} here"
@@ -134,7 +134,7 @@ class Import(Struct, frozen=True, kw_only=True):
 def plan_import(
     config: Config, state: State, namespace: str, *, keep: bool = False, force: bool = False
 ) -> Import:
-    """The plan. Raises Malformed for what can never be imported, Denied for conflicts, both with all reasons.
+    """Return the plan. Raises Malformed for what can never be imported, Denied for conflicts, both with all reasons.
 
     With `keep` what is there and differs from the file is no conflict but stays; new NICs go into networks as they are.
     With `force` errors of the file are notes, but for those that leave open what is meant.
@@ -185,7 +185,7 @@ def nics_meant(config: Config, wanted: Mapping[str, Wanted]) -> Iterator[tuple[S
 
 
 def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wanted]:
-    """The networks by the UUIDs of the file. Raises Malformed."""
+    """Return the networks by the UUIDs of the file. Raises Malformed."""
     there = {item.spec.uuid or item.metadata.uid: item for item in state.networks}
     names = _names_here("network", (one.name or key for key, one in config.networks.items()), is_name, notes)
     connected = (one.group for ways in config.connections.values() for one in ways)
@@ -240,7 +240,7 @@ def _adapted(network: Network, groups: Mapping[str, str], notes: list[str]) -> N
 
 
 def _as_it_is(one: Wanted, notes: list[str]) -> Wanted:
-    """A network as it is there, if it is."""
+    """Return a network as it is there, if it is."""
     if one.item is None:
         return one
     there = network_of(one.item)
@@ -344,7 +344,10 @@ def _rows(wanted: Iterable[Wanted], specs: Iterable[NicSpec]) -> Iterator[Networ
 
 
 def _fault_notes(faults: list[str]) -> Iterator[str]:
-    """What `verify` calls wrong, and an import does without: reservations, which follow from NICs and ranges here."""
+    """Yield what `verify` calls wrong, and an import does without.
+
+    Reservations, which follow from NICs and ranges here.
+    """
     for fault in faults[:LISTED_MAX]:
         yield f"the file is incorrect: {fault}"
     if len(faults) > LISTED_MAX:

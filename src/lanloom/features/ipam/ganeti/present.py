@@ -31,7 +31,7 @@ def network_changes(there: Network, wanted: Network) -> str:
 
 
 def nic_changes(there: NicSpec, wanted: NicSpec) -> str:
-    """The same for a NIC. Whether it may have reserved addresses makes no difference."""
+    """Return the same for a NIC. Whether it may have reserved addresses makes no difference."""
     return "; ".join(_nic_changes(there, wanted))
 
 
@@ -93,13 +93,13 @@ class Present:
         self._by_index = {(item.spec.owner.name, item.spec.index): item for item in instances}
 
     def find(self, spec: NicSpec) -> NicObject | None:
-        """The object of a NIC."""
+        """Return the object of a NIC."""
         if spec.uuid:
             return self._by_uuid.get(spec.uuid)
         return self._by_index.get((spec.owner.name, spec.index))
 
     def kept(self, specs: Mapping[StoredNic, NicSpec]) -> dict[StoredNic, str]:
-        """The NICs that are there and differ, and how."""
+        """Return the NICs that are there and differ, and how."""
         found = ((nic, spec, self.find(spec)) for nic, spec in specs.items())
         alive = [one for one in found if one[2] is not None and not one[2].metadata.is_deleting]
         changes = ((nic, nic_changes(item.spec, spec)) for nic, spec, item in alive if item is not None)
@@ -124,7 +124,7 @@ class Present:
                 yield from _taken(nic, str(item.metadata.key) if item is not None else "", ledger)
 
     def places(self, specs: Mapping[StoredNic, NicSpec]) -> dict[StoredNic, tuple[Key, bool]]:
-        """The object of each NIC, and whether it is there."""
+        """Return the object of each NIC, and whether it is there."""
         found: dict[StoredNic, tuple[Key, bool]] = {}
         taken = set(self._names)
         for nic, spec in specs.items():
@@ -141,7 +141,7 @@ class Present:
 
 
 def _taken(nic: StoredNic, key: str, ledger: Ledger) -> Iterator[str]:
-    """The addresses of a NIC, whose object is `key`, that its network as it is there can't give it."""
+    """Yield the addresses of a NIC, whose object is `key`, that its network as it is there can't give it."""
     for address in nic.ips:
         here = f"{format_address(address)} of {nic}"
         subnet = ledger.network.subnet_of(address)

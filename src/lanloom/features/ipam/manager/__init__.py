@@ -31,7 +31,7 @@ def _nad(key: str) -> ObjectReference:
 
 
 def build(context: ManagerContext) -> ManagerPart:
-    """Controllers and webhooks; provides addresses for nodes."""
+    """Build controllers and webhooks; provide addresses for nodes."""
     client, rng, observe = context.client, context.rng, context.observe
     informers, owners = ipam_informers(context.informers), owner_informers(context.informers)
     wires = WireReader(wire_informers(context.informers))

@@ -86,7 +86,7 @@ class AllocationState:
         return not self._grants and next(owning, None) is None
 
     def due(self) -> list[Nic]:
-        """The NICs that need something, oldest first."""
+        """Return the NICs that need something, oldest first."""
         return sorted((self._nics[key] for key in self._due), key=age)
 
     def held(self, nic: Nic) -> tuple[Address, ...]:
@@ -104,11 +104,11 @@ class AllocationState:
         return key in self._grants
 
     def grants(self) -> dict[str, Grant]:
-        """The grants that must still be remembered."""
+        """Return the grants that must still be remembered."""
         return dict(self._grants)
 
     def conflicts_of(self, key: str) -> dict[Address, str]:
-        """The addresses of a NIC that another one has as well, with that one's key."""
+        """Return the addresses of a NIC that another one has as well, with that one's key."""
         doubles = {address: self.ledger.owner_of(address) for address in self._conflicts.get(key, ())}
         for other, lost in self._conflicts.items():
             doubles |= {address: other for address in lost if self.ledger.owner_of(address) == key}
@@ -151,7 +151,7 @@ class AllocationState:
         return bool(others.peers) and reserved_of(others.peers) != others.ranges
 
     def meetings_of(self, nic: Nic) -> dict[Address, str]:
-        """The addresses of a NIC that somebody who is no NIC of the network has as well, with who that is.
+        """Return the addresses of a NIC that somebody who is no NIC of the network has as well, with who that is.
 
         None with `force`, by which users say that they know it, and none of a node's own.
         """
@@ -175,7 +175,7 @@ class AllocationState:
         return {(key, item.metadata.uid) for key, item in self._nics.items()}
 
     def uid_of(self, key: str) -> str:
-        """The uid of a NIC of the network; empty if there is none of that key."""
+        """Return the uid of a NIC of the network; empty if there is none of that key."""
         known = self._nics.get(key)
         return known.metadata.uid if known is not None else ""
 

@@ -78,7 +78,7 @@ def status_after(
     meetings: Mapping[Address, str] = {},
     not_served: str = "",
 ) -> NicStatus:
-    """The status that a decision of the allocator of `network` leads to.
+    """Return the status that a decision of the allocator of `network` leads to.
 
     `epoch_of` gives the epoch of a network, perhaps another one: a NIC that is refused keeps its addresses. An
     allocator that lags behind does not lower the epoch, or two would correct each other without an end. `conflicts` are
@@ -126,7 +126,10 @@ def status_after(
 
 
 def touched(status: NicStatus, now: float) -> NicStatus:
-    """The same status, as an object of a new version: no write that was based on the old one is accepted any more."""
+    """Return the same status, as an object of a new version.
+
+    No write that was based on the old one is accepted any more.
+    """
     stamps = {item.last_update_time for item in status.conditions}
     stamp = rfc3339(
         now if rfc3339(now) not in stamps else now + 1
@@ -150,14 +153,14 @@ def _describe(ips: tuple[str, ...], network: str) -> str:
 def with_uniqueness(
     conditions: tuple[Condition, ...], message: str, generation: int, now: float
 ) -> tuple[Condition, ...]:
-    """The conditions with what is owned twice; without that condition if nothing is."""
+    """Return the conditions with what is owned twice; without that condition if nothing is."""
     return _only_if_false(conditions, UNIQUE, OWNED_TWICE, message, generation, now)
 
 
 def with_permission(
     conditions: tuple[Condition, ...], not_served: str, generation: int, now: float
 ) -> tuple[Condition, ...]:
-    """The conditions of a NIC that keeps addresses of a network which no longer serves its namespace."""
+    """Return the conditions of a NIC that keeps addresses of a network which no longer serves its namespace."""
     message = f"it keeps the addresses that it has: {not_served}" if not_served else ""
     return _only_if_false(conditions, PERMITTED, NamespaceNotAllowed.__name__, message, generation, now)
 
@@ -165,7 +168,7 @@ def with_permission(
 def _only_if_false(
     conditions: tuple[Condition, ...], type: str, reason: str, message: str, generation: int, now: float
 ) -> tuple[Condition, ...]:
-    """The conditions with one that is there only where something is wrong, which `message` says."""
+    """Return the conditions with one that is there only where something is wrong, which `message` says."""
     if not message:
         return without(conditions, type)
     return set_condition(

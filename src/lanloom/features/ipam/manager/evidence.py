@@ -50,7 +50,7 @@ class OwnerInformers(InformerView, frozen=True):
 
 
 def owner_informers(informers: Informers) -> OwnerInformers:
-    """The informers, with their indexes."""
+    """Return the informers, with their indexes."""
     return OwnerInformers(
         pods=informers.get(PODS, indexes={BY_INSTANCE: _instances}, transform=lean),
         machines=informers.get(VIRTUAL_MACHINES, optional=True),
@@ -60,7 +60,7 @@ def owner_informers(informers: Informers) -> OwnerInformers:
 
 
 def owners_of_pod(pod: Pod) -> Iterator[Owner]:
-    """The owners that a pod may be: itself, and the machine that runs in it."""
+    """Yield the owners that a pod may be: itself, and the machine that runs in it."""
     namespace = pod.metadata.namespace
     yield Owner(kind=POD, namespace=namespace, name=pod.metadata.name)
     name, _ = instance_of(pod)
@@ -214,7 +214,10 @@ def _is(item: Object, uid: str) -> bool:
 
 
 def cached_evidence(informers: OwnerInformers, nic: Nic) -> Evidence:
-    """The owner as the watches have brought it. It may lag behind: no address may be given back for this alone."""
+    """Return the owner as the watches have brought it.
+
+    It may lag behind: no address may be given back for this alone.
+    """
     key = Key(nic.metadata.namespace, nic.spec.owner.name)
     match nic.spec.owner.kind:
         case "Pod":
@@ -230,8 +233,9 @@ def cached_evidence(informers: OwnerInformers, nic: Nic) -> Evidence:
 
 
 async def live_evidence(client: Reader, nic: Nic) -> Evidence:
-    """The owner as the API server has it now. A kind that it does not serve has no objects. Raises any other KubeError.
+    """Return the owner as the API server has it now.
 
+    A kind that it does not serve has no objects. Raises any other KubeError.
     One after the other, see `Evidence`: read at once, a machine's last pod could be made between the two answers.
     """
     key = Key(nic.metadata.namespace, nic.spec.owner.name)

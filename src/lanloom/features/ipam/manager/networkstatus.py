@@ -45,7 +45,7 @@ _NAMED = 5
 
 
 def level_of(usage: Usage, before: Level = "room") -> Level:
-    """The level of a pool that was at `before`."""
+    """Return the level of a pool that was at `before`."""
     taken = usage.taken * 100
     if usage.free <= 0 or (before == "full" and taken > _NOT_FULL_PERCENT * usage.size):
         return "full"
@@ -54,7 +54,7 @@ def level_of(usage: Usage, before: Level = "room") -> Level:
 
 
 def _pool_event(title: str, usage: Usage, before: Level, now: Level) -> EventDraft | None:
-    """The Event of a pool that got from one level to another."""
+    """Return the Event of a pool that got from one level to another."""
     if before == now:
         return None
     if now == "full":
@@ -80,7 +80,7 @@ class PoolView(Struct, frozen=True):
 
 
 def pool_views(ledger: Ledger, levels: Mapping[IPRange, Level]) -> tuple[PoolView, ...]:
-    """The pools as they are; `levels` are those that they were at."""
+    """Return the pools as they are; `levels` are those that they were at."""
     views = []
     for subnet in ledger.network.subnets:
         for pool in subnet.pools:
@@ -91,7 +91,7 @@ def pool_views(ledger: Ledger, levels: Mapping[IPRange, Level]) -> tuple[PoolVie
 
 
 def first_levels(network: Network) -> dict[IPRange, Level]:
-    """The levels at which the pools were when the network's status was written."""
+    """Return the levels at which the pools were when the network's status was written."""
     levels: dict[IPRange, Level] = {}
     for pool in network.status.pools:
         try:
@@ -105,7 +105,7 @@ def first_levels(network: Network) -> dict[IPRange, Level]:
 def pool_events(
     network: str, views: Sequence[PoolView], levels: Mapping[IPRange, Level]
 ) -> tuple[EventDraft, ...]:
-    """The Events of pools whose level changed. A disabled pool gives nothing away, and has none."""
+    """Return the Events of pools whose level changed. A disabled pool gives nothing away, and has none."""
     found = (
         _pool_event(
             f"{view.title} of network {network}", view.usage, levels.get(view.pool.range, "room"), view.level
@@ -128,7 +128,7 @@ def status_of(
     sharing: Sharing,
     now: float,
 ) -> NetworkStatus:
-    """The network's status.
+    """Return the network's status.
 
     `subnets` are those that can be read, with their UUIDs; `problem` is why it gives nothing away: reason, message.
     """
@@ -165,7 +165,7 @@ def _modified(network: Network, now: float) -> str:
 
 
 def _cidrs(found: list[str]) -> str:
-    """The subnets in one text, of many the first ones."""
+    """Return the subnets in one text, of many the first ones."""
     return ", ".join(found[:_NAMED] + (["…"] if len(found) > _NAMED else []))
 
 

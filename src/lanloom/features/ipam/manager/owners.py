@@ -226,7 +226,7 @@ class OwnerController:
             await self._client.patch(NICS, nic.metadata.name, {"metadata": meta}, nic.metadata.namespace)
 
     async def _read(self, nic: Nic) -> Evidence | None:
-        """The owner as it is now; None if that can't be known."""
+        """Return the owner as it is now; None if that can't be known."""
         try:
             return await live_evidence(self._client, nic)
         except KubeError as error:
@@ -257,12 +257,12 @@ class OwnerController:
 
 
 def _use(pod: Pod) -> tuple[str, str]:
-    """The key of a pod: the fields that decide whether it uses addresses, and of which networks."""
+    """Return the key of a pod: the fields that decide whether it uses addresses, and of which networks."""
     return pod.status.phase, pod.metadata.annotations.get(MULTUS_NETWORKS, "")
 
 
 def _holding(nic: Nic) -> tuple[object, ...]:
-    """The key of a NIC: the fields that this controller depends on."""
+    """Return the key of a NIC: the fields that this controller depends on."""
     meta = nic.metadata
     marks = meta.annotations.get(STICKY_FOR), meta.annotations.get(HELD_UNTIL)
     return meta.uid, meta.deletion_timestamp, meta.finalizers, meta.owner_references, marks, nic.spec.owner

@@ -69,16 +69,16 @@ class NetworkAllocation:
         self._unconfirmed: dict[tuple[str, str], float] = {}
 
     def newest(self, stored: Network) -> Network:
-        """The newer one of the stored object and the one that the API server returned last."""
+        """Return the newer one of the stored object and the one that the API server returned last."""
         known = self._newest
         return stored if known is None else max(stored, known, key=lambda item: item.metadata.version)
 
     async def reread(self) -> Network:
-        """The network as the API server has it now. Raises KubeError."""
+        """Return the network as the API server has it now. Raises KubeError."""
         return self._remember(await self._client.get(NETWORKS, self.name))
 
     def current(self, network: Network) -> AllocationState | None:
-        """The state, if the network is still ours."""
+        """Return the state, if the network is still ours."""
         state = self.state
         if state is None:
             return None
@@ -230,7 +230,7 @@ class AllocatorTerm:
         self._allocations.pop(name, None)
 
     def allocation(self, name: str) -> NetworkAllocation:
-        """The allocation of a network; a new one without a state where there is none yet."""
+        """Return the allocation of a network; a new one without a state where there is none yet."""
         found = self._allocations.get(name)
         if found is None:
             found = NetworkAllocation(name, self._client, self._informers, self._identity)
@@ -238,12 +238,12 @@ class AllocatorTerm:
         return found
 
     def state_of(self, name: str) -> AllocationState | None:
-        """The state of a network that was taken over."""
+        """Return the state of a network that was taken over."""
         found = self._allocations.get(name)
         return found.state if found is not None else None
 
     def epoch_of(self, name: str) -> int:
-        """The epoch of a network, as far as is known."""
+        """Return the epoch of a network, as far as is known."""
         state = self.state_of(name)
         if state is not None:
             return state.epoch
@@ -266,14 +266,14 @@ class AllocatorTerm:
         return names
 
     async def find(self, name: str) -> Network | None:
-        """The newest known object of a network. Asks the API server before it says that there is none."""
+        """Return the newest known object of a network. Asks the API server before it says that there is none."""
         stored = self._informers.networks.store.get(Key("", name))
         if stored is not None:
             return self.allocation(name).newest(stored)
         return await self.reread(name)
 
     async def reread(self, name: str) -> Network | None:
-        """A network as the API server has it now, None if it is gone. Raises KubeError."""
+        """Return a network as the API server has it now, None if it is gone. Raises KubeError."""
         try:
             return await self.allocation(name).reread()
         except NotFound as error:

@@ -29,12 +29,15 @@ _LONGEST = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
 
 
 def version_of(address: Address) -> Version:
-    """The IP version of an address."""
+    """Return the IP version of an address."""
     return 6 if address >= IPV6 else 4
 
 
 def parse_address(text: str) -> Address:
-    """An address in its standard form: four decimal numbers without leading zeros, or RFC 4291. Raises Malformed."""
+    """Return an address in its standard form: four decimal numbers without leading zeros, or RFC 4291.
+
+    Raises Malformed.
+    """
     address = find_address(text)
     if address is None:
         raise Malformed(f"{quote(text)} is not an IP address; write one such as 192.0.2.10 or 2001:db8::10")
@@ -42,7 +45,7 @@ def parse_address(text: str) -> Address:
 
 
 def find_address(text: str) -> Address | None:
-    """The address that a text is, or None."""
+    """Return the address that a text is, or None."""
     if not text.isascii() or len(text) > _LONGEST or "\0" in text:
         return None
     try:
@@ -59,7 +62,7 @@ def find_addresses(texts: Iterable[str]) -> tuple[Address, ...]:
 
 
 def format_address(address: Address) -> str:
-    """The canonical text of an address (RFC 5952 for IPv6)."""
+    """Return the canonical text of an address (RFC 5952 for IPv6)."""
     if address < IPV6:
         return inet_ntop(AF_INET, address.to_bytes(4, "big"))
     return inet_ntop(AF_INET6, (address - IPV6).to_bytes(16, "big"))
@@ -140,7 +143,10 @@ class Cidr(Struct, frozen=True, order=True):
 
 
 def parse_cidr(text: str) -> tuple[Cidr, bool]:
-    """A CIDR, and whether host bits had to be cleared for it (192.0.2.0/22 becomes 192.0.0.0/22). Raises Malformed."""
+    """Return a CIDR, and whether host bits had to be cleared for it (192.0.2.0/22 becomes 192.0.0.0/22).
+
+    Raises Malformed.
+    """
     head, slash, tail = text.partition("/")
     address = find_address(head)
     bits = 0 if address is None else 128 if address >= IPV6 else 32
@@ -153,7 +159,7 @@ def parse_cidr(text: str) -> tuple[Cidr, bool]:
 
 
 def text_of_cidr(text: str) -> str:
-    """A CIDR as it is meant, without host bits; what can't be read stays as it is."""
+    """Return a CIDR as it is meant, without host bits; what can't be read stays as it is."""
     try:
         return str(parse_cidr(text)[0])
     except Malformed:
@@ -161,14 +167,14 @@ def text_of_cidr(text: str) -> str:
 
 
 def parse_range(text: str) -> IPRange:
-    """A range in any of its forms: `first-last`, one address, or a CIDR without host bits. Raises Malformed."""
+    """Return a range in any of its forms: `first-last`, one address, or a CIDR without host bits. Raises Malformed."""
     if "/" in text and parse_cidr(text)[1]:
         raise Malformed(host_bits(text))
     return stored_range(text)
 
 
 def stored_range(text: str) -> IPRange:
-    """A range that was stored, maybe by a version that ignored host bits of a CIDR. Raises Malformed."""
+    """Return a range that was stored, maybe by a version that ignored host bits of a CIDR. Raises Malformed."""
     if "/" in text:
         return parse_cidr(text)[0].range
     head, dash, tail = text.partition("-")
@@ -184,7 +190,7 @@ def stored_range(text: str) -> IPRange:
 
 
 def merge(ranges: Iterable[IPRange]) -> tuple[IPRange, ...]:
-    """The same addresses as few ranges in order: what overlaps or touches becomes one."""
+    """Return the same addresses as few ranges in order: what overlaps or touches becomes one."""
     merged: list[IPRange] = []
     for item in sorted(ranges):
         if merged and _touch(merged[-1], item):
@@ -195,7 +201,7 @@ def merge(ranges: Iterable[IPRange]) -> tuple[IPRange, ...]:
 
 
 def subtract(ranges: Iterable[IPRange], cut: Iterable[IPRange]) -> tuple[IPRange, ...]:
-    """The ranges, in order, with every address of `cut` taken out."""
+    """Return the ranges, in order, with every address of `cut` taken out."""
     # Only the cuts that a range meets are looked at: a webhook does this with thousands of each.
     cuts = merge(cut)
     return tuple(sorted(part for range_ in ranges for part in _gaps(range_, cuts)))

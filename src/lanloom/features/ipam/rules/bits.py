@@ -194,7 +194,7 @@ class SparseBits:
                 self._window.take(self._number(address))
 
     def _parts(self, start: int, stop: int) -> Iterator[IPRange]:
-        """The addresses with the numbers from `start` to before `stop`."""
+        """Yield the addresses with the numbers from `start` to before `stop`."""
         at = bisect_right(self._numbers, start) - 1
         while start < stop:
             gap, number = self._gaps[at], self._numbers[at]
@@ -264,7 +264,7 @@ class PoolBits:
         return cuts == self._cuts
 
     def take(self, address: Address) -> None:
-        """A free address gets used, or one that is kept back."""
+        """Mark an address as used, a free one or one that is kept back."""
         self.used += 1
         kept = address in self._held or (self._others.peers and self._others.has(address))
         if kept or self._external.find(address) >= 0:
@@ -273,14 +273,14 @@ class PoolBits:
             self.bits.take(address)
 
     def take_lowest(self) -> Address:
-        """The lowest free address gets used; -1 if there is none."""
+        """Take the lowest free address, and return it; -1 if there is none."""
         address = self.bits.take_lowest()
         if address >= 0:
             self.used += 1
         return address
 
     def free(self, address: Address) -> None:
-        """A used address is used no more; what is kept back stays so."""
+        """Mark an address as used no more; what is kept back stays so."""
         self.used -= 1
         kept = address in self._held or (self._others.peers and self._others.has(address))
         if kept or self._external.find(address) >= 0:
@@ -297,7 +297,7 @@ class PoolBits:
 
 
 def _flat(range_: IPRange, runs: Iterable[IPRange], single: Iterable[Address]) -> bitarray:
-    """A bit for each address of a range, set for those of `runs` and `single`."""
+    """Return a bit for each address of a range, set for those of `runs` and `single`."""
     bits, first = zeros(range_.size), range_.first
     for run in runs:
         bits[run.first - first : run.last - first + 1] = 1
@@ -352,21 +352,21 @@ class Layout:
         self._choices = _choices(network, self._states)
 
     def subnet_of(self, address: Address) -> Subnet | None:
-        """The subnet that contains an address."""
+        """Return the subnet that contains an address."""
         at = self._ranges.find(address)
         return None if at < 0 else self._subnets[at]
 
     def pool_of(self, address: Address) -> PoolBits | None:
-        """The bits of the pool that contains an address."""
+        """Return the bits of the pool that contains an address."""
         at = self._pools.find(address)
         return None if at < 0 else self._ordered[at]
 
     def bits(self, range_: IPRange) -> PoolBits | None:
-        """The bits of the pool that has exactly that range."""
+        """Return the bits of the pool that has exactly that range."""
         return self._states.get(range_)
 
     def choices(self, request: str) -> Sequence[PoolBits]:
-        """The pools that `pool`, `pool4`, `pool6` or a name stands for, in the order in which they are tried."""
+        """Return the pools that `pool`, `pool4`, `pool6` or a name stands for, in the order in which they are tried."""
         return self._choices.get(request, ())
 
 

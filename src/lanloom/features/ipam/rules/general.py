@@ -123,7 +123,7 @@ def mac_prefix_step(text: str) -> SetMacPrefix:
 
 
 def check_mac_prefix(text: str) -> str:
-    """The prefix in lower case; empty stays empty. Raises Malformed."""
+    """Return the prefix in lower case; empty stays empty. Raises Malformed."""
     prefix = text.lower()
     if not prefix:
         return prefix
@@ -135,7 +135,7 @@ def check_mac_prefix(text: str) -> str:
 
 
 def check_tag(text: str) -> str:
-    """The tag itself. Raises Malformed."""
+    """Return the tag itself. Raises Malformed."""
     if not _TAG.fullmatch(text):
         raise Malformed(
             f"{quote(text)} is not a tag; use up to 128 letters, digits and the characters _ . + * / : @ -"
@@ -169,7 +169,7 @@ def check_mode(text: str) -> str:
 
 
 def check_vlan(text: str) -> str:
-    """A VLAN id; or, as Ganeti writes them for Open vSwitch, `.10` untagged, `:20:30` tagged, `.10:20` both.
+    """Return a VLAN id; or, as Ganeti writes them for Open vSwitch, `.10` untagged, `:20:30` tagged, `.10:20` both.
 
     Raises Malformed.
     """

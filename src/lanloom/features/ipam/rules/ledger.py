@@ -92,7 +92,7 @@ class Ledger:
             self.record(owner, addresses)
 
     def owner_of(self, address: Address) -> str:
-        """The key of the NIC that owns an address, or is about to; empty for none."""
+        """Return the key of the NIC that owns an address, or is about to; empty for none."""
         return self._owners.get(address) or self._pending.get(address, "")
 
     def addresses_of(self, owner: str) -> tuple[Address, ...]:
@@ -104,7 +104,7 @@ class Ledger:
         return self._used[namespace] if self._used is not None else 0
 
     def owned_in(self, range_: IPRange) -> Iterator[tuple[Address, str]]:
-        """The addresses of a range that NICs own or are about to, each with the NIC's key, in order.
+        """Return the addresses of a range that NICs own or are about to, each with the NIC's key, in order.
 
         As it is when this is called.
         """
@@ -194,7 +194,7 @@ class Ledger:
         return iter(merge((*owned, *self._layout.cuts.within(pool.range))))
 
     def begin(self) -> "Operation":
-        """An operation, to be committed or aborted."""
+        """Return an operation, to be committed or aborted."""
         return Operation(self)
 
     def _full(self, request: str) -> str:

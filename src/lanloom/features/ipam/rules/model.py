@@ -66,7 +66,7 @@ class Subnet(Struct, frozen=True, kw_only=True):
         return merge((*self.external, *(IPRange(address, address) for address in self.automatic)))
 
     def title(self) -> str:
-        """The subnet in a message."""
+        """Return the subnet in a message."""
         return f"subnet {self.cidr}" + (f" ({self.name})" if self.name else "")
 
 
@@ -102,15 +102,18 @@ class Network(Struct, frozen=True, kw_only=True):
     sticky_for: Mapping[str, str] = {}
 
     def subnet_of(self, address: Address) -> Subnet | None:
-        """The subnet that contains an address."""
+        """Return the subnet that contains an address."""
         return next((subnet for subnet in self.subnets if address in subnet.cidr.range), None)
 
     def first_subnet(self, version: Version) -> Subnet | None:
-        """The first subnet of an IP version: the only one that Ganeti's networks could have."""
+        """Return the first subnet of an IP version: the only one that Ganeti's networks could have."""
         return next((subnet for subnet in self.subnets if subnet.cidr.version == version), None)
 
     def pools(self, name: str = "", version: Version | None = None) -> Iterator[Pool]:
-        """The pools in the order in which they are tried: subnets as they were added, in each the pools by address."""
+        """Yield the pools in the order in which they are tried.
+
+        Subnets as they were added, in each the pools by address.
+        """
         for subnet in self.subnets:
             if version is None or subnet.cidr.version == version:
                 yield from (pool for pool in subnet.pools if not name or pool.name == name)
@@ -120,7 +123,7 @@ Pair = tuple[Subnet | None, Subnet | None]
 
 
 def with_uuids(known: Iterable[Subnet], new: Network, derive: Callable[[Subnet, int], str]) -> Network:
-    """The network with a UUID for each subnet that has none.
+    """Return the network with a UUID for each subnet that has none.
 
     It is that of the known subnet with the same CIDR, else with the same name, else a derived one: so a manifest
     without UUIDs can be applied again and again, and can resize a subnet that has a name. `derive` makes the UUID of a

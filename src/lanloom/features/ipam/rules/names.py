@@ -36,7 +36,7 @@ _SLUG_MAX = 40
 
 
 def check_name(text: str, what: str) -> str:
-    """The name itself. `what` it is of (`a subnet`) is for the message. Raises Malformed."""
+    """Return the name itself. `what` it is of (`a subnet`) is for the message. Raises Malformed."""
     if why := _why_not(text):
         raise Malformed(f"{quote(text)} can't be the name of {what}: {why}")
     return text
@@ -60,14 +60,17 @@ def is_range(text: str) -> bool:
 
 
 def object_name(name: str) -> str:
-    """The name of the object of a new network: the network's name if objects can have it, else one made from it."""
+    """Return the name of the object of a new network.
+
+    The network's name if objects can have it, else one made from it.
+    """
     if len(name) <= OBJECT_NAME_MAX and _OBJECT_NAME.fullmatch(name):
         return name
     return _hashed(name)
 
 
 def imported_name(name: str, taken: Collection[str] = ()) -> str:
-    """The name that something gets here whose name elsewhere was `name`: the same if it is allowed and not in `taken`.
+    """Return the name here of something called `name` elsewhere: the same if it is allowed and not in `taken`.
 
     Else other characters become dashes, and a hash of the old name is added where that is not enough. An empty name
     stays empty.
@@ -80,7 +83,7 @@ def imported_name(name: str, taken: Collection[str] = ()) -> str:
 
 
 def find_subnet(network: Network, ident: str) -> Subnet:
-    """The subnet with that UUID, name or CIDR, in this order. Raises Denied."""
+    """Return the subnet with that UUID, name or CIDR, in this order. Raises Denied."""
     for subnet in network.subnets:
         if subnet.uuid and subnet.uuid.lower() == ident.lower():
             return subnet
@@ -97,7 +100,7 @@ def find_subnet(network: Network, ident: str) -> Subnet:
 
 
 def find_pools(network: Network, ident: str | IPRange) -> tuple[Pool, ...]:
-    """The pools with that name, or the one of exactly that range. Raises Denied where there is none."""
+    """Return the pools with that name, or the one of exactly that range. Raises Denied where there is none."""
     wanted = _pool_ident(ident)
     found = tuple(pool for pool in network.pools() if wanted and wanted in (pool.name, pool.range))
     if not found:
@@ -107,7 +110,10 @@ def find_pools(network: Network, ident: str | IPRange) -> tuple[Pool, ...]:
 
 
 def find_pool(network: Network, ident: str | IPRange) -> Pool:
-    """The only pool with that name or range. Raises Denied, which lists the ranges where several share the name."""
+    """Return the only pool with that name or range.
+
+    Raises Denied, which lists the ranges where several share the name.
+    """
     found = find_pools(network, ident)
     if len(found) > 1:
         ranges = listed(str(pool.range) for pool in found)
@@ -119,7 +125,7 @@ def find_pool(network: Network, ident: str | IPRange) -> Pool:
 
 
 def pool_title(pool: Pool) -> str:
-    """A pool in a message."""
+    """Return a pool in a message."""
     return f"{pool.range} ({pool.name})" if pool.name else str(pool.range)
 
 

@@ -50,7 +50,7 @@ class Owners:
         self._compact_at = _COMPACT_FROM
 
     def get(self, address: Address) -> str:
-        """The owner of an address; empty for none."""
+        """Return the owner of an address; empty for none."""
         block = self._close.get(address >> _SHIFT)
         if block is None:
             return self._lonely.get(address, "")
@@ -107,7 +107,7 @@ class Owners:
         )
 
     def within(self, range_: IPRange) -> list[tuple[Address, str]]:
-        """The owned addresses of a range with their owners, in order. Never walks over what nobody owns."""
+        """Return the owned addresses of a range with their owners, in order. Never walks over what nobody owns."""
         found = within(self._lonely, range_)
         for number in self._numbers_within(range_):
             base = number << _SHIFT

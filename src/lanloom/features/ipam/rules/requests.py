@@ -35,7 +35,7 @@ _TRIES = 64
 
 
 def parse_mac(text: str) -> str:
-    """A MAC address of one NIC, in lower case. Raises Malformed, also for one of a group and for all zeros."""
+    """Return a MAC address of one NIC, in lower case. Raises Malformed, also for one of a group and for all zeros."""
     mac = text.lower()
     if not _MAC.fullmatch(mac):
         raise Malformed(
@@ -56,14 +56,14 @@ class Macs:
         self._rng = rng
 
     def take(self, mac: str) -> str:
-        """That very address. Raises Denied if a NIC has it."""
+        """Return that very address. Raises Denied if a NIC has it."""
         if mac in self._taken:
             raise Denied(f"MAC address {mac} is already used by a NIC; choose another one, or mac=auto")
         self._taken.add(mac)
         return mac
 
     def generate(self, prefix: str) -> str:
-        """A new one that begins with three octets, by default `DEFAULT_PREFIX`. Raises Exhausted."""
+        """Return a new one that begins with three octets, by default `DEFAULT_PREFIX`. Raises Exhausted."""
         prefix = prefix.lower() or DEFAULT_PREFIX
         start = self._rng.randrange(_TAILS)
         for offset in range(_TAILS):
@@ -108,7 +108,7 @@ def parse_requests(ips: Sequence[str]) -> tuple[Request, ...]:
 
 
 def format_request(request: Request) -> str:
-    """A request in its canonical form."""
+    """Return a request in its canonical form."""
     return request if isinstance(request, str) else format_address(request)
 
 
@@ -122,7 +122,10 @@ def settle(
     force: bool = False,
     given_up: Sequence[Address] = (),
 ) -> tuple[Address, ...]:
-    """The addresses of a NIC, in the order of `wanted`; takes and releases them in `operation`. See `settle_all`."""
+    """Return the addresses of a NIC, in the order of `wanted`; takes and releases them in `operation`.
+
+    See `settle_all`.
+    """
     claim = Claim(owner=owner, wanted=tuple(wanted), held=tuple(held), given_up=tuple(given_up), force=force)
     return settle_all(operation, network, (claim,))[0]
 
@@ -130,7 +133,7 @@ def settle(
 def settle_all(
     operation: Operation, network: Network, claims: Iterable[Claim]
 ) -> tuple[tuple[Address, ...], ...]:
-    """The addresses of several NICs of a network, each in the order of its `wanted`.
+    """Return the addresses of several NICs of a network, each in the order of its `wanted`.
 
     A wanted address that the NIC has is kept, and needs no force. An automatic entry keeps what the NIC has, unless
     that is given up; first the one of its own index. What is neither wanted nor kept is released. Raises Malformed for
@@ -224,7 +227,7 @@ def _kept(
 
 
 def _next(operation: Operation, network: Network, owner: str, request: str) -> Address:
-    """The lowest free address, or an error that says why there is none."""
+    """Return the lowest free address, or an error that says why there is none."""
     automatic = request in AUTOMATIC
     if automatic:
         pools = list(network.pools(version=AUTOMATIC[request]))

@@ -114,7 +114,7 @@ def remove_subnet(network: Network, step: RemoveSubnet, ledger: Ledger) -> Outco
 
 
 def with_subnet(network: Network, old: Subnet, new: Subnet | None) -> Network:
-    """The network with another subnet, or none, in the place of one of its own."""
+    """Return the network with another subnet, or none, in the place of one of its own."""
     replaced = (new if subnet is old else subnet for subnet in network.subnets)
     return replace(network, subnets=tuple(subnet for subnet in replaced if subnet is not None))
 
@@ -126,7 +126,7 @@ def refuse_faults(network: Network, subnet: Subnet, faults: Iterable[Fault]) -> 
 
 
 def _check_external(network: Network, old: Subnet, new: Subnet) -> None:
-    """What the administrator reserved is not lost by resizing.
+    """Check that nothing that the administrator reserved is lost by resizing.
 
     The edges don't count: they are reserved of themselves as well, so that the administrator can't remove them before.
     """
@@ -139,7 +139,7 @@ def _check_external(network: Network, old: Subnet, new: Subnet) -> None:
 
 
 def _trimmed(subnet: Subnet) -> Subnet:
-    """A subnet whose pools and reserved ranges end where it ends."""
+    """Return a subnet whose pools and reserved ranges end where it ends."""
     around = subnet.cidr.range
     return replace(
         subnet,

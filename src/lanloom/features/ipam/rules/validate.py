@@ -59,7 +59,7 @@ def _lease_faults(subnet: Subnet) -> Iterator[Fault]:
 
 
 def gateway_faults(subnet: Subnet) -> Iterator[Fault]:
-    """A gateway lies inside its subnet and is no edge of it."""
+    """Yield why a gateway is not inside its subnet, or is an edge of it."""
     if subnet.gateway is None:
         return
     text = format_address(subnet.gateway)
@@ -70,7 +70,7 @@ def gateway_faults(subnet: Subnet) -> Iterator[Fault]:
 
 
 def pool_faults(subnet: Subnet, pool: Pool, others: Iterable[Pool]) -> Iterator[Fault]:
-    """A pool lies inside its subnet and overlaps no other one."""
+    """Yield why a pool is not inside its subnet, or overlaps another one."""
     if not subnet.cidr.range.covers(pool.range):
         yield Fault(
             "pools", f"{pool_title(pool)} does not lie inside of {subnet.cidr}; choose a range that does"

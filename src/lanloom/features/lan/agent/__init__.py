@@ -91,7 +91,10 @@ class DataPlane:
         self.controllers = (self.reconciler.controller, self._publisher.controller)
 
     def traffic(self) -> Iterator[SpokeTraffic]:
-        """What passes the spokes that are attached, by LAN; what can't be read is left out. It blocks for a moment."""
+        """Yield what passes the spokes that are attached, by LAN; what can't be read is left out.
+
+        It blocks for a moment.
+        """
         for record in sorted(self._records.carried.values(), key=lambda each: each.title):
             places = [place for place in record.places if place.attached]
             try:
@@ -116,7 +119,7 @@ class DataPlane:
                 yield LearnedMacs(namespace=record.namespace, lan=record.name, table=table)
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Run until cancelled."""
         self._publisher.wake()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.reconciler.run())

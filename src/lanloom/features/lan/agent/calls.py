@@ -29,7 +29,7 @@ def check_type(call: Call) -> None:
 
 
 def ipam_type(config: Raw) -> str:
-    """The IPAM program that a configuration names, empty for none. Raises CniError."""
+    """Return the IPAM program that a configuration names, empty for none. Raises CniError."""
     section = _object(config, "ipam")
     if not section:
         return ""
@@ -42,7 +42,7 @@ def ipam_type(config: Raw) -> str:
 
 
 def attachment_of(call: Call) -> Attachment:
-    """The attachment of an ADD or CHECK. Raises CniError, which names the variable or the field."""
+    """Return the attachment of an ADD or CHECK. Raises CniError, which names the variable or the field."""
     arguments = _arguments(call.args)
     _check_addresses(call)
     return Attachment(
@@ -82,7 +82,7 @@ def _pod(arguments: dict[str, str]) -> str:
 
 
 def _device(call: Call) -> Device:
-    """The spoke: of a machine by the device that Multus adds for the pod's resource, of a pod by `veth`."""
+    """Return the spoke: of a machine by the device that Multus adds for the pod's resource, of a pod by `veth`."""
     config, given = call.config, call.config.get("deviceID", "")
     if PROGRAMS[call.program] == MACVTAP:
         if not isinstance(given, str) or not given.endswith("M0") or not _SPOKE.fullmatch(given[:-2]):
@@ -117,7 +117,7 @@ def _is_bridged(call: Call) -> bool:
 
 
 def _mac(config: Raw, arguments: dict[str, str]) -> str:
-    """The hardware address that is asked for, by CNI's conventions in this order; empty for any."""
+    """Return the hardware address that is asked for, by CNI's conventions in this order; empty for any."""
     runtime = _object(config, "runtimeConfig")
     nested = _object(_object(config, "args"), "cni")
     places = (
@@ -142,7 +142,7 @@ def _object(config: Raw, name: str) -> Raw:
 
 
 def _check_addresses(call: Call) -> None:
-    """Raises CniError for addresses without a program that gives them, and for what follows another plugin."""
+    """Raise CniError for addresses without a program that gives them, and for what follows another plugin."""
     if _object(call.config, "runtimeConfig").get("ips") and not ipam_type(call.config):
         raise CniError(
             BAD_CONFIG,
@@ -154,7 +154,7 @@ def _check_addresses(call: Call) -> None:
 
 
 def _mtu(config: Raw) -> int:
-    """The MTU that a configuration asks for, 0 for that of the LAN. Raises CniError."""
+    """Return the MTU that a configuration asks for, 0 for that of the LAN. Raises CniError."""
     mtu = config.get("mtu", 0)
     if not isinstance(mtu, int) or isinstance(mtu, bool) or not 0 <= mtu <= 65535:
         raise CniError(BAD_CONFIG, "mtu: must be a number from 0 to 65535")
@@ -162,7 +162,7 @@ def _mtu(config: Raw) -> int:
 
 
 def check_previous(call: Call, attachment: Attachment) -> str:
-    """The hardware address that ADD's result has for the interface. Raises CniError without such a result."""
+    """Return the hardware address that ADD's result has for the interface. Raises CniError without such a result."""
     previous = call.config.get("prevResult")
     links = previous.get("interfaces") if isinstance(previous, dict) else None
     for link in links if isinstance(links, list) else ():
@@ -177,7 +177,7 @@ def check_previous(call: Call, attachment: Attachment) -> str:
 
 
 def addresses_before(call: Call, attachment: Attachment) -> tuple[str, ...]:
-    """The addresses that ADD's result has for the interface. Raises CniError where it has none."""
+    """Return the addresses that ADD's result has for the interface. Raises CniError where it has none."""
     try:
         found = previous_addresses(call.config.get("prevResult"), attachment.interface)
     except ValueError as error:
@@ -190,7 +190,7 @@ def addresses_before(call: Call, attachment: Attachment) -> tuple[str, ...]:
 
 
 def result_of(attachment: Attachment, attached: Attached, version: str, given: Given | None = None) -> Raw:
-    """The result of an ADD in the form of a version of CNI; 1.1.0 has the MTU as well. `given` is by IPAM."""
+    """Return the result of an ADD in the form of a version of CNI; 1.1.0 has the MTU as well. `given` is by IPAM."""
     link: Raw = {"name": attachment.interface, "mac": attached.mac, "sandbox": attachment.netns}
     if version == "1.1.0":
         link["mtu"] = attached.mtu

@@ -90,11 +90,11 @@ class Carrier:
         self._joined_at: dict[str, frozenset[str]] = {}
 
     async def exclusive(self, uid: str, work: Callable[[], Awaitable[T]]) -> T:
-        """What `work` returns or raises, run when nothing else works at the LAN, and to its end."""
+        """Return what `work` returns or raises, run when nothing else works at the LAN, and to its end."""
         return await self._exclusive.run(uid, work)
 
     async def close(self) -> None:
-        """Waits for what is under way."""
+        """Wait for what is under way."""
         await self._exclusive.close()
 
     async def reconcile(self, uid: str, ports: Collection[str] | None = None) -> SeenLan:
@@ -115,7 +115,7 @@ class Carrier:
         return seen
 
     def entries(self) -> tuple[LANEntry, ...]:
-        """What the node reports: each LAN of which it has something, by namespace and name."""
+        """Return what the node reports: each LAN of which it has something, by namespace and name."""
         return self._states.entries()
 
     def state(self, uid: str) -> LanState | None:
@@ -123,7 +123,10 @@ class Carrier:
         return self._states.get(uid)
 
     async def missing(self, uid: str, device: str) -> tuple[SeenLan, tuple[LanStep, ...]]:
-        """What is there of a LAN with the far end of one port, and what it would take to be well. Changes nothing."""
+        """Return what is there of a LAN with the far end of one port, and what it would take to be well.
+
+        Changes nothing.
+        """
         record = self._records.carried[uid]
         observation = await self._observe(record, (device,))
         return observation.seen, plan(observation.wanted, observation.seen)
@@ -166,7 +169,7 @@ class Carrier:
         return LanState(own, problem, fits, floods), seen
 
     async def _joined(self, lan: LAN | None) -> Carried | None:
-        """The record of a LAN that this node begins to carry because its host has the bridge that it is joined to."""
+        """Return the record of a LAN that this node begins to carry because its host has the bridge that it joins."""
         if lan is None or faults(lan.spec):
             return None
         record = carried(lan, self._node)
@@ -176,7 +179,7 @@ class Carrier:
         return record
 
     async def _host(self, record: Carried) -> DesiredHostBridge | None:
-        """The bridge of the host that the LAN is joined to; None where it is not there, or is another one's."""
+        """Return the bridge of the host that the LAN is joined to; None where it is not there, or is another one's."""
         if record.host_bridge:
             wanted = DesiredHostBridge(record.host_bridge, record.host_alias)
         elif record.uplink and self._holds_uplink(record):
@@ -214,7 +217,7 @@ class Carrier:
             await self._kernel.apply(wanted, (ForgetLearned(ns=wanted.ns, vxlan=wanted.vxlan),))
 
     def _heir(self, record: Carried) -> LAN | None:
-        """The LAN that takes the place of one that is gone, for the pods that are still at it."""
+        """Return the LAN that takes the place of one that is gone, for the pods that are still at it."""
         if not any(place.attached for place in record.places):
             return None
         found = self._view.named(record.namespace, record.name)
@@ -243,7 +246,7 @@ class Carrier:
             raise LinkError(f"can't build {record.title}: {words}")
 
     async def _followed(self, record: Carried, lan: LAN | None, ports: Collection[str] | None) -> Carried:
-        """The record as the LAN and the pods are now, saved."""
+        """Return the record as the LAN and the pods are now, saved."""
         usable = lan is not None and not faults(lan.spec)
         found = followed(record, lan, self._node) if lan is not None and usable else record
         if lan is None and self._view.is_synced:
@@ -266,7 +269,7 @@ class Carrier:
     async def _identified(
         self, record: Carried, ports: Collection[str] | None
     ) -> tuple[Carried, _Observation]:
-        """What is there, and the record, saved, without pods whose namespace was replaced under its path.
+        """Return what is there, and the record, saved, without pods whose namespace was replaced under its path.
 
         A namespace that has the far end of a port is that of its pod, and is known again by its cookie: nothing is made
         in another's. Each look is checked, as one may be replaced between two.
@@ -289,7 +292,7 @@ class Carrier:
             record = found
 
     def _peers(self, record: Carried, own: Endpoint) -> Peers | None:
-        """The other nodes, None while they are not known."""
+        """Return the other nodes, None while they are not known."""
         if not self._view.is_synced:
             return None
         reports = self._view.reports(record.uid)
@@ -301,7 +304,7 @@ class Carrier:
     async def _brought(
         self, record: Carried, wanted: DesiredLan, seen: SeenLan, ports: Collection[str] | None
     ) -> SeenLan:
-        """What is there once the plan is applied. Devices of macvtaps that stayed are mended."""
+        """Return what is there once the plan is applied. Devices of macvtaps that stayed are mended."""
         steps = plan(wanted, seen)
         if steps:
             if wanted.present and not record.built:
@@ -327,7 +330,7 @@ class Carrier:
         return seen
 
     async def begin(self, lan: LAN | None, record: Carried | None, device: str, place: Place) -> Carried:
-        """Saves that this node has a place of the LAN, before anything is built. Within `exclusive`."""
+        """Save that this node has a place of the LAN, before anything is built. Within `exclusive`."""
         found = record or (carried(lan, self._node) if lan is not None else None)
         if found is None:
             raise LinkError(f"no LAN has the device {device}")
@@ -339,5 +342,5 @@ class Carrier:
 
 
 def _untapped(record: Carried, wanted: DesiredLan) -> set[int]:
-    """The indices of macvtaps that are not there any more: a file that is left would be another's one day."""
+    """Return the indices of macvtaps that are not there any more: a file that is left would be another's one day."""
     return {place.index for place in record.places if place.index} - {port.index for port in wanted.ports}

@@ -107,7 +107,10 @@ class LanCni:
         return result_of(attachment, attached, call.version, given)
 
     async def _attached_with_addresses(self, call: Call, attachment: Attachment) -> tuple[Attached, Given]:
-        """A machine's addresses are for the guest; the link that its frames pass through has none."""
+        """Attach without addresses.
+
+        A machine's are for the guest, and the link that its frames pass through has none.
+        """
         given = await self._ipam.add(call)
         self._check_not_ended(attachment)
         if _has_addresses(attachment):
@@ -121,7 +124,7 @@ class LanCni:
             raise CniError(TRY_AGAIN, f"{attachment.interface} was deleted while it was being added")
 
     async def _delete(self, call: Call) -> None:
-        """The link goes first: an address is given to another pod only once no interface has it."""
+        """Delete the link first: an address is given to another pod only once no interface has it."""
         place = (call.container, call.interface)
         if place in self._adding:
             self._ended.add(place)

@@ -20,7 +20,7 @@ class Exclusive:
         self._tasks: set[asyncio.Task[object]] = set()
 
     async def run(self, uid: str, work: Callable[[], Awaitable[T]]) -> T:
-        """What `work` returns or raises, run when nothing else works at the LAN, and to its end."""
+        """Return what `work` returns or raises, run when nothing else works at the LAN, and to its end."""
         lock = self._locks.setdefault(uid, asyncio.Lock())
         self._waiting[uid] += 1
 
@@ -47,6 +47,6 @@ class Exclusive:
             task.exception()  # whoever waited has it; nobody may be there any more
 
     async def close(self) -> None:
-        """Waits for what is under way."""
+        """Wait for what is under way."""
         while self._tasks:
             await asyncio.wait(self._tasks)

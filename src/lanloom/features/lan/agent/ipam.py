@@ -75,7 +75,7 @@ class Ipam:
         self._running = asyncio.Semaphore(AT_ONCE)
 
     async def add(self, call: Call) -> Given:
-        """The addresses that the program gives. Raises CniError, and NothingGiven where it gave none."""
+        """Return the addresses that the program gives. Raises CniError, and NothingGiven where it gave none."""
         result = await self._called(call, "ADD")
         try:
             return read_given(result)
@@ -160,7 +160,7 @@ class Ipam:
             return await run(started, msgspec.json.encode(config))
 
     def _find(self, name: str) -> Path:
-        """The program. Raises CniError for one that must not be run, and OSError for one that is not there."""
+        """Return the program. Raises CniError for one that must not be run, and OSError for one that is not there."""
         directory = self._directory
         if directory is None:
             raise NothingGiven(
@@ -187,7 +187,7 @@ class Ipam:
 
 
 def _variables(call: Call) -> dict[str, str]:
-    """The CNI_* variables for the program of a call, without those of the command."""
+    """Return the CNI_* variables for the program of a call, without those of the command."""
     found = {
         "CNI_CONTAINERID": call.container,
         "CNI_IFNAME": call.interface,
@@ -202,7 +202,10 @@ def _unusable(name: str, error: Exception) -> CniError:
 
 
 def _checked(config: Raw, command: str) -> Raw:
-    """What the program is told. Raises CniError for a field that it can't be told, unless it gives addresses back."""
+    """Return what the program is told.
+
+    Raises CniError for a field that it can't be told, unless it gives addresses back.
+    """
     found, faults = program_config(config, command)
     if faults and (command not in RELEASES or "name" not in found):
         raise NothingGiven(BAD_CONFIG, faults[0])
@@ -212,7 +215,7 @@ def _checked(config: Raw, command: str) -> Raw:
 
 
 def _refusal(name: str, status: int, output: bytes) -> CniError:
-    """The error that a program answered with, in its words."""
+    """Return the error that a program answered with, in its words."""
     try:
         body: Any = msgspec.json.decode(output)
         code, msg, details = body["code"], body["msg"], body.get("details", "")

@@ -24,13 +24,13 @@ class LanKernel(Protocol):
         ...
 
     async def observe(self, lan: DesiredLan, ports: Collection[str] | None = None) -> SeenLan:
-        """The LAN's part of the kernel. Far ends are looked for of these ports, or, with None, of all."""
+        """Return the LAN's part of the kernel. Far ends are looked for of these ports, or, with None, of all."""
         ...
 
     async def apply(
         self, lan: DesiredLan, steps: tuple[LanStep, ...], ports: Collection[str] | None = ()
     ) -> SeenLan:
-        """Applies steps in order, and returns what `observe` returns of these ports then.
+        """Apply steps in order, and return what `observe` returns of these ports then.
 
         A macvtap that was made has its character device then. The first step that fails raises LinkError and
         the rest is not tried.
@@ -38,7 +38,7 @@ class LanKernel(Protocol):
         ...
 
     async def host_bridge(self, uid: str, bridge: DesiredHostBridge) -> SeenHost:
-        """A bridge of the host, and the port at it of the LAN of that uid; not which MTU that should have."""
+        """Return a bridge of the host, and the port at it of the LAN of that uid; not which MTU that should have."""
         ...
 
     def keep_uplink(self, uid: str, seconds: float) -> None:
@@ -54,7 +54,7 @@ class LanKernel(Protocol):
         ...
 
     async def cookie(self, path: str) -> int:
-        """The kernel's number of the pod's network namespace at the path, which no other gets; 0 without one there.
+        """Return the kernel's number of the pod's network namespace at the path, its own for ever; 0 without one there.
 
         Raises NamespaceError.
         """
@@ -69,18 +69,18 @@ class LanKernel(Protocol):
         ...
 
     async def forget_tap(self, index: int) -> None:
-        """Takes away the device of a macvtap that is gone, where the kernel does not do that itself."""
+        """Take away the device of a macvtap that is gone, where the kernel does not do that itself."""
         ...
 
     def traffic(self, ns: str) -> Mapping[str, Traffic]:
-        """What passed the links of a LAN that was observed, by name; none where its namespace is not there.
+        """Return what passed the links of a LAN that was observed, by name; none where its namespace is not there.
 
         It blocks for a moment.
         """
         ...
 
     def changes(self) -> AsyncGenerator[str, None]:
-        """Yields the `ns` of a LAN whose links changed, by whomever, or an empty string for links of the host."""
+        """Yield the `ns` of a LAN whose links changed, by whomever, or an empty string for links of the host."""
         ...
 
     async def close(self) -> None:

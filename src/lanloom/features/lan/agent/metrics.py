@@ -81,7 +81,7 @@ class LanAgentMetrics(FeatureMetrics):
         self._calls.labels(program, command, str(code)).inc()
 
     def serves(self, there: bool) -> None:
-        """The socket of the CNI programs came or went."""
+        """Tell that the socket of the CNI programs came or went."""
         self._up.set(there)
 
     def registered(self, count: int) -> None:

@@ -170,7 +170,7 @@ class NetlinkLanKernel:
         opened.close()
 
     def _receive(self, name: str, opened: socket) -> None:
-        """Notes what changed and takes what is there; a buffer that ran over is a change of everything."""
+        """Note what changed and take what is there; a buffer that ran over is a change of everything."""
         try:
             while opened.recv(_SIZE):
                 self._changed.add(name)

@@ -136,7 +136,7 @@ class SpokePlaces:
         )
 
     def _record(self, spoke: str) -> tuple[str, Carried]:
-        """The LAN that has a spoke, by the cluster or by what this node carries. Raises LinkError."""
+        """Return the LAN that has a spoke, by the cluster or by what this node carries. Raises LinkError."""
         lan = self._view.lan_of(spoke)
         if lan is not None:
             uid = lan.metadata.uid
@@ -153,7 +153,7 @@ def _is_of(place: Place, nic: PodNic) -> bool:
 
 
 def _expected(spoke: str, nic: PodNic) -> Place:
-    """The place of a port that comes. The runtime does not know of it: its container is the pod's uid."""
+    """Return the place of a port that comes. The runtime does not know of it: its container is the pod's uid."""
     return Place(
         spoke=spoke,
         mode=VETH,

@@ -97,15 +97,15 @@ class SpokesPort(Protocol):
     """
 
     def devices(self) -> Mapping[str, Device]:
-        """What to advertise, by resource: two devices for each spoke of each LAN that is not leaving."""
+        """Return what to advertise, by resource: two devices for each spoke of each LAN that is not leaving."""
         ...
 
     def on_change(self, handler: Callable[[], None]) -> None:
-        """Calls `handler` whenever `devices` or `unready` may have changed. It must not block."""
+        """Call `handler` whenever `devices` or `unready` may have changed. It must not block."""
         ...
 
     async def allocate(self, device: Device) -> str:
-        """Builds the LAN and returns the path of the character device to give to the container; empty for veth.
+        """Build the LAN and return the path of the character device to give to the container; empty for veth.
 
         The device is there once the pod is attached, which is before the runtime makes a container. Its path is the
         same for as long as its LAN has the spoke. Raises SpokeError.
@@ -120,15 +120,15 @@ class SpokesPort(Protocol):
         ...
 
     async def detach(self, container: str, interface: str) -> None:
-        """Ends an attachment; one that is not known is no error, nor is a namespace that is gone. Raises SpokeError."""
+        """End an attachment; one that is not known is no error, nor is a namespace that is gone. Raises SpokeError."""
         ...
 
     async def check(self, attachment: Attachment) -> None:
-        """Raises SpokeError that says what is missing of an attachment."""
+        """Raise SpokeError that says what is missing of an attachment."""
         ...
 
     async def collect(self, valid: Collection[tuple[str, str]], network: str) -> None:
-        """Ends the attachments of the network that are not among the valid ones, pairs (container, interface).
+        """End the attachments of the network that are not among the valid ones, pairs (container, interface).
 
         Tries all of them; raises SpokeError naming those that could not be ended.
         """

@@ -68,20 +68,20 @@ class LanReconciler:
         view.on_peer(self.wake)
 
     def wake(self, uid: str) -> None:
-        """The LAN is to be looked at, if this node has anything of it, or may have because of a bridge of its host."""
+        """Look at the LAN, if this node has anything of it, or may have because of a bridge of its host."""
         if uid in self._records.carried or self._view.is_joined(uid):
             self.controller.enqueue_spaced(uid)
         else:
             self._wake_heir(uid)
 
     def _wake_heir(self, uid: str) -> None:
-        """The LAN that took the place of one that is gone is to be looked at."""
+        """Look at the LAN that took the place of one that is gone."""
         for found in self._records.carried.values():
             if found.was == uid:
                 self.controller.enqueue_spaced(found.uid)
 
     async def run(self) -> None:
-        """Runs until cancelled; what is under way then is finished."""
+        """Run until cancelled; what is under way then is finished."""
         await self._load()
         try:
             async with asyncio.TaskGroup() as group:

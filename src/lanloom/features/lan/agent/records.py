@@ -26,7 +26,7 @@ class LanRecords:
         self.taken: Counter[int] = Counter()
 
     async def load(self) -> None:
-        """Reads all records. One that can't be understood is left out, with a line in the log. Raises RecordError."""
+        """Read all records. One that can't be understood is left out, with a line in the log. Raises RecordError."""
         for name in await self._records.names():
             if not name.startswith(_PREFIX):
                 continue
@@ -39,19 +39,19 @@ class LanRecords:
             self._keep(found.uid, found)
 
     async def save(self, record: Carried) -> None:
-        """Writes a record that differs. Raises RecordError; the old one holds then."""
+        """Write a record that differs. Raises RecordError; the old one holds then."""
         if self.carried.get(record.uid) != record:
             await self._records.write(_PREFIX + record.uid, msgspec.json.encode(record))
             self._keep(record.uid, record)
 
     async def forget(self, uid: str) -> None:
-        """Removes a record; a missing one is no error. Raises RecordError."""
+        """Remove a record; a missing one is no error. Raises RecordError."""
         if uid in self.carried:
             await self._records.remove(_PREFIX + uid)
             self._keep(uid, None)
 
     def index_of(self, device: str) -> int:
-        """The index of a device in whatever LAN has it, 0 for none."""
+        """Return the index of a device in whatever LAN has it, 0 for none."""
         return next(iter(self._indices.get(device, {}).values()), 0)
 
     def _keep(self, uid: str, record: Carried | None) -> None:
@@ -69,7 +69,7 @@ class LanRecords:
             del self.carried[uid]
 
     def _release(self, uid: str, place: Place) -> None:
-        """What has no entry is nobody's: both are asked for what they contain."""
+        """Release what has no entry: it is nobody's."""
         del self._indices[place.id][uid]
         if not self._indices[place.id]:
             del self._indices[place.id]

@@ -86,13 +86,13 @@ class ReportPublisher:
         self.controller.enqueue_spaced(_KEY)
 
     def _lan_changed(self, uid: str) -> None:
-        """A LAN that names a link of which nothing was reported yet. All nodes learn of it at once."""
+        """Look at a LAN that names a link of which nothing was reported yet. All nodes learn of it at once."""
         lan = self._view.lan(uid)
         if lan is not None and lan.spec.underlay(self._node) not in self._named | {""}:
             self.controller.enqueue_after(_KEY, self._rng.random() * SPREAD_SECONDS)
 
     def _compare(self, stored: LANNode | None) -> None:
-        """What somebody else wrote or deleted is corrected; the watch's word of an own write is no news.
+        """Correct what somebody else wrote or deleted; the watch's word of an own write is no news.
 
         It is where that write does not count any more: what was to follow it was compared with an older report.
         """
@@ -134,7 +134,7 @@ class ReportPublisher:
         self._remember(answer)
 
     async def _links(self, before: LANNode | None) -> tuple[UnderlayLink, ...]:
-        """The underlays that LANs name for this node; as they were reported where the kernel does not tell."""
+        """Return the underlays that LANs name for this node; as they were reported where the kernel does not tell."""
         names = self._view.underlays(self._node)
         try:
             found = await self._underlays(names) if names else {}
@@ -145,7 +145,10 @@ class ReportPublisher:
         return tuple(reported(name, found.get(name)) for name in sorted(names))
 
     def _settled(self, before: LANNode | None) -> Iterator[LANEntry]:
-        """What is reported of LANs that were looked at; of another, as after a restart, the other nodes keep all."""
+        """Yield what is reported of LANs that were looked at.
+
+        Of another, as after a restart, the other nodes keep all.
+        """
         stored = {entry.uid: entry for entry in before.status.lans} if before is not None else {}
         for entry in self._entries():
             if self._is_known(entry.uid):
@@ -154,7 +157,7 @@ class ReportPublisher:
                 yield stored[entry.uid]
 
     def _before(self) -> LANNode | None:
-        """The report as the server has it, as far as is known."""
+        """Return the report as the server has it, as far as is known."""
         stored = self._view.report(self._node)
         answer = self._answer
         if answer is None or not self._is_trusted():
@@ -195,5 +198,5 @@ def _status(
 
 
 def _patch(before: LANNodeStatus, after: LANNodeStatus) -> dict[str, Any]:
-    """The difference; the whole status where nothing is left, which the server may have dropped."""
+    """Return the difference; the whole status where nothing is left, which the server may have dropped."""
     return struct_diff(before, after) or to_builtins(after)

@@ -68,7 +68,7 @@ class Spokes:
         view.on_lan(lambda _uid: self._notify())
 
     def ready(self) -> None:
-        """The records have been read."""
+        """Tell that the records have been read."""
         self._loaded = True
         self._notify()
 
@@ -208,7 +208,10 @@ class Spokes:
         )
 
     def _lan_of(self, device: Device) -> str:
-        """The uid of the LAN that has a spoke, by the cluster or by what this node carries. Raises SpokeError."""
+        """Return the uid of the LAN that has a spoke, by the cluster or by what this node carries.
+
+        Raises SpokeError.
+        """
         if not self._loaded:
             raise SpokeError(STARTING, again=True)
         if (lan := self._view.lan_of(device.spoke)) is not None:
@@ -228,7 +231,7 @@ class Spokes:
 
     @asynccontextmanager
     async def _placed(self, uid: str, device: Device) -> AsyncIterator[tuple[Carried | None, Place]]:
-        """The record and the place of a device, with an index that nothing else gets until the place is saved."""
+        """Provide the record and the place of a device, with an index that is its own until the place is saved."""
         record = self._records.carried.get(uid)
         place = record.place(device.id) if record is not None else None
         if place is None:
@@ -276,7 +279,10 @@ class Spokes:
         raise MtuRefused(f"mtu: the spoke {place.spoke} of {record.title} asks for {asked}, and {fault}")
 
     async def _built(self, uid: str, device: Device) -> SeenLan:
-        """The LAN with this device, after some attempts. Raises NodeError, and SpokeError without an underlay."""
+        """Return the LAN with this device, after some attempts.
+
+        Raises NodeError, and SpokeError without an underlay.
+        """
         for attempt in range(ATTEMPTS):
             try:
                 seen = await self._carrier.reconcile(uid, (device.id,))
@@ -291,7 +297,7 @@ class Spokes:
         return seen
 
     async def _end(self, uid: str, container: str, interface: str) -> None:
-        """Ends one attachment: when this returns it is recorded; what the kernel refuses is tried again later."""
+        """End one attachment: when this returns it is recorded; what the kernel refuses is tried again later."""
 
         async def work() -> None:
             record = self._records.carried.get(uid)
@@ -323,7 +329,7 @@ def _is_of(place: Place, attachment: Attachment) -> bool:
 
 
 def _taken(place: Place, attachment: Attachment) -> Place:
-    """The place as a pod has it."""
+    """Return the place as a pod has it."""
     return replace(
         place,
         allocated=0.0,
@@ -342,7 +348,7 @@ def _taken(place: Place, attachment: Attachment) -> Place:
 
 
 def _check(attachment: Attachment) -> None:
-    """Raises SpokeError for what can't be an interface of a pod."""
+    """Raise SpokeError for what can't be an interface of a pod."""
     try:
         check_name("can't attach", attachment.interface)
         check_mac("can't attach", attachment.mac)
@@ -355,7 +361,7 @@ def _check(attachment: Attachment) -> None:
 
 
 def _end(seen: SeenLan, attachment: Attachment) -> PodLink:
-    """The pod's interface. Raises SpokeError that says what is missing."""
+    """Return the pod's interface. Raises SpokeError that says what is missing."""
     device = attachment.device
     end = seen.ends.get(device.id)
     if end is None:

@@ -57,7 +57,7 @@ class LanStates:
         return self._states.get(uid)
 
     def entries(self) -> tuple[LANEntry, ...]:
-        """What the node reports: each LAN of which it has something, by namespace and name."""
+        """Return what the node reports: each LAN of which it has something, by namespace and name."""
         carried = self._records.carried.values()
         found = [self._entry(record) for record in carried if self._is_reported(record)]
         return tuple(sorted(found, key=lambda entry: (entry.namespace, entry.name)))

@@ -85,7 +85,7 @@ class TapDevices:
             ) from error
 
     def forget(self, index: int) -> None:
-        """Removes the file of a macvtap that is gone. Raises LinkError."""
+        """Remove the file of a macvtap that is gone. Raises LinkError."""
         path = self.path(index)
         try:
             status = _status(path)
@@ -96,7 +96,7 @@ class TapDevices:
             raise LinkError(f"can't remove the device {path}: {error.strerror}") from error
 
     def _filed(self, index: int) -> int:
-        """The number that the file has, 0 unless it is that of a macvtap with this index."""
+        """Return the number that the file has, 0 unless it is that of a macvtap with this index."""
         status = _status(self.path(index))
         if status is None or not stat.S_ISCHR(status.st_mode):
             return 0
@@ -107,7 +107,7 @@ class TapDevices:
         return 0
 
     def _listed(self, indices: Collection[int]) -> dict[int, set[int]]:
-        """The numbers of all macvtaps of the node with these indices, by index."""
+        """Return the numbers of all macvtaps of the node with these indices, by index."""
         found: dict[int, set[int]] = {index: set() for index in indices}
         for _ in range(READINGS):
             if all(found.values()):
@@ -119,7 +119,10 @@ class TapDevices:
         return found
 
     def _only(self, index: int, numbers: set[int]) -> int:
-        """The number of the one macvtap with this index. Raises LinkError where there is none, or another one."""
+        """Return the number of the one macvtap with this index.
+
+        Raises LinkError where there is none, or another one.
+        """
         if len(numbers) > 1:
             raise LinkError(
                 f"{len(numbers)} macvtaps of the node have the index {index}, in several network namespaces; delete "
@@ -160,7 +163,7 @@ class TapDevices:
 
 
 def _majors() -> tuple[str, ...]:
-    """What device numbers of macvtaps begin with; an empty text, for all, where that can't be read."""
+    """Return what device numbers of macvtaps begin with; an empty text, for all, where that can't be read."""
     with suppress(OSError):
         lines = [line.split() for line in Path("/proc/devices").read_text().splitlines()]
         return tuple(f"{line[0]}:" for line in lines if line[1:] == ["macvtap"]) or ("",)

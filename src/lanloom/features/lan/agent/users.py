@@ -107,7 +107,7 @@ def _is_same_user(pod: Pod, other: Pod) -> bool:
 
 
 def _machines_of(pod: Pod) -> frozenset[str]:
-    """The uid of the machine that a pod runs: a VirtualMachineInstance controls its pods on both nodes."""
+    """Return the uid of the machine that a pod runs: a VirtualMachineInstance controls its pods on both nodes."""
     return frozenset(
         owner.uid
         for owner in pod.metadata.owner_references

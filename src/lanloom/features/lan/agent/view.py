@@ -38,16 +38,16 @@ class ClusterView:
         return self._lans.is_synced and self._reports.is_synced and self._nodes.is_synced
 
     def on_lan(self, handler: Callable[[str], None]) -> None:
-        """Calls `handler` with the uid of each LAN that changed."""
+        """Call `handler` with the uid of each LAN that changed."""
         self._lans.on_change(lambda old, new: _each(handler, _uids(old, new)))
 
     def on_peer(self, handler: Callable[[str], None]) -> None:
-        """Calls `handler` with the uid of each LAN whose nodes may have changed."""
+        """Call `handler` with the uid of each LAN whose nodes may have changed."""
         self._reports.on_change(lambda old, new: _each(handler, _changed(old, new)))
         self._nodes.on_change(self._on_node(handler))
 
     def on_report(self, node: str, handler: Callable[[LANNode | None], None]) -> None:
-        """Calls `handler` with the LANNode of a node whenever it changed, None for one that was deleted."""
+        """Call `handler` with the LANNode of a node whenever it changed, None for one that was deleted."""
         self._reports.on_change(
             lambda _old, new: handler(new), lambda old, new: (new or old or LANNode()).metadata.name == node
         )
@@ -62,11 +62,11 @@ class ClusterView:
         return changed
 
     def lan(self, uid: str) -> LAN | None:
-        """The LAN of a uid."""
+        """Return the LAN of a uid."""
         return next(iter(self._lans.store.by("uid", uid)), None)
 
     async def live(self, key: Key, uid: str) -> LAN | None:
-        """The LAN as the API server has it now; None where it is gone, of which a watch may not have told yet.
+        """Return the LAN as the API server has it now; None where it is gone, of which a watch may not have told yet.
 
         What was the LAN's may be another one's by then. Raises KubeError.
         """
@@ -74,15 +74,15 @@ class ClusterView:
         return found if found is not None and found.metadata.uid == uid else None
 
     def named(self, namespace: str, name: str) -> LAN | None:
-        """The LAN of a name."""
+        """Return the LAN of a name."""
         return self._lans.store.get(Key(namespace, name))
 
     def lan_of(self, spoke: str) -> LAN | None:
-        """The LAN that has a spoke; of several the one that the manager lets have it."""
+        """Return the LAN that has a spoke; of several the one that the manager lets have it."""
         return min(self._lans.store.by("claim", f"spoke {spoke}"), key=age_of, default=None)
 
     def underlays(self, node: str) -> frozenset[str]:
-        """The links that LANs name as the underlay of a node."""
+        """Return the links that LANs name as the underlay of a node."""
         return frozenset(lan.spec.underlay(node) for lan in self._lans.store.items()) - {""}
 
     def claimants(self, lan: LAN) -> Iterator[LAN]:
@@ -90,7 +90,7 @@ class ClusterView:
         return (other for claim in _claims(lan) for other in self._lans.store.by("claim", claim))
 
     def joined(self) -> tuple[str, ...]:
-        """The uids of the LANs that are joined to a bridge of the hosts."""
+        """Return the uids of the LANs that are joined to a bridge of the hosts."""
         return tuple(lan.metadata.uid for lan in self._lans.store.by("joined", "yes"))
 
     def is_joined(self, uid: str) -> bool:
@@ -99,11 +99,11 @@ class ClusterView:
         return lan is not None and bool(_joined(lan))
 
     def with_uplinks(self) -> Iterator[LAN]:
-        """The LANs that are to be joined to physical VLANs."""
+        """Return the LANs that are to be joined to physical VLANs."""
         return (lan for lan in self._lans.store.by("joined", "yes") if lan.spec.uplink is not None)
 
     def devices(self) -> Mapping[str, Device]:
-        """The devices of all LANs that are not being deleted, by resource."""
+        """Return the devices of all LANs that are not being deleted, by resource."""
         devices = (
             Device(spoke, mode)
             for lan in self._lans.store.items()
@@ -114,19 +114,19 @@ class ClusterView:
         return {device.resource: device for device in devices}
 
     def report(self, node: str) -> LANNode | None:
-        """The LANNode of a node."""
+        """Return the LANNode of a node."""
         return self._reports.store.get(Key("", node))
 
     def node(self, name: str) -> Node | None:
-        """A node."""
+        """Return a node."""
         return self._nodes.store.get(Key("", name))
 
     def reports(self, uid: str) -> Iterator[LANNode]:
-        """The LANNodes of live nodes that list the LAN."""
+        """Return the LANNodes of live nodes that list the LAN."""
         return self._live(self._reports.store.by("lan", uid))
 
     def users_of(self, spoke: str) -> Iterator[LANNode]:
-        """The LANNodes of live nodes on which a spoke is attached, also to a LAN that is gone or not known here."""
+        """Yield LANNodes of live nodes with a spoke attached, also to a LAN that is gone or not known here."""
         return self._live(self._reports.store.by("spoke", spoke))
 
     def _live(self, reports: Iterable[LANNode]) -> Iterator[LANNode]:
@@ -162,7 +162,7 @@ def _uids(old: LAN | None, new: LAN | None) -> set[str]:
 
 
 def _changed(old: LANNode | None, new: LANNode | None) -> set[str]:
-    """The LANs of which a report says something else than before about how to reach its node."""
+    """Return the LANs of which a report says something else than before about how to reach its node."""
     before, after = (
         {entry.uid: _endpoint_of(entry) for entry in report.status.lans} if report is not None else {}
         for report in (old, new)

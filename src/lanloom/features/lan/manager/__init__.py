@@ -16,7 +16,7 @@ from lanloom.runtime.identity import Managers, pod_node
 
 
 def build(context: ManagerContext) -> ManagerPart:
-    """Controllers and webhooks. Who uses NADs is another feature's knowledge."""
+    """Build controllers and webhooks. Who uses NADs is another feature's knowledge."""
     client, shared = context.client, context.informers
     informers, users = lan_informers(shared), context.need(NAD_USERS)
     manager = LanManager(

@@ -44,18 +44,18 @@ ORPHAN_SECONDS = 2.0
 
 
 def lan_key(lan: LAN) -> tuple[Any, ...]:
-    """What of a LAN is not its status."""
+    """Return what of a LAN is not its status."""
     meta = lan.metadata
     return meta.uid, meta.generation, meta.deletion_timestamp, meta.finalizers, meta.annotations, lan.spec
 
 
 def claim_key(lan: LAN) -> tuple[Any, ...]:
-    """What of a LAN matters to others."""
+    """Return what of a LAN matters to others."""
     return lan.metadata.uid, lan.spec
 
 
 def nad_key(nad: NetworkAttachmentDefinition) -> tuple[Any, ...]:
-    """What of a NAD matters; requests that were admitted only while it drains."""
+    """Return what of a NAD matters; requests that were admitted only while it drains."""
     meta = nad.metadata
     kept = {
         key: text for key, text in meta.annotations.items() if key != ADMITTED or DRAINING in meta.annotations
@@ -64,14 +64,14 @@ def nad_key(nad: NetworkAttachmentDefinition) -> tuple[Any, ...]:
 
 
 def node_key(node: Node) -> tuple[Any, ...]:
-    """What of a node matters to LANs: whether it is there, and Ready."""
+    """Return what of a node matters to LANs: whether it is there, and Ready."""
     ready = find(node.status.conditions, "Ready")
     since = (ready.status, ready.last_transition_time) if ready is not None else None
     return node.metadata.uid, node.metadata.deletion_timestamp, since
 
 
 def network_key(network: Network) -> tuple[Any, ...]:
-    """What of a Network matters to the LAN that it was made for."""
+    """Return what of a Network matters to the LAN that it was made for."""
     meta = network.metadata
     return meta.uid, meta.deletion_timestamp, meta.labels, meta.annotations, network.spec
 
@@ -133,7 +133,7 @@ class LanManager:
         return (self._lans, self._left, self._leases)
 
     async def run(self) -> None:
-        """Runs until cancelled; looks at everything once, because events of the time before are not known."""
+        """Run until cancelled; look at everything once, because events of the time before are not known."""
         await all_synced(self._informers.all())
         for lan in self._informers.lans.store.items():
             self._lans.enqueue(lan.metadata.key)
@@ -167,7 +167,7 @@ class LanManager:
             self._check_leases()
 
     def _status_changed(self, old: LAN | None, new: LAN | None) -> None:
-        """A status may be another manager's, or a write of which no answer came."""
+        """Look at a status that may be another manager's, or a write of which no answer came."""
         for item in present(old, new):
             self._lans.enqueue_spaced(item.metadata.key)
 
@@ -237,5 +237,5 @@ class LanManager:
 
 
 def _lan_of(network: Network) -> str:
-    """The uid of the LAN that a Network was made for; empty for any other Network."""
+    """Return the uid of the LAN that a Network was made for; empty for any other Network."""
     return network.metadata.labels.get(UID_LABEL, "")

@@ -74,7 +74,10 @@ class Lans:
         self._written: dict[Key, LAN] = {}
 
     async def reconcile(self, key: Key) -> float | None:
-        """Does what is to be done for a LAN; in how many seconds to look again, None for when something happens."""
+        """Do what is to be done for a LAN.
+
+        Return in how many seconds to look again, None for when something happens.
+        """
         lan = self._present(key)
         if lan is None:
             self._written.pop(key, None)
@@ -98,7 +101,7 @@ class Lans:
         """As Refusals says; the reconcile that went well has written the condition."""
 
     async def _ensure(self, lan: LAN) -> float | None:
-        """A LAN that stays. What was made for one that became invalid is left as it is."""
+        """Return a LAN that stays. What was made for one that became invalid is left as it is."""
         if found := faults(lan.spec):
             await self._report(lan, Verdict(reason="InvalidSpec", message=". ".join(found)))
             return None
@@ -142,7 +145,7 @@ class Lans:
         return Verdict(reason="NetworkBeingDeleted", message=waits) if waits else None
 
     async def _nads(self, lan: LAN) -> tuple[str, ...]:
-        """Creates and repairs the NADs; the names of those in whose place there is another one."""
+        """Create and repair the NADs; return the names of those in whose place there is another one."""
         store = self._informers.nads.store
         missing: list[WantedNad] = []
         conflicts: list[str] = []
@@ -180,7 +183,7 @@ class Lans:
             await self._record(lan, EventDraft("Warning", "NADRepaired", text))
 
     async def _orphans(self, lan: LAN) -> Retirement | None:
-        """Takes away the NADs of spokes that the LAN has no more; None where there are none.
+        """Take away the NADs of spokes that the LAN has no more; return None where there are none.
 
         Those that are used wait, and don't hold up the others.
         """
@@ -202,7 +205,7 @@ class Lans:
         )
 
     async def _remove(self, lan: LAN) -> float | None:
-        """A LAN that goes."""
+        """Return a LAN that goes."""
         if FINALIZER not in lan.metadata.finalizers:
             return None
         uid, nads = lan.metadata.uid, self._made(lan.metadata.uid)
@@ -228,7 +231,7 @@ class Lans:
         return await self._leave_nodes(lan)
 
     async def _leave_nodes(self, lan: LAN) -> float | None:
-        """Waits for the nodes to give the LAN up, then lets it go."""
+        """Wait for the nodes to give the LAN up, then let it go."""
         reports = (await self._client.list(LAN_NODES)).items
         nodes = self._informers.nodes.store.items()
         found = carrying_nodes(lan.metadata.uid, reports, nodes, self._now())
@@ -260,7 +263,7 @@ class Lans:
         return written
 
     async def _report(self, lan: LAN, verdict: Verdict) -> None:
-        """Writes the status if it differs, and tells of a new reason by an Event. Raises KubeError."""
+        """Write the status if it differs, and tell of a new reason by an Event. Raises KubeError."""
         uid = lan.metadata.uid
         store = self._informers.nodes.store
         reports = self._informers.carrying(uid)
@@ -291,7 +294,7 @@ class Lans:
         return self._informers.nads.store.by(BY_UID, uid)
 
     def _present(self, key: Key) -> LAN | None:
-        """The LAN, in the form of our own last write where the watch has not brought that yet."""
+        """Return the LAN, in the form of our own last write where the watch has not brought that yet."""
         stored, written = self._informers.lans.store.get(key), self._written.get(key)
         if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
             return stored
@@ -318,7 +321,7 @@ def _conflict(names: Iterable[str]) -> str:
 
 
 def _event(old: LANStatus, new: LANStatus) -> EventDraft | None:
-    """What is worth telling: another reason of the condition Ready, once nodes have reported."""
+    """Return what is worth telling: another reason of the condition Ready, once nodes have reported."""
     before, after = find(old.conditions, "Ready"), find(new.conditions, "Ready")
     if after is None or after.reason in SETTLING_REASONS:
         return None
@@ -350,12 +353,12 @@ class Orphans:
         return bool(uid) and self._informers.of_uid(uid) is None
 
     def reference(self, uid: str) -> ObjectReference | None:
-        """The first of the NADs that a LAN of that uid left, for Events."""
+        """Return the first of the NADs that a LAN of that uid left, for Events."""
         nads = self._informers.nads.store.by(BY_UID, uid)
         return reference(NADS, nads[0]) if nads else None
 
     async def reconcile(self, uid: str) -> float | None:
-        """Takes the next step; in how many seconds to look again, None for when something happens."""
+        """Take the next step; return in how many seconds to look again, None for when something happens."""
         nads = self._informers.nads.store.by(BY_UID, uid)
         if not self.is_orphaned(uid) or not (nads or self._networks.of(uid)):
             self._reported.pop(uid, None)

@@ -41,11 +41,11 @@ class UplinkLeases:
         self._until = 0.0
 
     def changed(self) -> None:
-        """A LAN has another uplink than before, or none, or is gone."""
+        """Look at a LAN that has another uplink than before, or none, or is gone."""
         self._until = asyncio.get_running_loop().time() + LATE_SECONDS
 
     async def reconcile(self, _key: str) -> float | None:
-        """Deletes what has ended; in how many seconds to look again, None for when something happens."""
+        """Delete what has ended; return in how many seconds to look again, None for when something happens."""
         found = (await self._client.list(LEASES, BRIDGES_NAMESPACE)).items
         known = _needed(self._informers.lans.store.items())
         unneeded = [lease for lease in found if _is_uplinks(lease) and lease.metadata.name not in known]

@@ -29,7 +29,7 @@ class NadRemover:
     async def retire(
         self, uid: str, nads: Nads, lan: LAN | None = None, beside: Collection[Key] = ()
     ) -> Retirement:
-        """Takes the next step for NADs of the LAN of that uid, all of one namespace. Raises KubeError.
+        """Take the next step for NADs of the LAN of that uid, all of one namespace. Raises KubeError.
 
         `lan` is None for one that is gone; `beside` are NADs of others whose users keep the LAN, too.
         """
@@ -48,12 +48,15 @@ class NadRemover:
         return step
 
     async def read(self, uid: str, namespace: str) -> Nads:
-        """The NADs of a LAN as the API server has them now, also those that lost their label. Raises KubeError."""
+        """Return the NADs of a LAN as the API server has them now, also those that lost their label.
+
+        Raises KubeError.
+        """
         listed = await self._client.list(NADS, namespace)
         return tuple(nad for nad in listed.items if owner_of(nad.metadata) == uid)
 
     async def delete_now(self, nads: Nads) -> None:
-        """Deletes NADs whoever uses them. Raises KubeError."""
+        """Delete NADs whoever uses them. Raises KubeError."""
         for nad in nads:
             key, meta = nad.metadata.key, nad.metadata
             if not meta.is_deleting:

@@ -66,7 +66,7 @@ class Given(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(each.address for each in self.ips)
 
     def resolved_routes(self) -> tuple[PodRoute, ...]:
-        """The routes with the gateways that they go through; one that has none is on the link."""
+        """Return the routes with the gateways that they go through; one that has none is on the link."""
         return tuple(each if each.gw else replace(each, gw=self._gateway(each.dst)) for each in self.routes)
 
     def _gateway(self, dst: str) -> str:
@@ -75,7 +75,7 @@ class Given(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def read_given(body: object) -> Given:
-    """What a result gives. Raises ValueError, which names the field."""
+    """Return what a result gives. Raises ValueError, which names the field."""
     try:
         found = msgspec.convert(_without_nulls(body), Given)
     except msgspec.ValidationError as error:
@@ -91,7 +91,7 @@ def read_given(body: object) -> Given:
 
 
 def canonical(field: str, text: str) -> str:
-    """An interface's address as a CIDR in its usual form. Raises ValueError, which names the field."""
+    """Return an interface's address as a CIDR in its usual form. Raises ValueError, which names the field."""
     try:
         if "/" not in text or "%" in text:
             raise ValueError
@@ -106,7 +106,7 @@ def canonical(field: str, text: str) -> str:
 
 
 def shaped(given: Given, version: str) -> Raw:
-    """The part of ADD's result that is about IP, for the interface of index 0, in the form of a version of CNI."""
+    """Return the part of ADD's result about IP, for the interface of index 0, in the form of a version of CNI."""
     ips: list[Raw] = []
     for each in given.ips:
         item: Raw = {"interface": 0, "address": each.address}
@@ -129,7 +129,7 @@ def shaped(given: Given, version: str) -> Raw:
 
 
 def previous_addresses(previous: object, interface: str) -> tuple[str, ...]:
-    """The addresses that a result has for an interface in a pod. Raises ValueError, which names the field."""
+    """Return the addresses that a result has for an interface in a pod. Raises ValueError, which names the field."""
     links, ips = (_list(previous, name) for name in ("interfaces", "ips"))
     mine = {
         index
@@ -153,7 +153,7 @@ def _list(body: object, name: str) -> list[object]:
 
 
 def _without_nulls(body: object) -> object:
-    """The same without fields that are null, which programs in Go write for what is empty."""
+    """Return the same without fields that are null, which programs in Go write for what is empty."""
     if not isinstance(body, dict):
         return body
     found = {key: value for key, value in body.items() if value is not None}

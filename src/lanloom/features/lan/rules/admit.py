@@ -44,12 +44,12 @@ def is_forced(lan: LAN) -> bool:
 
 
 def removed_spokes(old: LAN, new: LAN) -> tuple[str, ...]:
-    """The spokes that an update takes away."""
+    """Return the spokes that an update takes away."""
     return tuple(sorted(frozenset(old.spec.spokes) - frozenset(new.spec.spokes)))
 
 
 def check_removed_spokes(lan: LAN, users: Mapping[str, Iterable[str]]) -> None:
-    """Raises Denied where a spoke that is taken away has users. `users` are those by spoke."""
+    """Raise Denied where a spoke that is taken away has users. `users` are those by spoke."""
     for spoke, using in users.items():
         if found := listed(using):
             raise Denied(
@@ -59,7 +59,7 @@ def check_removed_spokes(lan: LAN, users: Mapping[str, Iterable[str]]) -> None:
 
 
 def check_reported(old: LAN, new: LAN, reports: Iterable[LANNode]) -> None:
-    """Raises Denied where a node has links that an update takes away, or puts elsewhere.
+    """Raise Denied where a node has links that an update takes away, or puts elsewhere.
 
     A node that is not ready has no frames of others to lose: the update may be what makes it so.
     """
@@ -82,7 +82,7 @@ def check_reported(old: LAN, new: LAN, reports: Iterable[LANNode]) -> None:
 
 
 def _rerouted(old: LAN, new: LAN, node: str) -> str:
-    """What an update changes of how frames come to a node or leave it; empty if nothing."""
+    """Return what an update changes of how frames come to a node or leave it; empty if nothing."""
     before, after = old.spec, new.spec
     if before.replication != after.replication:
         return f"spec.replication is {quote(before.replication)} and can't become {quote(after.replication)}"
@@ -103,7 +103,7 @@ def concerns(new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefi
 def check_nad(
     new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None, lans: Iterable[LAN]
 ) -> None:
-    """Raises Denied for what nobody but a manager writes. A NAD whose LAN is gone is anybody's to change."""
+    """Raise Denied for what nobody but a manager writes. A NAD whose LAN is gone is anybody's to change."""
     every = tuple(lans)
     by_uid = {lan.metadata.uid: lan for lan in every}
     uid, was = owner_of(new.metadata), owner_of(old.metadata) if old is not None else ""
@@ -121,7 +121,7 @@ def check_nad(
 
 
 def check_border(nad: NetworkAttachmentDefinition, lans: Iterable[LAN]) -> None:
-    """Raises Denied for a NAD that names a spoke of a LAN which does not admit the NAD's namespace.
+    """Raise Denied for a NAD that names a spoke of a LAN which does not admit the NAD's namespace.
 
     Its pods would be refused on every node. Of several LANs with a spoke the oldest one has it.
     """
@@ -133,7 +133,7 @@ def check_border(nad: NetworkAttachmentDefinition, lans: Iterable[LAN]) -> None:
 
 
 def check_nad_deletion(nad: NetworkAttachmentDefinition, lans: LansByUid, *, by_manager: bool) -> None:
-    """A NAD goes when its LAN does, or its spoke, after nobody new was let in. Raises Denied."""
+    """Check that a NAD goes with its LAN or spoke, after nobody new was let in. Raises Denied."""
     owner = lans.get(owner_of(nad.metadata))
     if owner is None or owner.metadata.namespace != nad.metadata.namespace:
         return
@@ -160,7 +160,7 @@ def check_unused(nad: NetworkAttachmentDefinition, users: Iterable[str], request
 
 
 def check_report(report: LANNode, node: str, verb: str) -> None:
-    """Raises Denied unless an agent writes its own node's report. An agent whose node is not known is of node ""."""
+    """Raise Denied unless an agent writes its own node's report. An agent whose node is not known is of node ""."""
     if report.metadata.name == node and node:
         return
     title = (
@@ -209,7 +209,7 @@ def _check_change(new: NetworkAttachmentDefinition, old: NetworkAttachmentDefini
 
 
 def _maker(new: NetworkAttachmentDefinition, lans: Iterable[LAN]) -> tuple[LAN | None, WantedNad | None]:
-    """The LAN that makes a NAD of that name, and the NAD."""
+    """Return the LAN that makes a NAD of that name, and the NAD."""
     for lan in lans:
         if lan.metadata.namespace != new.metadata.namespace or lan.metadata.is_deleting:
             continue

@@ -12,5 +12,5 @@ BRIDGE = "bridge"
 
 
 def names_of(interface: str) -> tuple[str, str]:
-    """The names that a pod's interface may have: that of CNI, and KubeVirt's."""
+    """Return the names that a pod's interface may have: that of CNI, and KubeVirt's."""
     return interface, bridged_name(interface)

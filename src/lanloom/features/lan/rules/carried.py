@@ -78,7 +78,7 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.attached or (self.allocated > 0 and abs(now - self.allocated) < ALLOCATION_SECONDS)
 
     def free(self) -> "Place":
-        """The place without its pod."""
+        """Return the place without its pod."""
         return Place(spoke=self.spoke, mode=self.mode, index=self.index, allocated=self.allocated)
 
 
@@ -126,21 +126,21 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"LAN {self.namespace}/{self.name}"
 
     def place(self, device: str) -> Place | None:
-        """The place of a device's id."""
+        """Return the place of a device's id."""
         return next((each for each in self.places if each.id == device), None)
 
     def used(self, now: float) -> tuple[Place, ...]:
-        """The places for which the LAN must be there."""
+        """Return the places for which the LAN must be there."""
         return tuple(each for each in self.places if each.is_used(now))
 
     def with_place(self, place: Place) -> "Carried":
-        """The record with this place in the stead of what it had for the device; ordered."""
+        """Return the record with this place in the stead of what it had for the device; ordered."""
         others = [each for each in self.places if each.id != place.id]
         return replace(self, places=tuple(sorted([*others, place], key=lambda each: each.id)))
 
 
 def carried(lan: LAN, node: str) -> Carried:
-    """A LAN that this node begins to carry."""
+    """Return a LAN that this node begins to carry."""
     spec = lan.spec
     return Carried(
         uid=lan.metadata.uid,
@@ -165,7 +165,7 @@ def carried(lan: LAN, node: str) -> Carried:
 
 
 def _host(lan: LAN) -> HostBridge:
-    """The bridge of the host that a LAN is joined to; a LAN that is being deleted leaves it."""
+    """Return the bridge of the host that a LAN is joined to; a LAN that is being deleted leaves it."""
     return HostBridge() if lan.metadata.is_deleting else lan.spec.host_bridge or HostBridge()
 
 
@@ -174,12 +174,12 @@ def _uplink(lan: LAN) -> VlanUplink:
 
 
 def apart(record: Carried) -> Carried:
-    """The record of a LAN that is joined to no bridge of the host."""
+    """Return the record of a LAN that is joined to no bridge of the host."""
     return replace(record, host_bridge="", host_alias="", uplink="", uplink_vlan=0)
 
 
 def followed(record: Carried, lan: LAN, node: str) -> Carried:
-    """The record after a look at its LAN.
+    """Return the record after a look at its LAN.
 
     What identifies the LAN stays while anything is built, whatever the LAN says (`rules.identity`): the names of links,
     the VNI with its port and group, and the bridge of the host, which a LAN leaves that is being deleted.
@@ -202,7 +202,10 @@ def followed(record: Carried, lan: LAN, node: str) -> Carried:
 
 
 def followed_limit(record: Carried, lan: LAN) -> int:
-    """The limit of a VXLAN link that is there: another one has it made anew, so it stays as long as it will do."""
+    """Return the limit of a VXLAN link that is there.
+
+    Another one has it made anew, so it stays as long as it will do.
+    """
     same = record.options.max_learned_macs == lan.spec.max_learned_macs
     fits = not record.entry_limit or record.entry_limit > len(lan.spec.spokes)
     return record.entry_limit if same and fits else entry_limit(options_of(lan.spec), len(lan.spec.spokes))
@@ -229,13 +232,19 @@ def refused(owner: LAN | Carried | None, spoke: str, pod: str) -> str:
 
 
 def pod_beside(pod: str, reader: str) -> str:
-    """A pod, for a message to users of the pod `reader`, both as `namespace/name`; empty for one that is not known."""
+    """Return a pod, for a message to users of the pod `reader`, both as `namespace/name`.
+
+    Empty for one that is not known.
+    """
     (namespace, _, name), mine = pod.partition("/"), reader.partition("/")[0]
     return pod if not mine or mine == namespace else title_for(mine, PODS.kind, namespace, name)
 
 
 def leaving(record: Carried, now: float) -> Carried:
-    """The record of a LAN that is being deleted or gone: without devices that wait for a pod for a while already."""
+    """Return the record of a LAN that is being deleted or gone.
+
+    Without devices that wait for a pod for a while already.
+    """
     return replace(
         record,
         places=tuple(
@@ -252,7 +261,7 @@ FIRST_INDEX, LAST_INDEX = 1 << 28, (1 << 31) - 2
 
 
 def choose_index(device: str, *taken: Container[int]) -> int:
-    """An index for a device that nothing on the node has.
+    """Return an index for a device that nothing on the node has.
 
     The search begins at a place that follows from the device, so that a lost record mostly leads to the same index.
     """

@@ -14,7 +14,7 @@ from lanloom.text import listed, quote
 
 
 def claims_of(lan: LAN) -> Iterator[str]:
-    """The claims of a LAN as values of an index: two LANs with a common value stand against each other."""
+    """Yield the claims of a LAN as values of an index: two LANs with a common value stand against each other."""
     spec = lan.spec
     yield f"ns {spec.ns}"
     yield f"vni {spec.vni} {spec.vxlan_port}"
@@ -35,7 +35,7 @@ class Clash(NamedTuple):
 
 
 def clash(lan: LAN, other: LAN) -> Clash | None:
-    """What `lan` claims that is the other one's; None if nothing is."""
+    """Return what `lan` claims that is the other one's; None if nothing is."""
     mine, theirs, title = lan.spec, other.spec, title_beside(other, lan.metadata.namespace)
     if mine.ns == theirs.ns:
         return Clash(f"spec.ns: {quote(mine.ns)} is the network namespace of {title} already")
@@ -68,7 +68,7 @@ def _shared_vlan(lan: LAN, other: LAN, title: str) -> Clash:
 
 
 def check_claims(new: LAN, others: Iterable[LAN]) -> None:
-    """Raises Denied where another LAN has what the new one claims."""
+    """Raise Denied where another LAN has what the new one claims."""
     for other in others:
         if other.metadata.key == new.metadata.key:
             continue

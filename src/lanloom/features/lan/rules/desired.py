@@ -111,7 +111,7 @@ _CHECK_LINK = "set it up, or check its cables and the switch"
 
 
 def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
-    """The endpoint on an underlay link, or why there can be none."""
+    """Return the endpoint on an underlay link, or why there can be none."""
     if not record.device:
         return Endpoint(
             None, problem=f"{NO_UNDERLAY[0]}: set spec.defaultVxlanDev, or spec.vxlanDevMap for this node"
@@ -140,8 +140,9 @@ def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
 
 
 def _address(record: Carried, underlay: Underlay) -> str:
-    """The node's endpoint: of the group's IP version with multicast; a link-local one of IPv6 where there is no other.
+    """Return the node's endpoint: of the group's IP version with multicast.
 
+    It is a link-local one of IPv6 where there is no other.
     Those of IPv4 are for a link that waits for its address, and for services of the node.
     """
     if record.replication == "multicast":
@@ -152,7 +153,10 @@ def _address(record: Carried, underlay: Underlay) -> str:
 
 
 def _lack(record: Carried) -> str:
-    """What an underlay link has not, with the remedy. With IPv6, it has a link-local address as soon as it is up."""
+    """Return what an underlay link has not, with the remedy.
+
+    With IPv6, it has a link-local address as soon as it is up.
+    """
     remedy = "set it up with IPv6 enabled, which gives it a link-local one"
     if record.replication != "multicast":
         return f"has no IP address, not even a link-local one; give it one, or {remedy}"
@@ -178,7 +182,7 @@ def desired(
     fresh: Collection[str] = (),
     host: DesiredHostBridge | None = None,
 ) -> DesiredLan:
-    """What should be there. Without a place that is used nothing should, unless the LAN is joined to the `host`.
+    """Return what should be there. Without a place that is used nothing should, unless the LAN is joined to the `host`.
 
     `fresh` are ports that are being attached.
     """
@@ -221,7 +225,7 @@ def desired(
 
 
 def undisturbed(wanted: DesiredLan, seen: SeenLan) -> DesiredLan:
-    """The same with the peers and the MTU that are there, while the other nodes are not known."""
+    """Return the same with the peers and the MTU that are there, while the other nodes are not known."""
     vxlan = seen.links.get(wanted.vxlan)
     if vxlan is None:
         return wanted
@@ -260,7 +264,10 @@ def _packet_filter(record: Carried, used: Iterable[Place]) -> PacketFilter | Non
 def _port_filter(
     ports: Iterable[DesiredPort], moving: Mapping[str, str], peers: Peers, vxlan: str
 ) -> PortFilter | None:
-    """What is checked at ports. Addresses are guarded where there is a `vxlan`: others may send from any address."""
+    """Return what is checked at ports.
+
+    Addresses are guarded where there is a `vxlan`: others may send from any address.
+    """
     sources = {port.name: port.mac for port in ports if port.flags.locked or port.name in moving}
     isolated = tuple(port.name for port in ports if port.flags.isolated)
     elsewhere = dict.fromkeys(sorted(peers.claimed - peers.pins.keys()), "")
@@ -277,7 +284,7 @@ def _port_filter(
 
 
 def address_of(place: Place, record: Carried, node: str) -> str:
-    """The MAC address that a place's interface is given."""
+    """Return the MAC address that a place's interface is given."""
     return place.mac or hardware_address(record.uid, place.id, "" if place.bridged else node)
 
 
@@ -303,7 +310,7 @@ def _port(place: Place, record: Carried, node: str, fresh: bool, moving: bool) -
 
 
 def hardware_address(uid: str, device: str, node: str) -> str:
-    """The address of a spoke on a node where the pod asks for none: it stays when the link is made anew.
+    """Return the address of a spoke on a node where the pod asks for none: it stays when the link is made anew.
 
     A machine keeps its address when it migrates, so that of its spoke is the same on every node: `node` is empty.
     """

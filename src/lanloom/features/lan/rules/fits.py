@@ -25,7 +25,7 @@ def _too_large(record: Carried, fits: Room) -> Iterator[tuple[str, str]]:
 
 
 def own_mtu(record: Carried, place: Place) -> int:
-    """The MTU that a place asks for itself, by CNI or by its options; 0 for none."""
+    """Return the MTU that a place asks for itself, by CNI or by its options; 0 for none."""
     own = record.options.spokes.get(place.spoke)
     return max(place.mtu, own.mtu if own is not None else 0)
 

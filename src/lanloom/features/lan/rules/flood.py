@@ -29,7 +29,7 @@ LEAST_MTU = 68
 
 
 def family(address: str) -> int:
-    """The version of IP of an address that has been validated: 4 or 6."""
+    """Return the version of IP of an address that has been validated: 4 or 6."""
     return 6 if ":" in address else 4
 
 
@@ -47,7 +47,7 @@ def reaches(own: str, peer: str, *, multicast: bool) -> bool:
 
 
 def largest_mtu(underlay: int, address_family: int) -> int:
-    """What an underlay link with this MTU leaves for a LAN; it may be less than `LEAST_MTU`."""
+    """Return what an underlay link with this MTU leaves for a LAN; it may be less than `LEAST_MTU`."""
     return underlay - OVERHEAD[address_family]
 
 
@@ -98,7 +98,7 @@ class Room(NamedTuple):
 
 
 def room(node: str, own: int, around: Peers) -> Room:
-    """The room on `node`, whose underlay leaves `own` bytes, and on its peers; 0 for what is not known."""
+    """Return the room on `node`, whose underlay leaves `own` bytes, and on its peers; 0 for what is not known."""
     found = [Room(own, node), Room(around.mtu, around.narrowest)]
     return min((each for each in found if each.mtu), default=Room(DEFAULT_MTU))
 
@@ -113,7 +113,7 @@ def peers(
     *,
     multicast: bool = False,
 ) -> Peers:
-    """The peers of node `own`, with the endpoint `address`, among the reports of live nodes."""
+    """Return the peers of node `own`, with the endpoint `address`, among the reports of live nodes."""
     flood: set[str] = set()
     mtus: list[Room] = []
     claims: list[tuple[str, str]] = []
@@ -149,7 +149,7 @@ UNREACHABLE = "no frames reach"
 
 
 def unreachable(around: Peers) -> str:
-    """The nodes that get no frames, and the remedy; empty without any."""
+    """Return the nodes that get no frames, and the remedy; empty without any."""
     if not around.strangers:
         return ""
     return (

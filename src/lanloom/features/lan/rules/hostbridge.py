@@ -24,12 +24,12 @@ PORT = "hostB0"
 
 
 def far_name(uid: str) -> str:
-    """The name of a LAN's port on the host's side: the host may have ports of many LANs."""
+    """Return the name of a LAN's port on the host's side: the host may have ports of many LANs."""
     return f"lan-{_digest(uid).hex()}"
 
 
 def far_mac(uid: str) -> str:
-    """The hardware address of that port."""
+    """Return the hardware address of that port."""
     return highest_mac(_digest(uid))
 
 
@@ -50,7 +50,7 @@ class DesiredHostBridge(Struct, frozen=True):
     trunk: str = ""
 
     def port_mtu(self, fitting: int, lan: int) -> int:
-        """The MTU of the port, from that which leaves the bridge as it is, and the LAN's.
+        """Return the MTU of the port, from that which leaves the bridge as it is, and the LAN's.
 
         A bridge with an ifalias is Lanloom's own, and may have no other port yet: there is room for the LAN's frames.
         """
@@ -58,7 +58,7 @@ class DesiredHostBridge(Struct, frozen=True):
 
 
 def uplink_bridge(cluster_network: str, vlan: int) -> DesiredHostBridge:
-    """The bridge of a cluster network, whose uplink is its trunk."""
+    """Return the bridge of a cluster network, whose uplink is its trunk."""
     return DesiredHostBridge(bridge_name(cluster_network), "", vlan, bond_name(cluster_network))
 
 
@@ -88,7 +88,7 @@ class HostStep(LanStep, frozen=True, kw_only=True):
         return "this kernel has no veth: load it with `modprobe veth`"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The names are ones, and so is the VLAN."""
+        """Check that the names are ones, and so is the VLAN."""
         check_name(self.title, self.host.name)
         if not 0 <= self.host.vlan < 4095:
             raise LinkError(f"{self.title}: {self.host.vlan} is no VLAN id")
@@ -108,7 +108,7 @@ class MakeHostPort(HostStep, frozen=True, kw_only=True):
     bridge: str
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The LAN's bridge is there, and the port's name is free."""
+        """Check that the LAN's bridge is there, and the port's name is free."""
         HostStep.guard(self, links)
         check_link(self.title, links, self.bridge)
         check_free(self.title, links, PORT)

@@ -146,7 +146,7 @@ class ProgramConfig(NamedTuple):
 
 
 def program_config(config: Raw, command: str) -> ProgramConfig:
-    """The configuration that the IPAM program of `config` gets for a command of CNI.
+    """Return the configuration that the IPAM program of `config` gets for a command of CNI.
 
     Fields beside `ipam` that mean nothing to such a program are left out without a fault.
     """

@@ -41,7 +41,7 @@ def _faults(nad: NetworkAttachmentDefinition) -> frozenset[str]:
 
 
 def _widened(nad: NetworkAttachmentDefinition) -> frozenset[str]:
-    """The routes with host bits, which programs drop."""
+    """Return the routes with host bits, which programs drop."""
     return frozenset(f"spec.config.{fault}" for item in _sections(nad) for fault in item.widened)
 
 

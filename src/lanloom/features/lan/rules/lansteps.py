@@ -24,7 +24,7 @@ class MakeNamespace(LanStep, frozen=True, kw_only=True):
         return f"can't make the network namespace {self.ns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The owner is a uid."""
+        """Check that the owner is a uid."""
         if not is_owner(self.uid):
             raise LinkError(f"{self.title}: {self.uid!r} is no uid of a LAN")
 
@@ -101,7 +101,7 @@ class MakeVtep(LanStep, frozen=True, kw_only=True):
         return "this kernel has no VXLAN: load it with `modprobe vxlan`"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The bridge is there, the numbers and addresses are ones."""
+        """Check that the bridge is there, and the numbers and addresses are ones."""
         check_name(self.title, self.name)
         check_link(self.title, links, self.bridge)
         if not 0 < self.vtep.vni <= VNI_MAX:
@@ -173,7 +173,7 @@ class MendBridge(LanStep, frozen=True, kw_only=True):
         return f"can't set {names} of the bridge {self.bridge} in the network namespace {self.ns} as it was"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The bridge is there."""
+        """Check that the bridge is there."""
         check_link(self.title, links, self.bridge)
 
 
@@ -189,7 +189,7 @@ class SetLanMtu(LanStep, frozen=True, kw_only=True):
         return f"can't set the MTU of {self.name} in the network namespace {self.ns} to {self.mtu}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The link is there."""
+        """Check that the link is there."""
         check_link(self.title, links, self.name)
 
 
@@ -204,7 +204,7 @@ class SetLanUp(LanStep, frozen=True, kw_only=True):
         return f"can't set {self.name} in the network namespace {self.ns} up"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The link is there."""
+        """Check that the link is there."""
         check_link(self.title, links, self.name)
 
 
@@ -220,7 +220,7 @@ class AddFlood(LanStep, frozen=True, kw_only=True):
         return f"can't add the peer {self.peer} to {self.vxlan} in the network namespace {self.ns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The VXLAN link is there, and the peer is an address."""
+        """Check that the VXLAN link is there, and the peer is an address."""
         check_link(self.title, links, self.vxlan)
         check_address(self.title, self.peer)
 
@@ -248,7 +248,7 @@ class RemoveFlood(LanStep, frozen=True, kw_only=True):
         return f"can't remove the peer {self.peer} from {self.vxlan} in the network namespace {self.ns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The peer is an address."""
+        """Check that the peer is an address."""
         check_address(self.title, self.peer)
 
 

@@ -29,7 +29,7 @@ kernel never forwards. LACP, STP and LLDP are a matter of those on the LAN."""
 
 
 def alias_of(uid: str) -> str:
-    """The ifalias of the bridge of this LAN."""
+    """Return the ifalias of the bridge of this LAN."""
     return f"{FAMILY} {uid}"
 
 
@@ -52,7 +52,7 @@ class LanStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
         """Refuse what can't or must not be done, before the kernel is asked. Raises LinkError and its kinds."""
 
     def remedy(self, code: int) -> str:
-        """The end of an error's message for a number of the kernel's; empty where the reason says it all."""
+        """Return the end of an error's message for a number of the kernel's; empty where the reason says it all."""
         if code in (errno.EPERM, errno.EACCES):
             return "; the agent needs the rights NET_ADMIN and SYS_ADMIN"
         if code == errno.EOPNOTSUPP and self.unsupported:
@@ -60,7 +60,7 @@ class LanStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
         return ""
 
     def refusal(self, error: OSError) -> LinkError:
-        """The error for this step that the kernel refused, in the kernel's own words where it gave any."""
+        """Return the error for this step that the kernel refused, in the kernel's own words where it gave any."""
         code = error.errno or 0
         message = f"{self.title}: {error.strerror or os.strerror(code)}{self.remedy(code)}"
         unsupported = code == errno.EOPNOTSUPP and self.unsupported

@@ -24,7 +24,7 @@ class AskedMtu(NamedTuple):
 
 
 def reported_room(lan: LAN, reports: Iterable[LANNode]) -> Room | None:
-    """The largest packet that fits on every node that reports the LAN, None while none does."""
+    """Return the largest packet that fits on every node that reports the LAN, None while none does."""
     found = (
         Room(entry.mtu, report.metadata.name)
         for report in reports
@@ -40,7 +40,7 @@ def asks_more(old: LAN, new: LAN) -> bool:
 
 
 def check_mtus(old: LAN, new: LAN, reports: Iterable[LANNode]) -> None:
-    """Raises Denied for an MTU that an update asks for and that does not fit on the nodes that carry the LAN."""
+    """Raise Denied for an MTU that an update asks for and that does not fit on the nodes that carry the LAN."""
     room = reported_room(new, reports)
     for field, asked in _changed(old, new) if room is not None else ():
         if room is not None and (fault := room.fault(asked)):
@@ -57,7 +57,7 @@ def _changed(old: LAN, new: LAN) -> Iterator[tuple[str, int]]:
 
 
 def asked_mtu(nad: NetworkAttachmentDefinition) -> AskedMtu | None:
-    """The MTU that the NAD of a spoke asks for; None for any other NAD, and for one that asks for none."""
+    """Return the MTU that the NAD of a spoke asks for; None for any other NAD, and for one that asks for none."""
     try:
         config: object = json.loads(nad.spec.config)
     except (ValueError, RecursionError):
@@ -83,7 +83,7 @@ def _asked(config: dict[str, Any], nad: NetworkAttachmentDefinition) -> AskedMtu
 def check_nad_mtu(
     nad: NetworkAttachmentDefinition, asked: AskedMtu, lans: Iterable[LAN], reports: Iterable[LANNode]
 ) -> None:
-    """Raises Denied for a NAD that asks for a larger MTU than its LAN has."""
+    """Raise Denied for a NAD that asks for a larger MTU than its LAN has."""
     found = (lan for lan in lans for spoke in lan.spec.spokes if asked.resource in _resources(spoke))
     lan = next(found, None)
     if lan is None:

@@ -57,7 +57,7 @@ class WantedNad(NamedTuple):
 
 
 def wanted_nads(lan: LAN) -> Iterator[WantedNad]:
-    """The NADs of a LAN, in the order of its spokes."""
+    """Yield the NADs of a LAN, in the order of its spokes."""
     ipam = nad_ipam(lan)
     for spoke in lan.spec.spokes:
         bridged = lan.spec.spoke_options.get(spoke, SpokeOptions()).binding == BRIDGE
@@ -72,7 +72,7 @@ def nads_of_spoke(lan: LAN, spoke: str) -> tuple[Key, ...]:
 
 
 def owner_of(metadata: ObjectMeta) -> str:
-    """The uid of the LAN that a NAD was made for; empty for any other NAD.
+    """Return the uid of the LAN that a NAD was made for; empty for any other NAD.
 
     k8slan's operator writes no label; its NADs are known by the owner reference.
     """
@@ -89,7 +89,7 @@ def owner_of(metadata: ObjectMeta) -> str:
 
 
 def body_of(lan: LAN, nad: WantedNad) -> Raw:
-    """A NAD to be created."""
+    """Return a NAD to be created."""
     marks = _marks(lan, nad)
     annotations = {key: text for key, text in marks["annotations"].items() if text is not None}
     metadata = {"name": nad.key.name, **marks, "annotations": annotations}
@@ -97,7 +97,7 @@ def body_of(lan: LAN, nad: WantedNad) -> Raw:
 
 
 def repair(lan: LAN, nad: WantedNad, found: NetworkAttachmentDefinition) -> Raw:
-    """The merge patch that makes a NAD what it should be; empty if it is that.
+    """Return the merge patch that makes a NAD what it should be; empty if it is that.
 
     What others wrote besides is left as it is. A NAD that drained is open again.
     """

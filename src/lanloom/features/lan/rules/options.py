@@ -86,7 +86,7 @@ class Options(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not self.port_security or any(each.port_security is False for each in self.spokes.values())
 
     def port(self, spoke: str) -> PortOptions:
-        """What holds for a spoke."""
+        """Return what holds for a spoke."""
         own = self.spokes.get(spoke, _PLAIN)
         secured = self.port_security if own.port_security is None else own.port_security
         mtus = [mtu for mtu in (self.mtu, own.mtu) if mtu]
@@ -102,7 +102,7 @@ _PLAIN = SpokeOptions()
 
 
 def options_of(spec: LANSpec) -> Options:
-    """What a node records."""
+    """Return what a node records."""
     return Options(
         port_security=spec.port_security,
         max_learned_macs=spec.max_learned_macs,
@@ -190,7 +190,7 @@ PORT_SECURITY, MAC_LIMIT, ISOLATION, STORM_CONTROL = (
 
 
 def option_faults(spec: LANSpec) -> Iterator[str]:
-    """What is wrong with the options, each with its field and the remedy."""
+    """Yield what is wrong with the options, each with its field and the remedy."""
     yield from _number_faults("spec", spec.max_learned_macs, spec.mtu)
     rate = spec.storm_control.packets_per_second if spec.storm_control is not None else 0
     if not 0 <= rate <= STORM_MAX:

@@ -21,7 +21,7 @@ class LimitLearned(LanStep, frozen=True, kw_only=True):
         return f"can't limit the MAC addresses that {self.bridge} in the network namespace {self.ns} learns"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The bridge is there, and the limit is one."""
+        """Check that the bridge is there, and the limit is one."""
         check_link(self.title, links, self.bridge)
         if not 0 <= self.limit <= LIMIT_MAX:
             raise LinkError(f"{self.title}: {self.limit} is no limit; 1 to {LIMIT_MAX} are")
@@ -34,7 +34,7 @@ class PinStep(LanStep, frozen=True, kw_only=True):
     pin: Pin
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The address and the peer are ones."""
+        """Check that the address and the peer are ones."""
         check_mac(self.title, self.mac)
         if not self.mac:
             raise LinkError(f"{self.title}: it is empty")
@@ -51,7 +51,7 @@ class PinMac(PinStep, frozen=True, kw_only=True):
         return f"can't pin the MAC address {self.mac!r} to {self.pin.port} in the network namespace {self.ns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The port is there as well."""
+        """Check that the port is there as well."""
         PinStep.guard(self, links)
         check_link(self.title, links, self.pin.port)
 

@@ -90,7 +90,7 @@ def port_fault(vni: int, port: int, permits: Permits) -> str:
 
 
 def ranges(permits: Permits) -> str:
-    """The ports of LANs, as the option takes them."""
+    """Return the ports of LANs, as the option takes them."""
     found = PORTS if permits.ports is None else permits.ports
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
 

@@ -25,7 +25,7 @@ def wanted_pins(wanted: DesiredLan, seen: SeenLan) -> dict[str, Pin]:
 
 
 def pin_steps(wanted: DesiredLan, seen: SeenLan, before: Sequence[LanStep]) -> Iterator[LanStep]:
-    """The steps for addresses, after those `before`, with which the pins at a link go."""
+    """Yield the steps for addresses, after those `before`, with which the pins at a link go."""
     asked, there = wanted_pins(wanted, seen), _left(wanted, seen.pins, before)
     for mac, pin in sorted(there.items()):
         if asked.get(mac) != pin:
@@ -36,7 +36,10 @@ def pin_steps(wanted: DesiredLan, seen: SeenLan, before: Sequence[LanStep]) -> I
 
 
 def _left(wanted: DesiredLan, pins: Mapping[str, Pin], before: Sequence[LanStep]) -> dict[str, Pin]:
-    """What is pinned once those steps are done. A pin at a peer has a part in the bridge and one in the VXLAN link."""
+    """Return what is pinned once those steps are done.
+
+    A pin at a peer has a part in the bridge and one in the VXLAN link.
+    """
     lost = {step.name for step in before if isinstance(step, DeleteLanLink | MakeVtep)}
     lost |= {step.port for step in before if isinstance(step, MakePair | MakeVeth)}
     anew = any(isinstance(step, MakeBridge) for step in before)

@@ -52,7 +52,7 @@ _PORT = re.compile(r".+(M[01]|V0)")
 
 
 def plan(wanted: DesiredLan, seen: SeenLan) -> tuple[LanStep, ...]:
-    """The steps, none where all is well. A foreign namespace under the LAN's name is left alone."""
+    """Return the steps, none where all is well. A foreign namespace under the LAN's name is left alone."""
     if seen.foreign:
         return ()
     if not wanted.present:
@@ -124,7 +124,7 @@ def _is_bridge(wanted: DesiredLan, seen: SeenLan) -> bool:
 
 
 def _without_ports(seen: SeenLan) -> dict[str, LanLink]:
-    """The links once the bridge is made anew: none of them is a port of it yet."""
+    """Return the links once the bridge is made anew: none of them is a port of it yet."""
     return {name: link for name, link in seen.links.items() if link.kind != "bridge"}
 
 
@@ -137,7 +137,7 @@ def _orphans(wanted: DesiredLan, links: dict[str, LanLink]) -> Iterator[LanStep]
 
 
 def _forget(name: str, links: dict[str, LanLink]) -> None:
-    """Takes a link and its other end out of the picture."""
+    """Take a link and its other end out of the picture."""
     found = links.pop(name)
     if not found.away:
         for other in [each.name for each in links.values() if each.index == found.lower]:
@@ -181,7 +181,7 @@ def _is_vtep(wanted: DesiredLan, found: LanLink) -> bool:
 
 
 def _kept(wanted: DesiredLan, found: LanLink, bridge: int, flags: PortFlags = UNFLAGGED) -> Iterator[LanStep]:
-    """What a port that stays needs."""
+    """Yield what a port that stays needs."""
     joined = bridge and found.master == bridge and found.forwarding == FORWARD_ALL and found.up
     if not joined or not found.has(flags) or found.drift:
         yield JoinBridge(ns=wanted.ns, name=found.name, bridge=wanted.bridge, flags=flags)
@@ -273,7 +273,7 @@ def _veth(
 
 
 def _far_mtu(wanted: DesiredLan, port: DesiredPort) -> int:
-    """The MTU of the pod's interface: what it asks for, and not more than the LAN has."""
+    """Return the MTU of the pod's interface: what it asks for, and not more than the LAN has."""
     return min(wanted.mtu, port.mtu or wanted.mtu)
 
 

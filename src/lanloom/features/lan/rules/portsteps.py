@@ -40,7 +40,7 @@ class MakePair(PortStep, frozen=True, kw_only=True):
         return f"can't make the port {self.port} in the network namespace {self.ns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The names are free and the bridge is there."""
+        """Check that the names are free and the bridge is there."""
         check_link(self.title, links, self.bridge)
         for name in (self.port, self.inner):
             check_name(self.title, name)
@@ -67,7 +67,7 @@ class MakeTap(PortStep, frozen=True, kw_only=True):
         return f"can't make {self.interface} with the index {self.index} in the pod's namespace {self.netns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """What it stands on is there."""
+        """Check that what it stands on is there."""
         check_link(self.title, links, self.inner)
         check_name(self.title, self.interface)
 
@@ -102,7 +102,7 @@ class MakeVeth(PortStep, frozen=True, kw_only=True):
         return f"can't make the port {self.port} for {self.interface} in the pod's namespace {self.netns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The port's name is free, and the bridge is there."""
+        """Check that the port's name is free, and the bridge is there."""
         check_link(self.title, links, self.bridge)
         check_name(self.title, self.port)
         check_free(self.title, links, self.port)
@@ -132,7 +132,7 @@ class AddressPod(PortStep, frozen=True, kw_only=True):
         return f"can't give {self.interface} in the pod's namespace {self.netns} its addresses"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """The addresses and routes are ones."""
+        """Check that the addresses and routes are ones."""
         check_name(self.title, self.interface)
         check_addressing(self.title, self.addresses, self.routes)
 

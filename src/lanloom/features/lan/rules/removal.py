@@ -62,8 +62,9 @@ def retirement(
     beside: Iterable[Key] = (),
     lan: LAN | None = None,
 ) -> Retirement:
-    """The next step for NADs that are to go together. With `live`, NADs and users were read just now, in this order.
+    """Return the next step for NADs that are to go together.
 
+    With `live`, NADs and users were read just now, in this order.
     `beside` are NADs that stay, and whose users keep these as their own do. `lan` is that of the NADs, None for one
     that is gone.
     """
@@ -106,7 +107,7 @@ class CarryingNodes(NamedTuple):
 
 
 def carrying_nodes(uid: str, reports: Iterable[LANNode], nodes: Iterable[Node], now: float) -> CarryingNodes:
-    """The nodes that report a LAN, by what is known of them."""
+    """Return the nodes that report a LAN, by what is known of them."""
     known = {node.metadata.name: node for node in nodes}
     ends: dict[str, float | None] = {}
     for report in reports:

@@ -78,7 +78,7 @@ other nodes, which `rules.admit.check_reported` keeps where nodes have the LAN r
 
 
 def default_group(vni: int) -> str:
-    """The multicast group of a LAN that names none: another one for each VNI, so that no LAN hears another."""
+    """Return the multicast group of a LAN that names none: another one for each VNI, so that no LAN hears another."""
     return str(IPv6Address(int(IPv6Address(_GROUP)) | (vni & VNI_MAX)))
 
 
@@ -98,23 +98,26 @@ def defaults(spec: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str
 
 
 def _group_of(vni: object) -> str:
-    """The default group; of a VNI that is none a placeholder, so that the fault is told of the VNI and not of this."""
+    """Return the default group.
+
+    Of a VNI that is none a placeholder, so that the fault is told of the VNI and not of this.
+    """
     return default_group(vni) if isinstance(vni, int) and 0 < vni <= VNI_MAX else _GROUP
 
 
 def check(lan: LAN) -> None:
-    """Raises Malformed, which names every field that is wrong."""
+    """Raise Malformed, which names every field that is wrong."""
     if found := faults(lan.spec):
         raise Malformed(f"{title_of(lan)}: {'. '.join(found)}")
 
 
 def faults(spec: LANSpec) -> tuple[str, ...]:
-    """What is wrong with a spec, each with its field and the remedy; none if nothing is."""
+    """Return what is wrong with a spec, each with its field and the remedy; none if nothing is."""
     return tuple(_faults(spec))
 
 
 def check_changes(old: LAN, new: LAN) -> None:
-    """Raises Denied where a field changes that may not: all but `_FREE`.
+    """Raise Denied where a field changes that may not: all but `_FREE`.
 
     A LAN that is invalid was built nowhere, so it may change in every field: it is to be mended.
     """
@@ -137,17 +140,17 @@ def is_rerouted(old: LANSpec, new: LANSpec) -> bool:
 
 
 def title_of(lan: LAN) -> str:
-    """A LAN for a message."""
+    """Return a LAN for a message."""
     return f"LAN {lan.metadata.key}"
 
 
 def title_beside(lan: LAN, reader: str) -> str:
-    """A LAN for a message to users of the namespace `reader`."""
+    """Return a LAN for a message to users of the namespace `reader`."""
     return title_for(reader, LANS.kind, lan.metadata.namespace, lan.metadata.name)
 
 
 def link_fault(name: str, example: str) -> str:
-    """What is wrong with the name of a link in the LAN's namespace; empty if nothing is."""
+    """Return what is wrong with the name of a link in the LAN's namespace; empty if nothing is."""
     if not name:
         return f"is missing: name the link, at most {NAME_MAX} characters, e.g. {example}"
     if len(name) > NAME_MAX or not _LINK.fullmatch(name) or name in (".", ".."):
@@ -163,7 +166,10 @@ def link_fault(name: str, example: str) -> str:
 
 
 def spoke_fault(name: str) -> str:
-    """What is wrong with the name of a spoke; empty if nothing is. It ends the names of NADs, which need a label."""
+    """Return what is wrong with the name of a spoke; empty if nothing is.
+
+    It ends the names of NADs, which need a label.
+    """
     if not name:
         return "is empty: name the spoke, e.g. web"
     if len(name) > NAME_MAX or not _SPOKE.fullmatch(name):
@@ -175,7 +181,7 @@ def spoke_fault(name: str) -> str:
 
 
 def ns_fault(name: str) -> str:
-    """What is wrong with the name of the network namespace; empty if nothing is. It is a file in /run/netns."""
+    """Return what is wrong with the name of the network namespace; empty if nothing is. It is a file in /run/netns."""
     if not name:
         return "is missing: name the network namespace of the LAN on the nodes, e.g. blue"
     if len(name) > NS_MAX or not _LINK.fullmatch(name):
@@ -189,7 +195,7 @@ def ns_fault(name: str) -> str:
 
 
 def group_fault(text: str) -> str:
-    """What is wrong with a multicast group; empty if nothing is."""
+    """Return what is wrong with a multicast group; empty if nothing is."""
     if not text:
         return f"is missing: name a multicast group, e.g. {default_group(1)}"
     try:

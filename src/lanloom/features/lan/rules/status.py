@@ -71,20 +71,20 @@ def node_results(lan: LAN, reports: Iterable[LANNode], nodes: Mapping[str, Node]
 
 
 def usable_mtu(results: Iterable[NodeResult]) -> int:
-    """The largest packet in bytes that fits on every node of a LAN; 0 while no node says."""
+    """Return the largest packet in bytes that fits on every node of a LAN; 0 while no node says."""
     found = narrowest(results)
     return found.mtu if found is not None else 0
 
 
 def narrowest(results: Iterable[NodeResult]) -> Room | None:
-    """The same, and the node that allows no more; None while no node says."""
+    """Return the same, and the node that allows no more; None while no node says."""
     return min((Room(item.mtu, item.name) for item in results if item.mtu > 0), default=None)
 
 
 def lan_status(
     lan: LAN, results: tuple[NodeResult, ...], verdict: Verdict, underlays: Underlays, *, now: float
 ) -> LANStatus:
-    """The whole status; equal to the LAN's if there is nothing new."""
+    """Return the whole status; equal to the LAN's if there is nothing new."""
     ready = sum(item.ready for item in results)
     is_ready, reason, message = _ready(lan, results, verdict, underlays)
     generation = lan.metadata.generation
@@ -149,14 +149,14 @@ def _ready(
 
 
 def title_of_uplink(uplink: VlanUplink) -> str:
-    """A physical VLAN, for messages."""
+    """Return a physical VLAN, for messages."""
     return f"VLAN {uplink.vlan} of cluster network {uplink.cluster_network}"
 
 
 def _in_use(
     conditions: tuple[Condition, ...], verdict: Verdict, generation: int, now: float
 ) -> tuple[Condition, ...]:
-    """The condition that names who keeps a LAN, as long as somebody does."""
+    """Return the condition that names who keeps a LAN, as long as somebody does."""
     if verdict.users:
         return set_condition(
             conditions,

@@ -41,7 +41,7 @@ class Floods(Struct, frozen=True, kw_only=True):
 
 
 def looked(before: Floods | None, record: Carried, wanted: DesiredLan, seen: SeenLan, now: float) -> Floods:
-    """What a look found, `before` is what the last one did, None for the first."""
+    """Return what a look found, `before` is what the last one did, None for the first."""
     found, known = tables(wanted, seen), storms(before.storms if before is not None else None, seen, now)
     ports = storming(known, now)
     warnings = (full(found), storm_warning(ports, record), uncontrolled(wanted, seen))
@@ -49,7 +49,7 @@ def looked(before: Floods | None, record: Carried, wanted: DesiredLan, seen: See
 
 
 def storms(before: Storms | None, seen: SeenLan, now: float) -> Storms:
-    """What is known after a look. What was dropped before the first one, `before` None, may be long ago."""
+    """Return what is known after a look. What was dropped before the first one, `before` None, may be long ago."""
     if before is None:
         return {port: Storm(count) for port, count in seen.stormed.items()}
     found = {}
@@ -60,12 +60,12 @@ def storms(before: Storms | None, seen: SeenLan, now: float) -> Storms:
 
 
 def storming(found: Storms, now: float) -> frozenset[str]:
-    """The ports with a storm."""
+    """Return the ports with a storm."""
     return frozenset(port for port, storm in found.items() if abs(now - storm.at) < STORM_SECONDS)
 
 
 def storm_warning(ports: frozenset[str], record: Carried) -> str:
-    """What to do about storms from these ports; empty without one."""
+    """Return what to do about storms from these ports; empty without one."""
     names = sorted({place.spoke for place in record.places if place.id in ports})
     sources = [f"the spoke {name}" for name in names]
     if HOST_PORT in ports:

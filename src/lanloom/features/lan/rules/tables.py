@@ -16,7 +16,7 @@ class Table(NamedTuple):
 
 
 def tables(wanted: DesiredLan, seen: SeenLan) -> tuple[Table, ...]:
-    """The tables of a LAN, as far as the kernel tells."""
+    """Return the tables of a LAN, as far as the kernel tells."""
     return tuple(_tables(wanted, seen))
 
 
@@ -30,7 +30,7 @@ def _tables(wanted: DesiredLan, seen: SeenLan) -> Iterator[Table]:
 
 
 def full(found: tuple[Table, ...]) -> str:
-    """What follows from tables that are full, with the remedy; empty without one."""
+    """Return what follows from tables that are full, with the remedy; empty without one."""
     titles = {"bridge": "the bridge", "vxlan": "the VXLAN link"}
     there = " and ".join(titles[each.name] for each in found if each.limit and each.learned >= each.limit)
     if not there:

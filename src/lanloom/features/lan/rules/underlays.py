@@ -27,7 +27,7 @@ _EXAMPLES: dict[AddressKind, str] = {
 
 
 def reported(name: str, found: Underlay | None) -> UnderlayLink:
-    """What a node reports of a link that LANs name; None for one that is not there."""
+    """Return what a node reports of a link that LANs name; None for one that is not there."""
     if found is None:
         return UnderlayLink(name=name)
     kinds = {_kind(address) for address in found.addresses}
@@ -88,13 +88,16 @@ class Underlays(Struct, frozen=True):
 
 
 def not_reported(link: str) -> str:
-    """What is said of a LAN of which no node has told whether it can carry it."""
+    """Return what is said of a LAN of which no node has told whether it can carry it."""
     of = f"underlay link {link}" if link else "underlay"
     return f"no agent of LANs has reported its {of} yet; without agents, apply deploy/lan.yaml"
 
 
 def underlays_of(lan: LAN, reports: Iterable[LANNode]) -> Underlays:
-    """What nodes report of the links that a LAN names for them. Nodes for which it names none are not asked for it."""
+    """Return what nodes report of the links that a LAN names for them.
+
+    Nodes for which it names none are not asked for it.
+    """
     usable, faults, judged = 0, [], dict[tuple[UnderlayLink, bool], str]()
     for report in sorted(reports, key=lambda item: item.metadata.name):
         node, spec = report.metadata.name, lan.spec

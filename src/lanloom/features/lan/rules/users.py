@@ -22,7 +22,7 @@ def attached(uid: str, reports: Iterable[LANNode]) -> Iterator[tuple[str, Spoke]
 
 
 def admitted(lan: LAN, naming: Iterable[NetworkAttachmentDefinition]) -> frozenset[Key]:
-    """The NADs of others by which users come to a LAN, out of those that are `naming` a spoke of it.
+    """Return the NADs of others by which users come to a LAN, out of those that are `naming` a spoke of it.
 
     NADs of namespaces that the LAN does not admit bring nobody: their users can't keep it.
     """
@@ -31,7 +31,7 @@ def admitted(lan: LAN, naming: Iterable[NetworkAttachmentDefinition]) -> frozens
 
 
 def users_of(use: NadUse, nads: Iterable[Key], lan: LAN | None) -> tuple[str, ...]:
-    """The users of a LAN's NADs, for messages; ordered.
+    """Return the users of a LAN's NADs, for messages; ordered.
 
     Who refers to a NAD from a namespace that the LAN does not admit attaches nowhere, and can't keep the LAN. Of a LAN
     that is gone, None, everybody counts.
@@ -41,7 +41,7 @@ def users_of(use: NadUse, nads: Iterable[Key], lan: LAN | None) -> tuple[str, ..
 
 
 def with_attached(use: NadUse, users: Iterable[str], there: Iterable[tuple[str, Spoke]]) -> tuple[str, ...]:
-    """The users, and those of the attached spokes who are not among them, by whichever NAD they came."""
+    """Return the users, and those of the attached spokes who are not among them, by whichever NAD they came."""
     every = set(users)
     for _, spoke in there:
         namespace, _, name = spoke.pod.partition("/")
@@ -52,6 +52,6 @@ def with_attached(use: NadUse, users: Iterable[str], there: Iterable[tuple[str, 
 
 
 def title_at(node: str, spoke: Spoke) -> str:
-    """An attached spoke for messages, with its pod if that is known."""
+    """Return an attached spoke for messages, with its pod if that is known."""
     pod = f": {PODS.kind} {spoke.pod}" if spoke.pod else ""
     return f"spoke {spoke.name} ({spoke.mode}) on node {node}{pod}"

@@ -82,18 +82,18 @@ class Facts(Struct, frozen=True, kw_only=True):
     kernels: Mapping[str, NodeKernel] = {}
 
     def entry(self, node: str) -> LANEntry | None:
-        """What a node reports of the LAN."""
+        """Return what a node reports of the LAN."""
         return entry_of(self.reports.get(node), self.lan)
 
 
 def entry_of(report: LANNode | None, lan: LAN) -> LANEntry | None:
-    """The entry of a LAN in a report."""
+    """Return the entry of a LAN in a report."""
     entries = report.status.lans if report is not None else ()
     return next((each for each in entries if each.uid == lan.metadata.uid), None)
 
 
 def spoke_end(spoke: str, lan: LAN, reports: Iterable[LANNode]) -> End:
-    """The end at a spoke. Raises Denied if several nodes have attached it, so that only pods tell them apart."""
+    """Return the end at a spoke. Raises Denied if several nodes have attached it, so that only pods tell them apart."""
     found = [
         (report.metadata.name, each.mode)
         for report in reports
@@ -112,7 +112,7 @@ def spoke_end(spoke: str, lan: LAN, reports: Iterable[LANNode]) -> End:
 
 
 def pod_end(pod: Pod, lan: LAN, lans: Iterable[LAN], nads: Iterable[NetworkAttachmentDefinition] = ()) -> End:
-    """The end in a pod. `nads` are those that the pod names, beside the LAN's own.
+    """Return the end in a pod. `nads` are those that the pod names, beside the LAN's own.
 
     Raises Denied for networks that can't be read, and for several spokes of the LAN.
     """
@@ -142,7 +142,7 @@ def pod_end(pod: Pod, lan: LAN, lans: Iterable[LAN], nads: Iterable[NetworkAttac
 
 
 def named_nads(pod: Pod) -> tuple[Key, ...]:
-    """The NADs that a pod names; none if they can't be read."""
+    """Return the NADs that a pod names; none if they can't be read."""
     try:
         named = selections(pod.metadata.annotations.get(MULTUS_NETWORKS, ""))
     except ValueError:
@@ -151,7 +151,10 @@ def named_nads(pod: Pod) -> tuple[Key, ...]:
 
 
 def _spoke_of(nad: NetworkAttachmentDefinition, lan: LAN) -> Spoke | None:
-    """The spoke that a NAD of somebody's own names; one without a name for the bridge that the LAN is joined to."""
+    """Return the spoke that a NAD of somebody's own names.
+
+    One without a name for the bridge that the LAN is joined to.
+    """
     try:
         config = read_config(nad.spec.config)
     except AnnotationError:
@@ -174,7 +177,7 @@ def is_at(pod: Pod, lan: LAN) -> bool:
 
 
 def check_ends(sender: End, receiver: End) -> None:
-    """Raises Malformed for a way from a spoke to itself."""
+    """Raise Malformed for a way from a spoke to itself."""
     same = (sender.spoke, sender.node) == (receiver.spoke, receiver.node)
     if sender.title == receiver.title or (sender.spoke and same):
         raise Malformed(f"--from and --to are the same spoke ({sender.title}); name two spokes, or two pods")
@@ -193,7 +196,7 @@ def _named(pod: Pod, title: str) -> tuple[Selection, ...]:
 def _spokes(
     named: Iterable[Selection], namespace: str, lan: LAN, own: Mapping[Key, Spoke] = {}
 ) -> Iterator[tuple[Spoke, Selection]]:
-    """The spokes of the LAN among the NADs that a pod in `namespace` names. `own` are NADs that others made."""
+    """Yield the spokes of the LAN among the NADs that a pod in `namespace` names. `own` are NADs that others made."""
     made = {
         Key(lan.metadata.namespace, nad_name(name, mode)): Spoke(name=name, mode=mode)
         for name in lan.spec.spokes
@@ -239,7 +242,7 @@ class _Interface(Struct, frozen=True):
 
 
 def _status(pod: Pod, nad: str) -> _Interface:
-    """What Multus reports of a NAD; empty if it reports nothing that can be read."""
+    """Return what Multus reports of a NAD; empty if it reports nothing that can be read."""
     text = pod.metadata.annotations.get(NETWORK_STATUS, "")
     try:
         found = msgspec.json.decode(text, type=tuple[_Interface, ...])

@@ -15,12 +15,12 @@ class Finding(Struct, frozen=True):
 
 
 def ok(reason: str) -> Finding:
-    """The frame passes."""
+    """Return the frame passes."""
     return Finding("ok", reason)
 
 
 def stops(reason: str) -> Finding:
-    """The frame stops here."""
+    """Return the frame stops here."""
     return Finding("stops", reason)
 
 

@@ -13,7 +13,7 @@ from lanloom.text import quote
 
 
 def guarded(facts: Facts, end: End, found: Finding, *, sends: bool) -> Finding:
-    """What is found at a port, with what the options of its spoke do to the frame."""
+    """Return what is found at a port, with what the options of its spoke do to the frame."""
     if found.state == "stops":
         return found
     fault = _port_security(facts, end) if sends else _isolation(facts)
@@ -24,7 +24,7 @@ def guarded(facts: Facts, end: End, found: Finding, *, sends: bool) -> Finding:
 
 
 def _storm(facts: Facts, end: End) -> str:
-    """What storm control does to a frame that is for many receivers, or for one that the LAN does not know."""
+    """Return what storm control does to a frame that is for many receivers, or for one that the LAN does not know."""
     entry = facts.entry(end.node)
     spokes = entry.spokes if entry is not None else ()
     if not any(each.storming for each in spokes if (each.name, each.mode) == (end.spoke, end.mode)):
@@ -37,7 +37,7 @@ def _storm(facts: Facts, end: End) -> str:
 
 
 def _limit(facts: Facts, end: End) -> str:
-    """What a limit of MAC addresses does to a frame that is from another one than the interface's own."""
+    """Return what a limit of MAC addresses does to a frame that is from another one than the interface's own."""
     limit = options_of(facts.lan.spec).port(end.spoke).limit
     if not limit or not facts.source or facts.source == end.mac:
         return ""
@@ -79,7 +79,7 @@ def _by_kernel(kernel: NodeKernel, end: End) -> str:
 
 
 def _source(kernel: NodeKernel, port: DesiredPort) -> str:
-    """The address of the interface; behind KubeVirt's bridge the machine's own is not seen."""
+    """Return the address of the interface; behind KubeVirt's bridge the machine's own is not seen."""
     end = kernel.seen.ends.get(port.name)
     return end.mac if end is not None and not port.bridged else ""
 

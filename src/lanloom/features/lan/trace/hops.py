@@ -54,7 +54,7 @@ class Hop(Struct, frozen=True):
 
 
 def trace(facts: Facts) -> tuple[Hop, ...]:
-    """The hops in the order of the frame."""
+    """Return the hops in the order of the frame."""
     return tuple(
         Hop(number, node, kind, name, finding.state, finding.reason)
         for number, (node, kind, name, finding) in enumerate(_way(facts), 1)
@@ -62,7 +62,7 @@ def trace(facts: Facts) -> tuple[Hop, ...]:
 
 
 def stopped_at(hops: tuple[Hop, ...]) -> Hop | None:
-    """The hop at which the frame stops; None if nothing is known to stop it."""
+    """Return the hop at which the frame stops; None if nothing is known to stop it."""
     return next((hop for hop in hops if hop.state == "stops"), None)
 
 
@@ -89,7 +89,7 @@ def _is_beside(facts: Facts) -> bool:
 
 
 def _side(facts: Facts, end: End, *, sends: bool) -> Iterator[_Step]:
-    """The hops from a pod to the port of its spoke, or from a VLAN to the LAN."""
+    """Yield the hops from a pod to the port of its spoke, or from a VLAN to the LAN."""
     if end.at == "uplink":
         assert facts.lan.spec.uplink is not None
         for kind, name, finding in uplink(facts, end, facts.lan.spec.uplink):
@@ -123,7 +123,7 @@ def _side(facts: Facts, end: End, *, sends: bool) -> Iterator[_Step]:
 
 
 def _at_bridge(facts: Facts, end: End, *, sends: bool) -> Iterator[_Step]:
-    """The hops from the interface of a pod to what joins the LAN to the bridge of an isolated network."""
+    """Yield the hops from the interface of a pod to what joins the LAN to the bridge of an isolated network."""
     if not end.node or facts.lan.spec.host_bridge is None:
         return
     size = facts.size if sends else 0
@@ -136,7 +136,7 @@ def _at_bridge(facts: Facts, end: End, *, sends: bool) -> Iterator[_Step]:
 
 
 def _between(facts: Facts, here: str, there: str) -> Iterator[_Step]:
-    """The hops from one node's bridge to the other's."""
+    """Yield the hops from one node's bridge to the other's."""
     own, peer = facts.entry(here), facts.entry(there)
     spec = facts.lan.spec
     away = partial(_live, facts)
@@ -190,7 +190,7 @@ def _pod(end: End) -> Finding:
 
 
 def _guest(end: End, found: Finding) -> Finding:
-    """What a guest does with its NIC is in the guest alone."""
+    """Return what a guest does with its NIC is in the guest alone."""
     if end.mode != "macvtap" or found.state == "stops":
         return found
     return unknown(
@@ -274,14 +274,14 @@ def _live_reports(facts: Facts) -> Iterator[LANNode]:
 
 
 def _peers(facts: Facts, node: str, entry: LANEntry) -> Peers:
-    """What the agent of the node makes of the reports of the others."""
+    """Return what the agent of the node makes of the reports of the others."""
     uid = facts.lan.metadata.uid
     multicast = facts.lan.spec.replication == "multicast"
     return peers(uid, entry.vni, entry.port, node, entry.address, _live_reports(facts), multicast=multicast)
 
 
 def _mtu(facts: Facts, end: End) -> int:
-    """The MTU that an interface of the spoke has on its node; 0 if it is not known."""
+    """Return the MTU that an interface of the spoke has on its node; 0 if it is not known."""
     entry = facts.entry(end.node)
     if entry is None:
         return 0

@@ -21,7 +21,7 @@ _HEAL = "the agent of LANs on this node makes it anew within seconds; if not, se
 
 
 def uplink_end(lan: LAN, reports: Mapping[str, LANNode]) -> End:
-    """The end on the VLAN, at the node that joins the LAN to it. Raises Denied for a LAN without an uplink."""
+    """Return the end on the VLAN, at the node that joins the LAN to it. Raises Denied for a LAN without an uplink."""
     if lan.spec.uplink is None:
         raise Denied(f"LAN {lan.metadata.key} is joined to no VLAN; name a spoke or pod, or set spec.uplink")
     nodes = sorted(
@@ -33,7 +33,10 @@ def uplink_end(lan: LAN, reports: Mapping[str, LANNode]) -> End:
 
 
 def host_bridge(lan: LAN, *, uplink: bool) -> DesiredHostBridge | None:
-    """The bridge of the host that a node joins the LAN to, which is that of the VLAN only where it has the `uplink`."""
+    """Return the bridge of the host that a node joins the LAN to.
+
+    It is that of the VLAN only where it has the `uplink`.
+    """
     spec = lan.spec
     if spec.host_bridge is not None:
         return DesiredHostBridge(spec.host_bridge.name, spec.host_bridge.alias)
@@ -62,7 +65,7 @@ def uplink(
 
 
 def at_bridge(facts: Facts, end: End) -> tuple[Finding, Finding]:
-    """The bridge of the isolated network on the node of an end, and what joins the LAN to it."""
+    """Return the bridge of the isolated network on the node of an end, and what joins the LAN to it."""
     assert facts.lan.spec.host_bridge is not None
     name, entry = facts.lan.spec.host_bridge.name, facts.entry(end.node)
     if entry is None:

@@ -21,7 +21,7 @@ def namespace_fault(kernel: NodeKernel) -> str:
 
 
 def bridge(kernel: NodeKernel) -> Finding:
-    """The bridge is there and up."""
+    """Check that the bridge is there and up."""
     if fault := namespace_fault(kernel):
         return stops(fault)
     name = kernel.wanted.bridge
@@ -36,7 +36,7 @@ def bridge(kernel: NodeKernel) -> Finding:
 
 
 def port(kernel: NodeKernel, end: End, size: int) -> Finding:
-    """The spoke's port is there, up, in the bridge, and takes packets of the size."""
+    """Check that the spoke's port is there, up, in the bridge, and takes packets of the size."""
     if fault := namespace_fault(kernel):
         return unknown(fault)
     names = (end.port, f"{end.spoke}M1") if end.mode == "macvtap" else (end.port,)
@@ -48,7 +48,7 @@ def port(kernel: NodeKernel, end: End, size: int) -> Finding:
 
 
 def interface(kernel: NodeKernel, end: End, size: int) -> Finding:
-    """The far end is in the pod, up, and takes packets of the size."""
+    """Check that the far end is in the pod, up, and takes packets of the size."""
     if end.port in kernel.seen.absent:
         return stops("the network namespace of the pod is gone; delete the pod, so that another one starts")
     if end.port not in kernel.seen.ends:
@@ -64,7 +64,7 @@ def interface(kernel: NodeKernel, end: End, size: int) -> Finding:
 
 
 def vxlan(kernel: NodeKernel, peer: LANEntry, size: int, *, sends: bool) -> Finding:
-    """The VXLAN link is as it should be, and, where it `sends`, to the peer as well."""
+    """Check that the VXLAN link is as it should be, and, where it `sends`, to the peer as well."""
     if fault := namespace_fault(kernel):
         return unknown(fault)
     wanted, name = kernel.wanted, kernel.wanted.vxlan
@@ -83,7 +83,7 @@ def vxlan(kernel: NodeKernel, peer: LANEntry, size: int, *, sends: bool) -> Find
 
 
 def underlay(kernel: NodeKernel, entry: LANEntry) -> Finding:
-    """The underlay link is there, with the address that the node reports."""
+    """Check that the underlay link is there, with the address that the node reports."""
     found = kernel.underlay
     if found is None:
         return stops(f"there is no link {entry.device}; add it, or correct spec.defaultVxlanDev")
@@ -117,7 +117,7 @@ def _is_up(kernel: NodeKernel, name: str) -> bool:
 
 
 def _changed(link: LanLink) -> str:
-    """Settings of a bridge or port that somebody changed."""
+    """Return the settings of a bridge or port that somebody changed."""
     return f"somebody changed {listed(sorted(link.drift))} of {link.name}; {_HEAL}"
 
 

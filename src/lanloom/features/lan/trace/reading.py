@@ -77,7 +77,7 @@ async def read_facts(client: Reader, asked: Asked, *, now: float) -> Facts:
 
 
 def _source(text: str) -> str:
-    """The address in the kernel's form. Raises Malformed."""
+    """Return the address in the kernel's form. Raises Malformed."""
     mac = text.lower()
     try:
         check_mac("--source", mac)
@@ -114,13 +114,16 @@ async def _end(
 
 
 def _others(lan: LAN) -> str:
-    """What may be an end beside a pod, for a message."""
+    """Return what may be an end beside a pod, for a message."""
     uplink = f", or {UPLINK} for its VLAN" if lan.spec.uplink is not None else ""
     return f"or a spoke of the LAN: {listed(lan.spec.spokes) or 'it has none'}{uplink}"
 
 
 async def read_end_names(client: Reader, name: str) -> list[str]:
-    """The spokes of a LAN, and the pods of its namespace at them; none if there is no such LAN. Raises KubeError."""
+    """Return the spokes of a LAN, and the pods of its namespace at them; none if there is no such LAN.
+
+    Raises KubeError.
+    """
     try:
         lan = _chosen(name, await list_or_empty(client, LANS))
     except Denied:
@@ -131,7 +134,7 @@ async def read_end_names(client: Reader, name: str) -> list[str]:
 
 
 async def with_kernel(facts: Facts, node: str, kernel: LanKernel, records: Records, state: Path) -> Facts:
-    """The facts with the kernel of `node`, which is this machine. `records` are those in the directory `state`.
+    """Return the facts with the kernel of `node`, which is this machine. `records` are those in the directory `state`.
 
     Raises Denied if it is on no side, or unreadable, also without the record that says what should be there.
     """

@@ -24,7 +24,7 @@ class TraceView(Struct, frozen=True, kw_only=True):
 
 
 def trace_view(facts: Facts) -> TraceView:
-    """The trace of these facts."""
+    """Return the trace of these facts."""
     hops = trace(facts)
     end = stopped_at(hops)
     return TraceView(

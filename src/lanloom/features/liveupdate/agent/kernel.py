@@ -26,7 +26,7 @@ class PortKernel(Protocol):
         ...
 
     async def bridge(self, name: str) -> Bridge | None:
-        """A bridge of the node."""
+        """Return a bridge of the node."""
         ...
 
     async def guards(self, link: str) -> bool:

@@ -123,7 +123,7 @@ class Mover:
             log.info("swap-not-announced", swap=str(scene.swap.metadata.key), error=str(error))
 
     async def forget(self, uid: str) -> None:
-        """A swap needs no record any more. Raises RecordError."""
+        """Forget the record of a swap that needs none any more. Raises RecordError."""
         self._announced.pop(uid, None)
         await self._records.forget(uid)
 
@@ -158,7 +158,10 @@ class Mover:
     async def _taken_back(
         self, scene: Scene, found: FoundPort, nic: PodNic, record: MoveRecord, why: str
     ) -> Outcome:
-        """A move that failed half-way: the machine gets its old network at once, whoever decides what comes next."""
+        """Return a move that failed half-way.
+
+        The machine gets its old network at once, whoever decides what comes next.
+        """
         log.warning("swap-move-failed", swap=str(scene.swap.metadata.key), error=why)
         try:
             await self._relocate(found, nic, record.enters, record.leaves, record.before)
@@ -199,7 +202,7 @@ class Mover:
     async def _stayed(
         self, scene: Scene, found: FoundPort, nic: PodNic, record: MoveRecord, seat: Seat, why: str
     ) -> Outcome:
-        """A port that can't be brought back keeps the network that it has: a wrong one is better than none."""
+        """Return a port that can't be brought back keeps the network that it has: a wrong one is better than none."""
         if not seat.bridge:
             return Outcome(seat.link, error=why)
         try:
@@ -274,7 +277,7 @@ class Mover:
         return await self._seat_of(place, own)
 
     async def _check_source(self, source: Place, seat: Seat, identity: PodIdentity) -> None:
-        """A port that is elsewhere than its NAD puts it was moved by somebody else, who is not to be disturbed."""
+        """Refuse a port that is elsewhere than its NAD puts it: somebody else moved it, who is not to be disturbed."""
         wanted = await self._seat_of(source, seat.link)
         if not _is_at(seat, wanted):
             raise Unseatable(

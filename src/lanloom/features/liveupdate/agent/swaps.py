@@ -138,7 +138,7 @@ class SwapAgent:
             return Outcome(error=str(error))
 
     async def _scene(self, swap: NetworkSwap) -> Scene | None:
-        """The objects of a swap as they are now; None where its pod is gone, and its port with it."""
+        """Return the objects of a swap as they are now; None where its pod is gone, and its port with it."""
         client, namespace = self._client, swap.metadata.namespace
         pod = await get_or_none(client, PODS, Key(namespace, swap.status.pod))
         machine = await get_or_none(client, VIRTUAL_MACHINE_INSTANCES, Key(namespace, swap.spec.machine))

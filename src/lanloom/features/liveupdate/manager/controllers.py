@@ -51,18 +51,18 @@ would do so as fast as the API server answers.
 
 
 def edit_key(machine: VirtualMachine) -> tuple[Any, ...]:
-    """What users change of a VirtualMachine."""
+    """Return what users change of a VirtualMachine."""
     meta = machine.metadata
     return meta.uid, meta.generation, meta.is_deleting, meta.annotations.get(POLICY), machine.spec
 
 
 def owner_key(machine: VirtualMachine) -> tuple[Any, ...]:
-    """What of a VirtualMachine matters here."""
+    """Return what of a VirtualMachine matters here."""
     return edit_key(machine), machine.status.conditions
 
 
 def instance_key(machine: VirtualMachineInstance) -> tuple[Any, ...]:
-    """What of an instance matters here."""
+    """Return what of an instance matters here."""
     meta, status = machine.metadata, machine.status
     return (
         meta.uid,
@@ -77,7 +77,7 @@ def instance_key(machine: VirtualMachineInstance) -> tuple[Any, ...]:
 
 
 def pod_key(pod: Pod) -> tuple[Any, ...]:
-    """What of a launcher pod matters here."""
+    """Return what of a launcher pod matters here."""
     annotations = pod.metadata.annotations
     return (
         pod.metadata.uid,
@@ -89,38 +89,38 @@ def pod_key(pod: Pod) -> tuple[Any, ...]:
 
 
 def migration_key(migration: VirtualMachineInstanceMigration) -> tuple[Any, ...]:
-    """What of a migration matters here."""
+    """Return what of a migration matters here."""
     return migration.metadata.uid, migration.metadata.is_deleting, migration.status.phase
 
 
 def swap_key(swap: NetworkSwap) -> tuple[Any, ...]:
-    """What of a swap matters here."""
+    """Return what of a swap matters here."""
     return swap.metadata.uid, swap.status.phase, swap.status.message
 
 
 def nad_key(nad: NetworkAttachmentDefinition) -> tuple[Any, ...]:
-    """What of a NAD matters here."""
+    """Return what of a NAD matters here."""
     meta = nad.metadata
     return meta.uid, meta.is_deleting, DRAINING in meta.annotations, nad.spec, meta.labels
 
 
 def report_key(report: ClusterNetworkNode) -> tuple[Any, ...]:
-    """What of a node's report about a cluster network matters here."""
+    """Return what of a node's report about a cluster network matters here."""
     return report.status.conditions, report.status.vlan_ids
 
 
 def spokes_key(node: LANNode) -> tuple[Any, ...]:
-    """What of a node's report about LANs matters here: who has which spoke."""
+    """Return what of a node's report about LANs matters here: who has which spoke."""
     return tuple((item.name, item.pod) for lan in node.status.lans for item in lan.spokes)
 
 
 def pools_key(network: Network) -> tuple[Any, ...]:
-    """What of a network of addresses matters here."""
+    """Return what of a network of addresses matters here."""
     return network.metadata.is_deleting, network.spec, network.status.pools
 
 
 def node_key(node: Node) -> tuple[Any, ...]:
-    """What of a node matters here."""
+    """Return what of a node matters here."""
     ready = find(node.status.conditions, "Ready")
     status = ready.status if ready is not None else ""
     return node.metadata.uid, node.metadata.labels, node.spec.unschedulable, status
@@ -211,7 +211,7 @@ class LiveUpdateManager:
         self._updater.enqueue(_ALL)
 
     def _machine_changed(self, old: VirtualMachine | None, new: VirtualMachine | None) -> None:
-        """An edit is taken up at once; conditions are written by controllers."""
+        """Take an edit up at once; conditions are written by controllers."""
         is_edit = changed(edit_key)(old, new)
         for item in present(old, new):
             for controller in (self._machines, self._restarts):

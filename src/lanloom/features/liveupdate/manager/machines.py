@@ -129,12 +129,12 @@ class Machines:
         """As Refusals says; the reconcile that went well has written the condition."""
 
     async def migration_refused(self, key: Key, error: ApiError) -> None:
-        """The migration that a machine waits for can't be created. Raises KubeError."""
+        """Report that the migration that a machine waits for can't be created. Raises KubeError."""
         self._without_migration[key] = str(error)
         await self.refused(key, error)
 
     def migration_created(self, key: Key) -> None:
-        """It could be."""
+        """Note that it could be created."""
         self._without_migration.pop(key, None)
 
     def evaluation_of(self, machine: VirtualMachineInstance) -> Evaluation:

@@ -340,6 +340,6 @@ def _instance_of(pod: Pod) -> tuple[str, ...]:
 
 
 def _order(swap: NetworkSwap) -> tuple[Any, ...]:
-    """Swaps that began come before those that wait, then by age."""
+    """Put swaps that began before those that wait, then order by age."""
     waits = swap.status.phase in ("", "Pending")
     return waits, swap.metadata.creation_timestamp or "", swap.metadata.uid

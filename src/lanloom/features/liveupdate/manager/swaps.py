@@ -154,7 +154,7 @@ class Swaps:
         return self._reader.course(swap, objects, claim=claim, refused=refused, allocates=allocates)
 
     async def _claim(self, swap: NetworkSwap, objects: Objects) -> Claim:
-        """The addresses of the new network; none are asked for once the swap has begun."""
+        """Return the addresses of the new network; none are asked for once the swap has begun."""
         if swap.status.phase not in ("", "Pending") or self._addresses is None:
             return Claim(addresses=swap.status.addresses)
         course = self._course(swap, objects, Claim())
@@ -308,7 +308,7 @@ class Swaps:
             del self._changed[f"{uid} {phase}"]
 
     def _present(self, key: Key) -> NetworkSwap | None:
-        """The swap as it is, by the watch or by the answer to an own write, whichever is newer."""
+        """Return the swap as it is, by the watch or by the answer to an own write, whichever is newer."""
         stored, written = self._reader.swap(key), self._written.get(key)
         if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
             return stored

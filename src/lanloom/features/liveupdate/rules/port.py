@@ -181,7 +181,10 @@ _Flags = tuple[bool, bool]
 
 
 def _entries(place: BridgePlace, bridge: Bridge) -> tuple[VlanEntry, ...]:
-    """The ids as CNI's plugin gives them: the bridge's default, the NAD's own, tagged ones; the last one counts."""
+    """Return the ids as CNI's plugin gives them: the bridge's default, the NAD's own, tagged ones.
+
+    The last one counts.
+    """
     found: dict[int, _Flags] = {}
     if bridge.default_pvid and place.default_vid:
         found[bridge.default_pvid] = (not place.pvid, True)

@@ -200,7 +200,7 @@ def _is_ahead(course: Course) -> bool:
 
 
 def _known(course: Course, undo: tuple[Step, ...]) -> str:
-    """What is known of a swap that could not be taken back."""
+    """Return what is known of a swap that could not be taken back."""
     swap, port = course.swap, port_of(course)
     parts = []
     if port is not None and port.error and not port.nad:
@@ -221,7 +221,7 @@ def _known(course: Course, undo: tuple[Step, ...]) -> str:
 
 
 def _ended_meanwhile(course: Course) -> Decision:
-    """The pod whose port it was is gone: whatever runs next gets the network of the machine's spec."""
+    """Return the pod whose port it was is gone: whatever runs next gets the network of the machine's spec."""
     swap, spec = course.swap, course.swap.spec
     if flapping(swap) and course.link == "down":
         return Decision(status=swap.status, steps=(link_up(swap),), wait=POLL_SECONDS)

@@ -161,7 +161,7 @@ class Activator:
         return taken
 
     def uplink_built(self, interfaces: Iterable[Interface]) -> None:
-        """The uplink of these interfaces was built a moment ago."""
+        """Note that the uplink of these interfaces was built a moment ago."""
         self._built |= dict.fromkeys(
             (item.uuid for item in interfaces if item.mode == "dhcp"), asyncio.get_running_loop().time()
         )

@@ -120,7 +120,7 @@ class ReportWriter(Generic[S]):
         return busy
 
     def forget(self, name: str) -> None:
-        """The report of that name was deleted."""
+        """Forget the report of that name, which was deleted."""
         self._answers.pop(name, None)
         self._deleted.pop(name, None)
 
@@ -211,7 +211,7 @@ class VlanStatuses:
         self._neighbour = neighbour
 
     def forget(self, name: str) -> None:
-        """The VlanStatus of that name was deleted."""
+        """Forget the VlanStatus of that name, which was deleted."""
         self._reporter.forget(name)
 
     async def publish(self, reports: Mapping[str, ClusterNetworkNodeStatus]) -> None:
@@ -253,7 +253,7 @@ class StatusPublisher:
         )
 
     def report(self, statuses: Mapping[str, ClusterNetworkNodeStatus]) -> None:
-        """These are now all of the node's reports, by cluster network."""
+        """Publish all of the node's reports as they are now, by cluster network."""
         self._statuses = statuses
         self.controller.enqueue(_REPORTS)
 

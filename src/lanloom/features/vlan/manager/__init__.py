@@ -26,7 +26,7 @@ from lanloom.runtime.identity import pod_node
 
 
 def build(context: ManagerContext) -> ManagerPart:
-    """Controllers and webhooks. The setting is the management VLAN id where no agent tells it, 0 for unknown."""
+    """Build controllers and webhooks. The setting is the management VLAN id where no agent tells it, 0 for unknown."""
     shared = context.informers
     informers = vlan_informers(shared)
     manager = VlanManager(

@@ -316,7 +316,7 @@ class VlanManager:
             await self._client.patch(VLAN_CONFIGS, name, patch)
 
     async def _reconcile_status(self, name: str) -> None:
-        """A node that left can't take its reports with it. One that the watch has not brought yet keeps them."""
+        """Delete the reports of a node that left. One that the watch has not brought yet keeps them."""
         status = self._informers.statuses.store.get(Key("", name))
         if status is None or not is_abandoned(status, self._nodes.names):
             return

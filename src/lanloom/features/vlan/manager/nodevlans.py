@@ -24,7 +24,7 @@ class NodeVlans:
         self._since: dict[str, float] = {}
 
     def forget(self, name: str) -> None:
-        """The ClusterNetwork of that name is gone."""
+        """Forget the ClusterNetwork of that name, which is gone."""
         self._since.pop(name, None)
 
     def patch(

@@ -125,7 +125,7 @@ class Derivations:
         return value.source if value is not None else None
 
     def forget(self, name: str) -> None:
-        """The ClusterNetwork is gone."""
+        """Forget the ClusterNetwork, which is gone."""
         self._known.pop(name, None)
 
     def nad_changed(

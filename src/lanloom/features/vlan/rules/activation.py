@@ -203,7 +203,7 @@ def _routes(item: Interface, address: str, link: Link, observed: LinkState) -> I
 
 @lru_cache(VIDS)
 def _of_address(address: str) -> tuple[Route, Route | None]:
-    """The host's own route and that to the subnet, which an address with a prefix of 32 bits has not."""
+    """Return the host's own route and that to the subnet, which an address with a prefix of 32 bits has not."""
     interface = IPv4Interface(address)
     subnet = Route(str(interface.network), MAIN_TABLE) if interface.network.prefixlen < 32 else None
     return Route(f"{interface.ip}/32", LOCAL_TABLE), subnet
@@ -219,7 +219,7 @@ class _Asked(NamedTuple):
 
 @lru_cache(VIDS)
 def _of_profile(content: bytes) -> _Asked:
-    """What a profile asks for; nothing if Lanloom did not write it."""
+    """Return what a profile asks for; nothing if Lanloom did not write it."""
     profile = read(content)
     if profile is None:
         return _Asked()

@@ -184,7 +184,7 @@ def _check_map_nodes(value: L3, cluster_network: str, reader: ClusterReader) -> 
 
 
 def _check_subnet(value: L3, before: L3 | None, reader: ClusterReader) -> None:
-    """A subnet on a VLAN takes what is sent to its addresses away from whoever has them elsewhere."""
+    """Refuse a subnet that takes what is sent to its addresses away from whoever has them elsewhere."""
     known = subnets(before) if before is not None else ()
     for subnet in subnets(value):
         holder = "" if subnet in known else reader.reserved().holder(subnet)
@@ -194,7 +194,7 @@ def _check_subnet(value: L3, before: L3 | None, reader: ClusterReader) -> None:
 
 
 def _check_routes(value: L3, before: L3 | None, reader: ClusterReader) -> None:
-    """A route over a VLAN to what the nodes need would cut them off from it, and from each other."""
+    """Refuse a route over a VLAN to what the nodes need: it would cut them off from it, and from each other."""
     known = set(before.routing.routes) if before is not None else set()
     for route in value.routing.routes:
         holder = "" if route in known else reader.reserved().holder(IPv4Network(route.to))

@@ -234,7 +234,7 @@ def _mtu(text: str, network: VmNetwork, reader: ClusterReader) -> str:
 
 
 def _small_mtu(text: str, network: VmNetwork, reader: ClusterReader) -> str:
-    """A port that is smaller than a bridge of others shrinks it, and with it what the node has on the bridge."""
+    """Return a port that is smaller than a bridge of others shrinks it, and with it what the node has on the bridge."""
     name = network.cluster_network
     reports = [report.status for report in reader.statuses_of(name)]
     made_by_others = name == names.MGMT or any(status.mode == "beside" for status in reports)

@@ -84,7 +84,7 @@ def _unknown(title: str, named: Iterable[str], reader: ClusterReader) -> tuple[s
 
 
 def _check_name(name: str, reader: ClusterReader) -> None:
-    """The names of links are made from it."""
+    """Check the name: those of links are made from it."""
     title = f"can't create ClusterNetwork {quote(name)}"
     if len(name) > names.CLUSTER_NETWORK_NAME_MAX or "." in name:
         raise Denied(
@@ -248,7 +248,7 @@ def _check_uplink(uplink: Uplink) -> None:
 
 
 def _check_links(new: VlanConfig, old: VlanConfig | None, reader: ClusterReader) -> None:
-    """The loopback carries nothing, and a bridge or bond of a cluster network would be its own port."""
+    """Refuse the loopback, which carries nothing, and bridges and bonds of a cluster network, its own ports."""
     networks = {
         names.MGMT,
         new.spec.cluster_network,
@@ -268,7 +268,7 @@ def _check_links(new: VlanConfig, old: VlanConfig | None, reader: ClusterReader)
 
 
 def _check_selector(new: VlanConfig, old: VlanConfig | None) -> None:
-    """A selector of what can't be a label matches no node, today or ever."""
+    """Refuse a selector of what can't be a label: it matches no node, today or ever."""
     known = old.spec.node_selector.items() if old is not None else ()
     for key, value in new.spec.node_selector.items():
         if (key, value) in known:

@@ -125,7 +125,7 @@ def _contents(
 
 
 def management_vlan(vid: int, network: str, mode: str) -> Problem:
-    """That VLAN `vid` of mgmt can't have node addresses of Lanloom, as it is the management network."""
+    """Return the reason why VLAN `vid` of mgmt can't have node addresses: it is the management network."""
     message = f"VLAN {vid} of {names.MGMT} is this node's management network; choose another VLAN id"
     return Problem(vid=vid, network=network, mode=mode, reason="ManagementVlan", message=message)
 

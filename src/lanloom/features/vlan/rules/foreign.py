@@ -20,8 +20,9 @@ from lanloom.node.vlanids import VlanIds, merge, subtract, vlan_ids
 
 
 def uplink_port(observed: LinkState, cluster_network: str) -> Link | None:
-    """The port of a bridge that leads out of the node: the bond of its name, else its only bond, else its only NIC.
+    """Return the port of a bridge that leads out of the node.
 
+    It is the bond of its name, else its only bond, else its only NIC.
     None where there is no such port or more than one. A NIC of a lab is a veth, as those of pods are.
     """
     bridge, bond = names.bridge_name(cluster_network), names.bond_name(cluster_network)

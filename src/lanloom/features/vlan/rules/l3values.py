@@ -80,8 +80,9 @@ def _least(nad: NetworkAttachmentDefinition, value: L3, whole: Mapping[str, str]
 
 
 def lay_out(network: ClusterNetwork, holders: Iterable[Holder], kept: Mapping[str, str]) -> Layout:
-    """The L3 annotations of a ClusterNetwork beside those that are kept. `holders` are in the order of their age.
+    """Return the L3 annotations of a ClusterNetwork beside those that are kept.
 
+    `holders` are in the order of their age.
     A network that is there already always keeps what is least: it fits, as it is there. So no newcomer, and no
     annotation of others, takes addresses away.
     """
@@ -125,7 +126,7 @@ def _is_present(nad: NetworkAttachmentDefinition, annotations: Mapping[str, str]
 
 
 def no_room(cluster_network: str, needed: int, allowed: int) -> AnnotationError:
-    """That a ClusterNetwork can't hold another network with node addresses."""
+    """Return the reason why a ClusterNetwork can't hold another network with node addresses."""
     problem = (
         f'is "true", but ClusterNetwork {cluster_network} would need {needed} bytes of annotations for its networks '
         f"with node addresses and at most {allowed} are allowed; disable node addresses of another of its networks, "

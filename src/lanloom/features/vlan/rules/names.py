@@ -45,7 +45,7 @@ def routing_table(cluster_network: str, vid: int) -> int:
 
 
 def interface_name(cluster_network: str, vid: int) -> str:
-    """The VLAN sub-interface: `<cn>-br.<vid>` where that fits a link's 15 characters, else `<cn cut>-<hash>.<vid>`.
+    """Return the VLAN sub-interface: `<cn>-br.<vid>` if that fits a link's 15 characters, else `<cn cut>-<hash>.<vid>`.
 
     NetworkManager would cut a longer name silently, so that two networks could get the same one.
     """
@@ -95,8 +95,9 @@ def network_of_link(link: str) -> str:
 
 
 def vlan_status_name(cluster_network: str, node: str) -> str:
-    """The VlanStatus of a cluster network on a node, called as Harvester's controller calls it: either takes it over.
+    """Return the VlanStatus of a cluster network on a node.
 
+    Harvester's controller calls it the same: either takes it over.
     At most 63 characters: both names, cut, and the CRC-32 of both, not cut.
     """
     name = f"{cluster_network}-{node}"

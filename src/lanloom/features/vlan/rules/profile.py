@@ -83,8 +83,9 @@ def profile_of(cluster: str, node: str, cluster_network: str, value: L3) -> Prof
 
 
 def render(profile: Profile) -> bytes:
-    """The keyfile. Raises ValueError for a value that no parser would have let pass: it would become lines of its own.
+    """Return the keyfile.
 
+    Raises ValueError for a value that no parser would have let pass: it would become lines of its own.
     * `never-default`, `ignore-auto-routes` and `ignore-auto-dns`: a VLAN's default route would win over the management
       network's (metric 400 before 425), a DHCP server could draw any traffic into the VLAN (option 121), and its DNS
       servers would be added.
@@ -124,7 +125,7 @@ def render(profile: Profile) -> bytes:
 
 
 def _ipv6(profile: Profile) -> dict[str, str]:
-    """The address of IPv6, with a gateway as that of IPv4. An address that another host has is an error, too."""
+    """Return the address of IPv6, with a gateway as that of IPv4. An address that another host has is an error, too."""
     keys = {
         "address1": str(_unscoped(profile.address6)),
         "ignore-auto-dns": "true",

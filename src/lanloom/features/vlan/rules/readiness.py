@@ -76,7 +76,7 @@ class Wanted(Struct, frozen=True):
 
 
 def wanted_of(values: Iterable[L3]) -> Wanted:
-    """The node addresses that a cluster network's L3 configurations ask for."""
+    """Return the node addresses that a cluster network's L3 configurations ask for."""
     known = {value.vid: value for value in values}
     return Wanted(
         modes={vid: "static" if value.fixed else "dhcp" for vid, value in known.items()},

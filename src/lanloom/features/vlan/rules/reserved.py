@@ -170,8 +170,9 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def management(observed: LinkState, files: Iterable[str] = ()) -> Management | None:
-    """The node's management network: the link of the default route, else what has an address on the bridge `mgmt-br`.
+    """Return the node's management network.
 
+    It is the link of the default route, else what has an address on the bridge `mgmt-br`.
     `files` are the names of Lanloom's profiles, whose sub-interfaces are never it. None where nothing tells.
     """
     ours = {interface_name(*owner) for name in files if (owner := parse_profile_file(name)) is not None}

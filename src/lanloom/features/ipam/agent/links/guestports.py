@@ -136,7 +136,7 @@ def _seen(
 def _behind(
     sock: socket.socket, link: PortLink, links: Mapping[int, PortLink]
 ) -> tuple[Mapping[int, PortLink], frozenset[str]]:
-    """The links and addresses of the namespace of a port's other end; none of one that went meanwhile."""
+    """Return the links and addresses of the namespace of a port's other end; none of one that went meanwhile."""
     if link.nsid is None:
         return {link.lower: links[link.lower]} if link.lower in links else {}, frozenset()
     try:
@@ -147,7 +147,7 @@ def _behind(
 
 
 def _packet_socket(index: int) -> socket.socket:
-    """A socket that hears nothing before its filter is there: it is for no protocol until it is bound."""
+    """Return a socket that hears nothing before its filter is there: it is for no protocol until it is bound."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, 0)
     try:
         _attach_filter(sock)

@@ -57,7 +57,10 @@ LETTERS = Glyphs("#", "x", ".")
 
 
 def map_text(over: IPRange, reserved: Iterable[IPRange]) -> str:
-    """A character for each address: X where it is in `reserved`, which must be ordered and disjoint, else a dot."""
+    """Return a character for each address.
+
+    X where it is in `reserved`, which must be ordered and disjoint, else a dot.
+    """
     parts, next_ = [], over.first
     for run in reserved:
         parts += ["." * (run.first - next_), "X" * run.size]
@@ -67,12 +70,15 @@ def map_text(over: IPRange, reserved: Iterable[IPRange]) -> str:
 
 
 def percent(usage: Usage) -> str:
-    """The share that can't be given away any more: `0 %` only where that is nothing, `100 %` only where it is all."""
+    """Return the share that can't be given away any more.
+
+    `0 %` only where that is nothing, `100 %` only where it is all.
+    """
     return "<1 %" if usage.taken and not usage.percent else f"{usage.percent} %"
 
 
 def readable(count: int) -> str:
-    """A number of addresses in digits that somebody reads: an IPv6 pool has some 1.8e+19."""
+    """Return a number of addresses in digits that somebody reads: an IPv6 pool has some 1.8e+19."""
     return f"{count:,}" if count < _READABLE else f"{count:.2g}"
 
 
@@ -84,7 +90,7 @@ def warning(usage: Usage) -> str:
 
 
 def bar(usage: Usage, width: int, glyphs: Glyphs = BLOCKS) -> str:
-    """A bar of `width` characters: what is used, what is reserved, what is free.
+    """Return a bar of `width` characters: what is used, what is reserved, what is free.
 
     Whatever there is gets a character at least, as far as the width goes; only what is full has no free one.
     """
@@ -146,7 +152,7 @@ def subnet_fields(subnet: Subnet) -> dict[str, Value]:
 
 
 def pool_map(ledger: Ledger, pool: Pool) -> str | None:
-    """A pool's map: X for what is reserved in either way; None for more than 65,536 addresses."""
+    """Return a pool's map: X for what is reserved in either way; None for more than 65,536 addresses."""
     return map_text(pool.range, ledger.reserved_runs(pool)) if pool.range.size <= LARGEST_MAP else None
 
 
@@ -170,7 +176,7 @@ def pool_fields(ledger: Ledger, pool: Pool) -> dict[str, Value]:
 
 
 def instances(described: Described) -> tuple[str, ...]:
-    """The instances with a NIC on the network; with their namespace where it is not `default`."""
+    """Return the instances with a NIC on the network; with their namespace where it is not `default`."""
     names = {
         nic.owner.name
         if nic.owner.namespace in ("", "default")
@@ -192,13 +198,13 @@ def _gateway(described: Described, version: Version) -> str | None:
 
 
 def _pools(described: Described) -> Value:
-    """A list for each subnet, in the order of the field `subnets`."""
+    """Return a list for each subnet, in the order of the field `subnets`."""
     ledger = described.ledger
     return [[pool_fields(ledger, pool) for pool in subnet.pools] for subnet in described.network.subnets]
 
 
 def _map(described: Described) -> Value:
-    """The map of the first pool, as Ganeti had one."""
+    """Return the map of the first pool, as Ganeti had one."""
     pool = next(described.network.pools(), None)
     return None if pool is None else pool_map(described.ledger, pool)
 

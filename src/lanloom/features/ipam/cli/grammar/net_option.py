@@ -50,7 +50,10 @@ class NetStep(Struct, frozen=True, kw_only=True):
 
 
 def new_nics(texts: Iterable[str]) -> tuple[NetStep, ...]:
-    """The NICs of a new instance, by index. Raises Malformed: none, a gap, one twice, another action than add."""
+    """Return the NICs of a new instance, by index.
+
+    Raises Malformed: none, a gap, one twice, another action than add.
+    """
     steps: dict[int, NetStep] = {}
     for text in texts:
         option = _option(text)
@@ -71,7 +74,7 @@ def new_nics(texts: Iterable[str]) -> tuple[NetStep, ...]:
 
 
 def changes(texts: Iterable[str]) -> tuple[NetStep, ...]:
-    """The changes of an instance's NICs, in order. Raises Malformed."""
+    """Return the changes of an instance's NICs, in order. Raises Malformed."""
     steps = tuple(_change(_option(text)) for text in texts)
     if not steps:
         raise Malformed("no change is given; give one, such as --net 0:modify,ip0=pool")
@@ -79,7 +82,7 @@ def changes(texts: Iterable[str]) -> tuple[NetStep, ...]:
 
 
 def _option(text: str) -> Option:
-    """The option in its parts; what most people forget is told in its own words."""
+    """Return the option in its parts; what most people forget is told in its own words."""
     if "=" in text.partition(":")[0]:
         raise Malformed(f"{FLAG} {quote(text, 120)}: the NIC is missing; write its number first: 0:…")
     return parse_option(text, FLAG)
@@ -98,7 +101,7 @@ def _change(option: Option) -> NetStep:
 
 
 def _new(option: Option) -> NetStep:
-    """A NIC that there is not yet: its addresses are numbered without a gap, or it has none."""
+    """Return a NIC that there is not yet: its addresses are numbered without a gap, or it has none."""
     ips = _ips(option)
     if ips == {0: NONE}:
         ips = {}
@@ -139,7 +142,7 @@ def _step(option: Option, action: Literal["add", "modify"], ips: Mapping[int, st
 
 
 def _ips(option: Option) -> dict[int, str]:
-    """The addresses by index, in order of it; `ip` is `ip0`."""
+    """Return the addresses by index, in order of it; `ip` is `ip0`."""
     if "ip" in option.params and "ip0" in option.params:
         raise option.malformed("ip is an alias of ip0; give one of them")
     ips: dict[int, str] = {}
@@ -197,7 +200,7 @@ def _named(option: Option) -> str | None:
 
 
 def _text(option: Option, key: str) -> str | None:
-    """The text of a key; empty for `-key` and `key=none`, None where it is not given.
+    """Return the text of a key; empty for `-key` and `key=none`, None where it is not given.
 
     Nothing after `key=` is what a script writes whose variable is empty: it must not take an address away.
     """

@@ -62,7 +62,10 @@ class NicContext(Struct, frozen=True, kw_only=True):
 
 
 def apply(nics: Sequence[WantedNic], steps: Iterable[NetStep], context: NicContext) -> tuple[WantedNic, ...]:
-    """The NICs after the steps, in order of their index. Raises Denied, which quotes the option, and Malformed."""
+    """Return the NICs after the steps, in order of their index.
+
+    Raises Denied, which quotes the option, and Malformed.
+    """
     after = list(nics)
     for step in steps:
         try:
@@ -75,8 +78,9 @@ def apply(nics: Sequence[WantedNic], steps: Iterable[NetStep], context: NicConte
 def addresses_now(
     nics: Sequence[WantedNic], ledger_of: Callable[[str], Ledger]
 ) -> tuple[tuple[Address, ...], ...]:
-    """The addresses that each NIC would get now, all of them or none; `ledger_of` has a network's ledger by its id.
+    """Return the addresses that each NIC would get now, all of them or none.
 
+    `ledger_of` has a network's ledger by its id.
     Each NIC must have a key. The ledgers are left as they were. Raises Denied and Malformed.
     """
     found: dict[int, tuple[Address, ...]] = dict.fromkeys(range(len(nics)), ())
@@ -127,7 +131,7 @@ def _apply(nics: list[WantedNic], step: NetStep, context: NicContext) -> None:
 
 
 def _find(nics: Sequence[WantedNic], ident: str) -> int:
-    """The NIC with that index (-1 is the last one), UUID or name."""
+    """Return the NIC with that index (-1 is the last one), UUID or name."""
     if ident in ("", "-1"):
         ident = str(len(nics) - 1)
     called = [(str(index), nic.uuid.lower(), nic.name) for index, nic in enumerate(nics)]
@@ -206,7 +210,7 @@ def _with_ips(nic: WantedNic, ips: Mapping[int, str]) -> WantedNic:
 
 
 def _check_indices(before: Sequence[str], ips: Mapping[int, str]) -> None:
-    """Appends follow what is there without a gap, and only what is there can be taken away. Raises Denied."""
+    """Check that appends follow without a gap, and that only what is there is taken away. Raises Denied."""
     has = f"the NIC has {len(before)} address{'' if len(before) == 1 else 'es'}"
     for index in sorted(index for index in ips if index >= len(before)):
         if ips[index] == NONE:
@@ -216,7 +220,7 @@ def _check_indices(before: Sequence[str], ips: Mapping[int, str]) -> None:
 
 
 def _mac(wanted: str, network: Network | None, context: NicContext) -> str:
-    """That MAC address, or with `auto` a new one of the network's prefix."""
+    """Return that MAC address, or with `auto` a new one of the network's prefix."""
     if wanted != AUTO:
         return context.macs.take(wanted)
     return context.macs.generate(network.mac_prefix if network else "")

@@ -46,7 +46,7 @@ class Option(Struct, frozen=True, kw_only=True):
     params: dict[str, Value] = {}
 
     def malformed(self, why: str) -> Malformed:
-        """An error that quotes the option. `why` says what is wrong and what to do."""
+        """Return an error that quotes the option. `why` says what is wrong and what to do."""
         return _malformed(self.flag, self.text, why)
 
     def read(self, parse: Callable[[U], T], value: U, field: str = "") -> T:
@@ -62,7 +62,7 @@ class Option(Struct, frozen=True, kw_only=True):
             raise self.malformed(f"{quote(unknown[0])} is not known here; possible are: {', '.join(known)}")
 
     def string(self, key: str) -> str | None:
-        """The text of a key, or None where it is not given. Raises Malformed for a key without a text."""
+        """Return the text of a key, or None where it is not given. Raises Malformed for a key without a text."""
         if key not in self.params:
             return None
         value = self.params[key]
@@ -82,7 +82,7 @@ class Option(Struct, frozen=True, kw_only=True):
 
 
 def parse_option(text: str, flag: str) -> Option:
-    """An option that may name what it is about and what is to be done: `IDENT:action,…`, `add:…`, `remove:IDENT`.
+    """Return an option that may name what it is about and what to do: `IDENT:action,…`, `add:…`, `remove:IDENT`.
 
     `flag` is the option's own name (`--net`). Raises Malformed: two actions, a key given twice, parameters of a
     removal, an empty identifier or element.
@@ -107,7 +107,7 @@ def parse_option(text: str, flag: str) -> Option:
 
 
 def parse_parameters(text: str, flag: str) -> Option:
-    """An option that only has parameters, as those of `add` commands: `key=value,…`, or `RANGE,key=value,…`.
+    """Return an option that only has parameters, as those of `add` commands: `key=value,…`, or `RANGE,key=value,…`.
 
     Raises Malformed.
     """

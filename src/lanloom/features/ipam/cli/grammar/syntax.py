@@ -259,7 +259,7 @@ def _name(option: Option, what: str) -> str | None:
 
 
 def read_cidr(option: Option, text: str) -> tuple[Cidr, tuple[str, ...]]:
-    """A CIDR of an option, and a note if host bits had to be cleared for it. Raises Malformed."""
+    """Return a CIDR of an option, and a note if host bits had to be cleared for it. Raises Malformed."""
     cidr, normalised = option.read(parse_cidr, text)
     return cidr, (f"{option.flag}: {text} has host bits; it means {cidr}",) if normalised else ()
 
@@ -292,7 +292,7 @@ class OldOptions(Struct, frozen=True, kw_only=True):
 
 
 def old_options(gateway: str | None, network6: str | None, gateway6: str | None) -> OldOptions:
-    """The options of `modify` as they were written; None where not given. Raises Malformed."""
+    """Return the options of `modify` as they were written; None where not given. Raises Malformed."""
     cidr, notes = (None, ()) if network6 is None else _cidr(6, network6)
     return OldOptions(
         gateway=_old_gateway("--gateway", gateway, 4),
@@ -308,7 +308,7 @@ def old_subnets(
     network6: str | None = None,
     gateway6: str | None = None,
 ) -> tuple[AddSubnet, ...]:
-    """The subnets that the options of `add` stand for; None where not given. Raises Malformed."""
+    """Return the subnets that the options of `add` stand for; None where not given. Raises Malformed."""
     return (*_new_subnet(4, network, gateway), *_new_subnet(6, network6, gateway6))
 
 

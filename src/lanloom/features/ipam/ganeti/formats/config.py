@@ -80,7 +80,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         return self.version is not None and FIRST_VERSION <= self.version <= LAST_VERSION
 
     def owners(self, network: str) -> Iterator[tuple[Address, StoredNic]]:
-        """The addresses of a network that NICs own."""
+        """Yield the addresses of a network that NICs own."""
         for nic in self._by_network.get(network, ()):
             yield from ((address, nic) for address in nic.ips)
 
@@ -93,7 +93,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def config_of(data: object) -> Config:
-    """The values of a decoded file. Raises Malformed."""
+    """Return the values of a decoded file. Raises Malformed."""
     raw = fields.mapping(data, "the file")
     for key in ("cluster", "instances"):
         if key not in raw:
@@ -127,7 +127,7 @@ def nics_of(
     by_name: Mapping[str, str],
     defaults: Raw,
 ) -> Iterator[StoredNic]:
-    """The NICs of an instance. Raises Malformed.
+    """Yield the NICs of an instance. Raises Malformed.
 
     Ganeti 2.7 refers to networks by name, later versions by UUID.
     """
@@ -152,7 +152,7 @@ def nics_of(
 
 
 def addresses_of(raw: Raw, place: str) -> tuple[Address, ...]:
-    """The addresses of a NIC in either form. Raises Malformed."""
+    """Return the addresses of a NIC in either form. Raises Malformed."""
     if "ips" not in raw:
         address = fields.address(raw, "ip", place)
         return () if address is None else (address,)
@@ -203,7 +203,7 @@ def check_runtime(data: object) -> None:
 
 
 def counted(network: StoredNetwork, config: Config) -> tuple[StoredSubnet, ...]:
-    """The subnets of a network that the old form can say, with reservations as the NICs say."""
+    """Return the subnets of a network that the old form can say, with reservations as the NICs say."""
     owned = [address for address, _ in config.owners(network.uuid)]
     first, *others = network.subnets
     pool = replace(first.pools[0], reservations=bits_of_addresses(first.cidr.range, owned))
@@ -232,7 +232,7 @@ INSTANCE = "Instance"
 
 
 def network_meant(network: StoredNetwork, config: Config, id_: str = "") -> Network:
-    """A network; `id_` is what NICs refer to it by, its UUID unless another is wanted."""
+    """Return a network; `id_` is what NICs refer to it by, its UUID unless another is wanted."""
     return Network(
         id=id_ or network.uuid,
         name=network.name,
@@ -245,7 +245,7 @@ def network_meant(network: StoredNetwork, config: Config, id_: str = "") -> Netw
 
 
 def nic_meant(nic: StoredNic, namespace: str = "") -> Nic:
-    """A NIC of an instance."""
+    """Return a NIC of an instance."""
     return Nic(
         key=f"{nic.instance}/{nic.index}",
         owner=Owner(kind=INSTANCE, namespace=namespace, name=nic.instance),
@@ -262,7 +262,7 @@ def nic_meant(nic: StoredNic, namespace: str = "") -> Nic:
 
 
 def _subnet(stored: StoredSubnet) -> Subnet:
-    """A subnet; of what is externally reserved only what is not so of itself."""
+    """Return a subnet; of what is externally reserved only what is not so of itself."""
     subnet = Subnet(
         uuid=stored.uuid,
         cidr=stored.cidr,

@@ -47,7 +47,7 @@ Value = Any
 
 
 def subnet_value(subnet: StoredSubnet) -> dict[str, Value]:
-    """A subnet as it is stored, without what is not set, as Ganeti does it."""
+    """Return a subnet as it is stored, without what is not set, as Ganeti does it."""
     gateway = {} if subnet.gateway is None else {"gateway": format_address(subnet.gateway)}
     name = {"name": subnet.name} if subnet.name else {}
     value = {
@@ -61,12 +61,12 @@ def subnet_value(subnet: StoredSubnet) -> dict[str, Value]:
 
 
 def range_value(item: IPRange) -> dict[str, Value]:
-    """A range as it is stored."""
+    """Return a range as it is stored."""
     return {"end": format_address(item.last), "size": item.size, "start": format_address(item.first)}
 
 
 def old_values(subnets: Sequence[StoredSubnet]) -> dict[str, Value]:
-    """The fields of the old form, of subnets that it can say; without those that are not set."""
+    """Return the fields of the old form, of subnets that it can say; without those that are not set."""
     values: dict[str, Value] = {}
     for subnet, suffix in zip(subnets, ("", "6"), strict=False):
         values[f"network{suffix}"] = str(subnet.cidr)
@@ -92,7 +92,7 @@ def memory(raw: Raw, subnets: Sequence[StoredSubnet]) -> dict[str, Value]:
 
 
 def restored(raw: Raw, subnets: Sequence[StoredSubnet], place: str) -> tuple[dict[str, Value], list[str]]:
-    """The fields of the old form, and the order of all members with them. Raises Malformed."""
+    """Return the fields of the old form, and the order of all members with them. Raises Malformed."""
     plain = old_values(subnets)
     if raw.get(BEFORE) is None:
         return plain, old_order([key for key in raw if key != BEFORE], list(plain))
@@ -108,18 +108,18 @@ def restored(raw: Raw, subnets: Sequence[StoredSubnet], place: str) -> tuple[dic
 
 
 def new_order(keys: Sequence[str]) -> list[str]:
-    """The keys with `subnets` instead of the fields of the old form."""
+    """Return the keys with `subnets` instead of the fields of the old form."""
     rest = [key for key in keys if key not in OLD]
     return _with(rest, keys, NEW, next((i for i, key in enumerate(keys) if key in OLD), len(keys)))
 
 
 def with_memory(keys: Sequence[str]) -> list[str]:
-    """The keys with `old_form` where it belongs."""
+    """Return the keys with `old_form` where it belongs."""
     return _with(list(keys), keys, BEFORE, list(keys).index(NEW) + 1)
 
 
 def old_order(keys: Sequence[str], values: Sequence[str]) -> list[str]:
-    """The keys with the fields of the old form instead of `subnets`."""
+    """Return the keys with the fields of the old form instead of `subnets`."""
     rest = [key for key in keys if key != NEW]
     if rest == sorted(rest):
         return sorted((*rest, *values))
@@ -165,7 +165,7 @@ Subnets = Callable[[str, Raw], Sequence[StoredSubnet]]
 
 
 def upgrade_config(text: str) -> Changed:
-    """A `config.data` with subnets. Raises Malformed, and Denied for bits that can't be put into place."""
+    """Return a `config.data` with subnets. Raises Malformed, and Denied for bits that can't be put into place."""
     data = decode(text)
     config = config_of(data)
     style = style_of(text)
@@ -182,7 +182,7 @@ def upgrade_config(text: str) -> Changed:
 
 
 def upgrade_runtime(text: str) -> Changed:
-    """A KVM runtime file with subnets. Raises Malformed, and Denied for bits that can't be put into place.
+    """Return a KVM runtime file with subnets. Raises Malformed, and Denied for bits that can't be put into place.
 
     The reservations in it are those of the moment when the machine was started, and stay.
     """
@@ -200,7 +200,7 @@ def upgrade_runtime(text: str) -> Changed:
 
 
 def _normalised(network: StoredNetwork, raw: Raw) -> Iterator[str]:
-    """The CIDRs that were given with host bits."""
+    """Yield the CIDRs that were given with host bits."""
     for key in ("network", "network6"):
         if raw.get(key) and parse_cidr(raw[key])[1]:
             yield f"{network.title}: {key} {raw[key]} has host bits; its subnet is {parse_cidr(raw[key])[0]}"
@@ -241,7 +241,7 @@ _POOL = {"name", "range", "reservations"}
 
 
 def downgrade_config(text: str) -> Changed:
-    """A `config.data` of the old form. Raises Malformed, and Denied with everything that can't be said in it."""
+    """Return a `config.data` of the old form. Raises Malformed, and Denied with everything that can't be said in it."""
     data = decode(text)
     config = config_of(data)
     raws = data.get("networks") or {}
@@ -260,7 +260,10 @@ def downgrade_config(text: str) -> Changed:
 
 
 def downgrade_runtime(text: str) -> Changed:
-    """A KVM runtime file of the old form. Raises Malformed, and Denied with everything that can't be said in it."""
+    """Return a KVM runtime file of the old form.
+
+    Raises Malformed, and Denied with everything that can't be said in it.
+    """
     data = decode(text)
     check_runtime(data)
     reasons = []

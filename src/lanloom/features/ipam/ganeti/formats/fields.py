@@ -22,32 +22,32 @@ Raw = Mapping[str, Any]
 
 
 def printable(text: str) -> str:
-    """A name in a message: as it is, unless it would spoil the line."""
+    """Return a name in a message: as it is, unless it would spoil the line."""
     return text if text.isprintable() else quote(text)
 
 
 def mapping(value: object, place: str) -> dict[str, Any]:
-    """An object. Raises Malformed."""
+    """Return an object. Raises Malformed."""
     if not isinstance(value, dict):
         raise Malformed(f"{place} must be an object")
     return value
 
 
 def objects(value: object, place: str) -> dict[str, dict[str, Any]]:
-    """An object whose values are objects. Raises Malformed."""
+    """Return an object whose values are objects. Raises Malformed."""
     found = mapping(value, place)
     return {_whole(key, place): mapping(item, f"{place}[{quote(key)}]") for key, item in found.items()}
 
 
 def sequence(value: object, place: str) -> list[Any]:
-    """An array. Raises Malformed."""
+    """Return an array. Raises Malformed."""
     if not isinstance(value, list):
         raise Malformed(f"{place} must be an array")
     return value
 
 
 def text(raw: Raw, key: str, place: str) -> str:
-    """A text; empty if it is missing or null. Raises Malformed."""
+    """Return a text; empty if it is missing or null. Raises Malformed."""
     value = raw.get(key)
     if value is None:
         return ""
@@ -66,7 +66,7 @@ def texts(raw: Raw, key: str, place: str) -> tuple[str, ...]:
 
 
 def flag(raw: Raw, key: str, place: str) -> bool:
-    """True or false; false if it is missing or null. Raises Malformed."""
+    """Return true or false; false if it is missing or null. Raises Malformed."""
     value = raw.get(key)
     if not isinstance(value, bool | None):
         raise Malformed(f"{place}.{key} must be true or false")
@@ -74,19 +74,19 @@ def flag(raw: Raw, key: str, place: str) -> bool:
 
 
 def address(raw: Raw, key: str, place: str) -> Address | None:
-    """An address; None if it is missing, null or empty. Raises Malformed."""
+    """Return an address; None if it is missing, null or empty. Raises Malformed."""
     value = text(raw, key, place)
     return read(f"{place}.{key}", parse_address, value) if value else None
 
 
 def cidr(raw: Raw, key: str, place: str) -> Cidr | None:
-    """A CIDR, host bits taken off; None if it is missing, null or empty. Raises Malformed."""
+    """Return a CIDR, host bits taken off; None if it is missing, null or empty. Raises Malformed."""
     value = text(raw, key, place)
     return read(f"{place}.{key}", parse_cidr, value)[0] if value else None
 
 
 def range_of(value: object, place: str) -> IPRange:
-    """A range: an object or array of start, size and end, or a text. Raises Malformed."""
+    """Return a range: an object or array of start, size and end, or a text. Raises Malformed."""
     if isinstance(value, str):
         return read(place, parse_range, value)
     parts = dict(zip(("start", "size", "end"), value, strict=False)) if isinstance(value, list) else value
@@ -106,7 +106,7 @@ def range_of(value: object, place: str) -> IPRange:
 
 
 def read(place: str, parse: Callable[[str], T], value: str) -> T:
-    """A value that `parse` reads. Raises Malformed, with the place."""
+    """Return a value that `parse` reads. Raises Malformed, with the place."""
     try:
         return parse(value)
     except Malformed as error:
@@ -114,7 +114,10 @@ def read(place: str, parse: Callable[[str], T], value: str) -> T:
 
 
 def _whole(value: str, place: str) -> str:
-    """A text that can be written. Raises Malformed for half a surrogate pair, which JSON can spell and UTF-8 can't."""
+    """Return a text that can be written.
+
+    Raises Malformed for half a surrogate pair, which JSON can spell and UTF-8 can't.
+    """
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -27,12 +27,12 @@ def are_bits(text: str) -> bool:
 
 
 def runs(text: str, first: Address) -> tuple[IPRange, ...]:
-    """The ranges that are reserved, in order; `first` is the address of the first bit."""
+    """Return the ranges that are reserved, in order; `first` is the address of the first bit."""
     return tuple(IPRange(first + found.start(), first + found.end() - 1) for found in _ONES.finditer(text))
 
 
 def bits_of_addresses(around: IPRange, addresses: Iterable[Address]) -> str:
-    """The bits of a range in which those of `addresses` that are in it are reserved."""
+    """Return the bits of a range in which those of `addresses` that are in it are reserved."""
     found = bytearray(b"0") * around.size
     for address in addresses:
         if address in around:
@@ -41,7 +41,7 @@ def bits_of_addresses(around: IPRange, addresses: Iterable[Address]) -> str:
 
 
 def bits_of_ranges(around: IPRange, ranges: Iterable[IPRange]) -> str:
-    """The bits of a range in which `ranges` are reserved."""
+    """Return the bits of a range in which `ranges` are reserved."""
     found = bytearray(b"0") * around.size
     for item in ranges:
         if common := item.common(around):
@@ -51,7 +51,10 @@ def bits_of_ranges(around: IPRange, ranges: Iterable[IPRange]) -> str:
 
 
 def difference(one: str, other: str, first: Address) -> tuple[tuple[Address, ...], tuple[Address, ...]]:
-    """The addresses that only the one string reserves, and those that only the other does. Both have one length."""
+    """Return the addresses that only the one string reserves, and those that only the other does.
+
+    Both have one length.
+    """
     if one == other:
         return (), ()
     pairs = list(enumerate(zip(one, other, strict=True)))
@@ -109,17 +112,17 @@ class StoredNetwork(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
     def subnet_of(self, address: Address) -> StoredSubnet | None:
-        """The subnet that contains an address."""
+        """Return the subnet that contains an address."""
         return next((subnet for subnet in self.subnets if address in subnet.cidr.range), None)
 
 
 def subnet_uuid(network: str, cidr: Cidr) -> str:
-    """The UUID of a subnet that a network had in its old form: the same wherever and whenever it is upgraded."""
+    """Return the UUID of a subnet that a network had in its old form: the same wherever and whenever it is upgraded."""
     return str(uuid5(_SUBNETS, f"{network}/{cidr}"))
 
 
 def network_at(raw: Raw, place: str, uuid: str = "") -> StoredNetwork:
-    """A network in either form; `uuid` is the key under which it is stored. Raises Malformed."""
+    """Return a network in either form; `uuid` is the key under which it is stored. Raises Malformed."""
     name = fields.text(raw, "name", place)
     own = fields.text(raw, "uuid", place)
     new = NEW in raw
@@ -146,7 +149,7 @@ def network_at(raw: Raw, place: str, uuid: str = "") -> StoredNetwork:
 
 
 def _old(raw: Raw, place: str, uuid: str) -> tuple[tuple[StoredSubnet, ...], tuple[str, ...]]:
-    """The subnets of a network of the old form, and what is wrong with it."""
+    """Return the subnets of a network of the old form, and what is wrong with it."""
     cidr, cidr6 = fields.cidr(raw, "network", place), fields.cidr(raw, "network6", place)
     if cidr is None:
         raise Malformed(f"{place} has neither a network nor subnets; add one of them")

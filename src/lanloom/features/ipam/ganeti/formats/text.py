@@ -37,7 +37,7 @@ _DECODER = JSONDecoder(parse_constant=_constant)
 
 
 def decode(text: str) -> Any:
-    """The value of a whole text. Raises Malformed for whatever is no JSON."""
+    """Return the value of a whole text. Raises Malformed for whatever is no JSON."""
     if not text.strip():
         raise Malformed("is empty")
     if text.startswith(_MARK):
@@ -85,12 +85,12 @@ class Members(Struct, frozen=True):
         return [member.key for member in self.members]
 
     def find(self, key: str) -> Member | None:
-        """The member with that key."""
+        """Return the member with that key."""
         return next((member for member in self.members if member.key == key), None)
 
 
 def members_at(text: str, start: int, place: str) -> Members:
-    """The object whose brace is at `start`, of a text that was decoded before.
+    """Return the object whose brace is at `start`, of a text that was decoded before.
 
     Raises Malformed for a key given twice.
     """
@@ -135,7 +135,7 @@ class Style(Struct, frozen=True):
     slashes: bool
 
     def render(self, value: object, like: Members) -> str:
-        """A new value of a member of `like`, written as the rest of it is."""
+        """Return a new value of a member of `like`, written as the rest of it is."""
         if self.indent:
             lead = like.members[0].lead if like.members else "\n"
             text = json.dumps(value, indent=self.indent).replace("\n", lead)
@@ -152,8 +152,9 @@ def style_of(text: str) -> Style:
 
 
 def rewrite(like: Members, wanted: Sequence[tuple[str, str | None]]) -> str:
-    """An object with the members `wanted`, in that order: key and text of the value, None for the value that is there.
+    """Return an object with the members `wanted`, in that order.
 
+    They are key and text of the value, None for the value that is there.
     Members that are there keep their own blanks.
     """
     parts = []
@@ -168,7 +169,7 @@ def rewrite(like: Members, wanted: Sequence[tuple[str, str | None]]) -> str:
 
 
 def splice(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """The text with some parts, given as start, end and what to put there, replaced. They must not overlap."""
+    """Return the text with some parts, given as start, end and what to put there, replaced. They must not overlap."""
     parts, at = [], 0
     for start, end, new in sorted(edits):
         parts += [text[at:start], new]
@@ -177,7 +178,7 @@ def splice(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
 
 
 def _blank(text: str, at: int) -> int:
-    """The position after blanks."""
+    """Return the position after blanks."""
     found = _BLANK.match(text, at)
     return found.end() if found else at
 
@@ -217,7 +218,7 @@ class Edits(Struct, frozen=True):
     nics: int
 
     def changed(self, steps: Iterable[str] = (), notes: Iterable[str] = ()) -> Changed:
-        """The text with all of them."""
+        """Return the text with all of them."""
         text = splice(self.text, self.edits)
         return Changed(
             text=text, networks=self.networks, nics=self.nics, steps=tuple(steps), notes=tuple(notes)
@@ -225,14 +226,14 @@ class Edits(Struct, frozen=True):
 
 
 def config_edits(text: str, data: Raw, network: NetworkEdit, ips: "IpsEdit") -> Edits:
-    """The edits of a `config.data`. Raises what the arguments raise."""
+    """Return the edits of a `config.data`. Raises what the arguments raise."""
     top = members_at(text, _start(text), "the file")
     networks, nics = tuple(_networks(top, data, network)), tuple(_instances(top, data, ips))
     return Edits(text, (*networks, *nics), len(networks), len(nics))
 
 
 def runtime_edits(text: str, data: list[Any], network: NetworkEdit, ips: "IpsEdit") -> Edits:
-    """The edits of a KVM runtime file: its NICs, and the networks that they carry along."""
+    """Return the edits of a KVM runtime file: its NICs, and the networks that they carry along."""
     edits, networks, nics = [], 0, 0
     for start, raw in zip(items_at(text, items_at(text, _start(text))[1]), data[1], strict=True):
         nic = members_at(text, start, "nics")
@@ -257,12 +258,12 @@ def check_config_keys(text: str, data: Raw) -> None:
 
 
 def check_runtime_keys(text: str, data: list[Any]) -> None:
-    """The same of a KVM runtime file."""
+    """Check the keys of a KVM runtime file in the same way."""
     runtime_edits(text, data, lambda found, raw, key: None, lambda nic, raw, wanted: None)
 
 
 def rendered(found: Members, style: Style, values: Raw, order: Iterable[str]) -> str:
-    """An object with its members in that order, those of `values` with new values."""
+    """Return an object with its members in that order, those of `values` with new values."""
     return rewrite(
         found, [(key, style.render(values[key], found) if key in values else None) for key in order]
     )

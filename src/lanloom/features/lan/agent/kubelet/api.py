@@ -35,7 +35,7 @@ class Preference(Struct, frozen=True):
 
 
 def register_request(endpoint: str, resource: str) -> bytes:
-    """The request by which a plugin registers the socket `endpoint` for a resource."""
+    """Return the request by which a plugin registers the socket `endpoint` for a resource."""
     return _text(1, VERSION) + _text(2, endpoint) + _text(3, resource)
 
 
@@ -47,7 +47,7 @@ def device_list(devices: Iterable[tuple[str, bool]]) -> bytes:
 
 
 def read_allocate(message: bytes) -> tuple[tuple[str, ...], ...]:
-    """The ids that each container of a request is to get. Raises GrpcError."""
+    """Return the ids that each container of a request is to get. Raises GrpcError."""
     return tuple(
         tuple(_texts(container, 1, "AllocateRequest"))
         for container in _messages(message, 1, "AllocateRequest")
@@ -55,7 +55,7 @@ def read_allocate(message: bytes) -> tuple[tuple[str, ...], ...]:
 
 
 def allocate_response(containers: Iterable[Iterable[str]]) -> bytes:
-    """The character devices of each container, by their path, which is the same inside; to read and to write."""
+    """Return the character devices of each container, by their path, which is the same inside; to read and to write."""
     return b"".join(
         _field(1, b"".join(_field(3, _text(1, path) + _text(2, path) + _text(3, "rw")) for path in paths))
         for paths in containers
@@ -63,7 +63,7 @@ def allocate_response(containers: Iterable[Iterable[str]]) -> bytes:
 
 
 def read_preferences(message: bytes) -> tuple[Preference, ...]:
-    """What GetPreferredAllocation asks for each container. Raises GrpcError."""
+    """Return what GetPreferredAllocation asks for each container. Raises GrpcError."""
     name = "PreferredAllocationRequest"
     found = []
     for container in _messages(message, 1, name):
@@ -76,7 +76,7 @@ def read_preferences(message: bytes) -> tuple[Preference, ...]:
 
 
 def preferred_response(containers: Iterable[Iterable[str]]) -> bytes:
-    """The ids to choose for each container."""
+    """Return the ids to choose for each container."""
     return b"".join(_field(1, b"".join(_text(1, name) for name in names)) for names in containers)
 
 
@@ -104,7 +104,7 @@ def _fields(message: bytes, name: str) -> list[tuple[int, int | bytes]]:
 
 
 def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field: an integer, or the bytes of a text or a message. Raises Malformed."""
+    """Yield number and value of each field: an integer, or the bytes of a text or a message. Raises Malformed."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)

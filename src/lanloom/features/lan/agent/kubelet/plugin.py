@@ -42,7 +42,7 @@ log = structlog.get_logger(__name__)
 
 
 def endpoint(device: Device) -> str:
-    """The name of a device's socket."""
+    """Return the name of a device's socket."""
     return f"{device.nad}.sock"
 
 
@@ -98,7 +98,7 @@ class DevicePlugin:
         await self.server.stop()
 
     def changed(self) -> None:
-        """The device's health may have changed."""
+        """Tell that the device's health may have changed."""
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 

@@ -194,7 +194,7 @@ def is_socket(name: str) -> bool:
 
 
 def _sockets(directory: Path) -> dict[str, int]:
-    """The names in the directory and their inodes. Raises OSError."""
+    """Return the names in the directory and their inodes. Raises OSError."""
     with os.scandir(directory) as entries:
         return {entry.name: entry.inode() for entry in entries}
 

@@ -40,7 +40,7 @@ def _make_host_port(step: MakeHostPort, writer: LanWriter) -> None:
 
 
 def _add_pair(lan: OpenLan, step: MakeHostPort, far: str, target: Namespace, mac: str = "") -> None:
-    """The port of the LAN's bridge, and its other end in another namespace. Both have the LAN's MTU."""
+    """Add the port of the LAN's bridge, and its other end in another namespace. Both have the LAN's MTU."""
     overlay.add_veth(
         lan.sock,
         PORT,
@@ -57,7 +57,7 @@ _NEAR, _MIDDLE = "lan0", "br0"
 
 
 def _make_uplink(step: MakeHostPort, lan: OpenLan, host: Namespace, between: Namespace) -> None:
-    """A bridge in a namespace of nobody but this process, one port towards the LAN and one towards the host."""
+    """Make a bridge in a namespace of this process alone, one port towards the LAN and one towards the host."""
     with between.socket() as sock:
         overlay.add_bridge(sock, _MIDDLE)
         bridge = overlay.link(sock, name=_MIDDLE).index
@@ -88,7 +88,7 @@ def _join_host_bridge(step: JoinHostBridge, writer: LanWriter) -> None:
 
 
 def _join(step: HostStep, host: Namespace, outside: socket, index: int, bridge: int) -> None:
-    """The host's end is silent, in its VLAN alone, and as large as the bridge, before it is up.
+    """Join the host's end, silent, in its VLAN alone, and as large as the bridge, before it is up.
 
     The bridge may become larger just before it is joined.
     """
@@ -118,7 +118,7 @@ def _fitting_mtu(outside: socket, bridge: int) -> int:
 
 
 def _bridge(outside: socket, host: DesiredHostBridge, step: HostStep) -> int:
-    """The index of the host's bridge. Raises LinkMissing where it is not there, or can't be joined by now."""
+    """Return the index of the host's bridge. Raises LinkMissing where it is not there, or can't be joined by now."""
     index, problem = _check_bridge(outside, host)
     if problem:
         raise LinkMissing(f"{step.title}: {problem}")
@@ -126,7 +126,7 @@ def _bridge(outside: socket, host: DesiredHostBridge, step: HostStep) -> int:
 
 
 def _check_bridge(outside: socket, host: DesiredHostBridge) -> tuple[int, str]:
-    """The index of a bridge that can be joined, or why it can't."""
+    """Return the index of a bridge that can be joined, or why it can't."""
     found = _link(outside, host.name)
     if found is None or found.kind != "bridge":
         return 0, f"the node has no bridge {host.name}"
@@ -156,7 +156,7 @@ def _link(outside: socket, name: str) -> overlay.RawLink | None:
 def observe_host(
     outside: socket, uid: str, host: DesiredHostBridge, lower: int = 0, *, fits: bool = False
 ) -> SeenHost:
-    """The host's bridge, and the LAN's port at it; the port's MTU as it should be if `fits`. Raises OSError.
+    """Return the host's bridge, and the LAN's port at it; the port's MTU as it should be if `fits`. Raises OSError.
 
     `lower` is the index of the port in the LAN where a namespace that this process holds lies between the two.
     """
@@ -173,7 +173,7 @@ def observe_host(
 
 
 def _drift(outside: socket, port: overlay.RawLink, bridge: int) -> frozenset[str]:
-    """What somebody changed of the host's end, which no option of a LAN concerns.
+    """Return what somebody changed of the host's end, which no option of a LAN concerns.
 
     The state is the spanning tree's where the host's bridge has one.
     """

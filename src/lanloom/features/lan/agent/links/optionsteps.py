@@ -121,7 +121,7 @@ def _set_storm_filter(step: SetStormFilter, writer: LanWriter) -> None:
 
 
 def _write_storm_filter(lan: OpenLan, wanted: StormFilter) -> None:
-    """It comes after the chains that drop what comes from a wrong source: that is not known by it."""
+    """Write the filter after the chains that drop what comes from a wrong source: that is not known by it."""
     sets = (
         filters.AddressSet(KNOWN, LEARNED_DEFAULT, FORGET_SECONDS),
         filters.LinkSet(RATES, PORTS_MAX),
@@ -164,7 +164,7 @@ def _counting(wanted: PortFilter) -> Iterator[Rule]:
 
 
 def _limiting(wanted: PacketFilter) -> Iterator[Rule]:
-    """A source address that finds no room in the set of its port matches only the second rule."""
+    """Yield the rules of a port: a source address that finds no room in its set matches only the second one."""
     for port in sorted(wanted.limits):
         yield Rule(frames.from_link(port) + frames.remember_source(port) + frames.accept())
         yield Rule(frames.from_link(port) + frames.drop(), f"{MAC_LIMIT} {port}")

@@ -73,7 +73,7 @@ def _make_veth(step: MakeVeth, writer: LanWriter) -> None:
 
 
 def _guest_bridge(sock: socket, step: MakeVeth) -> int:
-    """The index of KubeVirt's bridge for the interface, 0 where it is not there yet."""
+    """Return the index of KubeVirt's bridge for the interface, 0 where it is not there yet."""
     try:
         found = overlay.link(sock, name=guest_bridge(step.interface))
     except OSError as error:
@@ -90,7 +90,7 @@ def _address_pod(step: AddressPod, writer: LanWriter) -> None:
 
 
 def _set_up_with_addresses(step: MakeVeth | AddressPod, pod: Namespace, sock: socket, index: int) -> None:
-    """An interface that is up has addresses: the kernel announces them to the LAN when it is set up."""
+    """Add the addresses before the interface is set up: the kernel announces them to the LAN then."""
     if step.addresses:
         pod.call(partial(_prepare, step.interface, any(":" in each for each in step.addresses)))
     for address in step.addresses:

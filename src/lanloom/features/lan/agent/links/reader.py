@@ -142,7 +142,7 @@ class Reader:
             return 0
 
     def _held(self, lan: DesiredLan) -> tuple[OpenLan | None, bool, str]:
-        """The LAN's namespace, whether it has its name, and what else has the name."""
+        """Return the LAN's namespace, whether it has its name, and what else has the name."""
         held = self._writer.lans.get(lan.ns)
         try:
             named = self._writer.names.open(lan.ns)
@@ -181,7 +181,7 @@ def _pins(entries: forwarding.Forwarding, held: OpenLan, vxlan: str) -> dict[str
 
 
 def _filters(lan: DesiredLan, held: OpenLan) -> dict[str, str]:
-    """The makers of the filters' tables."""
+    """Return the makers of the filters' tables."""
     asked = (lan.packet_filter, lan.port_filter, lan.storm_filter)
     if asked == (None, None, None) and not held.filtered:
         return {}
@@ -225,7 +225,7 @@ _FOREIGN = (
 
 
 def _named(sock: socket, name: str) -> overlay.RawLink | None:
-    """A link of the host; there may be a thousand others."""
+    """Return a link of the host; there may be a thousand others."""
     try:
         return overlay.link(sock, name=name)
     except OSError as error:
@@ -235,7 +235,7 @@ def _named(sock: socket, name: str) -> overlay.RawLink | None:
 
 
 def _far_end(held: OpenLan, port: DesiredPort) -> PodLink | None:
-    """The far end of a port in its pod. Raises LinkError, and NamespaceMissing where the pod is gone.
+    """Return the far end of a port in its pod. Raises LinkError, and NamespaceMissing where the pod is gone.
 
     To look into a pod's namespace takes a thread: nothing can be there of a link that is not here.
     """
@@ -280,7 +280,7 @@ def _with_addresses(sock: socket, end: PodLink | None, port: DesiredPort) -> Pod
 
 
 def watch(namespace: Namespace) -> socket:
-    """A socket that receives changes of links and addresses in a namespace, without blocking."""
+    """Return a socket that receives changes of links and addresses in a namespace, without blocking."""
     if namespace.title == str(OWN):
         return monitor_socket(_GROUPS)
     return namespace.call(lambda: monitor_socket(_GROUPS))

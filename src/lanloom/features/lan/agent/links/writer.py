@@ -50,13 +50,13 @@ class OpenLan:
         self.links[name] = _link(overlay.link(self.sock, name=name))
 
     def forget(self, name: str) -> None:
-        """A link was deleted, with its other end."""
+        """Forget a link that was deleted, with its other end."""
         gone = self.links.pop(name, None)
         if gone is not None and gone.kind == "veth" and not gone.away:
             self.links = {key: each for key, each in self.links.items() if each.index != gone.lower}
 
     def filters(self) -> socket:
-        """A socket for packet filters inside. Raises OSError and NamespaceError."""
+        """Return a socket for packet filters inside. Raises OSError and NamespaceError."""
         if self._filters is None:
             self._filters = self.namespace.call(open_filter_socket)
         return self._filters
@@ -84,7 +84,7 @@ class HostSockets:
         self._idle: socket | None = None
 
     def namespace(self) -> Namespace:
-        """The namespace. Raises NamespaceError."""
+        """Return the namespace. Raises NamespaceError."""
         with self._lock:
             if self._namespace is None:
                 self._namespace = self._opens()
@@ -92,7 +92,7 @@ class HostSockets:
 
     @contextmanager
     def borrowed(self) -> Iterator[socket]:
-        """A socket; one on which something failed is used by nobody else, as answers may be left in it."""
+        """Provide a socket; one on which something failed is used by nobody else, as answers may be left in it."""
         namespace = self.namespace()
         with self._lock:
             sock, self._idle = self._idle, None
@@ -129,19 +129,19 @@ class LanWriter:
         self._host = HostSockets(host)
 
     def lan(self, step: LanStep) -> OpenLan:
-        """The namespace of a step. Raises LinkMissing."""
+        """Return the namespace of a step. Raises LinkMissing."""
         found = self.lans.get(step.ns)
         if found is None:
             raise LinkMissing(f"{step.title}: there is no network namespace {step.ns}")
         return found
 
     def host_namespace(self) -> Namespace:
-        """The host's namespace, which stays open."""
+        """Return the host's namespace, which stays open."""
         return self._host.namespace()
 
     @contextmanager
     def host(self) -> Iterator[tuple[Namespace, socket]]:
-        """The host's namespace and a socket in it, for one thread."""
+        """Provide the host's namespace and a socket in it, for one thread."""
         with self._host.borrowed() as sock:
             yield self._host.namespace(), sock
 
@@ -167,7 +167,7 @@ class LanWriter:
 
 @contextmanager
 def socket_of(namespace: Namespace) -> Iterator[socket]:
-    """A netlink socket in a namespace, closed at the end."""
+    """Provide a netlink socket in a namespace, closed at the end."""
     with _opened(namespace) as opened:
         yield opened
 
@@ -202,7 +202,7 @@ def learn_joined(lan: OpenLan, port: str, flags: PortFlags = UNFLAGGED) -> None:
 
 
 def underlay_of(lan: OpenLan, vxlan: str) -> int:
-    """The index of the underlay link of a VXLAN link, in the host's namespace; 0 for a link that is none."""
+    """Return the index of the underlay link of a VXLAN link, in the host's namespace; 0 for a link that is none."""
     found = lan.links.get(vxlan)
     return found.vtep.device if found is not None and found.vtep is not None else 0
 

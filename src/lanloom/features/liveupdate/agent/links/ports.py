@@ -105,7 +105,7 @@ class NetlinkPorts:
                 yield path
 
     def _inside(self, path: Path, identity: PodIdentity) -> list[SeenLink] | None:
-        """The links of a namespace if it can be the pod's."""
+        """Return the links of a namespace if it can be the pod's."""
         try:
             with open_namespace(path) as opened, opened.socket() as sock:
                 links = [_seen(each) for each in bridgeports.port_links(sock)]
@@ -197,7 +197,7 @@ class NetlinkPorts:
 
     @contextmanager
     def _port(self, found: FoundPort) -> "Iterator[_OpenPort]":
-        """The other end of the NIC's pair, wherever it is, with a socket there. Raises Unseatable."""
+        """Provide the other end of the NIC's pair, wherever it is, with a socket there. Raises Unseatable."""
         with open_namespace(Path(found.netns)) as pod, pod.socket() as inside:
             nic = _explained_link(inside, found.nic)
             if nic.kind != "veth" or nic.nsid is None or nic.nsid < 0:
@@ -290,7 +290,7 @@ def _is_stopped(inside: socket.socket, nic: bridgeports.PortLink) -> bool:
 
 
 def _brought(port: _OpenPort, target: _OpenPort, goal: Seat) -> bridgeports.PortLink:
-    """The port down, in the namespace of its goal and with the name that it has there."""
+    """Return the port down, in the namespace of its goal and with the name that it has there."""
     link, index = port.link, port.link.index
     bridgeports.take_down(port.sock, index)
     if not goal.ns and link.name != goal.link:
@@ -306,7 +306,7 @@ def _brought(port: _OpenPort, target: _OpenPort, goal: Seat) -> bridgeports.Port
 
 
 def _fitting_mtu(sock: socket.socket, bridge: bridgeports.PortLink, port: bridgeports.PortLink) -> int:
-    """The MTU with which a port leaves a bridge of the node as it is."""
+    """Return the MTU with which a port leaves a bridge of the node as it is."""
     return fitting_mtu(
         bridge.mtu, (each.mtu for each in overlay.ports(sock, bridge.index) if each.index != port.index)
     )
