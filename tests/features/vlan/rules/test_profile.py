@@ -235,6 +235,24 @@ def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field
     assert len(content.splitlines()) == 1 + sum(2 + len(entries) for entries in sections.values())
 
 
+@pytest.mark.parametrize("text", ["fd00::1%x/64", "fd00::1%x\n[vpn]/64", "::%\n", "::%\r", "fd00::1%\0/64"])
+@pytest.mark.parametrize("field", ["address6", "gateway6"])
+def test_an_address_with_a_scope_is_not_written(field: str, text: str) -> None:
+    """A scope may be any text to Python's parser; no address of a profile has one."""
+    routing = Routing(gateway6=text) if field == "gateway6" else Routing()
+    address6 = text if field == "address6" else "fd00::7/64"
+    given = Profile(
+        cluster_network="cluster-1",
+        vid=7,
+        uuid="d3b783c8-4007-5837-887e-c2bdcb10a4d1",
+        mode="dhcp",
+        address6=address6,
+        routing=routing,
+    )
+    with pytest.raises(ValueError, match="no profile can be written of the address"):
+        render(given)
+
+
 @pytest.mark.parametrize("vid", [-1, 0, 1, 4095, 20120])
 def test_an_id_that_is_none_is_not_written(vid: int) -> None:
     """VLAN ids of profiles are 2 to 4094."""

@@ -146,7 +146,7 @@ def _ipv6(profile: Profile) -> dict[str, str]:
 def _unscoped(text: str) -> IPv6Interface:
     """Return an address without a scope, which may be any text. Raises ValueError."""
     address = IPv6Interface(text)
-    if address.ip.scope_id is not None:
+    if address.scope_id is not None:  # `address.ip` has none any more
         raise ValueError(f"no profile can be written of the address {quote(text)}")
     return address
 
