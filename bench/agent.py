@@ -45,7 +45,7 @@ WRITES = ("apply", "write", "remove", "load", "activate", "reapply", "create", "
 
 
 def rows() -> Iterator[Row]:
-    """Yield rows of writes, and looks at the kernel."""
+    """Yield rows of writes, and of looks at the kernel."""
     calls, milliseconds = run(_quiet_reconciles())
     scene = f"{NETWORKS * VLANS} VLANs with addresses, {WAKES} reconciles"
     yield Row(

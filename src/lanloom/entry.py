@@ -27,9 +27,8 @@ def main() -> None:
 
     from lanloom.runtime.slimimports import uncollected, without
 
-    atexit.register(
-        gc.freeze
-    )  # the interpreter looks for garbage once more when it ends, and the system takes all
+    # At its end the interpreter looks for garbage once more. The system takes all anyhow.
+    atexit.register(gc.freeze)
     with uncollected():
         with without("typing_extensions"):
             import msgspec  # noqa: F401 - which takes from there what Python has itself

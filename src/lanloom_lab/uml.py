@@ -254,7 +254,7 @@ def verdict(end: ConsoleEnd) -> str:
 def cpu_identity(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """Return what a kernel's registers depend on.
 
-    The CPU's model and features, and the release of the host's kernel.
+    These are the CPU's model and features, and the release of the host's kernel.
     """
     lines = cpuinfo.read_text().split("\n\n")[0].splitlines()
     wanted = [line for line in lines if line.startswith(("model name", "flags", "vendor_id"))]

@@ -41,9 +41,8 @@ class Certificate:
         found = tuple(file.read_bytes() for file in self._files)
         if found != self._known:
             try:
-                present(
-                    server_context(), *found
-                )  # a certificate of another key would spoil the context in use
+                # First on another context: a certificate of another key would spoil the one in use.
+                present(server_context(), *found)
                 present(self.context, *found)
             except ssl.SSLError as error:
                 certificate, key = self._files

@@ -350,7 +350,7 @@ def uninstall(tree: Tree, systemd: Systemd) -> tuple[str, ...]:
 
 
 def status(tree: Tree, systemd: Systemd) -> UnitStatus:
-    """How the unit is on a host. Changes nothing."""
+    """How the unit is on a host. It changes nothing."""
     files = [
         Part(path=str(file.path), state=_state(tree.there(file.path), same=tree.has(file)))
         for file in host_files()

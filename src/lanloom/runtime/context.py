@@ -116,13 +116,17 @@ class AgentContext(Context):
         self.cni = cni
 
 
+async def idle() -> None:
+    """Do not run anything."""
+
+
 class AgentPart(Struct, frozen=True, kw_only=True):
     """A feature in an agent. `cni` answers the feature's CNI programs, which are installed only then.
 
     `attaching` are the kinds whose objects' pods the programs attach: without any they are needed no more.
     """
 
-    run: Callable[[], Coroutine[Any, Any, None]]
+    run: Callable[[], Coroutine[Any, Any, None]] = idle
     controllers: tuple[Controller[Any], ...] = ()
     cni: CniService | None = None
     attaching: tuple[Resource[Any], ...] = ()

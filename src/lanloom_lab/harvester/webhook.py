@@ -154,7 +154,7 @@ def _patch(request: Raw, objects: Objects) -> list[Raw]:
 def _config_patch(old: VlanConfig | None, new: VlanConfig, objects: Objects) -> list[Raw]:
     """Return the label only on creation and a move to another network.
 
-    The matching nodes always (vlanconfig/mutator.go).
+    The matching nodes are set always (vlanconfig/mutator.go).
     """
     network, steps = new.spec.cluster_network, list[Raw]()
     if network == names.MGMT:

@@ -162,7 +162,7 @@ exit 1
 def call(command: str, pod: Pod, interface: str, plugin: Raw) -> tuple[str, ...]:
     """Return the command line that calls a plugin, which gets its configuration on standard input.
 
-    As containerd does it.
+    It is as containerd does it.
     """
     arguments = (
         f"IgnoreUnknown=1;K8S_POD_NAMESPACE={pod.key.namespace};K8S_POD_NAME={pod.key.name};"

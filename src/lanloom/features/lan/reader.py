@@ -64,7 +64,7 @@ class LanInformers(Struct, frozen=True):
     def nads_for(self, lan: LAN, spokes: Collection[str]) -> frozenset[Key]:
         """Return the NADs by which users come to spokes of a LAN.
 
-        Its own, made or yet to be made, and those of others.
+        They are its own, made or yet to be made, and those of others.
         """
         own = (key for spoke in spokes for key in nads_of_spoke(lan, spoke))
         return self.nads_beside(lan, spokes).union(own)

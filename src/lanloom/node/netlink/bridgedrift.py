@@ -82,7 +82,7 @@ STATE, LEARNING, LOCKED, ISOLATED = "state", "learning", "locked", "isolated"
 def port_drift(slave: Mapping[int, bytes], link: Mapping[int, bytes], flags: int) -> Iterator[str]:
     """Yield the names of what differs at a port of a bridge, which learns unless it is locked.
 
-    None for another link.
+    There are none for another link.
     """
     if not slave:
         return

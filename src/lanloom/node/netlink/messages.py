@@ -139,7 +139,7 @@ def filtering(sock: socket.socket) -> Iterator[None]:
 
 
 def request(sock: socket.socket, kind: int, body: bytes, *, flags: int = 0) -> None:
-    """Send a request and waits for its acknowledgement.
+    """Send a request and wait for its acknowledgement.
 
     Raises OSError with the kernel's number, and with its words where it has any, such as "NLA_F_NESTED is missing".
     """

@@ -72,7 +72,7 @@ def uninstall(root: Path) -> None:
 @_root_option
 @output_option
 def status(root: Path, output: str) -> None:
-    """Show whether the unit is installed, enabled and active. Changes nothing.
+    """Show whether the unit is installed, enabled and active. It changes nothing.
 
     \b
     Exit code: 0 if it is all of these, 1 if something is missing or differs.

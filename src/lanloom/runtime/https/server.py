@@ -185,11 +185,11 @@ class HttpsServer:
         await self._server.up.wait()
 
     def stop(self) -> None:
-        """Accept no more connections and ends `run`."""
+        """Accept no more connections, and end `run`."""
         self._server.should_exit = True
 
     def hang_up(self) -> None:
-        """Stop listening and ends idle connections at once. uvicorn itself does neither when it is cancelled."""
+        """Stop listening and end idle connections at once. uvicorn itself does neither when it is cancelled."""
         if self._server.up.is_set():
             self._server.close_listeners()
             for connection in tuple(self._server.server_state.connections):

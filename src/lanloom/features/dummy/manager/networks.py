@@ -207,7 +207,7 @@ class Networks:
     async def reconcile(self, name: str) -> float | None:
         """Do what is to be done for a network.
 
-        Return in how many seconds to look again, None for when something happens.
+        It returns in how many seconds to look again, None for when something happens.
         """
         dcn = self._present(name)
         if dcn is None:

@@ -24,15 +24,11 @@ PROGRAM = "lanloom-ipam"
 def build(context: AgentContext) -> AgentPart:
     """Answer the program, and other features that name it; unless the agent is configured to answer none."""
     if context.cni is None:
-        return AgentPart(run=_nothing)
+        return AgentPart()
     service = LateService(context.client, context.host.name, context.recorder, context.rng)
     cni = CniService(answer=service.answer, called=context.metrics["ipam"].called, unversioned=VERSIONS[0])
     context.provide(IPAM_PROGRAMS, {PROGRAM: cni})
-    return AgentPart(run=_nothing, cni=cni, attaching=(NETWORKS,))
-
-
-async def _nothing() -> None:
-    """Do not run anything."""
+    return AgentPart(cni=cni, attaching=(NETWORKS,))
 
 
 class LateService:

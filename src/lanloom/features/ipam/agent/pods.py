@@ -249,7 +249,7 @@ def _reference(resource: Resource[Any], item: Object) -> OwnerReference:
 def _nads(pod: Pod, call: Call) -> tuple[str, ...]:
     """Return the names of the NAD of a call.
 
-    With its namespace, alone where it is the pod's own, that of the CNI network.
+    They are: with its namespace, alone where that is the pod's own, and that of the CNI network.
     """
     own = pod.metadata.namespace
     found = [item.nad for item in attachments(pod) if item.interface == call.interface]

@@ -101,7 +101,7 @@ def downgrade(paths: tuple[Path, ...], dry_run: bool) -> None:
 @command.command()
 @_paths_argument
 def verify(paths: tuple[Path, ...]) -> None:
-    """Check networks and NICs in Ganeti's files, in either format. Changes nothing.
+    """Check networks and NICs in Ganeti's files, in either format. It changes nothing.
 
     Exit code: 0 if there are no errors, 1 if there are, 2 if a file can't be read as a file of Ganeti.
 

@@ -18,7 +18,7 @@ _READ = (NETWORK_STATUS, MULTUS_NETWORKS)
 def build(context: AgentContext) -> AgentPart:
     """Answer the requests of the node's pods and machines, in an agent that was told to."""
     if not context.setting("dhcp", False):
-        return AgentPart(run=_nothing)
+        return AgentPart()
     pods = context.informers.get(PODS, fields=f"spec.nodeName={context.host.name}", transform=_needed)
     server = GuestDhcp(
         pods,
@@ -29,10 +29,6 @@ def build(context: AgentContext) -> AgentPart:
         context.metrics["dhcp"],
     )
     return AgentPart(run=server.run)
-
-
-async def _nothing() -> None:
-    """Do not run anything."""
 
 
 def _kernel() -> GuestPorts:

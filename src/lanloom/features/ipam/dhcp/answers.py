@@ -71,7 +71,7 @@ def decide(request: Request, mac: str, given: Given | None) -> Decision:
 
 
 def _requested(request: Request, given: Given) -> Decision:
-    """Return a client selects an offer, starts again with an address that it had, or renews the one that it has."""
+    """Answer a client that selects an offer, starts again with a former address, or renews the one that it has."""
     own = given.address.ip
     wanted = request.wants if request.has == ANY else request.has
     server = request.server if request.server is not None else _asked(request)

@@ -346,7 +346,7 @@ def _rows(wanted: Iterable[Wanted], specs: Iterable[NicSpec]) -> Iterator[Networ
 def _fault_notes(faults: list[str]) -> Iterator[str]:
     """Yield what `verify` calls wrong, and an import does without.
 
-    Reservations, which follow from NICs and ranges here.
+    These are reservations, which follow from NICs and ranges here.
     """
     for fault in faults[:LISTED_MAX]:
         yield f"the file is incorrect: {fault}"

@@ -112,7 +112,7 @@ class Network(Struct, frozen=True, kw_only=True):
     def pools(self, name: str = "", version: Version | None = None) -> Iterator[Pool]:
         """Yield the pools in the order in which they are tried.
 
-        Subnets as they were added, in each the pools by address.
+        The order is that in which subnets were added, and in each that of addresses.
         """
         for subnet in self.subnets:
             if version is None or subnet.cidr.version == version:

@@ -62,7 +62,7 @@ def is_range(text: str) -> bool:
 def object_name(name: str) -> str:
     """Return the name of the object of a new network.
 
-    The network's name if objects can have it, else one made from it.
+    It is the network's name if objects can have it, else one made from it.
     """
     if len(name) <= OBJECT_NAME_MAX and _OBJECT_NAME.fullmatch(name):
         return name

@@ -25,7 +25,7 @@ from lanloom.features.lan.agentoptions import LanAgentSettings
 from lanloom.kube.events import node_reference
 from lanloom.kube.refusalreports import RefusalEvents
 from lanloom.node.errors import NodeError
-from lanloom.runtime.context import IPAM_PROGRAMS, LAN_PLACES, MULTUS, AgentContext, AgentPart, Port
+from lanloom.runtime.context import IPAM_PROGRAMS, LAN_PLACES, MULTUS, AgentContext, AgentPart, Port, idle
 
 SPOKES: Port[SpokesPort] = Port("spokes of LANs on this node")
 LAN_KERNEL: Port[LanKernel] = Port("a node's kernel, as far as LANs go")
@@ -46,7 +46,7 @@ class DataPlane:
             node,
             now=now,
             rng=rng,
-            settled=lambda uid: carrier.exclusive(uid, _nothing),
+            settled=lambda uid: carrier.exclusive(uid, idle),
             changed=self._uplink_changed,
         )
         carrier = Carrier(
@@ -149,7 +149,7 @@ def build(context: AgentContext) -> AgentPart:
     """
     settings = context.setting("lan", LanAgentSettings())
     if settings.device_plugins is None:
-        return AgentPart(run=_nothing)
+        return AgentPart()
     metrics = context.metrics["lan"]
     plane = DataPlane(context, context.find(LAN_KERNEL) or NetlinkLanKernel())
     context.provide(SPOKES, plane.spokes)
@@ -166,7 +166,3 @@ def build(context: AgentContext) -> AgentPart:
         cni_service(plane.spokes, context.cni, settings, metrics, local) if context.cni is not None else None
     )
     return AgentPart(run=run, controllers=plane.controllers, cni=cni, attaching=(LANS,))
-
-
-async def _nothing() -> None:
-    """Do not run anything."""

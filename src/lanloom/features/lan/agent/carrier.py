@@ -125,7 +125,7 @@ class Carrier:
     async def missing(self, uid: str, device: str) -> tuple[SeenLan, tuple[LanStep, ...]]:
         """Return what is there of a LAN with the far end of one port, and what it would take to be well.
 
-        Changes nothing.
+        It changes nothing.
         """
         record = self._records.carried[uid]
         observation = await self._observe(record, (device,))

@@ -147,7 +147,7 @@ class ReportPublisher:
     def _settled(self, before: LANNode | None) -> Iterator[LANEntry]:
         """Yield what is reported of LANs that were looked at.
 
-        Of another, as after a restart, the other nodes keep all.
+        Of others, as after a restart, the other nodes keep all.
         """
         stored = {entry.uid: entry for entry in before.status.lans} if before is not None else {}
         for entry in self._entries():

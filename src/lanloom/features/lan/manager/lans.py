@@ -76,7 +76,7 @@ class Lans:
     async def reconcile(self, key: Key) -> float | None:
         """Do what is to be done for a LAN.
 
-        Return in how many seconds to look again, None for when something happens.
+        It returns in how many seconds to look again, None for when something happens.
         """
         lan = self._present(key)
         if lan is None:

@@ -234,7 +234,7 @@ def refused(owner: LAN | Carried | None, spoke: str, pod: str) -> str:
 def pod_beside(pod: str, reader: str) -> str:
     """Return a pod, for a message to users of the pod `reader`, both as `namespace/name`.
 
-    Empty for one that is not known.
+    It is empty for one that is not known.
     """
     (namespace, _, name), mine = pod.partition("/"), reader.partition("/")[0]
     return pod if not mine or mine == namespace else title_for(mine, PODS.kind, namespace, name)
@@ -243,7 +243,7 @@ def pod_beside(pod: str, reader: str) -> str:
 def leaving(record: Carried, now: float) -> Carried:
     """Return the record of a LAN that is being deleted or gone.
 
-    Without devices that wait for a pod for a while already.
+    It lacks devices that wait for a pod for a while already.
     """
     return replace(
         record,

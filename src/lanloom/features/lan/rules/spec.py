@@ -100,7 +100,7 @@ def defaults(spec: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str
 def _group_of(vni: object) -> str:
     """Return the default group.
 
-    Of a VNI that is none a placeholder, so that the fault is told of the VNI and not of this.
+    For a VNI that is none it is a placeholder, so that the fault is told of the VNI and not of this.
     """
     return default_group(vni) if isinstance(vni, int) and 0 < vni <= VNI_MAX else _GROUP
 

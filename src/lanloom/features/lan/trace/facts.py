@@ -153,7 +153,7 @@ def named_nads(pod: Pod) -> tuple[Key, ...]:
 def _spoke_of(nad: NetworkAttachmentDefinition, lan: LAN) -> Spoke | None:
     """Return the spoke that a NAD of somebody's own names.
 
-    One without a name for the bridge that the LAN is joined to.
+    It has no name for the bridge that the LAN is joined to.
     """
     try:
         config = read_config(nad.spec.config)

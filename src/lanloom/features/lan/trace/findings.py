@@ -15,12 +15,12 @@ class Finding(Struct, frozen=True):
 
 
 def ok(reason: str) -> Finding:
-    """Return the frame passes."""
+    """Return a finding that the frame passes."""
     return Finding("ok", reason)
 
 
 def stops(reason: str) -> Finding:
-    """Return the frame stops here."""
+    """Return a finding that the frame stops here."""
     return Finding("stops", reason)
 
 

@@ -1,4 +1,4 @@
-"""The facts of a trace, from what the API server says now and, on a node, from its kernel. Changes nothing."""
+"""The facts of a trace, from what the API server says now and, on a node, from its kernel. It changes nothing."""
 
 import asyncio
 from collections.abc import Iterable

@@ -25,7 +25,7 @@ def build(context: AgentContext) -> AgentPart:
     if settings.cni_config is not None:
         context.provide(MULTUS, MultusReader(settings.cni_config).read)
     if directory is None:
-        return AgentPart(run=_nothing)
+        return AgentPart()
     node, records = context.host.name, MoveRecords(context.host.state)
     kernel = context.find(PORT_KERNEL) or NetlinkPorts((directory,))
     metrics = context.metrics["liveupdate"]
@@ -43,7 +43,3 @@ def build(context: AgentContext) -> AgentPart:
         recorder=context.recorder,
     )
     return AgentPart(run=agent.run, controllers=(agent.controller,))
-
-
-async def _nothing() -> None:
-    """Do not run anything."""

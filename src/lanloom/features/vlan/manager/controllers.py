@@ -77,7 +77,7 @@ class Labels:
         return wanted is not None and nad.metadata.labels.get(names.READY_LABEL) != wanted.value
 
     async def reconcile(self, title: str) -> float | None:
-        """Write the label of the NAD `namespace/name`; or returns in how many seconds it may be written."""
+        """Write the label of the NAD `namespace/name`, or return in how many seconds it may be written."""
         namespace, _, name = title.partition("/")
         key = Key(namespace, name)
         nad = self._informers.nads.store.get(key)

@@ -59,7 +59,7 @@ LETTERS = Glyphs("#", "x", ".")
 def map_text(over: IPRange, reserved: Iterable[IPRange]) -> str:
     """Return a character for each address.
 
-    X where it is in `reserved`, which must be ordered and disjoint, else a dot.
+    It is X where the address is in `reserved`, which must be ordered and disjoint, else a dot.
     """
     parts, next_ = [], over.first
     for run in reserved:
