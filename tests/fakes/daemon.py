@@ -38,6 +38,8 @@ class Daemon:
         self._devices = Devices(kernel, self._timers)
         self._addressing = Addressing(kernel, switch, self._timers, now, self._succeed, self._fail)
         self._settling = False
+        self.leaves_remade = False
+        """Whether a profile that goes leaves a device behind that was made anew a moment before."""
         kernel.watchers.append(self.settle)
 
     def load(self, names: tuple[str, ...]) -> None:
@@ -197,6 +199,8 @@ class Daemon:
             self._devices.clear(active.profile.device)
             if active.created:
                 self._kernel.delete(active.profile.device)
+            if self.leaves_remade:  # as where another host has the address
+                self._devices.make(active.profile)
 
     def _give_up(self, active: Activation) -> None:
         self._addressing.cancel(active)

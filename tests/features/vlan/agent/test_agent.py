@@ -222,3 +222,16 @@ async def test_a_node_that_joins_before_its_address(quiet: Quiet) -> None:
         "ready": "True",
         "L3Ready": "False",
     }
+
+
+@on_a_quiet_cluster
+async def test_a_device_made_anew_goes_with_its_network(quiet: Quiet) -> None:
+    """A sub-interface that NetworkManager makes anew while its profile goes, and leaves behind, goes as well."""
+    await quiet.uplink()
+    await quiet.network()
+    await quiet.rest()
+    for host in quiet.sim.hosts.values():
+        host.daemon.leaves_remade = True
+    await quiet.admin.delete(NADS, "vlan2012", "default")
+    await quiet.until(lambda: not any(DEVICE in host.kernel.links for host in quiet.sim.hosts.values()))
+    await quiet.rest()

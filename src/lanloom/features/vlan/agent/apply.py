@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lanloom.features.vlan.rules.names import network_of_profile, parse_profile_file
 from lanloom.features.vlan.rules.network import NOT_WRITTEN, Problem
-from lanloom.features.vlan.rules.owned import Added, recorded
+from lanloom.features.vlan.rules.owned import Added, recorded, remade
 from lanloom.features.vlan.rules.plan import Plan
 from lanloom.node.errors import (
     KernelUnsupported,
@@ -24,7 +24,7 @@ from lanloom.node.errors import (
     ProfileError,
     RecordError,
 )
-from lanloom.node.ports import Host, Records
+from lanloom.node.ports import Host, LinkState, Records
 
 log = structlog.get_logger(__name__)
 
@@ -165,6 +165,20 @@ class BridgeRecord:
             )
         self.added = step.added
         return step, {}
+
+    async def removed(self, files: tuple[str, ...], observed: LinkState) -> None:
+        """Record the links that NetworkManager has left of profiles that are gone, for the next plan to delete.
+
+        Where that can't be written, this process knows it all the same.
+        """
+        added = remade(files, self.added, observed)
+        if added == self.added:
+            return
+        self.added = added
+        try:
+            await self._runtime.write(RECORD, msgspec.json.encode(added))
+        except RecordError as error:
+            log.warning("record-not-written", error=str(error))
 
 
 def _without(step: Plan, cluster_networks: set[str]) -> Plan:

@@ -279,8 +279,9 @@ class VlanAgent:
         drift = [*self._repairs.drift(decision.revisions, decision.plan, step, observed, files)]
         waiting = {name: self._failures[name] for name in waits if name in self._failures}
         failures = self._failures = merged(await self._executor.execute(step), unrecorded, waiting)
-        if step.steps:
+        if step.steps or step.remove_files:
             observed = await self._host.links.dump()
+        await self._bridge_record.removed(step.remove_files, observed)
         problems = merged(decision.problems, decision.plan.problems, failures)
         networks = tuple(item.network for item in decision.revisions)
         self._activator.uplink_built(built(networks, step))

@@ -2,6 +2,7 @@
 
 NetworkManager makes the sub-interfaces, so they bear no mark. The profile file names one as long as it is there. Before
 the file goes, the record takes the index of the link, which tells it from a later link of others with the same name.
+NetworkManager may make the link anew until it is told that the file is gone, so the record takes the index again then.
 The kernel does not tell who added a VLAN id either; so an id is recorded before it is added.
 """
 
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.l3 import VID_MAX, VID_MIN
@@ -126,8 +128,24 @@ def links_to_record(
     return dict.fromkeys(sorted(wanted), PROMISED) | there
 
 
+def remade(removed: Iterable[str], added: Additions, observed: LinkState) -> dict[str, Added]:
+    """Return the record with the links that are there of profile files that were removed a moment ago.
+
+    Where another host has the address, NetworkManager makes the link anew several times a second, and may leave the
+    last one behind when the profile goes. A file names every link of its name, and so it does until NetworkManager
+    has read that it is gone.
+    """
+    result = dict(added)
+    for name, vid in filter(None, map(parse_profile_file, removed)):
+        for link in _on_bridge(name, observed):
+            if link.name == interface_name(name, vid) and link.vlan_id == vid:
+                known = result.get(name, NOTHING)
+                result[name] = replace(known, links=known.links | {vid: link.index})
+    return result
+
+
 def untold(before: Additions, after: Additions, observed: LinkState, files: Iterable[str]) -> tuple[str, ...]:
-    """Return profile files that went before anybody saw their link, which is there: NetworkManager may not know.
+    """Return profile files that went without the link of their name that is there now: NetworkManager may not know.
 
     Told of it, NetworkManager removes a link that it made, and only such a one.
     """
@@ -135,9 +153,8 @@ def untold(before: Additions, after: Additions, observed: LinkState, files: Iter
     return tuple(
         file
         for name, item in sorted(before.items())
-        for vid, index in sorted(item.links.items())
-        if index == PROMISED
-        and vid not in after.get(name, NOTHING).links
+        for vid in sorted(item.links)
+        if vid not in after.get(name, NOTHING).links
         and interface_name(name, vid) in observed.links
         and (file := profile_file(name, vid)) not in present
     )
