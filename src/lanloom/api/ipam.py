@@ -32,6 +32,9 @@ UNIQUE = "Unique"
 
 It is another NIC, or something else on a wire of the network."""
 
+NAME_UNIQUE = "NameUnique"
+"""The condition of networks whose name or UUID another network has as well; there is none elsewhere."""
+
 PERMITTED = "Permitted"
 """The condition of NICs with addresses of a network that no longer serves their namespace; there is none elsewhere."""
 
@@ -162,7 +165,8 @@ class NetworkStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """How full a network is, over all of its pools, and who gives its addresses away.
 
     Conditions: `Ready` (the spec can be used), `NearlyFull` (a pool has given away 80 %), `Full` (a pool has nothing
-    left) and, only where it is False, `Unique` (no two NICs have the same address). `usage` is the share of the
+    left) and, only where they are False, `Unique` (no two NICs have the same address) and `NameUnique` (no
+    other network has its name or UUID). `usage` is the share of the
     addresses that can't be given any more, such as 42 %. `cidrs` lists the subnets in one text: a column shows but the
     first item of a list. `in_use` are addresses that others on the network's wires have, at most 1,000 of them, and
     `shared_with` the networks there whose subnets overlap: nothing of both is given away by itself.

@@ -5,6 +5,7 @@ brings the first. So it remembers what it allowed: until the watch brings that o
 was based on, or until the API server must have stored it or given it up. Each replica remembers its own requests.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar, cast
@@ -27,10 +28,14 @@ class _Reservation(Struct, frozen=True):
     until: float
 
 
-class InFlight:
-    """Objects that may be stored any moment. `now` is a monotonic clock, in seconds."""
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
 
-    def __init__(self, now: Callable[[], float]) -> None:
+
+class InFlight:
+    """Objects that may be stored any moment. `now` is a monotonic clock, in seconds: that of the event loop."""
+
+    def __init__(self, now: Callable[[], float] = _loop_time) -> None:
         self._now = now
         self._known: dict[str, dict[Key, _Reservation]] = {}
 

@@ -147,6 +147,12 @@ class Wires:
         ranked = sorted(found, key=lambda item: (item.metadata.name != ident, item.metadata.name))
         return next(iter(ranked), None)
 
+    def namesakes(self, network: Network) -> Iterator[Network]:
+        """Return the other networks that have a name or UUID of this one, of whichever kind."""
+        named = (other for ident in _idents(network) for other in self._networks.by(BY_IDENT, ident))
+        found = {other.metadata.name: other for other in named}
+        return (found[name] for name in sorted(found.keys() - {network.metadata.name}))
+
     def _naming(self, network: Network) -> Iterator[NetworkAttachmentDefinition]:
         for ident in _idents(network):
             found = self.find(ident) or network  # which may be about to be created
@@ -284,6 +290,7 @@ class WireReader(Wires):
         if new is not None and (model := _model(new)) is not None:
             self._models[new.metadata.name] = model
         for item in present(old, new):
+            found.update(other.metadata.name for other in self.namesakes(item))
             for ident in _idents(item):
                 for nad in self._nads.by(BY_NAMED, ident):
                     found.update(self._on_wires(self.wires_of(nad)))

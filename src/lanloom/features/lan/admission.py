@@ -4,7 +4,6 @@ What the manager's stores allow may be allowed; a refusal rests on live objects 
 moment ago and that no watch has brought yet count beside those of the stores.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
@@ -90,7 +89,7 @@ class LanAdmission(TableAdmission):
         self._node_of_pod = node_of_pod
         self._check_uplink = uplinks
         self._permits = permits
-        self._in_flight = InFlight(_monotonic)
+        self._in_flight = InFlight()
         self._in_flight.follow(LANS, informers.lans)
 
     def fill_in(self, request: AdmissionRequest) -> Verdict:
@@ -316,10 +315,6 @@ def _placed_nad(nad: NetworkAttachmentDefinition, request: AdmissionRequest) -> 
     if nad.metadata.namespace:
         return nad
     return replace(nad, metadata=replace(nad.metadata, namespace=request.namespace))
-
-
-def _monotonic() -> float:
-    return asyncio.get_running_loop().time()
 
 
 WEBHOOKS = (

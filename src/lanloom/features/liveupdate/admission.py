@@ -4,7 +4,6 @@ Who may create a swap of a machine may give the machine another network, with th
 NetworkSwaps in a namespace is worth that of changing its VirtualMachines, and no role of Lanloom's gives it to users.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
@@ -66,7 +65,7 @@ class LiveUpdateAdmission(TableAdmission):
         self._swaps = swaps
         self._is_manager = is_manager
         self._node_of_pod = node_of_pod
-        self._in_flight = InFlight(_monotonic)
+        self._in_flight = InFlight()
         self._in_flight.follow(NETWORK_SWAPS, swaps)
 
     async def validate_swap(self, request: AdmissionRequest) -> Verdict:
@@ -171,10 +170,6 @@ def _placed(swap: NetworkSwap, request: AdmissionRequest) -> NetworkSwap:
     if swap.metadata.namespace:
         return swap
     return replace(swap, metadata=replace(swap.metadata, namespace=request.namespace))
-
-
-def _monotonic() -> float:
-    return asyncio.get_running_loop().time()
 
 
 WEBHOOKS: tuple[Webhook, ...] = (

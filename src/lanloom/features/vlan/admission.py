@@ -17,7 +17,7 @@ from lanloom.api.harvester import (
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.live import LiveReader, monotonic, reserve
+from lanloom.features.vlan.live import LiveReader, reserve
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.admit_l3 import TooEarly
 from lanloom.features.vlan.rules.admit_nadconfig import label_changes
@@ -76,7 +76,7 @@ class VlanAdmission(TableAdmission):
         super().__init__(WEBHOOKS)
         self._client = client
         self._reader = reader
-        self._in_flight = in_flight or InFlight(monotonic)
+        self._in_flight = in_flight or InFlight()
         self._node_of_pod = node_of_pod
         self._beside = beside
         self._users = users

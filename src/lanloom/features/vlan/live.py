@@ -192,14 +192,9 @@ def _number(version: str) -> int:
 _KINDS: dict[str, Resource[Any]] = {kind.plural: kind for kind in (NADS, VLAN_CONFIGS, HOST_NETWORK_CONFIGS)}
 
 
-def monotonic() -> float:
-    """Return the clock of the running event loop, in seconds."""
-    return asyncio.get_running_loop().time()
-
-
 def in_flight_of(informers: VlanInformers) -> InFlight:
     """Return the reservations beside the objects of these informers."""
-    in_flight = InFlight(monotonic)
+    in_flight = InFlight()
     in_flight.follow(CLUSTER_NETWORKS, informers.cluster_networks)
     in_flight.follow(VLAN_CONFIGS, informers.configs)
     in_flight.follow(NADS, informers.nads)

@@ -7,10 +7,12 @@ from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.features.ipam.admission import IpamAdmission
 from lanloom.features.ipam.reader import NetworkContext
 from lanloom.kube.errors import KubeError, TransportError
+from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.ipam.admission.requests import (
     AGENT,
     MANAGER,
     Present,
+    Raw,
     agent_of,
     granting,
     holding,
@@ -20,6 +22,7 @@ from tests.features.ipam.admission.requests import (
     verdict_of,
 )
 from tests.harness.admission import request
+from tests.harness.cluster import Cluster, installed
 from tests.harness.virtual import run
 
 NET: Present = (NETWORKS, network())
@@ -91,8 +94,39 @@ def test_networks_are_judged_by_what_is_there_now() -> None:
     gone = request(NETWORKS, None, network())
     assert verdict_of(gone, NET, OWNED, seen=[NET]).warnings
     assert not verdict_of(gone, NET, seen=[NET, OWNED]).warnings
-    named = request(NETWORKS, network("net2", name="prod"))
-    assert not verdict_of(named, (NETWORKS, network(name="prod")), seen=[]).allowed
+
+
+def test_the_name_of_an_object_is_read_live() -> None:
+    """A network that was made a moment ago keeps its name, although no watch has told of it."""
+    named = request(NETWORKS, network("net2", name="net1"))
+    assert not verdict_of(named, NET, seen=[]).allowed
+    assert verdict_of(named, (NETWORKS, network(name="prod")), seen=[NET]).allowed
+
+
+def test_a_name_that_was_given_up_a_moment_ago_is_free() -> None:
+    """A network that is gone, or is called something else by now, hinders nobody, although no watch has told of it."""
+    named, stored = request(NETWORKS, network("net2", name="prod")), (NETWORKS, network(name="prod"))
+    assert not verdict_of(named, stored).allowed
+    assert verdict_of(named, seen=[stored]).allowed
+    assert verdict_of(named, NET, seen=[stored]).allowed
+
+
+@pytest.mark.parametrize("more", [{"name": "prod"}, {"uuid": "6f1f2a1e-0000-4000-8000-000000000002"}])
+def test_a_name_that_was_allowed_a_moment_ago_is_taken(more: Raw) -> None:
+    """Of two networks with one name or UUID the second is refused, although no watch has told of the first."""
+
+    async def ask(storage: MemoryStorage) -> list[bool]:
+        async with Cluster(storage) as cluster:
+            admission = IpamAdmission(cluster.client, empty, agent_of)
+            asked = (
+                request(NETWORKS, network("net1", **more), dry_run=True),
+                request(NETWORKS, network("net2", **more)),
+                request(NETWORKS, network("net2", **more)),
+                request(NETWORKS, network("net3", **more)),
+            )
+            return [(await admission.validate(one)).allowed for one in asked]
+
+    assert run(ask(installed(NETWORKS))) == [True, True, True, False]
 
 
 def test_a_grant_of_a_nic_that_is_gone_is_void() -> None:
@@ -114,14 +148,14 @@ class Silent:
         return fail
 
 
-def empty(network: str, addresses: object) -> NetworkContext:
+def empty(network: str, namespace: str, addresses: object) -> NetworkContext:
     """A manager that has seen nothing of addresses."""
     return NetworkContext()
 
 
 LOST: dict[str, AdmissionRequest] = {
     "a subnet that goes": request(NETWORKS, network("net1", {"cidr": "10.0.0.0/24"}), network()),
-    "a name": request(NETWORKS, network()),
+    "a name": request(NETWORKS, network(name="prod")),
     "a deletion": request(NETWORKS, None, network()),
     "a status": request(NICS, holding("web-0", "192.0.2.10"), nic("web-0"), user=MANAGER, status=True),
     "an unknown writer": request(NICS, holding("web-0", "192.0.2.10"), nic("web-0"), status=True),
@@ -152,8 +186,9 @@ def test_what_can_not_be_checked_is_refused(asked: AdmissionRequest) -> None:
         request(NETWORKS, network("net1", subnet(cidr="x"))),
         request(NETWORKS, network("net1", subnet(pools=[])), network("net1", subnet(pools=[]), name="")),
         request(NICS, nic(), nic()),
+        request(NETWORKS, network()),
     ],
-    ids=["NIC", "network", "nothing changed", "the same"],
+    ids=["NIC", "network", "nothing changed", "the same", "a network that has its object's name"],
 )
 def test_what_needs_no_look_costs_none(asked: AdmissionRequest) -> None:
     """What is wrong in itself, or did not change, is answered without a request to the API server."""

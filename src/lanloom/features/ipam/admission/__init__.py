@@ -31,7 +31,7 @@ from lanloom.api.kubevirt import (
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.admission.nads import check_nad
-from lanloom.features.ipam.admission.networks import check_network_change, network_defaults
+from lanloom.features.ipam.admission.networks import check_network_change, names_of, network_defaults
 from lanloom.features.ipam.admission.nics import check_nic_change, nic_defaults
 from lanloom.features.ipam.admission.owners import (
     PodOf,
@@ -42,6 +42,7 @@ from lanloom.features.ipam.admission.owners import (
 from lanloom.features.ipam.admission.wires import check_nad_wires, check_network_wires
 from lanloom.features.ipam.reader import CachedContext
 from lanloom.features.ipam.wirereader import Wires
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
@@ -59,8 +60,8 @@ class IpamAdmission(TableAdmission):
     """Answers admission requests about networks and NICs.
 
     `cached` is the manager's view of a network; `user` is the username that this manager
-    authenticates as, empty if that is not known. `wires` tells which networks share a wire, `pods` what its watch of
-    pods has brought.
+    authenticates as, empty if that is not known. `wires` tells which networks share a wire or a name, `pods` what its
+    watch of pods has brought, and `in_flight` the networks that it has not brought yet.
     """
 
     def __init__(
@@ -71,10 +72,12 @@ class IpamAdmission(TableAdmission):
         user: str = "",
         wires: Wires | None = None,
         pods: PodOf = lambda _: None,
+        in_flight: InFlight | None = None,
     ) -> None:
         super().__init__(WEBHOOKS)
         self._pods = pods
         self._wires = wires
+        self._in_flight = in_flight or InFlight()
         self._client = client
         self._cached = cached
         self._agent_of = agent_of
@@ -126,9 +129,11 @@ class IpamAdmission(TableAdmission):
             await check_user(self._managers, request.user_info, f"Network {new.metadata.name}")
             check_network_status(new, old)
             return ()
-        warnings = await check_network_change(self._client, new, old)
+        warnings = await check_network_change(self._client, self._wires, self._in_flight, new, old)
         if self._wires is not None:
             warnings += await check_network_wires(self._client, self._wires, new, old)
+        if new is not None and not request.dry_run and names_of(new) != (old and names_of(old)):
+            self._in_flight.add(NETWORKS, new, old.metadata.version if old is not None else 0)
         return warnings
 
     async def _nic(self, request: AdmissionRequest) -> tuple[str, ...]:

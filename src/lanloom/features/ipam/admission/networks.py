@@ -16,6 +16,7 @@ from lanloom.api.ipam import (
     Nic,
     SubnetSpec,
 )
+from lanloom.api.meta import Key
 from lanloom.features.ipam.rules.addresses import (
     Address,
     Cidr,
@@ -30,7 +31,10 @@ from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.subnets import SUBNETS_MAX
 from lanloom.features.ipam.rules.validate import check_network, check_transition
 from lanloom.features.ipam.state import described, identified, ledger_of, network_of
+from lanloom.features.ipam.wirereader import Wires
 from lanloom.hostbits import host_bits
+from lanloom.kube.inflight import InFlight
+from lanloom.kube.lookup import cached_then_live, get_or_none, recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed
@@ -38,8 +42,13 @@ from lanloom.text import listed
 _NAMED = 10
 
 
-async def check_network_change(client: Client, new: Network | None, old: Network | None) -> tuple[str, ...]:
-    """Warnings for who asked for the change. Raises Malformed, Denied, KubeError."""
+async def check_network_change(
+    client: Client, wires: Wires | None, in_flight: InFlight, new: Network | None, old: Network | None
+) -> tuple[str, ...]:
+    """Warnings for who asked for the change. Raises Malformed, Denied, KubeError.
+
+    `wires` finds the networks that have a name, as far as the watch has brought them.
+    """
     if new is None:
         return await _deletion_warnings(client, old) if old is not None else ()
     if old is not None and old.spec == new.spec:
@@ -48,9 +57,15 @@ async def check_network_change(client: Client, new: Network | None, old: Network
     check_host_bits(new, old)
     model = model_after(new, old)
     check_network(model)
-    if old is None or (old.spec.name, old.spec.uuid) != (new.spec.name, new.spec.uuid):
-        check_identity(new, (await client.list(NETWORKS)).items, is_new=old is None)
+    if old is None or names_of(old) != names_of(new):
+        known = tuple(wires.namesakes(new)) if wires is not None else ()
+        await _check_identity(client, known, in_flight.of(NETWORKS), new, is_new=old is None)
     return await _check_transition(client, old, model) if old is not None else ()
+
+
+def names_of(network: Network) -> tuple[str, str]:
+    """Return what a spec says that finds a network."""
+    return network.spec.name, network.spec.uuid
 
 
 def check_size(network: Network) -> None:
@@ -84,6 +99,27 @@ def _range_texts(network: Network) -> Iterator[tuple[str, str]]:
         field = f"spec.subnets[{index}]"
         yield from ((f"{field}.external[{number}]", text) for number, text in enumerate(spec.external))
         yield from ((f"{field}.pools[{number}].range", one.range) for number, one in enumerate(spec.pools))
+
+
+async def _check_identity(
+    client: Client, known: Iterable[Network], coming: tuple[Network, ...], new: Network, *, is_new: bool
+) -> None:
+    """Check a network against those that are known and those that may be stored any moment. Raises Denied, KubeError.
+
+    The object of that name is read live; all networks only before a refusal, because a list takes longer the more there
+    are. So a name or UUID that another replica has just allowed may pass: the condition NameUnique reports it.
+    """
+    named = (
+        await get_or_none(client, NETWORKS, Key("", new.called)) if new.called != new.metadata.name else None
+    )
+    known = (*(item for item in known if item.metadata.name != new.called), *((named,) if named else ()))
+
+    async def live() -> tuple[Network, ...]:
+        return (await client.list(NETWORKS)).items
+
+    await recheck(
+        lambda others: check_identity(new, (*others, *coming), is_new=is_new), cached_then_live(known, live)
+    )
 
 
 def check_identity(new: Network, networks: Iterable[Network], *, is_new: bool) -> None:

@@ -11,6 +11,7 @@ import asyncio
 from functools import partial
 
 from lanloom.api.core import ObjectReference
+from lanloom.api.ipam import NETWORKS
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.admission import IpamAdmission
 from lanloom.features.ipam.manager.controllers import IpamManager
@@ -19,6 +20,7 @@ from lanloom.features.ipam.manager.owners import OwnerController
 from lanloom.features.ipam.nodes import MachineNics, NodePools
 from lanloom.features.ipam.reader import AddressReader, ipam_informers
 from lanloom.features.ipam.wirereader import WireReader, wire_informers
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.refusalreports import RefusalEvents
 from lanloom.runtime.context import MACHINE_ADDRESSES, NODE_POOLS, ManagerContext, ManagerPart
 from lanloom.runtime.identity import agent_node, pod_node
@@ -75,10 +77,18 @@ def build(context: ManagerContext) -> ManagerPart:
 
     agent_of = partial(agent_node, node_of_pod=partial(pod_node, owners.pods.store))
     metrics.show(informers.networks, informers.nics)
+    in_flight = InFlight()
+    in_flight.follow(NETWORKS, informers.networks)
     return ManagerPart(
         run=run,
         controllers=(*manager.controllers, *node_pools.controllers, *nic_owners.controllers),
         admission=IpamAdmission(
-            client, AddressReader(informers).context, agent_of, context.user, wires, owners.pods.store.get
+            client,
+            AddressReader(informers).context,
+            agent_of,
+            context.user,
+            wires,
+            owners.pods.store.get,
+            in_flight,
         ),
     )

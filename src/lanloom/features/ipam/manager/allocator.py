@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from lanloom.api.ipam import (
     ALLOCATED,
+    NAME_UNIQUE,
     NETWORKS,
     NICS,
     UNIQUE,
@@ -347,6 +348,7 @@ class NetworkAllocator:
             grants=grants,
             conflicts=state.conflicts(),
             sharing=state.sharing,
+            namesakes=self._wires.namesakes(state.network) if self._wires is not None else (),
             now=self._now(),
         )
         return views, status
@@ -361,14 +363,15 @@ class NetworkAllocator:
     async def _record_events(
         self, state: AllocationState, views: Sequence[PoolView], before: NetworkStatus
     ) -> None:
-        """Record Events of pools that got fuller or emptier, and of addresses that two NICs own."""
+        """Record Events of pools that got fuller or emptier, and of addresses and names that two have."""
         events = pool_events(state.name, views, state.levels)
         state.levels = {view.pool.range: view.level for view in views}
         about = reference(NETWORKS, state.network)
         await self._recorder.record(about, events)
-        conflict = find(state.network.status.conditions, UNIQUE)
-        if conflict is not None and conflict != find(before.conditions, UNIQUE):
-            await self._recorder.event(about, "Warning", conflict.reason, conflict.message)
+        for kind in (UNIQUE, NAME_UNIQUE):
+            conflict = find(state.network.status.conditions, kind)
+            if conflict is not None and conflict != find(before.conditions, kind):
+                await self._recorder.event(about, "Warning", conflict.reason, conflict.message)
 
 
 def _grant_of(item: Write, former: Grant | None) -> Grant:

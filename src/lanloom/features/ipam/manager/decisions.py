@@ -1,14 +1,16 @@
 """Which addresses one NIC gets, or why it gets none, and what its status then says: pure rules."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.ipam import (
     ALLOCATED,
+    NAME_UNIQUE,
     PERMITTED,
     UNIQUE,
+    Network,
     Nic,
     NicStatus,
 )
@@ -19,11 +21,16 @@ from lanloom.features.ipam.rules.requests import parse_requests, settle
 from lanloom.features.ipam.rules.shares import NamespaceNotAllowed, nic_title
 from lanloom.kube.conditions import set_condition, set_ready, without
 from lanloom.refusals import Refusal
+from lanloom.text import listed
 
 NOT_READY = "NetworkNotReady"
 NETWORK_MISSING = "NetworkMissing"
 MALFORMED = "Malformed"
+NAME_TAKEN = "NameTaken"
 OWNED_TWICE = "OwnedTwice"
+
+_NAMED = 5
+"""So many networks are named in a message."""
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -155,6 +162,31 @@ def with_uniqueness(
 ) -> tuple[Condition, ...]:
     """Return the conditions with what is owned twice; without that condition if nothing is."""
     return _only_if_false(conditions, UNIQUE, OWNED_TWICE, message, generation, now)
+
+
+def with_unique_name(
+    conditions: tuple[Condition, ...], network: Network, others: Iterable[Network], now: float
+) -> tuple[Condition, ...]:
+    """Return the conditions of a network with the others that have its name or UUID; without that if none has."""
+    texts = [
+        f"{what} is that of Network {other.metadata.name} as well"
+        for other in others
+        if (what := _shared(network, other))
+    ]
+    message = f"{listed(texts, _NAMED)}; give one of them another" if texts else ""
+    return _only_if_false(conditions, NAME_UNIQUE, NAME_TAKEN, message, network.metadata.generation, now)
+
+
+def _shared(one: Network, other: Network) -> str:
+    """Return the name or UUID that two networks both have; empty if none."""
+    if one.called == other.called:
+        return f"name {one.called}"
+    uuids = _uuids(one) & _uuids(other)
+    return f"UUID {min(uuids)}" if uuids else ""
+
+
+def _uuids(network: Network) -> set[str]:
+    return {network.spec.uuid.lower(), network.metadata.uid.lower()} - {""}
 
 
 def with_permission(

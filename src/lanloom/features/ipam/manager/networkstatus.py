@@ -23,7 +23,7 @@ from lanloom.api.ipam import (
     SubnetStatus,
 )
 from lanloom.api.meta import Condition, rfc3339
-from lanloom.features.ipam.manager.decisions import with_uniqueness
+from lanloom.features.ipam.manager.decisions import with_unique_name, with_uniqueness
 from lanloom.features.ipam.rules.addresses import Address, IPRange, format_address, stored_range, text_of_cidr
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import NEARLY_FULL as NEARLY_FULL_PERCENT
@@ -126,11 +126,13 @@ def status_of(
     grants: Iterable[Grant],
     conflicts: Iterable[Address],
     sharing: Sharing,
+    namesakes: Iterable[Network],
     now: float,
 ) -> NetworkStatus:
     """Return the network's status.
 
     `subnets` are those that can be read, with their UUIDs; `problem` is why it gives nothing away: reason, message.
+    `namesakes` are other networks that may have its name or UUID.
     """
     before, generation = network.status, network.metadata.generation
     sums = total(view.usage for view in views)
@@ -148,7 +150,9 @@ def status_of(
         modified=_modified(network, now) if changed else before.modified,
         subnets=tuple(SubnetStatus(cidr=str(one.cidr), uuid=one.uuid, name=one.name) for one in subnets),
         pools=tuple(map(_pool_status, views)),
-        conditions=_conditions(network, views, problem, tuple(conflicts), now),
+        conditions=with_unique_name(
+            _conditions(network, views, problem, tuple(conflicts), now), network, namesakes, now
+        ),
         grants=tuple(grants),
         in_use=tuple(
             OtherUse(ip=format_address(address), by=holder.what, of=holder.reference)
