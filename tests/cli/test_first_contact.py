@@ -10,7 +10,9 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from lanloom.__main__ import cli
+from lanloom.api.core import NODES
 from lanloom.kube.firstcontact import INSTALL
+from lanloom.processes.trials.facts import NO_MANAGER, NO_MULTUS
 from tests.cli.cluster import served
 from tests.kube.server import Handler, answer, serving, status_object
 
@@ -123,6 +125,49 @@ async def test_only_kinds_in_namespaces_can_be_listed_in_one(
     _, output = await typed(command, strict, tmp_path)
     assert output.endswith("for that right, or name a namespace with -n instead of -A") is narrower
     assert output.endswith("for that right") is not narrower
+
+
+async def test_a_cluster_with_multus_alone(tmp_path: Path) -> None:
+    """That the kind of Multus is there, as on Harvester, is no sign of Lanloom: a check names what to install."""
+
+    async def multus(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path.endswith("/network-attachment-definitions"):
+            return answer({"metadata": {"resourceVersion": "1"}, "items": []})
+        return await kubernetes("36")(request)
+
+    code, output = await typed("check --dry-run", multus, tmp_path)
+    assert code == 1
+    assert output.startswith("Error: the API server SERVER does not serve clusternetworknodes.")
+    assert output.endswith(f"; to install Lanloom, {INSTALL}")
+
+
+async def test_a_cluster_with_the_kinds_alone(tmp_path: Path) -> None:
+    """Where only the kinds are installed, a check names everything else that it needs, and creates nothing."""
+
+    async def kinds(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.method == "GET"
+        if request.path.endswith("/lans"):
+            return answer({"metadata": {"resourceVersion": "1"}, "items": []})
+        return await kubernetes("36")(request)
+
+    for words in ("check --dry-run", "check"):
+        code, output = await typed(words, kinds, tmp_path)
+        assert code == 1
+        assert f"Error: the check can't run: - {NO_MULTUS} - {NO_MANAGER} - no node is ready" in output
+
+
+def test_a_dry_run_tells_what_is_not_tried(tmp_path: Path) -> None:
+    """The objects are printed for programs, and beside them what could not be tried, with what to do."""
+    with served(tmp_path, manager=False) as cluster:
+        status = {"conditions": [{"type": "Ready", "status": "True"}]}
+        cluster.do(lambda client: client.create(NODES, {"metadata": {"name": "node1"}}))
+        cluster.do(lambda client: client.patch(NODES, "node1", {"status": status}, subresource="status"))
+        done = cluster.lanloom("check", "--dry-run", "--image", "lanloom")
+        assert done.exit_code == 0
+        kinds = [item["kind"] for item in yaml.safe_load_all(done.stdout)]
+        assert kinds == ["Namespace", "DummyClusterNetwork", "Pod", "Pod"]
+        remarks = [line.split(":")[:2] for line in done.stderr.splitlines()]
+        assert remarks == [["Not tried", f" {name}"] for name in ("vlan", "ipam", "lan")]
 
 
 async def test_a_server_of_something_else(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from lanloom.api.lan import LANS
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
 from lanloom.kube.errors import NotFound
-from lanloom.processes.trials.facts import IMAGE_PODS, CheckOptions, read_facts
+from lanloom.processes.trials.facts import IMAGE_PODS, NO_MANAGER, CheckOptions, read_facts
 from lanloom.processes.trials.run import CREATED, check, clean_up
 from lanloom.processes.trials.verdicts import Verdict
 from lanloom.refusals import Refusal
@@ -266,8 +266,12 @@ def test_the_facts_of_a_cluster() -> None:
     async def play_it(cluster: CheckedCluster) -> None:
         lan = next(item.body for trial in TRIALS for item in trial.creations if item.resource == LANS)
         await cluster.client.create(LANS, lan | {"metadata": {"name": "blue"}}, "default")
-        with pytest.raises(Refusal, match="--image"):
-            await read_facts(cluster.client, CheckOptions(), "r")
+        with pytest.raises(Refusal) as refused:
+            await read_facts(cluster.client, CheckOptions(nodes=("node1", "node9")), "r")
+        assert str(refused.value).split("\n- ")[1:] == [
+            NO_MANAGER,
+            "these nodes are not ready, cordoned or not there: node9",
+        ]
         await cluster.client.create(NAMESPACES, {"metadata": {"name": "lanloom-system"}})
         pod = {
             "metadata": {"name": "m", "labels": {"app.kubernetes.io/name": "lanloom-manager"}},

@@ -51,7 +51,11 @@ _COLOURS = {"ok": "green", "skipped": "cyan", "failed": "red"}
     metavar="SECONDS",
     help="Time for which pods look for each other.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the objects as YAML, and create nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the objects as YAML, and what is missing for a check; create nothing.",
+)
 @click.option("--clean-up", is_flag=True, help="Only remove what a check left that was killed.")
 @click.option("--task", hidden=True, help="What a pod of a check runs.")
 @click.pass_context
@@ -84,6 +88,7 @@ def command(
     What can't be tried is `skipped`, with what to do: `lan` and `ipam` need --underlay where no LAN exists yet.
 
     Exit code: 0 if something was tried and nothing failed, 1 if something failed or nothing was tried, 130 on Ctrl-C.
+    With --dry-run, 0 if something can be tried, 1 if nothing can or something is missing.
 
     \b
     Examples:
@@ -152,10 +157,16 @@ def _print_manifests(cluster: ClusterOptions, options: "CheckOptions", features:
 
     from lanloom.processes.trials.run import manifests
 
-    async def planned(client: "Client") -> "list[Raw]":
-        return manifests(*await _plan(client, options, features))
+    async def planned(client: "Client") -> "tuple[tuple[Trial, ...], list[Raw]]":
+        facts, trials = await _plan(client, options, features)
+        return trials, manifests(facts, trials)
 
-    click.echo(yaml.safe_dump_all(run(cluster, planned), sort_keys=False), nl=False)
+    trials, bodies = run(cluster, planned)
+    click.echo(yaml.safe_dump_all(bodies, sort_keys=False), nl=False)
+    for trial in trials:
+        if trial.skipped:
+            click.echo(f"Not tried: {trial.name}: {trial.skipped}", err=True)
+    sys.exit(1 if all(trial.skipped for trial in trials) else 0)
 
 
 def _check(

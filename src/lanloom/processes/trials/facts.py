@@ -27,6 +27,15 @@ KINDS: tuple[Resource[Any], ...] = (CLUSTER_NETWORK_NODES, DUMMY_CLUSTER_NETWORK
 FIRST_VNI = 16_770_000
 """The greatest VNI that is looked at; people begin with small ones."""
 
+NO_MULTUS = (
+    f"the server does not serve {NADS.full_name}, by which pods are attached; install Multus, and run "
+    "`lanloom crds --apply`"
+)
+NO_MANAGER = (
+    f"no manager runs in {LANLOOM_NAMESPACE}; run `lanloom install | kubectl apply -f -`. Where it runs elsewhere, "
+    "name the image of the pods with --image"
+)
+
 MANAGERS = "app.kubernetes.io/name=lanloom-manager"
 
 
@@ -62,13 +71,22 @@ class CheckOptions(Struct, frozen=True, kw_only=True):
 
 
 async def read_facts(client: Reader, options: CheckOptions, run: str) -> Facts:
-    """Read the facts. Raises KubeError, also where no kind is served, and Refusal where nothing can be checked."""
+    """Read the facts. Raises KubeError, also where no kind is served, and Refusal with all that a check lacks."""
     found = await _objects(client)
     lans = [item for item in found.get(LANS.full_name, ()) if isinstance(item, LAN)]
     image, policy = (options.image, "IfNotPresent") if options.image else await _image(client)
+    nodes = (await client.list(NODES)).items
+    lacks = [NO_MULTUS] if NADS.full_name not in found else []
+    lacks += [NO_MANAGER] if not image else []
+    try:
+        able = places(nodes, options.nodes)
+    except Refusal as error:
+        lacks.append(str(error))
+    if lacks:
+        raise Refusal("\n".join(("the check can't run:", *(f"- {item}" for item in lacks))))
     reports = found.get(CLUSTER_NETWORK_NODES.full_name, ())
     return Facts(
-        places=places((await client.list(NODES)).items, options.nodes),
+        places=able,
         kinds=frozenset(found),
         run=run,
         image=image,
@@ -82,7 +100,7 @@ async def read_facts(client: Reader, options: CheckOptions, run: str) -> Facts:
 
 
 async def _objects(client: Reader) -> dict[str, Sequence[Any]]:
-    """Return the objects of all kinds that the server has. Raises NotFound where it has none."""
+    """Return the objects of all kinds that the server has. Raises NotFound where it has none of Lanloom's."""
     found: dict[str, Sequence[Any]] = {}
     missing: NotFound | None = None
     for kind in KINDS:
@@ -90,18 +108,18 @@ async def _objects(client: Reader) -> dict[str, Sequence[Any]]:
             found[kind.full_name] = (await client.list(kind)).readable
         except NotFound as error:
             missing = missing or error
-    if missing is not None and not found:
+    if missing is not None and not found.keys() - {NADS.full_name}:
         raise missing
     return found
 
 
 async def _image(client: Reader) -> tuple[str, str]:
-    """Return the image of a manager, or of the pods of isolated networks, and how it is pulled. Raises Refusal."""
+    """Return the image of a manager, or of the pods of isolated networks, and how it is pulled; empty without one."""
     for namespace, labels in ((LANLOOM_NAMESPACE, MANAGERS), (BRIDGES_NAMESPACE, "")):
         for pod in (await client.list(IMAGE_PODS, namespace, labels=labels)).readable:
             for container in pod.spec.containers:
                 return container.image, container.image_pull_policy
-    raise Refusal(f"no pod in {LANLOOM_NAMESPACE} tells the image of Lanloom: name it with --image")
+    return "", ""
 
 
 def places(nodes: Iterable[Node], wanted: Sequence[str]) -> tuple[Place, ...]:
