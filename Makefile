@@ -2,7 +2,7 @@
 # What is slow to make (the lab's tree, a kernel, a kube-apiserver) is kept in ${XDG_CACHE_HOME:-~/.cache}/lanloom.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check e2e bench lock manifests image man release screenshots clean
+.PHONY: help setup demo test check e2e bench lock manifests image man release screenshots clean soak
 
 python := .venv/bin/python
 
@@ -17,6 +17,9 @@ demo: setup ## a three-node lab, a VLAN network on it, and away again (KEEP=1 le
 
 test: setup ## everything: static checks, all tests, a closing line that counts them
 	@scripts/test
+
+soak: setup ## play all simulations and kills, of which `make test` plays a fifth: half an hour (SEEDS_TIMES=50 for a night)
+	@LANLOOM_SEEDS_TIMES=$(or $(SEEDS_TIMES),5) $(python) -m pytest --numprocesses auto --dist worksteal tests/sim tests/features/lan/kernel tests/features/liveupdate/kernel
 
 check: setup ## the fast part, under a minute
 	@scripts/check

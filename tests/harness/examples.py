@@ -1,4 +1,8 @@
-"""How many examples and seeds a test tries: as many as it names in `make test`, fewer in `make check`."""
+"""How many examples, seeds and repetitions a test tries.
+
+As many examples and seeds as it names in `make test`, and fewer in `make check`. As many schedules and repetitions as
+it names in `make soak`, and a part of them in `make test`: what they find, they find early, and they cost most.
+"""
 
 import os
 from collections.abc import Sequence
@@ -11,6 +15,12 @@ USUAL = 100
 
 FEW_SEEDS = 2
 """How many seeds `make check` tries of each test."""
+
+PARTS = 5
+"""`make test` plays the first of so many parts of what `make soak` plays."""
+
+_TIMES = int(os.environ.get("LANLOOM_SEEDS_TIMES", "1"))
+"""How many times as many are played as in `make test`: PARTS in `make soak`, or more, such as overnight."""
 
 CHOSEN = os.environ.get("LANLOOM_SEED")
 """The one seed that tests try, to replay a failure."""
@@ -40,3 +50,13 @@ def seeds(count: int) -> Sequence[object]:
     if CHOSEN is not None:
         return [int(CHOSEN)]
     return [seed if seed < FEW_SEEDS else pytest.param(seed, marks=pytest.mark.slow) for seed in range(count)]
+
+
+def played(count: int) -> int:
+    """Return how many are played of the `count` of `make soak`."""
+    return count * _TIMES // PARTS
+
+
+def repetitions(few: int, count: int, *, seconds: float) -> Sequence[object]:
+    """Return the values of a parameter that says how often: `few` in `make check`, too, and `count` in `make soak`."""
+    return [few, pytest.param(played(count), marks=[pytest.mark.slow, pytest.mark.timeout(seconds)])]

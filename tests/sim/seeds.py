@@ -1,23 +1,19 @@
 """Which seeds a run plays, and how to play one of them again."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.harness.examples import CHOSEN, FEW_SEEDS, seeds
+from tests.harness.examples import CHOSEN, FEW_SEEDS, played, seeds
 
 FEW = seeds(FEW_SEEDS)
 """The seeds of `make check`; with LANLOOM_SEED=number that one alone."""
 
-_TIMES = int(os.environ.get("LANLOOM_SEEDS_TIMES", "1"))
-"""How many times as many seeds as in `make test` are played, such as overnight."""
-
-_BATCH = 70
+_BATCH = 40
 
 
 def batches(all_of_them: int) -> list[range]:
-    """The other seeds of `make test`, in parts; none if a seed was chosen."""
-    last = all_of_them * _TIMES
+    """The other seeds, of `all_of_them` in `make soak`, in parts; none if a seed was chosen."""
+    last = played(all_of_them)
     starts = range(FEW_SEEDS, last, _BATCH) if CHOSEN is None else ()
     return [range(start, min(start + _BATCH, last)) for start in starts]
 

@@ -19,7 +19,7 @@ def test_a_network_is_never_taken_from_under_a_user(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", batches(1000), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_no_schedule_breaks_it(seeds: range) -> None:
-    """The same holds for a thousand schedules of deaths, lost leadership, deaf managers, and objects that come late."""
+    """The same holds for hundreds of schedules of deaths, lost leadership, deaf managers, and late objects."""
     for seed in seeds:
         with replay(seed, HERE):
             play(seed)

@@ -19,7 +19,7 @@ def test_an_address_is_never_given_twice_nor_lost(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", batches(SCHEDULES), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_no_schedule_breaks_it(seeds: range) -> None:
-    """The same holds for two thousand schedules of deaths, lost leadership, late writes and meddling users."""
+    """The same holds for hundreds of schedules of deaths, lost leadership, late writes and meddling users."""
     for seed in seeds:
         with replay(seed, HERE):
             play(seed)

@@ -26,7 +26,7 @@ def test_a_machine_never_loses_a_network(seed: int) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seeds", batches(SCHEDULES), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_no_schedule_breaks_it(seeds: range) -> None:
-    """The same holds for three thousand schedules of edits, failing migrations, dying nodes, and deposed managers."""
+    """The same holds for hundreds of schedules of edits, failing migrations, dying nodes, and deposed managers."""
     for seed in seeds:
         with replay(seed, HERE):
             play(seed)

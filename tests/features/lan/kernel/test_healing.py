@@ -14,6 +14,7 @@ from lanloom.node.errors import NamespaceError, NamespaceMissing
 from lanloom.node.namespaces import NamespaceDirectory, make_namespace
 from tests.features.lan.agent.nodes import NAMESPACE
 from tests.features.lan.kernel.machines import Lab, Machine, lab, owner, played, reaches, run, until
+from tests.harness.examples import repetitions
 
 LINKS = {"br0", "vx0", "blue-aV0", "blue-cM0", "blue-cM1"}
 
@@ -233,9 +234,7 @@ def _harm(machine: Machine, rng: Random) -> None:
             run(machine.lan(), f"ip link delete {rng.choice(names)}", check=False)
 
 
-@pytest.mark.parametrize(
-    "count", [20, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
-)
+@pytest.mark.parametrize("count", repetitions(20, 200, seconds=1200))
 async def test_no_leaks(tmp_path: Path, count: int) -> None:
     """LANs that come and go leave no link, namespace, record, device or descriptor."""
     async with lab(tmp_path, 1) as made:

@@ -18,6 +18,7 @@ from lanloom.features.lan.rules.observed import SeenLan, Vtep
 from lanloom.features.lan.rules.plan import plan
 from lanloom.node.namespaces import NamespaceDirectory, make_namespace
 from lanloom.node.netlink import overlay
+from tests.harness.examples import repetitions
 
 FIRST = 900_000_000 + os.getpid() % 10_000 * 10
 """Other runs of these tests on the same kernel have other indices."""
@@ -115,7 +116,7 @@ def ground(directory: Path) -> Iterator[Ground]:
             made.others.remove(name)
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize("kills", repetitions(20, 200, seconds=600))
 def test_killed(tmp_path: Path, kills: int) -> None:
     """However often and wherever a process is killed, the next one that lives makes the LAN whole, or takes it away."""
     rng = Random(kills)

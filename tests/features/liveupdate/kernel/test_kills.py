@@ -20,6 +20,7 @@ from tests.features.lan.kernel.machines import run
 from tests.features.liveupdate.kernel.ground import Ground, is_silent, pings
 from tests.features.liveupdate.swap.scene import FROM, PLACE, TO
 from tests.features.liveupdate.swap.test_mover import Node
+from tests.harness.examples import repetitions
 
 T = TypeVar("T")
 LAN = f"{PLACE}/k8slan-veth-web"
@@ -86,7 +87,7 @@ def agent(ground: Ground, tmp_path: Path) -> Agent:
     return Agent(ground, tmp_path, OneLan(blue))
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize("kills", repetitions(20, 200, seconds=600))
 @pytest.mark.parametrize("target", [TO, LAN])
 def test_killed(agent: Agent, ground: Ground, target: str, kills: int) -> None:
     """However often and wherever an agent is killed, the next one ends on the network that the phase wants."""
