@@ -11,12 +11,13 @@ from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import EVENTS, NODES, PODS
 from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS, FINALIZER, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
-from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.ipam import HELD_UNTIL, NETWORKS, NICS, STICKY_FOR
 from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.resource import Resource
+from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT
 from lanloom.features.vlan.rules.cluster import matched_annotation
 from lanloom.kube.http import HttpClient
 from tests.features.liveupdate import objects
@@ -194,32 +195,41 @@ class Filler:
             subnet = {"cidr": cidr, "pools": [{"range": item} for item in pools]}
             if name == "office":
                 subnet |= {"gateway": "10.0.4.1", "external": ["10.0.4.40-10.0.4.47"]}
-            good = self._condition("Ready", True, "Ready")
-            await self._put(
-                NETWORKS,
-                {
-                    "metadata": {"name": name},
-                    "spec": {"subnets": [subnet]},
-                    "status": {"conditions": [good]},
-                },
-            )
+            status: Raw = {"conditions": [self._condition("Ready", True, "Ready")]}
+            if name == "lab":
+                status["conditions"].append(self._condition("NearlyFull", True, "NearlyFull", "", 9))
+            if name == "office":
+                status["inUse"] = [
+                    {"ip": "10.0.4.100", "by": "the address of node node1", "of": "Node node1"}
+                ]
+            body = {"metadata": {"name": name}, "spec": {"subnets": [subnet]}, "status": status}
+            await self._put(NETWORKS, body)
         for number in range(40):
             if number not in (24, 25, 26, 27):
                 await self._nic(f"web-{number:02}", "office", f"10.0.4.{16 + number}")
         for number in range(14):
             await self._nic(f"job-{number:02}", "lab", f"10.0.8.{10 + number}")
         await self._nic("dual-0", "dual", "fd00:4::100")
+        marks = {STICKY_FOR: "12h", HELD_UNTIL: AT.format(59)}
+        await self._nic("queue-0", "office", "10.0.4.120", kind="Pod", annotations=marks)
 
-    async def _nic(self, name: str, network: str, address: str) -> None:
-        owner = {"kind": "Instance", "name": name}
+    async def _nic(
+        self, name: str, network: str, address: str, kind: str = "Instance", **meta: Mapping[str, str]
+    ) -> None:
+        owner = {"kind": kind, "name": name}
         status = {"network": network, "ips": [address], "address": address, "epoch": 1}
         spec = {"owner": owner, "network": network, "ips": ["pool"]}
-        await self._put(NICS, {"metadata": {"name": name}, "spec": spec, "status": status}, "ours")
+        await self._put(NICS, {"metadata": {"name": name, **meta}, "spec": spec, "status": status}, "ours")
 
     async def _machines(self) -> None:
         await self._machine("ours", "web", {"blue": "guests"}, {"blue": "ours/guests"})
         db = await self._machine("ours", "db", {"blue": "vlan2012"}, {"blue": "ours/guests"})
-        await self._machine("ours", "mail", {"blue": "backup"}, {"blue": "ours/guests"})
+        why = self._condition(
+            NETWORKS_CURRENT, False, "BackingOff", "migration mail-1 failed; the next one follows", 12
+        )
+        await self._machine(
+            "ours", "mail", {"blue": "backup"}, {"blue": "ours/guests"}, conditions=[objects.MIGRATABLE, why]
+        )
         await self._machine("ours", "idle", {"blue": "guests"}, {})
         await self._machine("theirs", "secret", {"blue": "hidden"}, {"blue": "theirs/hidden"})
         swap = {"machine": "db", "uid": db, "network": "blue", "from": "ours/guests", "to": "ours/vlan2012"}
@@ -250,7 +260,7 @@ class Filler:
             await self._put(MIGRATIONS, body, "ours")
 
     async def _machine(
-        self, place: str, name: str, wanted: Mapping[str, str], there: Mapping[str, str]
+        self, place: str, name: str, wanted: Mapping[str, str], there: Mapping[str, str], **status: Any
     ) -> str:
         """Create a machine with an instance on node1, where it runs; return the instance's uid."""
         body = objects.machine(objects.on(wanted), name, namespace=place)
@@ -258,9 +268,8 @@ class Filler:
         if not there:
             return ""
         spec = objects.on({nic: title.partition("/")[2] for nic, title in there.items()})
-        uid = await self._put(
-            VIRTUAL_MACHINE_INSTANCES, objects.instance(spec, name, owner=owner, place=place), place
-        )
+        running = objects.instance(spec, name, owner=owner, place=place, **status)
+        uid = await self._put(VIRTUAL_MACHINE_INSTANCES, running, place)
         pod = objects.launcher(uid, there, name=name, place=place)
         pod["metadata"]["annotations"].pop(
             MULTUS_NETWORKS, None

@@ -1,5 +1,6 @@
 """Pages of one thing: who has an address and since when, who uses a network, and what keeps it from being deleted."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,7 +11,7 @@ from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import NODES
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, FINALIZER
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
-from lanloom.api.ipam import NICS
+from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
@@ -67,6 +68,66 @@ async def test_who_has_an_address_and_since_when(filled: Site) -> None:
         assert "web-07" not in await read(browser, "/pools")
 
 
+async def test_what_a_network_keeps(filled: Site) -> None:
+    """A network lists what nobody gets: ranges of its administrator, its own, of others, and for a name until when."""
+    held = (await filled.admin.get(NICS, "queue-0", "ours")).metadata.creation_timestamp or ""
+    async with filled.browser() as browser:
+        page = await read(browser, "/pools/office?show=all")
+        table = page.partition('aria-label="Reservations"')[2].partition("</table>")[0]
+        for row in (
+            ("10.0.4.0", "1", "automatic", "address of the subnet itself", "-", "-"),
+            ("10.0.4.1", "1", "automatic", "gateway", "-", "-"),
+            ("10.0.4.40-10.0.4.47", "8", "external", "administrator", "-", "-"),
+            ("10.0.4.100", "1", "in use", "the address of node node1 (Node node1)", "-", "-"),
+            ("10.0.4.120", "1", "held", "Pod ours/queue-0", held, "2026-01-01T10:59:00Z"),
+            ("10.0.4.255", "1", "automatic", "address of the subnet itself", "-", "-"),
+        ):
+            assert row in rows(table), (row, rows(table))
+        assert rows(page.partition('aria-label="Namespaces"')[2].partition("</table>")[0]) == [
+            ("ours", "37", "-")
+        ]
+
+
+def rows(table: str) -> list[tuple[str, ...]]:
+    """The texts of a table's rows, times as they are for programs."""
+    found = []
+    for line in table.partition("<tbody>")[2].split("<tr")[1:]:
+        cells = [re.sub(r'<time datetime="([^"]*)">[^<]*', r"\1", cell) for cell in line.split("<td")[1:]]
+        found.append(tuple(re.sub("<[^>]*>", "", cell.partition(">")[2]) for cell in cells))
+    return found
+
+
+async def test_counts_for_who_may_read_a_part(filled: Site) -> None:
+    """A filter of namespaces changes no count; who may not read all NICs gets the manager's counts, and no map."""
+    full = {"range": "10.0.8.10-10.0.8.25", "size": "16", "used": "16", "reserved": "0", "free": "0"}
+    await filled.admin.patch(NETWORKS, "lab", {"status": {"pools": [full]}}, subresource="status")
+    await filled.admin.create(NICS, nic("foreign", "10.0.4.60"), "theirs")
+    status = {"network": "office", "ips": ["10.0.4.60"], "address": "10.0.4.60", "epoch": 1}
+    await filled.admin.patch(NICS, "foreign", {"status": status}, "theirs", subresource="status")
+    async with filled.browser() as browser:
+        page = await read_until(browser, "/pools/office?namespace=ours&show=all", "10.0.4.60: used")
+        pools = page.partition('aria-label="Pools"')[2].partition("</table>")[0]
+        assert rows(pools)[0][2:5] == ("38", "5", "85")
+        assert "foreign" not in page.partition('aria-label="Addresses"')[2]
+    async with filled.browser(TENANT) as browser:
+        await read(browser, "/pools/office?namespace=ours", 403)
+    await _show(filled.admin, NETWORKS)
+    async with filled.browser(TENANT) as browser:
+        page = await read(browser, "/pools?namespace=ours&show=all")
+        [lab] = [row for row in rows(page) if row[0] == "lab"]
+        assert lab[2:6] == ("16", "0", "0", "100 %") and "that the manager wrote last" in page
+        page = await read(browser, "/pools/lab?namespace=ours&show=all")
+        assert 'class="pool' not in page and "that the manager wrote last" in page and "job-03" in page
+        page = await read(browser, "/pools/office?namespace=ours&show=all")
+        assert "foreign" not in page and "10.0.4.60" not in page and 'aria-label="Namespaces"' not in page
+
+
+def nic(name: str, address: str) -> dict[str, Any]:
+    """A NIC of an instance in `office`."""
+    owner = {"kind": "Instance", "name": name}
+    return {"metadata": {"name": name}, "spec": {"owner": owner, "network": "office", "ips": [address]}}
+
+
 async def test_ipv6_as_ranges(filled: Site) -> None:
     """A pool of IPv6 is drawn and listed as ranges, with counts that somebody can read."""
     async with filled.browser() as browser:
@@ -100,16 +161,15 @@ async def test_who_uses_a_network(filled: Site) -> None:
         assert 'href="/machines/ours/idle"' in page and 'href="/machines/theirs/foreign"' in page
     async with filled.browser(TENANT) as browser:
         assert "foreign" not in await read(browser, "/networks/ours/guests", 403)
-    await _show_nodes(filled.admin)
+    await _show(filled.admin, NODES, CLUSTER_NETWORKS, VLAN_CONFIGS, CLUSTER_NETWORK_NODES)
     async with filled.browser(TENANT) as browser:
         page = await read(browser, "/networks/ours/guests")
         assert 'href="/machines/ours/idle"' in page and "foreign" not in page
         assert "Users in namespaces that you may not read are not shown" in page
 
 
-async def _show_nodes(admin: HttpClient) -> None:
-    """Lets the tenant read what no namespace has."""
-    kinds = (NODES, CLUSTER_NETWORKS, VLAN_CONFIGS, CLUSTER_NETWORK_NODES)
+async def _show(admin: HttpClient, *kinds: Resource[Any]) -> None:
+    """Lets the tenant read kinds that are in no namespace."""
     rules = [
         {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["list", "watch"]} for kind in kinds
     ]

@@ -59,7 +59,8 @@ class Catalogue:
         if page is not None:
             return Source(page.kinds, namespace_of(asked, names), page.wide)
         kinds = dict.fromkeys(kind for item in self._front for kind in item.kinds)
-        return Source(tuple(kinds), namespace_of(asked, names))
+        wide = dict.fromkeys(kind for item in self._front for kind in item.wide)
+        return Source(tuple(kinds), namespace_of(asked, names), tuple(wide))
 
     def _above(self, page: Page) -> Page | None:
         """Return the page of the menu that lists what a page is one of."""

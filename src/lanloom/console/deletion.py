@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
 
-from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.cli.query import Field, Query
 from lanloom.console.page import Content, Names, Page, Read, Table
 from lanloom.kube.errors import Forbidden, NotFound
-from lanloom.kube.ports import Listing, Reader
-from lanloom.kube.scoped import Scoped
+from lanloom.kube.ports import Reader
+from lanloom.kube.scoped import Widest
 from lanloom.runtime.blockers import MANAGER, Blocker, DeletionQuestion, Usage, ask_all, of_others
-
-T = TypeVar("T", bound=Object)
 
 USER_FIELDS: Query[Usage] = Query(
     (
@@ -61,7 +58,9 @@ def with_deletion(pages: Sequence[Page], questions: Sequence[DeletionQuestion]) 
 def _asking(page: Page, about: Resource[Any], questions: Sequence[DeletionQuestion]) -> Page:
     asked = [question for question in questions if question.resource == about]
     kinds = dict.fromkeys(kind for question in asked for kind in question.kinds)
-    return replace(page, read=partial(_read, page.read, about, asked), wide=tuple(kinds))
+    return replace(
+        page, read=partial(_read, page.read, about, asked), wide=tuple(dict.fromkeys((*page.wide, *kinds)))
+    )
 
 
 async def _read(
@@ -92,29 +91,6 @@ async def _read(
             *((blockers,) if found else ()),
         ),
     )
-
-
-class Widest(Reader):
-    """Lists in all namespaces, or in that of the page for who may not: a network has users in any namespace."""
-
-    def __init__(self, client: Reader) -> None:
-        self.narrowed = False
-        self._client = client
-        self._all = client.whole if isinstance(client, Scoped) else client
-
-    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """As the port says."""
-        return await self._client.get(resource, name, namespace)
-
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        """As the port says."""
-        try:
-            return await self._all.list(resource, namespace, labels=labels, fields=fields)
-        except Forbidden:
-            self.narrowed = True
-            return await self._client.list(resource, namespace, labels=labels, fields=fields)
 
 
 PARTIAL = "Users in namespaces that you may not read are not shown."

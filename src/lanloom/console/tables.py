@@ -7,7 +7,7 @@ import htpy as h
 from htpy import Element, Node, Renderable, fragment
 
 from lanloom.cli.console import visible
-from lanloom.cli.query import Field
+from lanloom.cli.query import MISSING, Field
 from lanloom.console.page import BUSY, MARKS, READY, TROUBLE, Asked, Cell, Matrix, Table, Trouble
 
 MOST_NODES, MOST_ROWS = 100, 500
@@ -111,7 +111,9 @@ def _cell(field: Field[Any], row: Any, shown: str, trouble: Trouble | None) -> E
         return h.td(class_=_kind(field))[h.span(class_=f"state {state}")[f"{MARKS[state]} {shown}"]]
     if len(shown) > LONG:
         return h.td(".long")[shown]
-    return h.td(class_=_kind(field))[moment(shown) if field.kind == "timestamp" else shown]
+    return h.td(class_=_kind(field))[
+        moment(shown) if field.kind == "timestamp" and shown != MISSING else shown
+    ]
 
 
 def _state(style: str, trouble: Trouble | None) -> str:

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
+from lanloom.kube.errors import Forbidden
 from lanloom.kube.ports import Listing, Reader, Watcher, WatchEvent
 
 T = TypeVar("T", bound=Object)
@@ -52,6 +53,29 @@ class Scoped(Watcher):
 
     def _of(self, resource: Resource[T], namespace: str) -> str:
         return namespace or (self._namespace if resource.namespaced else "")
+
+
+class Widest(Reader):
+    """Lists in all namespaces; in that of a scoped client for who may not, and is `narrowed` then."""
+
+    def __init__(self, client: Reader) -> None:
+        self.narrowed = False
+        self._client = client
+        self._all = client.whole if isinstance(client, Scoped) else client
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """As the port says."""
+        return await self._client.get(resource, name, namespace)
+
+    async def list(
+        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Listing[T]:
+        """As the port says."""
+        try:
+            return await self._all.list(resource, namespace, labels=labels, fields=fields)
+        except Forbidden:
+            self.narrowed = True
+            return await self._client.list(resource, namespace, labels=labels, fields=fields)
 
 
 class Selected(Reader):

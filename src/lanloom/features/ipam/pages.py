@@ -1,36 +1,44 @@
 """Networks with pools in the console."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from lanloom.api.ipam import ALLOCATED, FULL, NEARLY_FULL, NETWORKS, NICS, READY, UNIQUE, VIRTUAL_MACHINE
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.ipam import (
+    ALLOCATED,
+    FULL,
+    NEARLY_FULL,
+    NETWORKS,
+    NICS,
+    READY,
+    UNIQUE,
+    VIRTUAL_MACHINE,
+    PoolStatus,
+)
 from lanloom.api.ipam import Network as NetworkObject
 from lanloom.api.ipam import Nic as NicObject
 from lanloom.cli.query import Field, Query
 from lanloom.console.page import Content, Names, NoSuchPage, Page, PoolMap, Square, Table, Trouble
-from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS, Described, percent, readable, usage_of
+from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS, Described, percent, readable, warning
 from lanloom.features.ipam.commands.networkviews import PoolUsage, described, pools_of
+from lanloom.features.ipam.commands.reservations import Reservation, reservations
 from lanloom.features.ipam.commands.stretches import Stretch, squares, stretches
 from lanloom.features.ipam.rules.addresses import format_address
-from lanloom.features.ipam.state import owner_of, read_state
+from lanloom.features.ipam.rules.model import Usage, total
+from lanloom.features.ipam.rules.shares import Share
+from lanloom.features.ipam.state import State, owner_of, read_state
 from lanloom.kube.conditions import find
 from lanloom.kube.ports import Reader
+from lanloom.kube.scoped import Scoped, Widest
 
 KINDS = (NETWORKS, NICS)
 
 MOST_SQUARES = 1024
 """Addresses of a pool of which each is drawn; larger ones, and those of IPv6, are drawn as ranges."""
 
-LIST_FIELDS: Query[Described] = Query(
-    (
-        *NETWORK_FIELDS.fields,
-        Field("used", "Used", "number", "Addresses of NICs", lambda item: readable(usage_of(item).used)),
-        Field("reserved", "Reserved", "number", "Reserved", lambda item: readable(usage_of(item).reserved)),
-        Field("free", "Free", "number", "Free addresses", lambda item: readable(usage_of(item).free)),
-        Field("percent", "Full", "number", "Share that is not free", lambda item: percent(usage_of(item))),
-    ),
-    ("name", "subnets", "used", "reserved", "free", "percent", "group_list", "tags"),
-)
-"""The fields of networks, with counts of all pools together."""
+COUNTED = "The counts are those that the manager wrote last; NICs in namespaces that you may not read are not shown."
+"""What a reader is told who may not read all NICs."""
 
 NIC_FIELDS: Query[NicObject] = Query(
     (
@@ -63,10 +71,38 @@ POOL_FIELDS: Query[PoolUsage] = Query(
         Field("reserved", "Reserved", "number", "Reserved", lambda item: readable(item.usage.reserved)),
         Field("free", "Free", "number", "Free addresses", lambda item: readable(item.usage.free)),
         Field("percent", "Full", "number", "Share that is not free", lambda item: percent(item.usage)),
+        Field(
+            "disabled", "Disabled", "bool", "Whether it hands out nothing", lambda item: item.pool.disabled
+        ),
     ),
-    ("range", "name", "used", "reserved", "free", "percent"),
+    ("range", "name", "used", "reserved", "free", "percent", "disabled"),
 )
 """The pools of a network."""
+
+RESERVATION_FIELDS: Query[Reservation] = Query(
+    (
+        Field("range", "Addresses", "text", "First and last address", lambda item: str(item.range)),
+        Field("count", "Count", "number", "How many", lambda item: readable(item.range.size)),
+        Field(
+            "kind", "Kind", "text", "External, automatic, in use or held for a name", lambda item: item.kind
+        ),
+        Field("who", "By", "text", "Who keeps them", lambda item: item.who),
+        Field("since", "Since", "timestamp", "When the NIC was made", lambda item: item.since or None),
+        Field("until", "Until", "timestamp", "When they are free again", lambda item: item.until or None),
+    ),
+    ("range", "count", "kind", "who", "since", "until"),
+)
+"""What is kept of a network."""
+
+SHARE_FIELDS: Query[Share] = Query(
+    (
+        Field("namespace", "Namespace", "text", "Namespace", lambda share: share[0]),
+        Field("used", "Used", "number", "Addresses of its NICs", lambda share: readable(share[1])),
+        Field("quota", "Quota", "number", "Addresses that it may have", lambda share: share[2]),
+    ),
+    ("namespace", "used", "quota"),
+)
+"""How many addresses namespaces have."""
 
 STRETCH_FIELDS: Query[Stretch] = Query(
     (
@@ -80,46 +116,101 @@ STRETCH_FIELDS: Query[Stretch] = Query(
 """The ranges of a pool."""
 
 
+class Looked(Struct, frozen=True, kw_only=True):
+    """What a reader sees: the state with NICs of all namespaces, and which of those the page is about.
+
+    Who may not read all NICs has `partial` ones, by which nothing can be counted.
+    """
+
+    state: State
+    nics: tuple[NicObject, ...]
+    partial: bool
+
+    def pools(self, item: Described) -> tuple[PoolUsage, ...]:
+        """Return the pools of a network, counted by the NICs, or else as the manager has counted them."""
+        pools = pools_of(item).pools
+        if not self.partial:
+            return pools
+        known = {pool.range: pool for pool in self.state.by_id()[item.network.id].status.pools}
+        return tuple(_counted(pool, known.get(str(pool.pool.range), PoolStatus(range=""))) for pool in pools)
+
+
+def _counted(item: PoolUsage, known: PoolStatus) -> PoolUsage:
+    usage = Usage(size=item.usage.size, used=int(known.used), reserved=int(known.reserved))
+    return replace(item, usage=usage, warning="" if item.pool.disabled else warning(usage))
+
+
+async def _look(client: Reader) -> Looked:
+    widest = Widest(client)
+    state = await read_state(widest)
+    nics = (await client.list(NICS)).items if isinstance(client, Scoped) else state.nics
+    return Looked(state=state, nics=nics, partial=widest.narrowed)
+
+
 async def networks(client: Reader, _names: Names) -> Content:
     """Return all networks with their free addresses; with words, also the NICs that have them."""
-    state = await read_state(client)
-    objects = state.by_id()
+    found = await _look(client)
+    rows, objects = described(found.state), found.state.by_id()
+    pools = {item.network.id: found.pools(item) for item in rows}
     table = Table(
         title="Pools",
-        query=LIST_FIELDS,
-        rows=described(state),
+        query=_with_counts({name: total(pool.usage for pool in items) for name, items in pools.items()}),
+        rows=rows,
         name=lambda item: item.network.name,
         href=lambda item: f"/pools/{item.network.name}",
-        trouble=lambda item: _trouble(item, objects[item.network.id]),
+        trouble=lambda item: _trouble(pools[item.network.id], objects[item.network.id]),
     )
-    return Content(title="Pools", tables=(table, _nics(state.nics, "everywhere", searched=True)))
+    nics = _nics(found.nics, "everywhere", searched=True)
+    return Content(title="Pools", tables=(table, nics), remarks=(COUNTED,) if found.partial else ())
+
+
+def _with_counts(usages: Mapping[str, Usage]) -> Query[Described]:
+    """Return the fields of networks, with counts of all pools together, by the names of their objects."""
+
+    def count(name: str, title: str, doc: str, show: Callable[[Usage], str]) -> Field[Described]:
+        return Field(name, title, "number", doc, lambda item: show(usages[item.network.id]))
+
+    counts = (
+        count("used", "Used", "Addresses of NICs", lambda usage: readable(usage.used)),
+        count("reserved", "Reserved", "Reserved", lambda usage: readable(usage.reserved)),
+        count("free", "Free", "Free addresses", lambda usage: readable(usage.free)),
+        count("percent", "Full", "Share that is not free", percent),
+    )
+    names = ("name", "subnets", "used", "reserved", "free", "percent", "group_list", "tags")
+    return Query((*NETWORK_FIELDS.fields, *counts), names)
 
 
 async def network(client: Reader, names: Names) -> Content:
-    """Return one network: how full its pools are, and who has which address. Raises NoSuchPage."""
-    state = await read_state(client)
-    found = next((item for item in described(state) if item.network.name == names["name"]), None)
+    """Return one network: how full its pools are, and who has or keeps which address. Raises NoSuchPage."""
+    looked = await _look(client)
+    found = next((item for item in described(looked.state) if item.network.name == names["name"]), None)
     if found is None:
         raise NoSuchPage(f"there is no network {names['name']}")
-    item = state.by_id()[found.network.id]
-    mine = [nic for nic in state.nics if found.network.id in (nic.spec.network, nic.status.network)]
+    mine = [nic for nic in looked.nics if found.network.id in (nic.spec.network, nic.status.network)]
     pools = Table(
         title="Pools",
         query=POOL_FIELDS,
-        rows=pools_of(found).pools,
+        rows=looked.pools(found),
         trouble=lambda item: (
             Trouble(item.warning, "add a pool, or release addresses") if item.warning else None
         ),
     )
-    owners = {str(nic.metadata.key): _owner(nic) for nic in mine}
-    drawn, ranges = _drawn(found, pools.rows, owners)
-    facts = (("Subnets", ", ".join(str(subnet.cidr) for subnet in found.network.subnets)),)
+    kept = Table(title="Reservations", query=RESERVATION_FIELDS, rows=reservations(found))
+    owners = {str(nic.metadata.key): _owner(nic) for nic in looked.state.nics}
+    drawn, ranges = ([], []) if looked.partial else _drawn(found, pools.rows, owners)
+    shares = Table(title="Namespaces", query=SHARE_FIELDS, rows=() if looked.partial else found.shares)
+    facts = (
+        ("Subnets", ", ".join(str(subnet.cidr) for subnet in found.network.subnets)),
+        ("Serves namespaces", ", ".join(found.network.namespaces) or "all"),
+        ("Shares its wire with", ", ".join(peer.network.name for peer in found.ledger.others.peers)),
+    )
     return Content(
         title=found.network.name,
-        trouble=_unready(item),
+        trouble=_unready(looked.state.by_id()[found.network.id]),
         facts=facts,
         maps=drawn,
-        tables=(pools, _nics(mine), *ranges),
+        tables=(pools, *(table for table in (kept, shares) if table.rows), _nics(mine), *ranges),
+        remarks=(COUNTED,) if looked.partial else (),
     )
 
 
@@ -176,17 +267,17 @@ def _square(text: str, size: int, state: str, who: str) -> Square:
     return Square(text, state, f"{text}{count}: " + (f"{state}, {who}" if who else state), size)
 
 
-def _trouble(item: Described, network: NetworkObject) -> Trouble | None:
+def _trouble(pools: Iterable[PoolUsage], network: NetworkObject) -> Trouble | None:
     if trouble := _unready(network):
         return trouble
-    full = [pool for pool in pools_of(item).pools if pool.warning]
+    full = [pool for pool in pools if pool.warning]
     if not full:
         return None
     worst = max(full, key=lambda pool: pool.usage.percent)
     known = find(network.status.conditions, FULL if worst.warning == "full" else NEARLY_FULL)
     return Trouble(
         worst.warning,
-        f"a pool is full to {worst.usage.percent} %; add a pool, or release addresses",
+        f"a pool is full to {worst.usage.percent}\N{NO-BREAK SPACE}%; add a pool, or release addresses",
         known.last_transition_time if known is not None and known.status == "True" else "",
     )
 
@@ -210,12 +301,15 @@ def _refusal(nic: NicObject) -> Trouble | None:
 
 
 PAGES = (
-    Page(path="/pools", menu="Pools", command="lanloom network list", kinds=KINDS, read=networks),
+    Page(
+        path="/pools", menu="Pools", command="lanloom network list", kinds=KINDS, read=networks, wide=(NICS,)
+    ),
     Page(
         path="/pools/{name}",
         command="lanloom network info {name}",
         kinds=KINDS,
         read=network,
         about=NETWORKS,
+        wide=(NICS,),
     ),
 )
