@@ -46,6 +46,7 @@ MACHINE_FIELDS: Query[MachineView] = Query(
             "migratable", "Migratable", "bool", "Whether it can migrate live", lambda view: view.migratable
         ),
         Field("message", "Message", "text", "Why it is in this state", lambda view: view.message),
+        Field("since", "Since", "timestamp", "Since when it is not well", lambda view: view.since or None),
     ),
     ("namespace", "name", "state", "node", "nics"),
     ruled=True,

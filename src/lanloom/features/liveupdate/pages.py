@@ -10,7 +10,6 @@ from lanloom.features.liveupdate.fields import MACHINE_FIELDS, NIC_FIELDS
 from lanloom.features.liveupdate.machines import machines_of
 from lanloom.features.liveupdate.moves import MOVE_FIELDS, STEP_FIELDS, moves_of, way_of
 from lanloom.features.liveupdate.views import MachineView, read_machine, read_objects, view_of
-from lanloom.kube.conditions import find
 from lanloom.kube.errors import Forbidden
 from lanloom.kube.ports import Reader
 
@@ -86,17 +85,7 @@ async def _events(client: Reader, view: MachineView) -> list[Change]:
 def _trouble(view: MachineView) -> Trouble | None:
     if view.is_well:
         return None
-    return Trouble(view.state, view.message, _since(view), under_way=view.state in _UNDER_WAY)
-
-
-def _since(view: MachineView) -> str:
-    """Return since when it is in its state, as far as a condition or a move says so."""
-    condition = find(view.conditions, view.state)
-    if condition is not None:
-        return condition.last_transition_time
-    if view.state == "Swapping":
-        return max((item.created for item in view.swaps), default="")
-    return max((item.created for item in view.migrations), default="") if view.state == "Migrating" else ""
+    return Trouble(view.state, view.message, view.since, under_way=view.state in _UNDER_WAY)
 
 
 PAGES = (

@@ -87,7 +87,7 @@ class MigrationView(Struct, frozen=True, kw_only=True):
 
 
 class MachineView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A machine. `state` is one word, `message` says why, with the remedy.
+    """A machine. `state` is one word, `message` says why, with the remedy; `since` is RFC 3339, empty if not known.
 
     `migratable` is None for a machine that does not tell. `conditions` are those of machine and instance, each once.
     """
@@ -97,6 +97,7 @@ class MachineView(Struct, frozen=True, kw_only=True, rename="camel"):
     uid: str
     state: str
     message: str = ""
+    since: str = ""
     node: str = ""
     policy: str = "migrate"
     migratable: bool | None = None
@@ -165,6 +166,7 @@ def view_of(machine: Machine) -> MachineView:
         uid=top.metadata.uid if top is not None else "",
         state=state,
         message=message,
+        since=_since(machine, state),
         node=vmi.status.node_name if vmi is not None else "",
         policy=top.metadata.annotations.get(POLICY, "migrate") if top is not None else "migrate",
         migratable=can.status == "True" if can is not None else None,
@@ -217,6 +219,35 @@ def _state(machine: Machine, nics: tuple[NicView, ...]) -> tuple[str, str]:
         return "RestartRequired", f"{restart.message}; restart the machine{about}"
     waiting = [item for item in nics if not item.is_settled]
     return ("Waiting", _waiting(machine, waiting)) if waiting else ("Ready", "")
+
+
+def _since(machine: Machine, state: str) -> str:
+    """Return since when a machine is not well, by the object that says so; empty where none does."""
+    vmi = machine.vmi
+    if vmi is None:
+        return ""
+    if state == "Stopping":
+        return vmi.metadata.deletion_timestamp or ""
+    if vmi.status.phase != "Running":
+        return vmi.metadata.creation_timestamp or ""
+    if move := machine.swap or machine.migration:
+        return move.metadata.creation_timestamp or ""
+    if state == "UntilRestart":
+        held = (item for item in machine.swaps if item.status.phase == state)
+        return min((item.status.phase_since for item in held), default="")
+    if state == RESTART_REQUIRED:
+        return _time_of(find(machine.vm.status.conditions, state) if machine.vm is not None else None)
+    if state in ("Waiting", "Unreadable"):
+        current = find(vmi.status.conditions, NETWORKS_CURRENT)
+        if current is not None and current.status == "False":
+            return _time_of(current)
+        required = find(vmi.status.conditions, MIGRATION_REQUIRED)
+        return _time_of(required if required is not None and required.status == "True" else None)
+    return ""
+
+
+def _time_of(condition: Condition | None) -> str:
+    return condition.last_transition_time if condition is not None else ""
 
 
 def _swapping(swap: NetworkSwap) -> str:
