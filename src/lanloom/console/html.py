@@ -15,7 +15,10 @@ from lanloom.console.tables import MOST_ROWS, matrix_of, moment, reason, state_o
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
-BEGIN = "To begin: apply a ClusterNetwork and a VlanConfig, a LAN or a DummyClusterNetwork, or `lanloom network add`."
+BEGIN = (
+    "What you create is shown here by itself. "
+    "To begin: apply a ClusterNetwork and a VlanConfig, a LAN or a DummyClusterNetwork, or "
+)
 
 FEW_ROWS = 10
 """Rows of a page of one thing that need no filter."""
@@ -129,7 +132,7 @@ def front(
     return str(
         fragment[
             h.h1[title],
-            None if things else h.p["What you create is shown here by itself. ", BEGIN],
+            None if things else h.p[BEGIN, h.code["lanloom network add"], "."],
             _problems(bad),
             h.section[h.h2["Under way", h.small[f" {len(busy)}"]], _problems(busy)] if busy else None,
             (h.p(".remark")[visible(text)] for text in remarks),

@@ -125,4 +125,4 @@ def _trouble(node: Node) -> Trouble | None:
     ready = find(node.status.conditions, "Ready")
     if ready is None or ready.status == "True":
         return None
-    return Trouble(ready.reason or "NotReady", ready.message)
+    return Trouble(ready.reason or "NotReady", ready.message, ready.last_transition_time)

@@ -79,8 +79,8 @@ def _remark(what: PoolMap) -> Node:
     if not what.ranges:
         return None
     rest = len(what.squares) - MOST_RANGES
-    more = f"The first {MOST_RANGES} of {len(what.squares)} ranges; " if rest > 0 else ""
-    return h.span[f"{more}a range is as wide as its count has digits."]
+    more = f"The first {MOST_RANGES} of {len(what.squares)} ranges. " if rest > 0 else ""
+    return h.span[f"{more}A range is as wide as its count has digits."]
 
 
 def _strip(squares: Sequence[Square], label: str, path: str) -> Element:

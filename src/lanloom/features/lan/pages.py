@@ -54,6 +54,12 @@ PAIR_FIELDS: Query[tuple[str, str]] = Query(
 UPLINK = "uplink"
 """The end of a trace that is the VLAN of a LAN."""
 
+TRAFFIC = (
+    "How much passes each spoke is a metric of the agents: "
+    'lanloom_agent_lan_spoke_bytes_total{{namespace="{namespace}",lan="{name}"}}, in Grafana "Traffic of spokes".'
+)
+"""Where the counters are, which no object of the API has."""
+
 MOST_TRACES = 100
 """Ways that a page offers; the address of a trace takes any two spokes."""
 
@@ -114,6 +120,7 @@ async def lan(client: Reader, names: Names) -> Content:
         facts=facts,
         drawing=_drawing(view),
         tables=(nodes, spokes, *((traces,) if traces.rows else ())),
+        remarks=(TRAFFIC.format(**names),),
     )
 
 
