@@ -116,7 +116,7 @@ STRETCH_FIELDS: Query[Stretch] = Query(
 """The ranges of a pool."""
 
 
-class Looked(Struct, frozen=True, kw_only=True):
+class KnownNics(Struct, frozen=True, kw_only=True):
     """What a reader sees: the state with NICs of all namespaces, and which of those the page is about.
 
     Who may not read all NICs has `partial` ones, by which nothing can be counted.
@@ -140,16 +140,16 @@ def _counted(item: PoolUsage, known: PoolStatus) -> PoolUsage:
     return replace(item, usage=usage, warning="" if item.pool.disabled else warning(usage))
 
 
-async def _look(client: Reader) -> Looked:
+async def _read_nics(client: Reader) -> KnownNics:
     widest = Widest(client)
     state = await read_state(widest)
     nics = (await client.list(NICS)).items if isinstance(client, Scoped) else state.nics
-    return Looked(state=state, nics=nics, partial=widest.narrowed)
+    return KnownNics(state=state, nics=nics, partial=widest.narrowed)
 
 
 async def networks(client: Reader, _names: Names) -> Content:
     """Return all networks with their free addresses; with words, also the NICs that have them."""
-    found = await _look(client)
+    found = await _read_nics(client)
     rows, objects = described(found.state), found.state.by_id()
     pools = {item.network.id: found.pools(item) for item in rows}
     table = Table(
@@ -182,23 +182,23 @@ def _with_counts(usages: Mapping[str, Usage]) -> Query[Described]:
 
 async def network(client: Reader, names: Names) -> Content:
     """Return one network: how full its pools are, and who has or keeps which address. Raises NoSuchPage."""
-    looked = await _look(client)
-    found = next((item for item in described(looked.state) if item.network.name == names["name"]), None)
+    known = await _read_nics(client)
+    found = next((item for item in described(known.state) if item.network.name == names["name"]), None)
     if found is None:
         raise NoSuchPage(f"there is no network {names['name']}")
-    mine = [nic for nic in looked.nics if found.network.id in (nic.spec.network, nic.status.network)]
+    mine = [nic for nic in known.nics if found.network.id in (nic.spec.network, nic.status.network)]
     pools = Table(
         title="Pools",
         query=POOL_FIELDS,
-        rows=looked.pools(found),
+        rows=known.pools(found),
         trouble=lambda item: (
             Trouble(item.warning, "add a pool, or release addresses") if item.warning else None
         ),
     )
     kept = Table(title="Reservations", query=RESERVATION_FIELDS, rows=reservations(found))
-    owners = {str(nic.metadata.key): _owner(nic) for nic in looked.state.nics}
-    drawn, ranges = ([], []) if looked.partial else _drawn(found, pools.rows, owners)
-    shares = Table(title="Namespaces", query=SHARE_FIELDS, rows=() if looked.partial else found.shares)
+    owners = {str(nic.metadata.key): _owner(nic) for nic in known.state.nics}
+    drawn, ranges = ([], []) if known.partial else _drawn(found, pools.rows, owners)
+    shares = Table(title="Namespaces", query=SHARE_FIELDS, rows=() if known.partial else found.shares)
     facts = (
         ("Subnets", ", ".join(str(subnet.cidr) for subnet in found.network.subnets)),
         ("Serves namespaces", ", ".join(found.network.namespaces) or "all"),
@@ -206,11 +206,11 @@ async def network(client: Reader, names: Names) -> Content:
     )
     return Content(
         title=found.network.name,
-        trouble=_unready(looked.state.by_id()[found.network.id]),
+        trouble=_unready(known.state.by_id()[found.network.id]),
         facts=facts,
         maps=drawn,
         tables=(pools, *(table for table in (kept, shares) if table.rows), _nics(mine), *ranges),
-        remarks=(COUNTED,) if looked.partial else (),
+        remarks=(COUNTED,) if known.partial else (),
     )
 
 
