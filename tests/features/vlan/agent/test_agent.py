@@ -235,3 +235,20 @@ async def test_a_device_made_anew_goes_with_its_network(quiet: Quiet) -> None:
     await quiet.admin.delete(NADS, "vlan2012", "default")
     await quiet.until(lambda: not any(DEVICE in host.kernel.links for host in quiet.sim.hosts.values()))
     await quiet.rest()
+
+
+@on_a_quiet_cluster
+async def test_a_device_made_anew_stays_with_its_network(quiet: Quiet) -> None:
+    """A sub-interface made anew just before somebody removes its profile gets its profile and its address back."""
+    await quiet.uplink()
+    await quiet.network()
+    await quiet.rest()
+    host = quiet.sim.hosts["node1"]
+    before = host.kernel.links[DEVICE].index
+    host.daemon.leaves_remade = True
+    host.remove_file(FILE)
+    host.daemon.reload()
+    host.daemon.leaves_remade = False
+    assert host.kernel.links[DEVICE].index != before
+    await quiet.rest()
+    assert FILE in host.directory.files and quiet.addresses()

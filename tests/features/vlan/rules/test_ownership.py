@@ -124,6 +124,21 @@ def test_a_sub_interface_is_ours_by_what_names_it(maker: str, proof: str, mode: 
         assert target == "gone" or todo.added["cluster-1"].links == {2012: 9}
 
 
+@pytest.mark.parametrize("target", ["wanted", "unwanted", "gone"])
+@pytest.mark.parametrize("mode", ["alone", "beside"])
+def test_a_profile_that_somebody_removed_names_a_wanted_link_for_a_look(target: str, mode: str) -> None:
+    """A link that was made anew before its profile was removed is recorded and gets it back, if it is wanted still."""
+    networks = {"wanted": one(DHCP), "unwanted": one(), "gone": ()}[target]
+    networks = delegated(networks) if mode == "beside" else networks
+    _, record = evidence("record of an earlier link")
+    todo = plan(networks, host("vlan"), {}, record, seen=frozenset({FILE}), tidy=mode == "alone")
+    if target == "wanted":
+        assert (todo.problems, todo.added["cluster-1"].links) == ({}, {2012: 9})
+        assert [file for file, _ in todo.write_files] == [FILE]
+    else:
+        assert SUB not in touched(todo) and not todo.added.get("cluster-1", Added()).links
+
+
 @pytest.mark.parametrize("maker", MARKS)
 @pytest.mark.parametrize("mode", ["alone", "beside"])
 @pytest.mark.parametrize("target", ["wanted", "gone"])

@@ -8,7 +8,7 @@ and in the API. Where the API server can't be reached, the checkpoint holds (`ro
 import asyncio
 import math
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Set
 from contextlib import aclosing
 
 import structlog
@@ -188,6 +188,7 @@ class VlanAgent:
             rng=rng,
         )
         self._failures: Problems = {}
+        self._seen: Set[str] = frozenset()
         self._statuses: Mapping[str, ClusterNetworkNodeStatus] = {}
         self._synced = False
         self._alone = False
@@ -279,6 +280,7 @@ class VlanAgent:
         drift = [*self._repairs.drift(decision.revisions, decision.plan, step, observed, files)]
         waiting = {name: self._failures[name] for name in waits if name in self._failures}
         failures = self._failures = merged(await self._executor.execute(step), unrecorded, waiting)
+        self._seen = files.keys() - {*step.remove_files} | {file for file, _ in step.write_files}
         if step.steps or step.remove_files:
             observed = await self._host.links.dump()
         await self._bridge_record.removed(step.remove_files, observed)
@@ -311,7 +313,8 @@ class VlanAgent:
 
         def planned(revisions: tuple[NetworkRevision, ...]) -> Plan:
             networks = tuple(item.network for item in revisions)
-            return plan(networks, observed, files, self._bridge_record.added, tidy=self._may_tidy)
+            added = self._bridge_record.added
+            return plan(networks, observed, files, added, seen=self._seen, tidy=self._may_tidy)
 
         on_host = carried_networks(observed, files, self._bridge_record.added)
         return await self._rollback.decide(desired, on_host, planned)

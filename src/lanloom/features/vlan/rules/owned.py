@@ -3,6 +3,7 @@
 NetworkManager makes the sub-interfaces, so they bear no mark. The profile file names one as long as it is there. Before
 the file goes, the record takes the index of the link, which tells it from a later link of others with the same name.
 NetworkManager may make the link anew until it is told that the file is gone, so the record takes the index again then.
+A file that somebody else removed names its link for one more look, if the link is wanted: it may be one made anew.
 The kernel does not tell who added a VLAN id either; so an id is recorded before it is added.
 """
 

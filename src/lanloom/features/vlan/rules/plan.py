@@ -8,7 +8,7 @@ A plan although nothing else is wanted than before is drift: changes of others. 
 a kind for a counter.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Literal
 
 from msgspec import Struct
@@ -82,14 +82,18 @@ def plan(
     files: Mapping[str, bytes],
     added: Additions | None = None,
     *,
+    seen: Set[str] = frozenset(),
     tidy: bool = True,
 ) -> Plan:
     """Return the difference between what is wanted and what the kernel and the profile directory have.
 
     `added` is the record of what Lanloom put on links of others. Bridges and bonds that nothing wants go if `tidy`.
+    `seen` are the profiles that were there after the last plan: one of them that somebody removed meanwhile names a
+    wanted link still, which NetworkManager may have made anew before.
     """
     added = added or {}
-    adopted = adopt(wanted, observed, named_links(files, added))
+    removed = seen & {item.file for network in wanted for item in network.interfaces}
+    adopted = adopt(wanted, observed, named_links({*files, *removed}, added))
     observed, named, groups = adopted.observed, adopted.named, adopted.steps
     problems = {}
     for network in wanted:
