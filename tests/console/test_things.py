@@ -128,6 +128,17 @@ def nic(name: str, address: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"owner": owner, "network": "office", "ips": [address]}}
 
 
+async def test_nics_of_machines(filled: Site) -> None:
+    """A NIC that is not where it is to be has its machine's state, and is well if its machine has stopped."""
+    async with filled.browser() as browser:
+        page = (await read(browser, "/machines/ours/idle")).partition("<main")[2]
+        assert "Stopped" in page and "Next start" in page and "Waiting" not in page and "◆" not in page
+        page = (await read(browser, "/machines/ours/db")).partition('aria-label="NICs"')[2]
+        assert "◐ Swapping" in page and "Waiting" not in page
+        page = await read(browser, "/machines?q=mail")
+        assert '<time datetime="2026-01-01T10:12:00Z">' in page
+
+
 async def test_ipv6_as_ranges(filled: Site) -> None:
     """A pool of IPv6 is drawn and listed as ranges, with counts that somebody can read."""
     async with filled.browser() as browser:

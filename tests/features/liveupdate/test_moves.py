@@ -25,11 +25,14 @@ def migration(phase: str) -> MigrationView:
 
 
 def view(
-    nic: NicView, swaps: tuple[SwapView, ...] = (), moves: tuple[MigrationView, ...] = ()
+    nic: NicView,
+    swaps: tuple[SwapView, ...] = (),
+    moves: tuple[MigrationView, ...] = (),
+    state: str = "Ready",
 ) -> MachineView:
     """A machine with one NIC."""
     return MachineView(
-        namespace="a", name="vm", uid="u", state="Ready", nics=(nic,), swaps=swaps, migrations=moves
+        namespace="a", name="vm", uid="u", state=state, nics=(nic,), swaps=swaps, migrations=moves
     )
 
 
@@ -67,6 +70,13 @@ def test_a_nic_on_its_way(
 def test_a_nic_that_is_settled() -> None:
     """A NIC that is where it is to be has one network, and nothing is under way."""
     assert shown(way_of(view(SETTLED))) == {"NIC": [("blue", READY)], "Is on": [("a/x", "")]}
+
+
+@pytest.mark.parametrize(("state", "shape"), [("Stopped", ""), ("Stopping", BUSY)])
+def test_a_machine_that_does_not_run(state: str, shape: str) -> None:
+    """A NIC of a machine that has stopped, or is about to, is in no trouble: it gets its network at the next start."""
+    found = shown(way_of(view(FRESH, state=state)))
+    assert found["NIC"] == [("blue", shape)] and found["Under way"] == [("Next start", shape)]
 
 
 def test_the_history_has_the_latest_first() -> None:

@@ -66,7 +66,7 @@ NIC_FIELDS: Query[NicView] = Query(
             "text",
             "NAD that it is attached to",
             lambda nic: nic.observed or None,
-            style=lambda nic: "green" if nic.is_settled else "yellow",
+            style=lambda nic: "green" if nic.is_settled else "yellow" if nic.observed else "",
             whole=True,
         ),
         Field("binding", "Binding", "text", "Binding", lambda nic: nic.binding or None),

@@ -1,14 +1,12 @@
 """The NICs of a machine on their way from one network to another, and the moves so far."""
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 
 from lanloom.api.liveupdate import FINAL
 from lanloom.api.meta import Condition
 from lanloom.cli.query import Field, Query
 from lanloom.console.page import BUSY, READY, TROUBLE, Box, Drawing
-from lanloom.features.liveupdate.views import POD_NETWORK, MachineView, MigrationView, NicView, SwapView
+from lanloom.features.liveupdate.views import POD_NETWORK, MachineView, NicView
 
 _ENDED = FINAL | {"UntilRestart"}
 _GOOD = frozenset({"Succeeded", "UntilRestart"})
@@ -106,7 +104,7 @@ def way_of(view: MachineView) -> Drawing:
     lines: list[tuple[str, str]] = []
     for nic in view.nics:
         key, settled = f"nic {nic.name}", nic.is_settled
-        move = _move(nic, view.swaps, view.migrations)
+        move = _move(nic, view)
         nics.append(
             Box(key=key, label=nic.name, note=nic.mac or nic.binding, state=READY if settled else move.state)
         )
@@ -127,13 +125,15 @@ def _network(key: str, name: str) -> Box:
     return Box(key=key, label=name, href="" if name == POD_NETWORK else f"/networks/{name}")
 
 
-def _move(nic: NicView, swaps: Iterable[SwapView], migrations: Iterable[MigrationView]) -> Box:
-    """Return what brings a NIC to its network; a box in trouble if nothing does."""
+def _move(nic: NicView, view: MachineView) -> Box:
+    """Return what brings a NIC to its network; a box in trouble if nothing does. At a start each NIC gets its own."""
     key = f"move {nic.name}"
-    for swap in swaps:
+    if view.state in ("Stopped", "Stopping"):
+        return Box(key=key, label="Next start", state=BUSY if view.state == "Stopping" else "")
+    for swap in view.swaps:
         if swap.network == nic.name and swap.phase not in _ENDED:
             return Box(key=key, label=swap.phase, note=swap.name, words=swap.message, state=BUSY)
-    for item in migrations:
+    for item in view.migrations:
         if item.phase not in ("Succeeded", "Failed"):
             way = f"{item.source} → {item.target}" if item.target else item.name
             return Box(key=key, label=f"Migration: {item.phase}", note=way, state=BUSY)

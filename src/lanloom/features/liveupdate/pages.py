@@ -43,8 +43,8 @@ async def machine(client: Reader, names: Names) -> Content:
         name=lambda nic: nic.name,
         trouble=lambda nic: (
             None
-            if nic.is_settled
-            else Trouble(nic.state or "Waiting", "", under_way=view.state in _UNDER_WAY)
+            if nic.is_settled or view.is_well
+            else Trouble(view.state, "", under_way=view.state in _UNDER_WAY)
         ),
     )
     tables = [nics]
