@@ -155,6 +155,8 @@ async def test_what_keeps_an_isolated_network(filled: Site) -> None:
         for text in ("theirs", "VirtualMachine", "Takes no new users since", "2026-01-01T10:07:00Z"):
             assert text in page, text
         assert "ours/leaving is used" in page and "lanloom vm move" in page
+        page = await read(browser, "/isolated/leaving?namespace=theirs")
+        assert "ours/leaving" in page and "kept" in page and "Takes no new users since" in page
         assert 'href="/machines/theirs/far"' in page and "would keep it from being deleted" in page
         await filled.admin.delete(DUMMY_CLUSTER_NETWORKS, "leaving")
         page = await read_until(browser, "/isolated/leaving", "What keeps it")

@@ -31,6 +31,7 @@ from lanloom.features.dummy.views import (
 from lanloom.kube.conditions import READY as IS_READY
 from lanloom.kube.conditions import find
 from lanloom.kube.ports import Reader
+from lanloom.kube.scoped import Widest
 
 _UNDER_WAY = frozenset({"Pending", "Terminating"})
 """The phases that end by themselves."""
@@ -127,7 +128,8 @@ async def on_node(client: Reader, node: str) -> NodePart:
 
 
 async def _views(client: Reader) -> tuple[DummyView, ...]:
-    objects, users = await read_dummies(client)
+    """Return all networks, which are in no namespace, with what belongs to them in all namespaces."""
+    objects, users = await read_dummies(Widest(client))
     return dummy_views(objects, users, time.time())
 
 
@@ -141,7 +143,12 @@ def _trouble(view: DummyView) -> Trouble | None:
 
 PAGES = (
     Page(
-        path="/isolated", menu="Isolated networks", command="lanloom dummy list", kinds=KINDS, read=networks
+        path="/isolated",
+        menu="Isolated networks",
+        command="lanloom dummy list",
+        kinds=KINDS,
+        read=networks,
+        wide=KINDS,
     ),
     Page(
         path="/isolated/{name}",
@@ -149,6 +156,7 @@ PAGES = (
         kinds=KINDS,
         read=network,
         about=DUMMY_CLUSTER_NETWORKS,
+        wide=KINDS,
     ),
 )
 
