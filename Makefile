@@ -19,7 +19,7 @@ test: setup ## everything: static checks, all tests, a closing line that counts 
 	@scripts/test
 
 soak: setup ## play all simulations and kills, of which `make test` plays a fifth: half an hour (SEEDS_TIMES=50 for a night)
-	@LANLOOM_SEEDS_TIMES=$(or $(SEEDS_TIMES),5) $(python) -m pytest --numprocesses auto --dist worksteal tests/sim tests/features/lan/kernel tests/features/liveupdate/kernel
+	@LANLOOM_SEEDS_TIMES=$(or $(SEEDS_TIMES),5) $(python) -m pytest --numprocesses auto --dist worksteal tests/sim tests/features/lan/kernel tests/features/liveupdate/kernel tests/lab/test_host_unit.py
 
 check: setup ## the fast part, under a minute
 	@scripts/check

@@ -19,8 +19,10 @@ FEW_SEEDS = 2
 PARTS = 5
 """`make test` plays the first of so many parts of what `make soak` plays."""
 
-_TIMES = int(os.environ.get("LANLOOM_SEEDS_TIMES", "1"))
-"""How many times as many are played as in `make test`: PARTS in `make soak`, or more, such as overnight."""
+TIMES = "LANLOOM_SEEDS_TIMES"
+"""The variable that says how many times as many as in `make test` are played: PARTS in `make soak`, more overnight."""
+
+_TIMES = int(os.environ.get(TIMES, "1"))
 
 CHOSEN = os.environ.get("LANLOOM_SEED")
 """The one seed that tests try, to replay a failure."""

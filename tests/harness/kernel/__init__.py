@@ -8,11 +8,7 @@ outside. A test outside reports for them:
     @pytest.mark.lab
     @pytest.mark.timeout(1300)
     def test_on_a_kernel(subtests: pytest.Subtests, tmp_path: Path) -> None:
-        cases = run_inside(tmp_path, "tests/node/kernel")
-        assert cases
-        for case in cases:
-            with subtests.test(case.name):
-                case.check()
+        check_inside(tmp_path, subtests, "tests/node/kernel")
 """
 
 import os
@@ -22,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from msgspec import Struct
 
 from lanloom.node.kernel import probe
@@ -30,6 +27,7 @@ from lanloom_lab.kernel import HOST_LAB_NEEDS, KernelOption, parse_kernel
 from lanloom_lab.launch import memory_directory
 from lanloom_lab.processes import run_kernel
 from lanloom_lab.uml import uml_kernel
+from tests.harness.examples import TIMES
 
 PROJECT = Path(__file__).parents[3]
 SCRIPTS = Path(__file__).parent
@@ -62,9 +60,25 @@ def run_inside(
     output when pytest did not come to an end within `seconds`.
     """
     words = ["python3", "-m", "pytest", "--junitxml=/inside/results/report.xml", "-vv", *paths]
-    results = _run(scratch, f"export {INSIDE}=1\nexec {shlex.join(words)}\n", seconds, shared)
+    results = _run(
+        scratch,
+        f"export {INSIDE}=1 {TIMES}={os.environ.get(TIMES, 1)}\nexec {shlex.join(words)}\n",
+        seconds,
+        shared,
+    )
     assert (results / "report.xml").exists(), f"the tests inside came to no end:\n{_tail(results / 'output')}"
     return _cases(results / "report.xml")
+
+
+def check_inside(
+    scratch: Path, subtests: pytest.Subtests, *paths: str, fewest: int = 1, shared: Path | None = None
+) -> None:
+    """Run tests inside, and report each: there are at least `fewest`, and all pass."""
+    cases = run_inside(scratch, *paths, shared=shared)
+    assert len(cases) >= fewest
+    for case in cases:
+        with subtests.test(case.name):
+            case.check()
 
 
 def run_program_inside(scratch: Path, *arguments: str, seconds: float = 500) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lanloom import hostunit
+from tests.harness.examples import played
 from tests.node.contract.profile import profile, static
 from tests.node.contract.real import Machine, batch
 
@@ -17,7 +18,7 @@ SCRIPT = Path(hostunit.__file__).parent / "nm-reload"
 LANLOOM = ("env", f"PYTHONPATH={os.pathsep.join(sys.path)}", "python3", "-m", "lanloom")
 PROFILES = "/etc/NetworkManager/system-connections"
 BRIDGE = "c-br"
-MANY = 200
+MANY = played(200)
 LINKS = f"link add {BRIDGE} up type bridge vlan_filtering 1\nlink set eth1 master {BRIDGE}\n"
 VLANS = f"vlan add vid 2-4094 dev eth1\nvlan add vid 2-4094 dev {BRIDGE} self\n"
 

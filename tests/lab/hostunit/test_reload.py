@@ -32,7 +32,7 @@ def node(machine: Machine) -> HostNode:
 
 @pytest.mark.timeout(1100)
 def test_a_burst_of_files(node: HostNode) -> None:
-    """200 profiles that come at once all get active, edits of all are applied, and without files all devices go."""
+    """Many profiles that come at once all get active, edits of all are applied, and without files all devices go."""
     watcher = node.start(*LANLOOM, "host", "watch")
     try:
         for number in range(MANY):
