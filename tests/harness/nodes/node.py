@@ -14,7 +14,7 @@ from typing import Any, Self
 from tests.harness.nodes.enclosure import Enclosure, EnclosureError, python
 from tests.harness.nodes.programs import PAUSE_IMAGE, NodePrograms, write_images
 from tests.harness.nodes.relay import Relay
-from tests.harness.servers.real import SERVICE_ADDRESS
+from tests.harness.servers.real import SERVICE_ADDRESS, knows
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 KUBECONFIG = "/run/node/kubeconfig"
@@ -165,7 +165,6 @@ class RealNode:
             "authorization-mode": "AlwaysAllow",
             "cert-dir": "/var/lib/kubelet/pki",
             "cgroup-driver": "cgroupfs",
-            "container-runtime": "remote",
             "container-runtime-endpoint": f"unix://{CONTAINERD_SOCKET}",
             "enforce-node-allocatable": "",
             "eviction-hard": "",
@@ -181,8 +180,12 @@ class RealNode:
             "resolv-conf": "",
             "volume-plugin-dir": "/var/lib/kubelet/volume-plugins",
         }
+        # Before 1.27 it names its runtime; later it asks whether control groups of version 1 will do.
+        of_releases = {"container-runtime": "remote", "fail-cgroupv1": "false"}
+        kubelet = self._programs.kubelet
+        options |= {name: value for name, value in of_releases.items() if knows(kubelet, name)}
         words = [f"--{name}={value}" for name, value in options.items()]
-        self.enclosure.start("kubelet", self._programs.kubelet, *words, environment=self._environment)
+        self.enclosure.start("kubelet", kubelet, *words, environment=self._environment)
 
     def stop_kubelet(self) -> None:
         """End kubelet; its pods go on."""

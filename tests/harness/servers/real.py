@@ -219,9 +219,7 @@ class RealServer:
 
     def _without_plain_port(self) -> tuple[str, ...]:
         """Releases before 1.24 also serve on a port without TLS, which newer ones don't have."""
-        command = [str(self._binaries / "kube-controller-manager"), "--help"]
-        told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-        return ("--port=0",) if re.search(r"^ *--port\b", told, re.MULTILINE) else ()
+        return ("--port=0",) if knows(self._binaries / "kube-controller-manager", "port") else ()
 
     def _spawn(self, program: str, *arguments: str) -> None:
         path = self._binaries / program
@@ -251,6 +249,12 @@ class RealServer:
                 reason = "ended" if ended else f"was not ready after {READY_TIMEOUT:.0f} s"
                 raise RealServerError(f"the real kube-apiserver (or its etcd) {reason}\n{logs}")
             time.sleep(0.05)
+
+
+def knows(program: Path, option: str) -> bool:
+    """Whether a program of Kubernetes has an option, by its help. Which there are changes with the release."""
+    told = subprocess.run([program, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return re.search(rf"^ *--{option}(?![-\w])", told, re.MULTILINE) is not None
 
 
 def is_ready(port: int, context: ssl.SSLContext, token: str) -> bool:

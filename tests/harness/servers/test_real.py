@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.harness.servers.real import RealServer
+from tests.harness.servers.real import RealServer, knows
 
 pytestmark = pytest.mark.realserver
 
@@ -41,6 +41,17 @@ def test_it_says_its_version(real_server: RealServer) -> None:
 def test_the_token_is_an_administrators(real_server: RealServer) -> None:
     """The token may list what only an administrator may list."""
     assert get(real_server, "/api/v1/secrets")["kind"] == "SecretList"
+
+
+def test_options_are_found_by_whole_names(tmp_path: Path) -> None:
+    """A program knows the options that its help lists, and not those whose names begin longer ones."""
+    program = tmp_path / "program"
+    program.write_text(
+        "#!/bin/sh\necho '      --endpoint-name string   what --other says'\necho '  -v, --v Level'\n"
+    )
+    program.chmod(0o755)
+    assert knows(program, "endpoint-name")
+    assert not knows(program, "endpoint") and not knows(program, "other")
 
 
 def kubectl(binaries: Path, server: RealServer, *arguments: str) -> str:
