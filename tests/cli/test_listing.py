@@ -12,12 +12,13 @@ import yaml
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lanloom.cli.console import UNFOLDED, console, print_table
 from lanloom.cli.listing import FORMATS, listing_options
 from lanloom.cli.query import Field, Kind, Query
 from lanloom.cli.tables import make_table, plain_table
+from lanloom.cli.watching import Seen
 from lanloom.features.dummy.views import NETWORK_FIELDS as DUMMY_FIELDS
 from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS
 from lanloom.features.ipam.commands.instanceviews import INSTANCE_FIELDS
@@ -153,6 +154,36 @@ def run(*words: str, columns: int = 200) -> Result:
 def test_default_fields_in_a_table_with_titles_and_numbers_to_the_right() -> None:
     """Without options there is a line of titles, columns are padded, and numbers end in one column."""
     assert run().output.splitlines() == ["Name    Count", "one         7", "another    12"]
+
+
+@pytest.mark.parametrize(
+    ("words", "fresh"),
+    [
+        ((), False),
+        (("-o", "name"), False),
+        (("-o", "json"), True),
+        (("-o", "yaml"), True),
+        (("-o", "jsonpath={.items[*]}"), True),
+        (("-o", "custom-columns=G:.gateway"), True),
+        (("-o", "name,gateway"), True),
+        (("-o", "name,count", "-o", "json"), False),
+    ],
+)
+def test_a_change_that_a_watched_list_prints(words: tuple[str, ...], fresh: bool) -> None:
+    """A row is printed again if anything changed of what is printed of it, which for programs is all of it."""
+
+    @click.command()
+    @listing_options(lambda: THINGS)
+    def watch(listing: Any) -> None:
+        seen = structs.replace(listing, seen=Seen())
+        for gateway in (None, "192.0.2.1", "192.0.2.1"):
+            rows = (Thing("one", 7, gateway=gateway),)
+            seen.print(rows, whole=rows)
+            click.echo("#")
+
+    first, second, third, _ = CliRunner().invoke(watch, words).output.split("#\n")
+    assert first
+    assert (second != "", third) == (fresh, "")
 
 
 def test_chosen_fields() -> None:

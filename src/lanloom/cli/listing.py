@@ -73,11 +73,17 @@ class Listing(Struct, frozen=True):
     def _print_fresh(self, seen: Seen, things: "Sequence[Any]", whole: Any) -> None:
         """Print what was not printed like this before; the titles come once."""
         titles = self.headers and seen.is_first
-        fresh = seen.fresh(
-            {"\0".join(cell(field, thing) for field in self._shown()): thing for thing in things}
-        )
+        fresh = seen.fresh({self._form(thing, whole): thing for thing in things})
         if fresh:
             structs.replace(self, seen=None, headers=titles).print(fresh, None if whole is None else fresh)
+
+    def _form(self, thing: Any, whole: Any) -> str:
+        """Return what is printed of a thing, as a text: programs get more than the columns of a table."""
+        if whole is not None and self.fields is None and self.output in (*TEMPLATES, "json", "yaml"):
+            from msgspec import to_builtins
+
+            return repr(to_builtins(thing))
+        return "\0".join(cell(field, thing) for field in self._shown())
 
     def _shown(self) -> "tuple[Field[Any], ...]":
         if self.fields is None and self.output == "wide":

@@ -12,7 +12,7 @@ from lanloom.cli.cluster import ClusterOptions, run
 
 if TYPE_CHECKING:
     from lanloom.api.resource import Resource
-    from lanloom.kube.ports import Client
+    from lanloom.kube.ports import Watcher
 
 Versions = Mapping["Resource[Any]", str]
 
@@ -37,17 +37,28 @@ def watched(
     """Show the list now and after each change of an object of these kinds. It ends when it is interrupted.
 
     The versions are read before the list: a change in between shows it once more. An exit code says how a list is, and
-    ends nothing; whoever can't read the versions is told why.
+    ends nothing; whoever can't read the versions is told why. The first kind is that of the list: if its objects are in
+    namespaces, only those of the namespaces that the list shows are watched, and whoever may read no others can watch.
     """
     chosen = tuple(kinds)
+    place = cluster.scope if chosen[0].namespaced else ""
+
+    def scoped(client: "Watcher") -> "Watcher":
+        from lanloom.kube.scoped import Scoped
+
+        return Scoped(client, place) if place else client
+
+    async def changed(client: "Watcher", versions: Versions) -> None:
+        await _changed(scoped(client), versions)
+
     while True:
-        versions = run(cluster, partial(_versions, kinds=chosen))
+        versions = run(cluster, lambda client: _versions(scoped(client), chosen))
         with suppress(SystemExit):
             show()
-        run(cluster, partial(_changed, versions=versions))
+        run(cluster, partial(changed, versions=versions))
 
 
-async def _versions(client: "Client", kinds: "Iterable[Resource[Any]]") -> Versions:
+async def _versions(client: "Watcher", kinds: "Iterable[Resource[Any]]") -> Versions:
     """Return the versions of the kinds that the cluster has. Raises KubeError, also if it has none of them."""
     from lanloom.kube.errors import NotFound
 
@@ -63,7 +74,7 @@ async def _versions(client: "Client", kinds: "Iterable[Resource[Any]]") -> Versi
     return found
 
 
-async def _changed(client: "Client", versions: Versions) -> None:
+async def _changed(client: "Watcher", versions: Versions) -> None:
     """Wait until an object of one of the kinds changes, or a watch ends."""
     import asyncio
 
@@ -78,7 +89,7 @@ async def _changed(client: "Client", versions: Versions) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _next(client: "Client", kind: "Resource[Any]", version: str) -> None:
+async def _next(client: "Watcher", kind: "Resource[Any]", version: str) -> None:
     from contextlib import aclosing
 
     from lanloom.kube.errors import Gone

@@ -128,6 +128,23 @@ def test_a_file_is_compared(cluster: Cluster, tmp_path: Path) -> None:
     ]
 
 
+def test_a_network_of_the_same_name_is_another_one(cluster: Cluster, tmp_path: Path) -> None:
+    """`ganeti diff` does not call a network new, nor missing, that an import refuses because of its name."""
+    path = tmp_path / "config.data"
+    path.write_text(haskell_text(DATA))
+    done(cluster, "add", "net1")
+    uuid = cluster.state()["networks"][0]["metadata"]["uid"]
+    found = cluster.lanloom("ganeti", "diff", str(path))
+    assert (found.exit_code, found.stdout.splitlines()) == (
+        3,
+        [
+            f"~ network net1: another one has the name, with UUID {uuid} instead of {ONE['uuid']}; rename one of the "
+            "two before an import",
+            "+ NIC 0 of instance inst1",
+        ],
+    )
+
+
 def test_an_import_of_what_verify_calls_wrong(cluster: Cluster, tmp_path: Path) -> None:
     """A file with errors is refused in verify's words, and imported by force."""
     path = tmp_path / "config.data"
