@@ -6,6 +6,7 @@ import re
 import subprocess
 import tarfile
 from collections.abc import AsyncIterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ LARGEST = 120e6
 Raw = dict[str, Any]
 
 
+@cache
+def image(architecture: str) -> Built:
+    """Return the image, built once."""
+    return build(default_cache(), architecture, EPOCH, print)
+
+
 def unpack(built: Built, target: Path) -> Path:
     """Unpack all layers of an image."""
     with tarfile.open(fileobj=io.BytesIO(built.archive)) as archive:
@@ -44,7 +51,7 @@ def unpack(built: Built, target: Path) -> Path:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_it_is_small_and_whole(architecture: str, tmp_path: Path) -> None:
     """All files have at most 120 MB, each program finds its libraries, and Lanloom's modules have bytecode."""
-    built = build(default_cache(), architecture, EPOCH, print)
+    built = image(architecture)
     assert built.unpacked <= LARGEST
     root = unpack(built, tmp_path)
     assert (root / "var/run").readlink() == Path("/run")  # by which containerd names namespaces of pods
@@ -71,14 +78,14 @@ def needed_libraries(root: Path) -> tuple[set[str], set[str]]:
 @pytest.mark.timeout(600)
 def test_the_same_sources_give_the_same_image() -> None:
     """A second build has the same digest and the same bill."""
-    one, other = (build(default_cache(), "amd64", EPOCH, print) for _ in range(2))
+    one, other = image("amd64"), build(default_cache(), "amd64", EPOCH, print)
     assert (one.digest, one.bill, one.archive) == (other.digest, other.bill, other.archive)
 
 
 @pytest.fixture(scope="module")
 def node(real_node: RealNode) -> RealNode:
     """A node onto which the image was loaded, as without a registry."""
-    real_node.write("/run/node/lanloom.tar", build(default_cache(), "amd64", EPOCH, print).archive)
+    real_node.write("/run/node/lanloom.tar", image("amd64").archive)
     real_node.ctr("images", "import", "/run/node/lanloom.tar")
     return real_node
 
