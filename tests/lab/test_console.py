@@ -1,6 +1,7 @@
 """The console of a running lab in a real browser: what happens on nodes is on the page by itself."""
 
 import shutil
+import time
 from asyncio import to_thread
 from collections.abc import AsyncIterator
 
@@ -15,6 +16,23 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 WAIT = 240_000.0
 """Milliseconds that a condition may take: what is waited for is on nodes first."""
+
+
+LOSE = "ip netns add away; ip link set eth1 netns away"
+GIVE_BACK = "ip -n away link set eth1 netns $$; ip netns delete away"
+"""A NIC that is no longer there is a fault that no agent can mend."""
+
+FIRST_SEEN = """(words) => {
+  window.seen = new Promise((resolve) => {
+    const read = () => {
+      const items = [...document.querySelectorAll(".problems li")].map((item) => item.textContent);
+      if (items.some((text) => words.every((word) => text.includes(word)))) { resolve(Date.now() / 1000); }
+    };
+    new MutationObserver(read).observe(document.body, { subtree: true, childList: true, characterData: true });
+    read();
+  });
+}"""
+"""Note when a problem with these words is first on the page."""
 
 
 @pytest_asyncio.fixture
@@ -58,4 +76,25 @@ async def test_the_lab_on_a_page(cluster: Lab, page: Page) -> None:
         await expect(problem.filter(has_text="node3").first).to_be_visible()
     finally:
         await to_thread(cluster.run, "node", "start", "node3")
+    await expect(title).to_have_text("Everything is ready")
+
+
+async def test_a_link_fault_on_the_first_page(cluster: Lab, page: Page) -> None:
+    """A node that loses its NIC is on the first page, with the NIC's name, and goes from there when it has it again.
+
+    The page that is open shows it by itself. The time from the loss on is printed (`-rP`), and is no condition.
+    """
+    expect.set_options(timeout=WAIT)
+    title = page.locator("h1")
+    await expect(title).to_have_text("Everything is ready")
+    await page.evaluate(FIRST_SEEN, ["node2", "eth1"])
+    lost = time.time()
+    await to_thread(cluster.on, "node2", LOSE)
+    try:
+        problem = page.locator(".problems li").filter(has_text="node2").filter(has_text="eth1")
+        await expect(problem.first).to_be_visible()
+        seen = await page.evaluate("window.seen")
+        print(f"on the page {seen - lost:.2f} s after the loss")
+    finally:
+        await to_thread(cluster.on, "node2", GIVE_BACK)
     await expect(title).to_have_text("Everything is ready")
