@@ -280,6 +280,7 @@ class VlanAgent:
         drift = [*self._repairs.drift(decision.revisions, decision.plan, step, observed, files)]
         waiting = {name: self._failures[name] for name in waits if name in self._failures}
         failures = self._failures = merged(await self._executor.execute(step), unrecorded, waiting)
+        # Their links can be made anew before somebody removes them, and nobody looks in between.
         self._seen = files.keys() - {*step.remove_files} | {file for file, _ in step.write_files}
         if step.steps or step.remove_files:
             observed = await self._host.links.dump()
