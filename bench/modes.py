@@ -21,7 +21,7 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.manager.controllers import VlanManager
-from lanloom.features.vlan.rules.names import report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.processes.definitions import manifests

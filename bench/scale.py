@@ -29,7 +29,7 @@ from lanloom.api.resource import Resource
 from lanloom.features.vlan.agent.publisher import NODE_REPORTS, ReportWriter
 from lanloom.features.vlan.informers import VlanInformers, vlan_informers
 from lanloom.features.vlan.manager.controllers import VlanManager
-from lanloom.features.vlan.rules.desired import matched_nodes
+from lanloom.features.vlan.rules.desired.node import matched_nodes
 from lanloom.kube.conditions import set_condition
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import ABSENT_SECONDS, Informers, all_synced

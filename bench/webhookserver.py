@@ -27,7 +27,7 @@ from lanloom.features.vlan.admission import VlanAdmission
 from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.live import in_flight_of
 from lanloom.features.vlan.reader import store_reader, vm_informer
-from lanloom.features.vlan.rules.names import report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.kube.informer import Informer, Informers, all_synced, freeze_memory
 from lanloom.kube.ports import Listing, WatchEvent
 from lanloom.runtime.certificates import issue

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from lanloom.features.vlan.rules.readiness import WAITING
+from lanloom.features.vlan.rules.report.readiness import WAITING
 from lanloom.processes.definitions import resources
 
 _HEAD = """\

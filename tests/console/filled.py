@@ -18,7 +18,7 @@ from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.resource import Resource
 from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT
-from lanloom.features.vlan.rules.cluster import matched_annotation
+from lanloom.features.vlan.rules.report.cluster import matched_annotation
 from lanloom.kube.http import HttpClient
 from tests.features.liveupdate import objects
 from tests.features.vlan.cluster import cluster_network, nad, node, vlan_config

@@ -12,7 +12,7 @@ from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.cluster import matched_annotation
+from lanloom.features.vlan.rules.report.cluster import matched_annotation
 from lanloom_embedded.engine.sqlite import SqliteStorage
 from lanloom_embedded.engine.storage import Change, stored
 from lanloom_embedded.kinds import GroupPlural

@@ -14,7 +14,7 @@ from lanloom.api.lan import LANS
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.meta import Object, ObjectMeta
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.readiness import UNSEEN, Cause, NodeState, network_conditions
+from lanloom.features.vlan.rules.report.readiness import UNSEEN, Cause, NodeState, network_conditions
 from tests.features.dummy.scenarios import events as on
 from tests.features.dummy.scenarios.course import run
 from tests.features.dummy.scenarios.events import NAD

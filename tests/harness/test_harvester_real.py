@@ -19,7 +19,7 @@ from lanloom.api.core import CRDS, NODES, VALIDATING_WEBHOOKS
 from lanloom.api.crds import manifest
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.names import vlan_status_name
+from lanloom.features.vlan.rules.desired.names import vlan_status_name
 from lanloom.kube.errors import Forbidden, KubeError
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load

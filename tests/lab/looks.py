@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lanloom.features.vlan.rules.names import interface_name, profile_file
+from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
 from tests.lab.driver import Lab
 
 NODES = ("node1", "node2", "node3")

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from lanloom.features.vlan.rules.names import interface_name
-from lanloom.features.vlan.rules.status import RESYNC_SECONDS
+from lanloom.features.vlan.rules.desired.names import interface_name
+from lanloom.features.vlan.rules.report.status import RESYNC_SECONDS
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, look
 from tests.lab.objects import STATIC, vm_network

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lanloom.features.vlan.rules.activation import ADDRESS_CONFLICT
-from lanloom.features.vlan.rules.names import interface_name
+from lanloom.features.vlan.rules.desired.activation import ADDRESS_CONFLICT
+from lanloom.features.vlan.rules.desired.names import interface_name
 from lanloom_lab.plan import SUPERVISOR_ADDRESS
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import (

@@ -6,13 +6,13 @@ import pytest
 
 from lanloom.api import names
 from lanloom.api.l3 import L3, Route, Routing
-from lanloom.features.vlan.rules.names import (
+from lanloom.features.vlan.rules.desired.names import (
     interface_name,
     profile_file,
     profile_id,
     routing_table,
 )
-from lanloom.features.vlan.rules.profile import Profile, profile_of, render
+from lanloom.features.vlan.rules.desired.profile import Profile, profile_of, render
 from tests.lab.agents import without_agent
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import all_have

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanloom.features.vlan.rules.names import interface_name
+from lanloom.features.vlan.rules.desired.names import interface_name
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import all_have, looks, report
 from tests.lab.objects import STATIC, vm_network

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanloom.features.vlan.rules.names import interface_name, profile_file
+from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import (
     NODES,

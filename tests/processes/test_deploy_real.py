@@ -26,7 +26,7 @@ from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.rules.flags import Flags
 from lanloom.features.dummy.rules.model import daemon_set_name, resource_name
 from lanloom.features.ipam.agent.service import IpamService
-from lanloom.features.vlan.rules.names import report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.events import Recorder

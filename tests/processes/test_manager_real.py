@@ -23,7 +23,7 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.names import report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load

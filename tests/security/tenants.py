@@ -13,7 +13,7 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.lan import LANS
-from lanloom.features.vlan.rules.names import node_label, report_name
+from lanloom.features.vlan.rules.desired.names import node_label, report_name
 from lanloom.kube.config import ClusterConfig
 from tests.security.cases import HARVESTER, Raw, lan, path
 

@@ -10,10 +10,10 @@ from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetwork
 from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, ClusterNetwork
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.network import Interface, NodeNetwork
-from lanloom.features.vlan.rules.plan import plan
-from lanloom.features.vlan.rules.stages import ROLLED_OUT
-from lanloom.features.vlan.rules.status import L3_READY, READY
+from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork
+from lanloom.features.vlan.rules.desired.plan import plan
+from lanloom.features.vlan.rules.report.status import L3_READY, READY
+from lanloom.features.vlan.rules.rollout.stages import ROLLED_OUT
 from lanloom.kube.conditions import READY as ALL_READY
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link

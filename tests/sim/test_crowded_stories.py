@@ -6,7 +6,7 @@ import pytest
 
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS
-from lanloom.features.vlan.rules.l3values import ANNOTATIONS_MAX, RESERVE, size
+from lanloom.features.vlan.rules.desired.l3values import ANNOTATIONS_MAX, RESERVE, size
 from tests.sim.cluster import SimCluster
 from tests.sim.seeds import FEW, batches, replay
 from tests.sim.stories import STORIES, Step, play

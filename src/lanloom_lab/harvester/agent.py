@@ -20,7 +20,7 @@ from lanloom.api.harvester import (
 )
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.names import vlan_status_name
+from lanloom.features.vlan.rules.desired.names import vlan_status_name
 from lanloom.kube.errors import AlreadyExists, NotFound
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import contains

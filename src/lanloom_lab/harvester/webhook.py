@@ -25,7 +25,7 @@ from lanloom.api.harvester import (
     VlanStatus,
 )
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.features.vlan.rules.names import vlan_status_name
+from lanloom.features.vlan.rules.desired.names import vlan_status_name
 from lanloom_lab.harvester import rules
 from lanloom_lab.harvester.objects import HOST_NETWORKS, Raw, is_not_ready, is_ready
 from lanloom_lab.harvester.rules import Refusal

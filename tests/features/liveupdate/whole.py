@@ -29,7 +29,7 @@ from lanloom.api.names import (
 from lanloom.features import FEATURES
 from lanloom.features.dummy.rules.flags import Flags
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
-from lanloom.features.vlan.rules.names import node_label, report_name
+from lanloom.features.vlan.rules.desired.names import node_label, report_name
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced

@@ -21,8 +21,8 @@ from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
-from lanloom.features.vlan.rules.desired import node_networks
-from lanloom.features.vlan.rules.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.node import node_networks
 from lanloom.features.vlan.views import VlanObjects
 from lanloom.features.vlan.views.plan import derived
 from lanloom.kube.ports import Client

@@ -2,7 +2,7 @@
 
 from lanloom.api import names
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.names import interface_name, profile_file
+from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
 from lanloom.node.vlanids import contains
 from tests.features.vlan.quiet import (
     DEVICE,

@@ -16,7 +16,7 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.names import report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.kube.errors import NotFound
 from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config

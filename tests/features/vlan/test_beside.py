@@ -18,7 +18,7 @@ from lanloom.api.harvester import (
 from lanloom.api.l3keys import is_l3_key
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.names import interface_name
+from lanloom.features.vlan.rules.desired.names import interface_name
 from lanloom.node.vlanids import contains
 from tests.features.vlan.cluster import (
     cluster_network,

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from lanloom.api.harvester import CLUSTER_NETWORKS, HOST_NETWORK_CONFIGS, VLAN_CONFIGS
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.migrate import migrate
-from lanloom.features.vlan.rules.adoptplan import plan_adoption
-from lanloom.features.vlan.rules.handover import plan_hand_over
-from lanloom.features.vlan.rules.migration import Change
-from lanloom.features.vlan.rules.names import interface_name, profile_file
+from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
+from lanloom.features.vlan.rules.migration.adopt import plan_adoption
+from lanloom.features.vlan.rules.migration.handover import plan_hand_over
+from lanloom.features.vlan.rules.migration.plans import Change
 from lanloom.kube.errors import KubeError
 from lanloom.node.marks import MARK
 from lanloom.node.ports import Link

@@ -7,7 +7,7 @@ import pytest
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.l3values import ANNOTATIONS_MAX, RESERVE, size
+from lanloom.features.vlan.rules.desired.l3values import ANNOTATIONS_MAX, RESERVE, size
 from tests.features.vlan.cluster import nad
 from tests.features.vlan.quiet import (
     DEVICE,

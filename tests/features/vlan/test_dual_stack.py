@@ -10,9 +10,9 @@ from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.l3 import L3
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.desired import interface_of
-from lanloom.features.vlan.rules.interfaces import interface_report
-from lanloom.features.vlan.rules.profile import profile_of
+from lanloom.features.vlan.rules.desired.node import interface_of
+from lanloom.features.vlan.rules.desired.profile import profile_of
+from lanloom.features.vlan.rules.report.interfaces import interface_report
 from lanloom.kube.errors import Forbidden
 from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Link, LinkState, Route
 from tests.features.vlan.cluster import CLUSTER, nad

@@ -9,7 +9,7 @@ from lanloom.api.core import NODES
 from lanloom.api.harvester import VLAN_CONFIGS, VLAN_STATUSES, LocalArea
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.names import vlan_status_name
+from lanloom.features.vlan.rules.desired.names import vlan_status_name
 from tests.features.vlan.cluster import vlan_config
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 from tests.harness.harvester import install, uninstall

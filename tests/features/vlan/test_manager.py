@@ -22,7 +22,7 @@ from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.names import report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
 from tests.features.vlan.cluster import cluster_network, nad
 from tests.features.vlan.quiet import Quiet, on_a_quiet_cluster

@@ -22,10 +22,10 @@ from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.migrate import Planner, migrate, read_snapshot
-from lanloom.features.vlan.rules.adoptplan import KEEP, plan_adoption, stuck
-from lanloom.features.vlan.rules.handover import plan_hand_over
-from lanloom.features.vlan.rules.migration import Change, MigrationPlan, Wait
-from lanloom.features.vlan.rules.names import interface_name
+from lanloom.features.vlan.rules.desired.names import interface_name
+from lanloom.features.vlan.rules.migration.adopt import KEEP, plan_adoption, stuck
+from lanloom.features.vlan.rules.migration.handover import plan_hand_over
+from lanloom.features.vlan.rules.migration.plans import Change, MigrationPlan, Wait
 from lanloom.kube.errors import TransportError
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Client

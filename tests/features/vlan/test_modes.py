@@ -12,8 +12,8 @@ from lanloom.api.harvester import (
 )
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.migrate import migrate
-from lanloom.features.vlan.rules.adoptplan import plan_adoption
-from lanloom.features.vlan.rules.names import interface_name
+from lanloom.features.vlan.rules.desired.names import interface_name
+from lanloom.features.vlan.rules.migration.adopt import plan_adoption
 from lanloom.node.marks import MARK
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import contains

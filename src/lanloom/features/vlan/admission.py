@@ -19,10 +19,12 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.live import LiveReader, reserve
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.admit_l3 import TooEarly
-from lanloom.features.vlan.rules.admit_nadconfig import label_changes
-from lanloom.features.vlan.rules.admit_nads import check_nad
-from lanloom.features.vlan.rules.admit_uplinks import (
+from lanloom.features.vlan.rules.admit.l3 import TooEarly
+from lanloom.features.vlan.rules.admit.lans import check_lan_uplink
+from lanloom.features.vlan.rules.admit.losses import losses
+from lanloom.features.vlan.rules.admit.nadconfig import label_changes
+from lanloom.features.vlan.rules.admit.nads import check_nad
+from lanloom.features.vlan.rules.admit.uplinks import (
     check_cluster_network,
     check_cluster_network_deletion,
     check_host_network,
@@ -31,9 +33,7 @@ from lanloom.features.vlan.rules.admit_uplinks import (
     check_vlan_config,
     check_vlan_config_deletion,
 )
-from lanloom.features.vlan.rules.admit_vms import check_nad_deletion
-from lanloom.features.vlan.rules.lanuplinks import check_lan_uplink
-from lanloom.features.vlan.rules.losses import losses
+from lanloom.features.vlan.rules.admit.vms import check_nad_deletion
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client

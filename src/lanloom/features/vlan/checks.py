@@ -2,8 +2,8 @@
 
 from lanloom.api import names
 from lanloom.features.vlan.migrate import read_snapshot
-from lanloom.features.vlan.rules.adoptplan import stuck
-from lanloom.features.vlan.rules.migration import Snapshot
+from lanloom.features.vlan.rules.migration.adopt import stuck
+from lanloom.features.vlan.rules.migration.plans import Snapshot
 from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
 from lanloom.runtime.checks import Check

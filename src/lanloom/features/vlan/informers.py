@@ -32,7 +32,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.mode import harvester_informer
-from lanloom.features.vlan.rules.names import node_label
+from lanloom.features.vlan.rules.desired.names import node_label
 from lanloom.kube.informer import Informer, Informers, InformerView
 
 T = TypeVar("T", bound=Object)

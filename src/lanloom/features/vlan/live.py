@@ -39,7 +39,7 @@ from lanloom.api.names import CLUSTER_NETWORK_LABEL
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.informers import VlanInformers
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.cluster import usable_nodes
+from lanloom.features.vlan.rules.report.cluster import usable_nodes
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Client, Listing

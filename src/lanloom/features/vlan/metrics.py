@@ -14,7 +14,7 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.meta import Condition
-from lanloom.features.vlan.rules.rollout import EVERY_NODE, rollout_state
+from lanloom.features.vlan.rules.rollout.policy import EVERY_NODE, rollout_state
 from lanloom.kube.informer import Informer
 from lanloom.runtime.metrics import OnDemand, gauge
 

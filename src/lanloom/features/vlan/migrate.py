@@ -28,7 +28,7 @@ from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS
 from lanloom.api.names import HARVESTER_ACCOUNT, HARVESTER_NAMESPACE, HARVESTER_WEBHOOK
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.migration import Change, MigrationPlan, Snapshot, ready
+from lanloom.features.vlan.rules.migration.plans import Change, MigrationPlan, Snapshot, ready
 from lanloom.kube.errors import AlreadyExists, Conflict, NotFound
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.patches import StatusWriter

@@ -12,8 +12,8 @@ from lanloom.api.multus import NADS, NETWORK_STATUS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.cli.query import Field, Query
 from lanloom.console.page import READY, TROUBLE, Box, NodePart, NodeView, Table, Trouble
-from lanloom.features.vlan.rules.status import L3_READY
-from lanloom.features.vlan.rules.status import READY as UPLINK_READY
+from lanloom.features.vlan.rules.report.status import L3_READY
+from lanloom.features.vlan.rules.report.status import READY as UPLINK_READY
 from lanloom.kube.conditions import find
 from lanloom.kube.ports import Reader
 

@@ -21,8 +21,8 @@ from lanloom.console.page import (
 )
 from lanloom.console.page import READY as WELL
 from lanloom.features.vlan.planpage import PLANS
-from lanloom.features.vlan.rules.stages import PROGRESSING, ROLLED_OUT
-from lanloom.features.vlan.rules.status import PASSING
+from lanloom.features.vlan.rules.report.status import PASSING
+from lanloom.features.vlan.rules.rollout.stages import PROGRESSING, ROLLED_OUT
 from lanloom.features.vlan.views import VlanObjects, read_objects
 from lanloom.features.vlan.views.overview import overview
 from lanloom.features.vlan.views.view import (

@@ -32,8 +32,8 @@ from lanloom.api.names import (
     VLAN_ID_LABEL,
 )
 from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, VlanInformers
-from lanloom.features.vlan.rules.cluster import matching, usable_nodes
-from lanloom.features.vlan.rules.reserved import Reserved, reserved
+from lanloom.features.vlan.rules.desired.reserved import Reserved, reserved
+from lanloom.features.vlan.rules.report.cluster import matching, usable_nodes
 from lanloom.kube.informer import Informer, Informers
 from lanloom.kube.store import Indexes, Store
 

@@ -20,7 +20,7 @@ from lanloom.features.dummy.rules.spec import (
     parse,
     subnet_fault,
 )
-from lanloom.features.vlan.rules.names import is_link
+from lanloom.features.vlan.rules.desired.names import is_link
 from lanloom.refusals import Denied, Malformed
 from tests.features.dummy.rules.made import UID, dcn
 

@@ -12,8 +12,8 @@ from lanloom.api.admission import (
 from lanloom.api.clusterranges import Taken
 from lanloom.features.vlan.admission import VlanAdmission
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.names import report_name
-from lanloom.features.vlan.rules.reserved import reserved
+from lanloom.features.vlan.rules.desired.names import report_name
+from lanloom.features.vlan.rules.desired.reserved import reserved
 from lanloom.features.vlan.views.apply import cluster_reader
 from tests.features.vlan.cluster import (
     cluster_network,

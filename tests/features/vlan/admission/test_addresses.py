@@ -5,7 +5,7 @@ import json
 from lanloom.api import names
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.admission import check_request
-from lanloom.features.vlan.rules.l3values import ANNOTATIONS_MAX, RESERVE
+from lanloom.features.vlan.rules.desired.l3values import ANNOTATIONS_MAX, RESERVE
 from tests.features.vlan.admission.cases import (
     Case,
     Cases,

@@ -10,8 +10,8 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, ClusterNetwork
 from lanloom.api.meta import ObjectMeta
 from lanloom.features.vlan.admission import check_request
 from lanloom.features.vlan.reader import ClusterReader, reader_of
-from lanloom.features.vlan.rules.lanuplinks import check_lan_uplink
-from lanloom.features.vlan.rules.reserved import Reserved
+from lanloom.features.vlan.rules.admit.lans import check_lan_uplink
+from lanloom.features.vlan.rules.desired.reserved import Reserved
 from lanloom.refusals import Denied
 from tests.features.vlan.admission.requests import annotated, world
 from tests.features.vlan.cluster import cluster_network

@@ -9,7 +9,7 @@ from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.vlan.admission import check_request
-from lanloom.features.vlan.rules.losses import losses
+from lanloom.features.vlan.rules.admit.losses import losses
 from lanloom.runtime.context import NadRequest
 from tests.features.vlan.admission.requests import Raw, network, report, world
 from tests.features.vlan.cluster import vlan_config

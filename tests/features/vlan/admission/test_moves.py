@@ -7,7 +7,7 @@ import pytest
 
 from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
 from lanloom.features.vlan.admission import VlanAdmission
-from lanloom.features.vlan.rules.admit_uplinks import check_vlan_config
+from lanloom.features.vlan.rules.admit.uplinks import check_vlan_config
 from lanloom.refusals import Denied
 from tests.features.vlan.admission.requests import world
 from tests.features.vlan.cluster import vlan_config

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.admission import UserInfo
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
-from lanloom.features.vlan.rules.names import report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from tests.features.vlan.admission.cases import (
     Case,
     Cases,

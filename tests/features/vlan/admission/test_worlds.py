@@ -15,7 +15,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.reader import ClusterReader, store_reader, vm_informer
-from lanloom.features.vlan.rules.reserved import LINK_LOCAL
+from lanloom.features.vlan.rules.desired.reserved import LINK_LOCAL
 from lanloom.features.vlan.views.apply import cluster_reader
 from lanloom.kube.informer import Informer, Informers, all_synced
 from lanloom.processes.definitions import manifests

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.features.vlan.agent.activation import RETRY_SECONDS, Activator
-from lanloom.features.vlan.rules.network import Interface
+from lanloom.features.vlan.rules.desired.network import Interface
 from lanloom.node.errors import NetworkManagerError
 from lanloom.node.ports import (
     Connection,

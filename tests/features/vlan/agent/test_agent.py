@@ -9,7 +9,7 @@ from lanloom.api.l3 import L3
 from lanloom.api.l3keys import encode
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.names import report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.node.ports import Link
 from lanloom.node.steps import AddVlans
 from tests.features.vlan.quiet import (

@@ -1,7 +1,7 @@
 """What is told of a plan that can be carried out in part only."""
 
 from lanloom.features.vlan.agent.apply import PlanExecutor
-from lanloom.features.vlan.rules.plan import Plan
+from lanloom.features.vlan.rules.desired.plan import Plan
 from lanloom.node.steps import SetUp
 from tests.fakes import FakeHost, FakeSwitch
 from tests.harness.virtual import run

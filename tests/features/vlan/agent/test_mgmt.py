@@ -9,8 +9,8 @@ from lanloom.api.l3 import L3
 from lanloom.api.l3keys import encode
 from lanloom.api.meta import Condition, Key
 from lanloom.features.vlan.agent.apply import RECORD
-from lanloom.features.vlan.rules.names import report_name
-from lanloom.features.vlan.rules.owned import NOTHING, recorded
+from lanloom.features.vlan.rules.desired.names import report_name
+from lanloom.features.vlan.rules.desired.owned import NOTHING, recorded
 from lanloom.kube.errors import NotFound
 from lanloom.node.vlanids import contains
 from tests.features.vlan.cluster import cluster_network

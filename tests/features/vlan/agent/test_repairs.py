@@ -2,8 +2,8 @@
 
 from lanloom.features.vlan.agent.repairs import FREE, Repairs
 from lanloom.features.vlan.agent.rollback.revisions import NetworkRevision
-from lanloom.features.vlan.rules.network import NodeNetwork
-from lanloom.features.vlan.rules.plan import Plan
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.plan import Plan
 from lanloom.node.steps import SetUp
 
 _FORM = NetworkRevision(

@@ -12,7 +12,7 @@ from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode, ClusterNetworkNodeStatus
 from lanloom.api.core import EVENTS
 from lanloom.features.vlan.agent.publisher import NODE_REPORTS, TRUST_SECONDS, ReportWriter, StatusPublisher
-from lanloom.features.vlan.rules.names import report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.kube.errors import ServerError
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer

@@ -18,7 +18,7 @@ from lanloom.api.crds import manifest
 from lanloom.api.harvester import CLUSTER_NETWORKS, HOST_NETWORK_CONFIGS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.names import report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.kube.errors import AlreadyExists
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load

@@ -13,7 +13,7 @@ from lanloom.api import core, names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNode
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, ClusterNetwork, VlanConfig
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.status import L3_READY, READY
+from lanloom.features.vlan.rules.report.status import L3_READY, READY
 from lanloom.features.vlan.views import read_objects
 from lanloom.kube.conditions import find
 from lanloom.kube.ports import Client

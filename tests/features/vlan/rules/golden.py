@@ -7,10 +7,10 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from lanloom.features.vlan.rules.network import NodeNetwork
-from lanloom.features.vlan.rules.owned import NOTHING
-from lanloom.features.vlan.rules.plan import Plan, plan
-from lanloom.features.vlan.rules.reserved import management
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.owned import NOTHING
+from lanloom.features.vlan.rules.desired.plan import Plan, plan
+from lanloom.features.vlan.rules.desired.reserved import management
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import render, vlan_ids
 from tests.fakes import FakeHost, FakeSwitch

@@ -5,9 +5,9 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from lanloom.features.vlan.rules.network import NodeNetwork
-from lanloom.features.vlan.rules.owned import NOTHING, Added
-from lanloom.features.vlan.rules.plan import Plan, plan
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.owned import NOTHING, Added
+from lanloom.features.vlan.rules.desired.plan import Plan, plan
 from lanloom.node.keyfile import parse
 from lanloom.node.ports import Link, LinkStep
 from lanloom.node.vlanids import subtract

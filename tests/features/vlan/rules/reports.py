@@ -2,8 +2,8 @@
 
 from lanloom.api.clusternetworknode import VlanInterface
 from lanloom.api.meta import Condition
-from lanloom.features.vlan.rules.network import NodeNetwork, Problem
-from lanloom.features.vlan.rules.status import (
+from lanloom.features.vlan.rules.desired.network import NodeNetwork, Problem
+from lanloom.features.vlan.rules.report.status import (
     node_status,
     recheck_after,
 )

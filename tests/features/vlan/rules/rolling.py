@@ -1,11 +1,11 @@
 """Members of a rollout, and what was released of them."""
 
-from lanloom.features.vlan.rules.readiness import Cause
-from lanloom.features.vlan.rules.rollout import (
+from lanloom.features.vlan.rules.report.readiness import Cause
+from lanloom.features.vlan.rules.rollout.policy import (
     RolloutPolicy,
     RolloutState,
 )
-from lanloom.features.vlan.rules.stages import (
+from lanloom.features.vlan.rules.rollout.stages import (
     Member,
     roll_out,
 )

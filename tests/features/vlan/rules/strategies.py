@@ -15,8 +15,8 @@ from lanloom.api.l3 import (
     Routing,
 )
 from lanloom.features.dummy.rules.hostbridge import alias_of
-from lanloom.features.vlan.rules.network import NodeNetwork
-from lanloom.features.vlan.rules.profile import Profile, profile_of
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.profile import Profile, profile_of
 from lanloom.node.ports import Link
 from tests.fakes import management
 from tests.fakes.kernel import DEFAULT_SETTINGS

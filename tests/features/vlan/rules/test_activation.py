@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from lanloom.api.l3 import L3, Routing
 from lanloom.api.l3 import Route as ConfiguredRoute
-from lanloom.features.vlan.rules.activation import actions
-from lanloom.features.vlan.rules.network import Interface
-from lanloom.features.vlan.rules.profile import profile_of, render, routing_rules
+from lanloom.features.vlan.rules.desired.activation import actions
+from lanloom.features.vlan.rules.desired.network import Interface
+from lanloom.features.vlan.rules.desired.profile import profile_of, render, routing_rules
 from lanloom.node.ports import (
     LOCAL_TABLE,
     MAIN_TABLE,

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.api import names
-from lanloom.features.vlan.rules.adoption import NO_GIFT, Gift, gift_of
-from lanloom.features.vlan.rules.plan import Plan, plan
+from lanloom.features.vlan.rules.desired.adoption import NO_GIFT, Gift, gift_of
+from lanloom.features.vlan.rules.desired.plan import Plan, plan
 from lanloom.node.marks import MARK
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.steps import Mark

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from lanloom.api import names
-from lanloom.features.vlan.rules.cluster import (
+from lanloom.features.vlan.rules.desired.node import matched_nodes
+from lanloom.features.vlan.rules.report.cluster import (
     annotation_patch,
     derive_annotations,
     is_abandoned,
     matching,
     usable_nodes,
 )
-from lanloom.features.vlan.rules.desired import matched_nodes
 from tests.features.vlan.cluster import (
     cluster_network,
     cluster_of,

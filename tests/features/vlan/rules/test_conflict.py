@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.api.clusternetworknode import Management
-from lanloom.features.vlan.rules.activation import conflict
+from lanloom.features.vlan.rules.desired.activation import conflict
 from lanloom.node.ports import (
     Connection,
     ConnectionPhase,

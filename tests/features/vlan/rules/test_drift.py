@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from lanloom.api.bonds import BondSettings
-from lanloom.features.vlan.rules.network import NodeNetwork
-from lanloom.features.vlan.rules.plan import drift
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.plan import drift
 from tests.features.vlan.cluster import (
     cluster_network,
     cluster_of,

@@ -8,16 +8,16 @@ import pytest
 
 from lanloom.api import names
 from lanloom.api.l3nads import l3_of
-from lanloom.features.vlan.rules.cluster import annotation_patch, derive_annotations
-from lanloom.features.vlan.rules.l3values import (
+from lanloom.features.vlan.rules.desired.l3values import (
     ANNOTATIONS_MAX,
     L3_MAX,
     LEAST_MAX,
     least,
     size,
 )
-from lanloom.features.vlan.rules.network import NodeNetwork
-from lanloom.features.vlan.rules.rollout import revision
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.report.cluster import annotation_patch, derive_annotations
+from lanloom.features.vlan.rules.rollout.policy import revision
 from tests.features.vlan.cluster import (
     Cluster,
     cluster_network,

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import Management
-from lanloom.features.vlan.rules.foreign import uplink_port
-from lanloom.features.vlan.rules.network import NodeNetwork
-from lanloom.features.vlan.rules.owned import Added, recorded
-from lanloom.features.vlan.rules.plan import carried_networks, plan
-from lanloom.features.vlan.rules.reserved import management
-from lanloom.features.vlan.rules.status import node_status
+from lanloom.features.vlan.rules.desired.foreign import uplink_port
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.owned import Added, recorded
+from lanloom.features.vlan.rules.desired.plan import carried_networks, plan
+from lanloom.features.vlan.rules.desired.reserved import management
+from lanloom.features.vlan.rules.report.status import node_status
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.steps import AddVlans, RemoveVlans
 from tests.fakes import FakeHost, FakeSwitch

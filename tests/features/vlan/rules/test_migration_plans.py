@@ -21,10 +21,10 @@ from lanloom.api.harvester import (
 )
 from lanloom.api.meta import Condition, ObjectMeta
 from lanloom.features.vlan.checks import check_of
-from lanloom.features.vlan.rules.adoptplan import plan_adoption
-from lanloom.features.vlan.rules.handover import plan_hand_over
-from lanloom.features.vlan.rules.hostnetworks import HostNetwork
-from lanloom.features.vlan.rules.migration import Change, MigrationPlan, Snapshot, Wait, ready
+from lanloom.features.vlan.rules.migration.adopt import plan_adoption
+from lanloom.features.vlan.rules.migration.handover import plan_hand_over
+from lanloom.features.vlan.rules.migration.hostnetworks import HostNetwork
+from lanloom.features.vlan.rules.migration.plans import Change, MigrationPlan, Snapshot, Wait, ready
 from lanloom.kube.patches import merge
 from lanloom_lab.harvester.webhook import Objects, answer
 from tests.features.vlan.cluster import cluster_network, cluster_of, host_network, nad, node, vlan_config

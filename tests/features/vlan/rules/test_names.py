@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lanloom.api.names import CLUSTER_NETWORK_NAME_MAX, LINK_NAME_MAX
-from lanloom.features.vlan.rules.names import (
+from lanloom.features.vlan.rules.desired.names import (
     interface_name,
     node_label,
     parse_profile_file,

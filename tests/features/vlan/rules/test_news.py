@@ -4,7 +4,7 @@ from typing import Any
 
 from lanloom.api.clusternetworknode import VlanInterface
 from lanloom.api.core import EventDraft
-from lanloom.features.vlan.rules.readiness import (
+from lanloom.features.vlan.rules.report.readiness import (
     SETTLE_SECONDS,
     UNSEEN,
     LastReported,

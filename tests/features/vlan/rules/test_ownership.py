@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from lanloom.features.dummy.rules.hostbridge import Assignment, alias_of, evaluate, orphaned_bridges
 from lanloom.features.lan.rules.linksteps import alias_of as lan_alias_of
-from lanloom.features.vlan.rules.names import interface_name, profile_file
-from lanloom.features.vlan.rules.network import NodeNetwork
-from lanloom.features.vlan.rules.owned import Added, named_links
-from lanloom.features.vlan.rules.plan import Plan, plan
+from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.owned import Added, named_links
+from lanloom.features.vlan.rules.desired.plan import Plan, plan
 from lanloom.node.marks import MARK
 from lanloom.node.ownership import is_ours
 from lanloom.node.ports import Link, LinkState

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lanloom.features.dummy.rules.hostbridge import alias_of
-from lanloom.features.vlan.rules.network import NodeNetwork, Problem
-from lanloom.features.vlan.rules.plan import plan
+from lanloom.features.vlan.rules.desired.network import NodeNetwork, Problem
+from lanloom.features.vlan.rules.desired.plan import plan
 from lanloom.node.marks import MARK
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.steps import AddVlans, DeleteLink, RemoveVlans

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom.api.l3 import AnnotationError, parse_node_name
-from lanloom.features.vlan.rules.rollout import (
+from lanloom.features.vlan.rules.rollout.policy import (
     POLICY_MAX,
     Percentage,
     RolloutPolicy,

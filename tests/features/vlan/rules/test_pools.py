@@ -18,8 +18,8 @@ from lanloom.features.vlan.manager.pools import (
     complaint,
     usable,
 )
-from lanloom.features.vlan.rules.cluster import annotation_patch, derive_annotations
-from lanloom.features.vlan.rules.reserved import Held, Reserved
+from lanloom.features.vlan.rules.desired.reserved import Held, Reserved
+from lanloom.features.vlan.rules.report.cluster import annotation_patch, derive_annotations
 from lanloom.features.vlan.views.plan import annotated
 from lanloom.runtime.context import NodeLeases
 from tests.features.vlan.cluster import (

@@ -14,8 +14,8 @@ from lanloom.api.l3 import (
     Routing,
 )
 from lanloom.api.l3keys import decode
-from lanloom.features.vlan.rules.names import routing_table
-from lanloom.features.vlan.rules.profile import (
+from lanloom.features.vlan.rules.desired.names import routing_table
+from lanloom.features.vlan.rules.desired.profile import (
     Profile,
     profile_of,
     read,

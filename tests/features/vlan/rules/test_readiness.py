@@ -7,7 +7,7 @@ import pytest
 from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus
 from lanloom.api.l3 import L3
 from lanloom.api.meta import Condition
-from lanloom.features.vlan.rules.readiness import (
+from lanloom.features.vlan.rules.report.readiness import (
     UNSEEN,
     Cause,
     NodeState,

@@ -6,7 +6,7 @@ import pytest
 
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork
-from lanloom.features.vlan.rules.rollout import (
+from lanloom.features.vlan.rules.rollout.policy import (
     may_carry,
     revision,
 )

@@ -3,14 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from lanloom.features.vlan.rules.readiness import Cause
-from lanloom.features.vlan.rules.rollout import (
+from lanloom.features.vlan.rules.report.readiness import Cause
+from lanloom.features.vlan.rules.rollout.policy import (
     EVERY_NODE,
     Percentage,
     RolloutPolicy,
     RolloutState,
 )
-from lanloom.features.vlan.rules.stages import (
+from lanloom.features.vlan.rules.rollout.stages import (
     Member,
     roll_out,
     rollout_events,

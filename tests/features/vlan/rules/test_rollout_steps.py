@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lanloom.features.vlan.rules.rollout import (
+from lanloom.features.vlan.rules.rollout.policy import (
     EVERY_NODE,
     Percentage,
     RolloutPolicy,
     RolloutState,
 )
-from lanloom.features.vlan.rules.stages import (
+from lanloom.features.vlan.rules.rollout.stages import (
     Member,
     Standing,
     roll_out,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from lanloom.features.vlan.rules.network import NodeNetwork, Problem
-from lanloom.features.vlan.rules.status import (
+from lanloom.features.vlan.rules.desired.network import NodeNetwork, Problem
+from lanloom.features.vlan.rules.report.status import (
     RESYNC_SECONDS,
     node_status,
 )

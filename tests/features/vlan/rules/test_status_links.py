@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.api import names
-from lanloom.features.vlan.rules.names import routing_table
-from lanloom.features.vlan.rules.network import NodeNetwork, Problem
-from lanloom.features.vlan.rules.status import (
+from lanloom.features.vlan.rules.desired.names import routing_table
+from lanloom.features.vlan.rules.desired.network import NodeNetwork, Problem
+from lanloom.features.vlan.rules.report.status import (
     leftover_status,
     node_status,
 )

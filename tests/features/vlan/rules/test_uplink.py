@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from lanloom.api import names
 from lanloom.api.bonds import BOND_MODES, UNTUNED
 from lanloom.api.harvester import TX_QUEUE_MAX
-from lanloom.features.vlan.rules.names import is_link
-from lanloom.features.vlan.rules.network import NodeNetwork
-from lanloom.features.vlan.rules.uplink import LONGEST_MIIMON, uplink_mtu
+from lanloom.features.vlan.rules.desired.names import is_link
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.uplink import LONGEST_MIIMON, uplink_mtu
 from lanloom.features.vlan.views.plan import annotated
 from lanloom.node.steps import EnsureBond
 from tests.features.vlan.cluster import (

@@ -5,8 +5,8 @@ import zlib
 from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
 from lanloom.api.harvester import LocalArea, VlanStatusFields
 from lanloom.api.meta import Condition
-from lanloom.features.vlan.rules.names import is_vlan_status_of, vlan_status_name
-from lanloom.features.vlan.rules.vlanstatus import vlan_statuses
+from lanloom.features.vlan.rules.desired.names import is_vlan_status_of, vlan_status_name
+from lanloom.features.vlan.rules.report.vlanstatus import vlan_statuses
 
 READY = Condition(type="ready", status="True", reason="UplinkReady")
 

@@ -16,15 +16,15 @@ import structlog
 from msgspec import Struct
 
 from lanloom.api.clusternetworknode import Management
-from lanloom.features.vlan.rules.activation import (
+from lanloom.features.vlan.rules.desired.activation import (
     Action,
     Verb,
     actions,
     conflict,
     problem,
 )
-from lanloom.features.vlan.rules.network import Interface, NodeNetwork, Problem, has_carrier
-from lanloom.features.vlan.rules.profile import DHCP_TIMEOUT
+from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork, Problem, has_carrier
+from lanloom.features.vlan.rules.desired.profile import DHCP_TIMEOUT
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
 from lanloom.node.ports import Connection, ConnectionPhase, LinkState, NetworkManager
 from lanloom.node.steps import RestoreRoutes

@@ -12,10 +12,10 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from lanloom.features.vlan.rules.names import network_of_profile, parse_profile_file
-from lanloom.features.vlan.rules.network import NOT_WRITTEN, Problem
-from lanloom.features.vlan.rules.owned import Added, recorded, remade
-from lanloom.features.vlan.rules.plan import Plan
+from lanloom.features.vlan.rules.desired.names import network_of_profile, parse_profile_file
+from lanloom.features.vlan.rules.desired.network import NOT_WRITTEN, Problem
+from lanloom.features.vlan.rules.desired.owned import Added, recorded, remade
+from lanloom.features.vlan.rules.desired.plan import Plan
 from lanloom.node.errors import (
     KernelUnsupported,
     LinkError,

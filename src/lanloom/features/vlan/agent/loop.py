@@ -34,12 +34,12 @@ from lanloom.features.vlan.agent.rollback import CommitConfirm, Decision
 from lanloom.features.vlan.agent.rollback.revisions import Desired, NetworkRevision
 from lanloom.features.vlan.informers import AgentInformers
 from lanloom.features.vlan.mode import Neighbour
-from lanloom.features.vlan.rules.desired import node_networks
-from lanloom.features.vlan.rules.owned import Added
-from lanloom.features.vlan.rules.plan import Drift, Plan, built, carried_networks, plan, settleable
-from lanloom.features.vlan.rules.reserved import management
-from lanloom.features.vlan.rules.rollout import may_carry, revision
-from lanloom.features.vlan.rules.status import RESYNC_SECONDS
+from lanloom.features.vlan.rules.desired.node import node_networks
+from lanloom.features.vlan.rules.desired.owned import Added
+from lanloom.features.vlan.rules.desired.plan import Drift, Plan, built, carried_networks, plan, settleable
+from lanloom.features.vlan.rules.desired.reserved import management
+from lanloom.features.vlan.rules.report.status import RESYNC_SECONDS
+from lanloom.features.vlan.rules.rollout.policy import may_carry, revision
 from lanloom.kube.controller import Controller, Observer, backoff
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import all_synced

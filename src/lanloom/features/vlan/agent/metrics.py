@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import Metric
 
 from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
 from lanloom.api.meta import parse_rfc3339
-from lanloom.features.vlan.rules.status import PASSING
+from lanloom.features.vlan.rules.report.status import PASSING
 from lanloom.kube.controller import Outcome
 from lanloom.runtime.metrics import FeatureMetrics, OnDemand, gauge
 

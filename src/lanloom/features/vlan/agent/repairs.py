@@ -10,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.features.vlan.agent.rollback.revisions import NetworkRevision
-from lanloom.features.vlan.rules.activation import Action
-from lanloom.features.vlan.rules.names import network_of_profile
-from lanloom.features.vlan.rules.network import NodeNetwork
-from lanloom.features.vlan.rules.plan import Drift, Plan, drift
+from lanloom.features.vlan.rules.desired.activation import Action
+from lanloom.features.vlan.rules.desired.names import network_of_profile
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.plan import Drift, Plan, drift
 from lanloom.node.ports import LinkState
 
 FREE = 3

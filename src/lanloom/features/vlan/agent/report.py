@@ -13,9 +13,9 @@ from lanloom.api.core import EventDraft, ObjectReference
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.agent.apply import Problems
 from lanloom.features.vlan.agent.rollback.revisions import Selection, explanation
-from lanloom.features.vlan.rules.network import Problem
-from lanloom.features.vlan.rules.plan import Drift
-from lanloom.features.vlan.rules.status import (
+from lanloom.features.vlan.rules.desired.network import Problem
+from lanloom.features.vlan.rules.desired.plan import Drift
+from lanloom.features.vlan.rules.report.status import (
     PASSING,
     READY,
     RESYNC_SECONDS,

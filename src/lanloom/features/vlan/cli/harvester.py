@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lanloom.features.vlan.migrate import Planner
-    from lanloom.features.vlan.rules.migration import Change, MigrationPlan
+    from lanloom.features.vlan.rules.migration.plans import Change, MigrationPlan
 
 WAITS = 3
 """Exit code if something is left to do."""
@@ -68,7 +68,7 @@ def adopt(dry_run: bool, wait: float, cluster: ClusterOptions, output: str) -> N
       lanloom harvester adopt --wait 600
       lanloom harvester adopt -n storage --output json
     """
-    from lanloom.features.vlan.rules.adoptplan import plan_adoption
+    from lanloom.features.vlan.rules.migration.adopt import plan_adoption
 
     _run(partial(plan_adoption, namespace=cluster.place), dry_run, wait, cluster, output)
 
@@ -99,7 +99,7 @@ def hand_over(convert: bool, dry_run: bool, wait: float, cluster: ClusterOptions
       lanloom harvester hand-over --wait 600
       lanloom harvester hand-over --host-network-configs
     """
-    from lanloom.features.vlan.rules.handover import plan_hand_over
+    from lanloom.features.vlan.rules.migration.handover import plan_hand_over
 
     _run(partial(plan_hand_over, convert=convert), dry_run, wait, cluster, output)
 
@@ -131,7 +131,7 @@ async def _planned(planner: "Planner", snapshot: Any) -> "MigrationPlan":
 
 
 def _show(console: "Console", plan: "MigrationPlan", *, dry_run: bool) -> None:
-    from lanloom.features.vlan.rules.migration import Change
+    from lanloom.features.vlan.rules.migration.plans import Change
 
     for text in plan.refusals:
         console.print(f"Can't begin: {text}.", style="red", markup=False)
@@ -154,7 +154,7 @@ def _show(console: "Console", plan: "MigrationPlan", *, dry_run: bool) -> None:
 
 
 def _data(plan: "MigrationPlan", done: "list[Change]") -> dict[str, Any]:
-    from lanloom.features.vlan.rules.migration import Change
+    from lanloom.features.vlan.rules.migration.plans import Change
 
     def change(item: "Change") -> dict[str, str]:
         return {"verb": item.verb, "object": item.title, "what": item.what}

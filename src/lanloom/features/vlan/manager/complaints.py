@@ -6,8 +6,8 @@ from lanloom.api.core import EventDraft, ObjectReference
 from lanloom.api.harvester import HOST_NETWORK_CONFIGS, HostNetworkConfig
 from lanloom.api.l3 import L3
 from lanloom.api.meta import Condition, Key
-from lanloom.features.vlan.rules.readiness import ISOLATED
-from lanloom.features.vlan.rules.status import PASSING, READY
+from lanloom.features.vlan.rules.report.readiness import ISOLATED
+from lanloom.features.vlan.rules.report.status import PASSING, READY
 from lanloom.kube.conditions import find
 from lanloom.kube.events import reference
 

@@ -29,9 +29,9 @@ from lanloom.features.vlan.manager.networks import Networks
 from lanloom.features.vlan.manager.pools import NoPools
 from lanloom.features.vlan.manager.views import NodeView
 from lanloom.features.vlan.mode import Neighbour
-from lanloom.features.vlan.rules.cluster import is_abandoned, is_live, matched_annotation
-from lanloom.features.vlan.rules.names import vlan_status_name
-from lanloom.features.vlan.rules.status import READY
+from lanloom.features.vlan.rules.desired.names import vlan_status_name
+from lanloom.features.vlan.rules.report.cluster import is_abandoned, is_live, matched_annotation
+from lanloom.features.vlan.rules.report.status import READY
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder

@@ -30,9 +30,10 @@ from lanloom.features.vlan.manager.nodevlans import NodeVlans
 from lanloom.features.vlan.manager.pools import claim_of, complaint, usable
 from lanloom.features.vlan.manager.views import Derivation, Derivations, NodeStates, NodeView
 from lanloom.features.vlan.mode import Neighbour
-from lanloom.features.vlan.rules.cluster import annotation_patch, matched_annotation, present_leases
-from lanloom.features.vlan.rules.conflicts import DUPLICATE_VLAN, config_conflicts, duplicate_vlan
-from lanloom.features.vlan.rules.readiness import (
+from lanloom.features.vlan.rules.desired.conflicts import DUPLICATE_VLAN, config_conflicts, duplicate_vlan
+from lanloom.features.vlan.rules.desired.reserved import reserved
+from lanloom.features.vlan.rules.report.cluster import annotation_patch, matched_annotation, present_leases
+from lanloom.features.vlan.rules.report.readiness import (
     LastReported,
     NodeState,
     Wanted,
@@ -42,9 +43,9 @@ from lanloom.features.vlan.rules.readiness import (
     network_health,
     soonest,
 )
-from lanloom.features.vlan.rules.reserved import reserved
-from lanloom.features.vlan.rules.rollout import RolloutState, revision, rollout_state
-from lanloom.features.vlan.rules.stages import (
+from lanloom.features.vlan.rules.report.status import Finding, with_finding
+from lanloom.features.vlan.rules.rollout.policy import RolloutState, revision, rollout_state
+from lanloom.features.vlan.rules.rollout.stages import (
     DUPLICATE,
     INVALID,
     ROLLED_OUT,
@@ -52,7 +53,6 @@ from lanloom.features.vlan.rules.stages import (
     next_step,
     rollout_events,
 )
-from lanloom.features.vlan.rules.status import Finding, with_finding
 from lanloom.kube.errors import Invalid
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found

@@ -16,10 +16,10 @@ from lanloom.api.l3 import L3, AnnotationError, PoolSource
 from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.features.vlan.rules.cluster import Derived, Leases, derive_annotations, is_live, matching
-from lanloom.features.vlan.rules.conflicts import age
-from lanloom.features.vlan.rules.desired import uplink_hash
-from lanloom.features.vlan.rules.readiness import UNSEEN, NodeState, Wanted, node_state, wanted_of
+from lanloom.features.vlan.rules.desired.conflicts import age
+from lanloom.features.vlan.rules.desired.node import uplink_hash
+from lanloom.features.vlan.rules.report.cluster import Derived, Leases, derive_annotations, is_live, matching
+from lanloom.features.vlan.rules.report.readiness import UNSEEN, NodeState, Wanted, node_state, wanted_of
 from lanloom.kube.informer import Informer
 
 

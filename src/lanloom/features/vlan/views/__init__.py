@@ -30,7 +30,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.names import HARVESTER_ACCOUNT, HARVESTER_NAMESPACE
-from lanloom.features.vlan.rules.desired import matched_nodes
+from lanloom.features.vlan.rules.desired.node import matched_nodes
 from lanloom.kube.lookup import get_or_none, list_or_empty, read_api_servers, read_service_ranges
 from lanloom.kube.ports import Reader
 

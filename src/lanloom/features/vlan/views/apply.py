@@ -22,9 +22,9 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.admission import UPLINK_SECONDS, check_request
 from lanloom.features.vlan.reader import ClusterReader, reader_of
-from lanloom.features.vlan.rules.admit_l3 import uplinks_come
-from lanloom.features.vlan.rules.admit_nadconfig import label_changes
-from lanloom.features.vlan.rules.reserved import Reserved, reserved
+from lanloom.features.vlan.rules.admit.l3 import uplinks_come
+from lanloom.features.vlan.rules.admit.nadconfig import label_changes
+from lanloom.features.vlan.rules.desired.reserved import Reserved, reserved
 from lanloom.features.vlan.views import VlanObjects
 from lanloom.kube.patches import merge, merge_diff
 

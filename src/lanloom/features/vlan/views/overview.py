@@ -10,8 +10,8 @@ from lanloom.api.core import Node
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.cli.query import Field, Query
-from lanloom.features.vlan.rules.cluster import is_live
-from lanloom.features.vlan.rules.status import READY
+from lanloom.features.vlan.rules.report.cluster import is_live
+from lanloom.features.vlan.rules.report.status import READY
 from lanloom.kube.conditions import find, is_true
 
 NODE_DOWN = "NodeDown"

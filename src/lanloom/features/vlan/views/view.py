@@ -14,10 +14,10 @@ from lanloom.api.meta import Condition, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config
 from lanloom.cli.query import Field, Query
-from lanloom.features.vlan.rules.cluster import is_live
-from lanloom.features.vlan.rules.readiness import WITHHELD
-from lanloom.features.vlan.rules.status import L3_READY, PASSING
-from lanloom.features.vlan.rules.status import READY as UPLINK_READY
+from lanloom.features.vlan.rules.report.cluster import is_live
+from lanloom.features.vlan.rules.report.readiness import WITHHELD
+from lanloom.features.vlan.rules.report.status import L3_READY, PASSING
+from lanloom.features.vlan.rules.report.status import READY as UPLINK_READY
 from lanloom.features.vlan.views import VlanObjects
 from lanloom.features.vlan.views.overview import NODE_DOWN, NODE_DOWN_MESSAGE
 from lanloom.kube.conditions import find

@@ -12,7 +12,7 @@ from lanloom.features.vlan.agent.rollback.changes import (
     CONFIRM_SECONDS,
     UNRELATED_SECONDS,
 )
-from lanloom.features.vlan.rules.names import report_name
+from lanloom.features.vlan.rules.desired.names import report_name
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 
 BAD = "192.168.1.99/24"

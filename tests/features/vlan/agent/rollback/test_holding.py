@@ -10,7 +10,7 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.l3 import L3
 from lanloom.api.l3keys import encode
 from lanloom.api.meta import Key
-from lanloom.features.vlan.rules.rollout import RolloutState, revision
+from lanloom.features.vlan.rules.rollout.policy import RolloutState, revision
 from lanloom.features.vlan.views.plan import annotated
 from tests.features.vlan.cluster import cluster_network, vlan_config
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster

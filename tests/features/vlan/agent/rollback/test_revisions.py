@@ -10,7 +10,7 @@ from lanloom.features.vlan.agent.rollback.revisions import (
     explanation,
     select,
 )
-from lanloom.features.vlan.rules.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
 from tests.features.vlan.cluster import (
     cluster_network,
     cluster_of,

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lanloom.features.vlan.agent.rollback.record import validated_network
-from lanloom.features.vlan.rules.names import (
+from lanloom.features.vlan.rules.desired.names import (
     interface_name,
     is_cluster_network,
     is_link,
     profile_file,
 )
-from lanloom.features.vlan.rules.network import NodeNetwork
-from lanloom.features.vlan.rules.profile import read, render
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.features.vlan.rules.desired.profile import read, render
 from lanloom.node.keyfile import owner
 from lanloom.node.vlanids import vlan_ids
 from tests.features.vlan.cluster import (

@@ -39,8 +39,8 @@ from lanloom.features.vlan.agent.rollback.revisions import (
     by_name,
     select,
 )
-from lanloom.features.vlan.rules.names import report_name
-from lanloom.features.vlan.rules.plan import Plan
+from lanloom.features.vlan.rules.desired.names import report_name
+from lanloom.features.vlan.rules.desired.plan import Plan
 from lanloom.kube.errors import ApiError, KubeError
 from lanloom.kube.ports import Client
 from lanloom.node.errors import RecordError

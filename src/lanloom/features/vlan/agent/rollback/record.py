@@ -19,11 +19,11 @@ from lanloom.api.harvester import MTU_MAX, MTU_MIN, TX_QUEUE_MAX, parse_mac
 from lanloom.api.l3 import VID_MAX, VID_MIN, AnnotationError
 from lanloom.features.vlan.agent.rollback.changes import BOOT_CONFIRM_SECONDS, Checkpoint
 from lanloom.features.vlan.agent.rollback.revisions import NetworkRevision
-from lanloom.features.vlan.rules.desired import interface_of
-from lanloom.features.vlan.rules.names import is_cluster_network, is_link
-from lanloom.features.vlan.rules.network import Interface, NodeNetwork
-from lanloom.features.vlan.rules.profile import read
-from lanloom.features.vlan.rules.uplink import LONGEST_MIIMON
+from lanloom.features.vlan.rules.desired.names import is_cluster_network, is_link
+from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork
+from lanloom.features.vlan.rules.desired.node import interface_of
+from lanloom.features.vlan.rules.desired.profile import read
+from lanloom.features.vlan.rules.desired.uplink import LONGEST_MIIMON
 from lanloom.node.errors import RecordError
 from lanloom.node.ports import Host
 from lanloom.node.vlanids import VlanIds, merge, subtract, vlan_ids

@@ -16,7 +16,7 @@ from lanloom.api import names
 from lanloom.api.dualstack import parse_cidr6, parse_gateway6
 from lanloom.api.l3 import L3, VID_MAX, VID_MIN, AnnotationError, Mode, Routing, parse_cidr, parse_vid
 from lanloom.api.routing import parse_dns, parse_gateway, parse_routes
-from lanloom.features.vlan.rules.names import (
+from lanloom.features.vlan.rules.desired.names import (
     interface_name,
     is_cluster_network,
     profile_id,

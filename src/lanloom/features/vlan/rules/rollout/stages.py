@@ -37,15 +37,15 @@ from lanloom.api import names
 from lanloom.api.core import EventDraft
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import AnnotationError
-from lanloom.features.vlan.rules.readiness import Cause
-from lanloom.features.vlan.rules.rollout import (
+from lanloom.features.vlan.rules.report.readiness import Cause
+from lanloom.features.vlan.rules.report.status import PASSING, Finding
+from lanloom.features.vlan.rules.rollout.policy import (
     EVERY_NODE,
     RolloutPolicy,
     RolloutState,
     parse_rollout,
     rollout_state,
 )
-from lanloom.features.vlan.rules.status import PASSING, Finding
 
 ROLLED_OUT = "RolledOut"
 """The type of the ClusterNetwork's condition."""

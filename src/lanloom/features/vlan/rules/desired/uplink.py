@@ -19,9 +19,9 @@ from lanloom.api.harvester import (
     usable_mtu,
 )
 from lanloom.api.l3 import AnnotationError
-from lanloom.features.vlan.rules.names import is_link
-from lanloom.features.vlan.rules.network import NodeNetwork, Problem, blocked, is_down, kept_ids
-from lanloom.features.vlan.rules.owned import foreign_interfaces
+from lanloom.features.vlan.rules.desired.names import is_link
+from lanloom.features.vlan.rules.desired.network import NodeNetwork, Problem, blocked, is_down, kept_ids
+from lanloom.features.vlan.rules.desired.owned import foreign_interfaces
 from lanloom.node.marks import MARK, describe_owner
 from lanloom.node.ownership import NOBODY, Named, is_made_by_plugin, is_ours
 from lanloom.node.ports import Link, LinkState, LinkStep

@@ -14,14 +14,14 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, DEFAULT_MTU, VLAN_CONFIGS
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
-from lanloom.features.vlan.rules.hostnetworks import has_addresses, moves
-from lanloom.features.vlan.rules.migration import Change, Item, MigrationPlan, Snapshot, Wait, annotate
-from lanloom.features.vlan.rules.status import READY
-from lanloom.features.vlan.rules.tohostnetworks import (
+from lanloom.features.vlan.rules.migration.hostnetworks import has_addresses, moves
+from lanloom.features.vlan.rules.migration.plans import Change, Item, MigrationPlan, Snapshot, Wait, annotate
+from lanloom.features.vlan.rules.migration.tohostnetworks import (
     addresses_kept,
     addresses_to_move,
     to_host_network,
 )
+from lanloom.features.vlan.rules.report.status import READY
 from lanloom.text import listed
 
 

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
 from lanloom.api.meta import Condition
 from lanloom.api.names import MGMT
-from lanloom.features.vlan.rules.foreign import uplink_port
-from lanloom.features.vlan.rules.interfaces import failed, interface_report, unbuilt
-from lanloom.features.vlan.rules.network import (
+from lanloom.features.vlan.rules.desired.foreign import uplink_port
+from lanloom.features.vlan.rules.desired.network import (
     AWAITING_ADDRESS,
     NOT_WRITTEN,
     Interface,
@@ -21,7 +20,8 @@ from lanloom.features.vlan.rules.network import (
     Problem,
     blocked,
 )
-from lanloom.features.vlan.rules.reserved import management
+from lanloom.features.vlan.rules.desired.reserved import management
+from lanloom.features.vlan.rules.report.interfaces import failed, interface_report, unbuilt
 from lanloom.kube.conditions import ConditionStatus, set_condition
 from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.node.vlanids import merge, render, subtract, vlan_ids

@@ -28,11 +28,11 @@ from lanloom.api.l3 import VID_MAX, AnnotationError
 from lanloom.api.meta import is_label_key, is_label_value
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.admit_l3 import LISTS, has_addresses_on, outsiders, parse_namespaces
-from lanloom.features.vlan.rules.admit_vms import check_nodes_lost
-from lanloom.features.vlan.rules.adoption import parse_gift
-from lanloom.features.vlan.rules.lanuplinks import LISTS as LAN_LISTS
-from lanloom.features.vlan.rules.names import (
+from lanloom.features.vlan.rules.admit.l3 import LISTS, has_addresses_on, outsiders, parse_namespaces
+from lanloom.features.vlan.rules.admit.lans import LISTS as LAN_LISTS
+from lanloom.features.vlan.rules.admit.vms import check_nodes_lost
+from lanloom.features.vlan.rules.desired.adoption import parse_gift
+from lanloom.features.vlan.rules.desired.names import (
     interface_name,
     is_link,
     is_report_of,
@@ -42,7 +42,7 @@ from lanloom.features.vlan.rules.names import (
     report_name,
     vlan_status_name,
 )
-from lanloom.features.vlan.rules.rollout import parse_rollout
+from lanloom.features.vlan.rules.rollout.policy import parse_rollout
 from lanloom.refusals import Denied, Malformed, Refusal
 from lanloom.text import listed, quote
 

@@ -14,7 +14,7 @@ from lanloom.api.harvester import HOST_NETWORK_CONFIGS, VlanStatus
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.features.vlan.rules.hostnetworks import (
+from lanloom.features.vlan.rules.migration.hostnetworks import (
     HostNetwork,
     Move,
     asked_of,
@@ -24,8 +24,8 @@ from lanloom.features.vlan.rules.hostnetworks import (
     moving,
     vlan_of,
 )
-from lanloom.features.vlan.rules.migration import Change, Item, Snapshot, Wait, annotate
-from lanloom.features.vlan.rules.status import READY
+from lanloom.features.vlan.rules.migration.plans import Change, Item, Snapshot, Wait, annotate
+from lanloom.features.vlan.rules.report.status import READY
 from lanloom.text import listed
 
 _ADDRESSES = (names.L3_CONNECTIVITY, names.MODE, names.NODE_IP_MAP)

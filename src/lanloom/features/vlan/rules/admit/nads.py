@@ -23,10 +23,10 @@ from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config, read_config
 from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_routes
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.admit_l3 import TooEarly, check_l3, nodes_that_left
-from lanloom.features.vlan.rules.admit_nadconfig import LABELS, check_config, check_labels, derived_labels
-from lanloom.features.vlan.rules.admit_vms import check_config_in_use, check_overlay
-from lanloom.features.vlan.rules.uplink import uplink_mtu
+from lanloom.features.vlan.rules.admit.l3 import TooEarly, check_l3, nodes_that_left
+from lanloom.features.vlan.rules.admit.nadconfig import LABELS, check_config, check_labels, derived_labels
+from lanloom.features.vlan.rules.admit.vms import check_config_in_use, check_overlay
+from lanloom.features.vlan.rules.desired.uplink import uplink_mtu
 from lanloom.refusals import Denied, Malformed, Refusal
 from lanloom.text import quote
 

@@ -25,15 +25,15 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from lanloom.api.clusternetworknode import Management
-from lanloom.features.vlan.rules.network import Interface, Problem, is_down
-from lanloom.features.vlan.rules.profile import (
+from lanloom.features.vlan.rules.desired.network import Interface, Problem, is_down
+from lanloom.features.vlan.rules.desired.profile import (
     DHCP_METRIC,
     STATIC_METRIC,
     address6_of,
     read,
     routing_rules,
 )
-from lanloom.features.vlan.rules.reserved import LINK_LOCAL_SUBNET, LINK_LOCAL_TITLE
+from lanloom.features.vlan.rules.desired.reserved import LINK_LOCAL_SUBNET, LINK_LOCAL_TITLE
 from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Link, LinkState, Route, Rule
 from lanloom.node.steps import RestoreRoutes
 

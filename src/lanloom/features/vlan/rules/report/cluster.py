@@ -14,10 +14,10 @@ from lanloom.api.l3keys import L3Entry, decode, is_l3_key, legacy_suffixes, netw
 from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.features.vlan.rules.conflicts import age
-from lanloom.features.vlan.rules.l3values import Holder, lay_out, with_leases
-from lanloom.features.vlan.rules.names import node_label
-from lanloom.features.vlan.rules.status import READY
+from lanloom.features.vlan.rules.desired.conflicts import age
+from lanloom.features.vlan.rules.desired.l3values import Holder, lay_out, with_leases
+from lanloom.features.vlan.rules.desired.names import node_label
+from lanloom.features.vlan.rules.report.status import READY
 from lanloom.kube.conditions import is_true
 from lanloom.refusals import title_for
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
 from lanloom.api.harvester import LocalArea, VlanStatusFields
-from lanloom.features.vlan.rules.status import READY
+from lanloom.features.vlan.rules.report.status import READY
 from lanloom.kube.conditions import find, is_true
 
 _NOT_LANLOOMS = ("", "Error")

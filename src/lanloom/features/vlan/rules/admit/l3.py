@@ -27,9 +27,9 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
 from lanloom.api.routing import COVERED_MAX, addresses_covered
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.l3values import LEAST_MAX, least, no_room, room, size
-from lanloom.features.vlan.rules.reserved import subnets
-from lanloom.features.vlan.rules.status import PASSING, READY
+from lanloom.features.vlan.rules.desired.l3values import LEAST_MAX, least, no_room, room, size
+from lanloom.features.vlan.rules.desired.reserved import subnets
+from lanloom.features.vlan.rules.report.status import PASSING, READY
 from lanloom.refusals import Denied, title_for, titles_for
 from lanloom.text import listed, quote
 

@@ -1,6 +1,6 @@
 """Migrate a cluster between Harvester's network controller and Lanloom: the objects that matter, and plans as values.
 
-A plan is made of one snapshot, by `adoptplan` or `handover`, and lists everything that is left to do. Whoever runs it
+A plan is made of one snapshot, by `adopt` or `handover`, and lists everything that is left to do. Whoever runs it
 does what comes before the first wait, reads the cluster again, and plans again. So a dry run shows what a run does, and
 a run that dies between two writes goes on where it was.
 """
@@ -17,8 +17,8 @@ from lanloom.api.harvester import ClusterNetwork, HostNetworkConfig, VlanConfig
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.cluster import is_live
-from lanloom.features.vlan.rules.desired import matched_nodes
+from lanloom.features.vlan.rules.desired.node import matched_nodes
+from lanloom.features.vlan.rules.report.cluster import is_live
 
 Raw = dict[str, Any]
 

@@ -22,7 +22,7 @@ from lanloom.api.nadconfig import (
     read_config,
     typed_config,
 )
-from lanloom.features.vlan.rules.names import is_link
+from lanloom.features.vlan.rules.desired.names import is_link
 from lanloom.refusals import Denied
 from lanloom.text import quote
 

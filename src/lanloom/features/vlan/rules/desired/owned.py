@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.l3 import VID_MAX, VID_MIN
-from lanloom.features.vlan.rules.names import (
+from lanloom.features.vlan.rules.desired.names import (
     interface_name,
     is_cluster_network,
     parse_profile_file,
     profile_file,
 )
-from lanloom.features.vlan.rules.network import NodeNetwork, Problem
+from lanloom.features.vlan.rules.desired.network import NodeNetwork, Problem
 from lanloom.node.ownership import ANY, Named, is_ours
 from lanloom.node.ports import Link, LinkState
 from lanloom.node.vlanids import VlanIds, merge

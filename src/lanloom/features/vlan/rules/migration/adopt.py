@@ -16,9 +16,9 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, HOST_NETWORK_CONFIGS, VLAN_C
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.adoption import NO_GIFT, Gift, gift_of
-from lanloom.features.vlan.rules.hostnetworks import Move, moves, refusal, to_nad
-from lanloom.features.vlan.rules.migration import (
+from lanloom.features.vlan.rules.desired.adoption import NO_GIFT, Gift, gift_of
+from lanloom.features.vlan.rules.migration.hostnetworks import Move, moves, refusal, to_nad
+from lanloom.features.vlan.rules.migration.plans import (
     Change,
     Item,
     MigrationPlan,
@@ -27,7 +27,7 @@ from lanloom.features.vlan.rules.migration import (
     annotate,
     foreign_finalizers,
 )
-from lanloom.features.vlan.rules.status import READY
+from lanloom.features.vlan.rules.report.status import READY
 from lanloom.text import listed
 
 KEEP = "helm.sh/resource-policy"

@@ -23,7 +23,7 @@ from lanloom.api.dualstack import subnet6_of
 from lanloom.api.l3 import L3
 from lanloom.api.names import MGMT_BRIDGE
 from lanloom.api.routing import subnet_of
-from lanloom.features.vlan.rules.names import interface_name, parse_profile_file
+from lanloom.features.vlan.rules.desired.names import interface_name, parse_profile_file
 from lanloom.node.ports import LinkState
 
 Subnet = IPv4Network | IPv6Network

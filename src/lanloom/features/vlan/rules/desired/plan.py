@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from lanloom.api.bonds import render_value
 from lanloom.api.names import MGMT, bridge_name
-from lanloom.features.vlan.rules import foreign, uplink
-from lanloom.features.vlan.rules.adoption import adopt
-from lanloom.features.vlan.rules.names import (
+from lanloom.features.vlan.rules.desired import foreign, uplink
+from lanloom.features.vlan.rules.desired.adoption import adopt
+from lanloom.features.vlan.rules.desired.names import (
     interface_name,
     network_of_bridge,
     network_of_link,
@@ -26,8 +26,8 @@ from lanloom.features.vlan.rules.names import (
     parse_profile_file,
     profile_file,
 )
-from lanloom.features.vlan.rules.network import Interface, NodeNetwork, Problem, blocked, kept_ids
-from lanloom.features.vlan.rules.owned import (
+from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork, Problem, blocked, kept_ids
+from lanloom.features.vlan.rules.desired.owned import (
     NOTHING,
     Added,
     Additions,

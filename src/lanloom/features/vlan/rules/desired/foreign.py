@@ -8,11 +8,11 @@ become that controller's.
 from collections.abc import Iterable
 
 from lanloom.api import names
-from lanloom.features.vlan.rules.desired import management_vlan
-from lanloom.features.vlan.rules.names import parse_profile_file
-from lanloom.features.vlan.rules.network import NodeNetwork, Problem, kept_ids
-from lanloom.features.vlan.rules.owned import NOTHING, Added, foreign_interfaces, held_ids
-from lanloom.features.vlan.rules.reserved import management
+from lanloom.features.vlan.rules.desired.names import parse_profile_file
+from lanloom.features.vlan.rules.desired.network import NodeNetwork, Problem, kept_ids
+from lanloom.features.vlan.rules.desired.node import management_vlan
+from lanloom.features.vlan.rules.desired.owned import NOTHING, Added, foreign_interfaces, held_ids
+from lanloom.features.vlan.rules.desired.reserved import management
 from lanloom.node.ownership import Named, is_ours
 from lanloom.node.ports import Link, LinkState, LinkStep
 from lanloom.node.steps import AddVlans, RemoveVlans, Unmark

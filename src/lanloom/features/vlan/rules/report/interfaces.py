@@ -6,9 +6,9 @@ from typing import NamedTuple
 from lanloom.api.clusternetworknode import DhcpLease, VlanInterface
 from lanloom.api.meta import rfc3339
 from lanloom.api.subnets import IPV6_MTU_MIN
-from lanloom.features.vlan.rules.activation import lack, other_addresses, own_address
-from lanloom.features.vlan.rules.network import AWAITING_ADDRESS, Interface, Problem, is_down
-from lanloom.features.vlan.rules.profile import address6_of
+from lanloom.features.vlan.rules.desired.activation import lack, other_addresses, own_address
+from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS, Interface, Problem, is_down
+from lanloom.features.vlan.rules.desired.profile import address6_of
 from lanloom.node.ports import Connection, LinkState
 
 

@@ -17,7 +17,7 @@ from lanloom.api.l3 import VID_MAX, VID_MIN, AnnotationError, parse_node_ip_map
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config
-from lanloom.features.vlan.rules.migration import (
+from lanloom.features.vlan.rules.migration.plans import (
     Change,
     Item,
     Raw,

@@ -17,8 +17,8 @@ from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterfa
 from lanloom.api.core import EventDraft
 from lanloom.api.l3 import L3
 from lanloom.api.meta import Condition
-from lanloom.features.vlan.rules.network import AWAITING_ADDRESS
-from lanloom.features.vlan.rules.status import L3_READY, PASSING, READY, Finding, with_finding
+from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS
+from lanloom.features.vlan.rules.report.status import L3_READY, PASSING, READY, Finding, with_finding
 from lanloom.kube.conditions import find, set_ready
 
 NO_ADDRESS = frozenset({"MissingAddress", AWAITING_ADDRESS})

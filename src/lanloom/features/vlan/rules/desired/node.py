@@ -13,14 +13,19 @@ from lanloom.api.l3 import L3, VID_MIN, AnnotationError
 from lanloom.api.l3keys import network_suffix
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
-from lanloom.features.vlan.rules.adoption import given
-from lanloom.features.vlan.rules.conflicts import age
-from lanloom.features.vlan.rules.l3values import Unsettled, l3_entries
-from lanloom.features.vlan.rules.names import interface_name, is_cluster_network, profile_file, routing_table
-from lanloom.features.vlan.rules.network import AWAITING_ADDRESS, Interface, NodeNetwork, Problem
-from lanloom.features.vlan.rules.profile import Profile, profile_of, render
-from lanloom.features.vlan.rules.reserved import Reserved, conflict, own_reserved
-from lanloom.features.vlan.rules.uplink import parse_uplink
+from lanloom.features.vlan.rules.desired.adoption import given
+from lanloom.features.vlan.rules.desired.conflicts import age
+from lanloom.features.vlan.rules.desired.l3values import Unsettled, l3_entries
+from lanloom.features.vlan.rules.desired.names import (
+    interface_name,
+    is_cluster_network,
+    profile_file,
+    routing_table,
+)
+from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS, Interface, NodeNetwork, Problem
+from lanloom.features.vlan.rules.desired.profile import Profile, profile_of, render
+from lanloom.features.vlan.rules.desired.reserved import Reserved, conflict, own_reserved
+from lanloom.features.vlan.rules.desired.uplink import parse_uplink
 from lanloom.node.vlanids import Range, VlanIds, merge, vlan_ids
 
 

@@ -1,0 +1,1 @@
+"""What the webhooks allow of each kind, and the losses that they warn of."""

@@ -1,0 +1,1 @@
+"""Plans that lead from Harvester's network controller to Lanloom and back."""

@@ -1,0 +1,1 @@
+"""Staged rollout: the policy, and which nodes are released next."""
