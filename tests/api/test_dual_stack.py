@@ -71,6 +71,16 @@ def test_a_map_of_ipv4_alone_is_written_as_ever() -> None:
     assert join_gateways("192.168.1.1/24", "") == "192.168.1.1/24"
 
 
+def test_addresses_that_a_pool_has_still_to_give() -> None:
+    """A map of the manager says so of a node; no map of a user does."""
+    four, six = FOUR, {**SIX, "node1": ""}
+    text = join_addresses(four, six)
+    assert parse_node_addresses(FIELD, text, pooled=True) == (four, six)
+    assert PAIR in refusal(parse_node_addresses, FIELD, text)
+    none = dict.fromkeys(four, "")
+    assert parse_node_addresses(FIELD, join_addresses(four, none), pooled=True) == (four, none)
+
+
 def test_both_families_in_any_order() -> None:
     """A list has one address of each family, and an address has one spelling."""
     turned = {"node1": ["FD00:0001::10/64", "192.168.1.10/24"], "node2": BOTH["node2"]}
@@ -134,5 +144,8 @@ def test_a_gateway_is_in_the_subnet_of_the_nodes() -> None:
         ("fe80::1", SIX, "which can't be the address of a node"),
     ):
         assert message in refusal(parse_gateway6, "gateway", text, addresses)
+    with pytest.raises(AnnotationError, match="with the prefix length of its subnet, such as fd00:1::1/64"):
+        parse_gateway6("gateway", "fd00:1::1", {"node1": ""}, pooled=True)
+    assert parse_gateway6("gateway", "fd00:1::1/64", {"node1": ""}, pooled=True) == "fd00:1::1/64"
     for text in ("10.0.0.1,10.0.0.2", "fd00::1,fd00::2", "10.0.0.1,fd00::1,fd00::2"):
         assert "at most one IPv4 and one IPv6 address" in refusal(split_gateways, "gateway", text)

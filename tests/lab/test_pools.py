@@ -39,14 +39,18 @@ def pooled(cluster: Lab) -> Iterator[Lab]:
 SOURCE = {"ip-pool": "nodes/storage"}
 
 
-def network(pool: str) -> Object:
-    """The network `nodes` with one pool."""
-    subnet = {"cidr": "192.168.1.0/24", "pools": [{"range": pool, "name": "storage"}]}
+SIX = "fd00:1::10-fd00:1::1{}"
+
+
+def network(pool: str, six: str = "") -> Object:
+    """The network `nodes` with one pool, or one of each IP version."""
+    subnets = [{"cidr": "192.168.1.0/24", "pools": [{"range": pool, "name": "storage"}]}]
+    subnets += [{"cidr": "fd00:1::/64", "pools": [{"range": six}]}] if six else []
     return {
         "apiVersion": "ipam.lanloom.io/v1alpha1",
         "kind": "Network",
         "metadata": {"name": "nodes"},
-        "spec": {"subnets": [subnet]},
+        "spec": {"subnets": subnets},
     }
 
 
@@ -58,6 +62,24 @@ def test_nodes_have_addresses_of_the_pool(pooled: Lab) -> None:
     pooled.kubectl("delete", "net-attach-def", "vlan2012")
     eventually(lambda: all_lack(pooled, "cluster-1", 2012))
     eventually(lambda: not pooled.kubectl("get", "nics", "-o", "name"))
+
+
+def test_one_of_each_ip_version(pooled: Lab) -> None:
+    """Nodes get IPv6 addresses beside those they have and keep, reach each other at both, and one waits for its own."""
+    pooled.apply(network("192.168.1.30-192.168.1.32", SIX.format("1")))
+    both = {"ip-pool": "nodes/storage,nodes/pool6", "gateway": "192.168.1.1/24,fd00:1::1/64"}
+    pooled.apply(vm_network("vlan2012", "cluster-1", 2012, "pool", None, **both))
+    eventually(lambda: any("AwaitingAddress" in reasons(pooled, "cluster-1", node) for node in NODES))
+    eventually(
+        lambda: "is full" in pooled.kubectl("get", "events", "--field-selector", "reason=NoPoolAddress")
+    )
+    assert all_have(pooled, "cluster-1", 2012) == GIVEN
+    pooled.apply(network("192.168.1.30-192.168.1.32", SIX.format("f")))
+    others = ("fd00:1::10", "fd00:1::11", "fd00:1::12")
+    eventually(lambda: all(pooled.reaches(node, address) for node in NODES for address in others))
+    assert "from fd00:1::/64" in pooled.on("node1", "ip -6 rule")
+    assert pooled.kubectl("get", "nics", "-o", "wide").count("fd00:1::1") == len(NODES)
+    assert all_have(pooled, "cluster-1", 2012) == GIVEN
 
 
 def test_a_node_joins_a_full_pool(pooled: Lab) -> None:

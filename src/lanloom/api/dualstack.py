@@ -26,7 +26,10 @@ _PAIR = '["192.168.1.10/24", "fd00:1::10/64"]'
 
 
 class NodeAddresses(NamedTuple):
-    """The addresses of a map by family, as CIDRs by node. `six` is empty, or has the nodes of `four`."""
+    """The addresses of a map by family, as CIDRs by node. `six` is empty, or has the nodes of `four`.
+
+    A node whose address of IPv6 a pool has still to give has an empty one.
+    """
 
     four: dict[str, str]
     six: dict[str, str]
@@ -35,23 +38,30 @@ class NodeAddresses(NamedTuple):
 NO_ADDRESSES = NodeAddresses({}, {})
 
 
-def parse_node_addresses(field: str, text: str | None) -> NodeAddresses:
-    """Return the addresses of a `node-ip-map`: one of IPv4 for each node, or a list of one of each family."""
+def parse_node_addresses(field: str, text: str | None, *, pooled: bool = False) -> NodeAddresses:
+    """Return the addresses of a `node-ip-map`: one of IPv4 for each node, or a list of one of each family.
+
+    With `pooled` the one of IPv6 may be empty: a pool has still to give it.
+    """
     if text is None or "[" not in text:
         return NodeAddresses(parse_node_ip_map(field, text), {})
     four, six = Pairs(), Pairs()
+    waiting: dict[str, str] = {}
     for node, value in node_pairs(field, text):
+        if pooled and isinstance(value, list) and value[1:] == [""]:
+            value, waiting[node] = value[0], ""
         one, other = _families(f"{field}[{quote(node)}]", value)
         four.append((node, one))
         if other:
             six.append((node, other))
     found = addresses_of(field, four, parse_cidr)
-    if six and (lacking := sorted(found.keys() - dict(six).keys())):
+    present = dict(six) | waiting
+    if present and (lacking := sorted(found.keys() - present.keys())):
         raise AnnotationError(
             field,
             f"has an IPv6 address for some nodes and none for {quote(lacking[0])}; add it, or remove the others",
         )
-    return NodeAddresses(found, addresses_of(field, six, parse_cidr6))
+    return NodeAddresses(found, addresses_of(field, six, parse_cidr6) | waiting)
 
 
 def _families(field: str, value: object) -> tuple[object, object]:
@@ -101,9 +111,9 @@ def join_addresses(four: Mapping[str, str], six: Mapping[str, str]) -> str:
     return json.dumps(values, sort_keys=True)
 
 
-def subnet6_of(addresses6: Mapping[str, str]) -> IPv6Network | None:
-    """Return the IPv6 subnet of a network; None if it has none."""
-    cidr = next(iter(addresses6.values()), "")
+def subnet6_of(addresses6: Mapping[str, str], gateway6: str = "") -> IPv6Network | None:
+    """Return the IPv6 subnet of a network: of its addresses, else of its gateway; None if it has none."""
+    cidr = next(filter(None, addresses6.values()), gateway6)
     return IPv6Interface(cidr).network if cidr else None
 
 
@@ -124,17 +134,28 @@ def split_gateways(field: str, text: str | None) -> tuple[str, str]:
     return "".join(four), "".join(six)
 
 
-def parse_gateway6(field: str, text: str, addresses6: Mapping[str, str]) -> str:
-    """Return the IPv6 router with the prefix length of the nodes' subnet; empty for none."""
+def parse_gateway6(field: str, text: str, addresses6: Mapping[str, str], *, pooled: bool = False) -> str:
+    """Return the IPv6 router with the prefix length of the nodes' subnet; empty for none.
+
+    With `pooled` the nodes may have no addresses yet, and nothing but the text tells the length.
+    """
     if not text:
         return ""
     subnet = subnet6_of(addresses6)
-    if subnet is None:
+    if subnet is None and not pooled:
         raise AnnotationError(
             field, f"has the IPv6 address {quote(text)}, but nodes have none; add them to {names.NODE_IP_MAP}"
         )
-    gateway = parse_cidr6(field, text if "/" in text else f"{text}/{subnet.prefixlen}")
-    if gateway.network != subnet:
+    if subnet is not None and "/" not in text:
+        text = f"{text}/{subnet.prefixlen}"
+    if "/" not in text:
+        raise AnnotationError(
+            field,
+            f"has {quote(text)}; it must be an IPv6 address with the prefix length of its subnet, such as "
+            "fd00:1::1/64, because mode is pool",
+        )
+    gateway = parse_cidr6(field, text)
+    if subnet is not None and gateway.network != subnet:
         raise AnnotationError(
             field,
             f"has the IPv6 address {quote(text)}, which is not in the subnet {subnet} of the nodes' addresses; "

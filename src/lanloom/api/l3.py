@@ -76,10 +76,20 @@ class Routing(Struct, frozen=True, kw_only=True):
 
 
 class PoolSource(Struct, frozen=True):
-    """Where addresses of mode pool come from; an empty `pool` is any of the network's."""
+    """Where addresses of mode pool come from; an empty `pool` is any of the network's, of IPv4.
+
+    `second` is the pool of the other IP version, where nodes get an address of each.
+    """
 
     network: str
     pool: str = ""
+    second: str = ""
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """The pools, each of which gives every node one address."""
+        first = self.pool or "pool4"
+        return (first, self.second) if self.second else (first,)
 
 
 class L3(Struct, frozen=True, kw_only=True):
@@ -87,7 +97,8 @@ class L3(Struct, frozen=True, kw_only=True):
 
     `addresses` maps node names to CIDRs; it is empty with mode dhcp, and with mode pool until the pool gave some. Only
     a NAD with mode pool has a `source`: what its ClusterNetwork says for the agents holds the addresses instead.
-    `addresses6` are those of IPv6, of the same nodes, or empty.
+    `addresses6` are those of IPv6, of the same nodes, or empty. Mode pool has an empty one for a node whose address is
+    still to come.
     """
 
     vid: int
@@ -137,7 +148,29 @@ def parse_mode(field: str, text: str | None) -> Mode:
 
 
 def parse_ip_pool(field: str, text: str | None) -> PoolSource:
-    """`NETWORK` or `NETWORK/POOL`: a network of address management, and the name of pools in it."""
+    """`NETWORK` or `NETWORK/POOL`: a network of address management, and the name of pools in it.
+
+    Two with a comma between them are one for each IP version.
+    """
+    first, comma, other = (text or "").partition(",")
+    source = _parse_source(field, text if text is None else first.strip(" "))
+    if not comma:
+        return source
+    second = _parse_source(field, other.strip(" "))
+    if second.network != source.network:
+        raise AnnotationError(
+            field,
+            f"is {quote(text)}, pools of two networks; name pools of one network that has subnets of IPv4 and IPv6",
+        )
+    if second.requests == source.requests:
+        raise AnnotationError(
+            field,
+            f"is {quote(text)}, one pool twice; name one of each IP version, such as net1/pool4,net1/pool6",
+        )
+    return PoolSource(source.network, source.pool, *second.requests)
+
+
+def _parse_source(field: str, text: str | None) -> PoolSource:
     wanted = "a network of address management, such as net1, or with the name of a pool, net1/nodes"
     if text is None:
         raise AnnotationError(field, f"is missing; mode pool needs {wanted}")

@@ -149,7 +149,7 @@ def _decode_one(annotations: Mapping[str, str], suffix: str, suffixes: list[str]
         if mode != "dhcp":
             map_field = _map_field(annotations, suffix, suffixes)
             if mode == "static" or map_field in annotations:
-                four, six = parse_node_addresses(map_field, annotations.get(map_field))
+                four, six = parse_node_addresses(map_field, annotations.get(map_field), pooled=mode == "pool")
         routing = parse_routing(annotations, _routing_fields(suffix), mode, four, six)
     except AnnotationError as error:
         return L3Entry(None, error, vid)

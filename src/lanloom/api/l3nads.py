@@ -2,7 +2,7 @@
 
 from lanloom.api import names
 from lanloom.api.dualstack import NO_ADDRESSES, parse_node_addresses
-from lanloom.api.l3 import L3, parse_connectivity, parse_ip_pool, parse_mode
+from lanloom.api.l3 import L3, AnnotationError, parse_connectivity, parse_ip_pool, parse_mode
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import l3_vid
 from lanloom.api.routing import RoutingFields, parse_routing
@@ -21,11 +21,19 @@ def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
     four, six = NO_ADDRESSES
     if mode == "static":
         four, six = parse_node_addresses(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP))
+    source = parse_ip_pool(names.IP_POOL, annotations.get(names.IP_POOL)) if mode == "pool" else None
+    routing = parse_routing(annotations, ROUTING, mode, four, six)
+    if source is not None and routing.gateway6 and not source.second:
+        raise AnnotationError(
+            names.GATEWAY,
+            f"has the IPv6 address {routing.gateway6}, but nodes have none; add a pool of IPv6 to {names.IP_POOL}, "
+            f"such as {source.network}/pool4,{source.network}/pool6",
+        )
     return L3(
         vid=vid,
         mode=mode,
         addresses=four,
         addresses6=six,
-        routing=parse_routing(annotations, ROUTING, mode, four, six),
-        source=parse_ip_pool(names.IP_POOL, annotations.get(names.IP_POOL)) if mode == "pool" else None,
+        routing=routing,
+        source=source,
     )

@@ -53,7 +53,7 @@ def parse_routing(
     _refuse_default_in_parts(fields.routes, routes)
     return Routing(
         gateway=gateway,
-        gateway6=parse_gateway6(fields.gateway, six, addresses6),
+        gateway6=parse_gateway6(fields.gateway, six, addresses6, pooled=mode == "pool"),
         routes=routes,
         dns=parse_dns(fields.dns, annotations.get(fields.dns)),
     )

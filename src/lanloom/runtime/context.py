@@ -141,13 +141,18 @@ class NodeClaim(Struct, frozen=True):
 
 
 class NodeLeases(NamedTuple):
-    """The leases of one NAD: a CIDR by node, and by node the problem that prevents one."""
+    """The leases of one NAD: a CIDR by node, and by node the problem that prevents one.
+
+    Where nodes get one of each IP version, `addresses6` has those of IPv6: for each node of `addresses`, empty for one
+    that has none yet.
+    """
 
     addresses: dict[str, str]
     problems: dict[str, str]
+    addresses6: dict[str, str] = {}
 
 
-NO_LEASES = NodeLeases({}, {})
+NO_LEASES = NodeLeases({}, {}, {})
 
 
 class NodePools(Protocol):

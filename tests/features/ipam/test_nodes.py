@@ -11,21 +11,22 @@ from lanloom.api.meta import Key, OwnerReference
 from lanloom.features.ipam.nodes import NodePools
 from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.informer import Informers, all_synced
-from lanloom.runtime.context import NodeClaim
+from lanloom.runtime.context import NO_LEASES, NodeClaim, NodeLeases
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
 
 NAD = Key(PLACE, "vlan2012")
 OTHER = {"cidr": "198.51.100.0/24", "pools": [{"range": "198.51.100.10-198.51.100.19", "name": "other"}]}
+SIX = {"cidr": "fd00:1::/64", "pools": [{"range": "fd00:1::10-fd00:1::11", "name": "six"}]}
 SMALL = {"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.10-192.0.2.11"}]}
 
 
-def claim(*nodes: str, network: str = "net", pool: str = "") -> NodeClaim:
+def claim(*nodes: str, network: str = "net", pool: str = "", second: str = "") -> NodeClaim:
     """The claim of a NAD for some nodes."""
     owner = OwnerReference(
         api_version="k8s.cni.cncf.io/v1", kind="NetworkAttachmentDefinition", name=NAD.name, uid="u"
     )
-    return NodeClaim(PoolSource(network, pool), frozenset(nodes), owner)
+    return NodeClaim(PoolSource(network, pool, second), frozenset(nodes), owner)
 
 
 @asynccontextmanager
@@ -64,7 +65,7 @@ async def test_a_node_that_joins_gets_an_address(cluster: IpamCluster, pools: No
     pools.on_change(heard.append)
     pools.claim(NAD, claim("node1", "node2"))
     await cluster.rest()
-    assert pools.leases(NAD) == ({"node1": "192.0.2.10/24", "node2": "192.0.2.11/24"}, {})
+    assert pools.leases(NAD) == NodeLeases({"node1": "192.0.2.10/24", "node2": "192.0.2.11/24"}, {})
     pools.claim(NAD, claim("node0", "node1", "node2"))
     await cluster.rest()
     assert pools.leases(NAD).addresses == {
@@ -111,7 +112,7 @@ async def test_nodes_stay_on_a_network_that_is_renamed(cluster: IpamCluster, poo
     await cluster.client.patch(NETWORKS, "other", {"spec": {"name": "net"}})
     pools.claim(NAD, claim("node1", "node2"))
     await cluster.rest()
-    assert pools.leases(NAD) == ({"node1": "192.0.2.10/24", "node2": "192.0.2.11/24"}, {})
+    assert pools.leases(NAD) == NodeLeases({"node1": "192.0.2.10/24", "node2": "192.0.2.11/24"}, {})
 
 
 @with_pools
@@ -155,6 +156,67 @@ async def test_neighbours_have_one_subnet(cluster: IpamCluster, pools: NodePools
 
 
 @with_pools
+async def test_one_of_each_ip_version(cluster: IpamCluster, pools: NodePools) -> None:
+    """Nodes get one of each; a node for which one is lacking gets none, and the addresses go back together."""
+    await cluster.network("net", SMALL, SIX)
+    pools.claim(NAD, claim("node1", "node2", "node3", second="pool6"))
+    await cluster.rest()
+    leases = pools.leases(NAD)
+    assert leases.addresses == {"node1": "192.0.2.10/24", "node2": "192.0.2.11/24"}
+    assert leases.addresses6 == {"node1": "fd00:1::10/64", "node2": "fd00:1::11/64"}
+    assert "network net is full" in leases.problems["node3"]
+    pools.claim(NAD, claim("node3", second="six"))
+    await cluster.rest()
+    assert pools.leases(NAD) == NodeLeases({"node3": "192.0.2.10/24"}, {}, {"node3": "fd00:1::10/64"})
+    pools.claim(NAD, None)
+    await cluster.rest()
+    assert not (await cluster.client.list(NICS)).items
+
+
+@with_pools
+async def test_another_ip_version_comes_and_goes(cluster: IpamCluster, pools: NodePools) -> None:
+    """Nodes keep their IPv4 addresses when they get others beside, and while the pool of these is full."""
+    await cluster.network("net", {**SMALL, "pools": [{"range": "192.0.2.10-192.0.2.19"}]}, SIX)
+    pools.claim(NAD, claim("node1", "node2", "node3"))
+    await cluster.rest()
+    before = pools.leases(NAD)
+    assert (len(before.addresses), before.addresses6) == (3, {})
+    pools.claim(NAD, claim("node1", "node2", "node3", second="six"))
+    await cluster.rest()
+    both = pools.leases(NAD)
+    assert both.addresses == before.addresses
+    assert sorted(both.addresses6.values()) == ["", "fd00:1::10/64", "fd00:1::11/64"]
+    (waiting,) = (node for node, cidr in both.addresses6.items() if not cidr)
+    assert "pool six of network net is full" in both.problems[waiting]
+    pools.claim(NAD, claim("node1", "node2", "node3"))
+    await cluster.rest()
+    assert pools.leases(NAD) == before
+    assert {len(nic.status.ips) for nic in (await cluster.client.list(NICS)).items} == {1}
+
+
+@with_pools
+async def test_pools_of_one_ip_version(cluster: IpamCluster, pools: NodePools) -> None:
+    """Two pools of one IP version are a mistake that is told, and so is one of IPv6 alone."""
+    await cluster.network("net", SMALL, SIX)
+    pools.claim(NAD, claim("node1", pool="pool4", second="pool"))
+    await cluster.rest()
+    leases = pools.leases(NAD)
+    assert (leases.addresses, leases.addresses6) == ({"node1": "192.0.2.10/24"}, {"node1": ""})
+    assert leases.problems == {
+        "node1": "192.0.2.11 is the second IPv4 address; name a pool of each IP version"
+    }
+    pools.claim(NAD, claim("node1", pool="pool6", second="six"))
+    await cluster.rest()
+    assert pools.leases(NAD).problems == {
+        "node1": "fd00:1::11 is the second IPv6 address; name a pool of each IP version"
+    }
+    assert not pools.leases(NAD).addresses
+    pools.claim(NAD, claim("node1", pool="six"))
+    await cluster.rest()
+    assert pools.leases(NAD).problems == {"node1": "fd00:1::11 is in no IPv4 subnet of network net"}
+
+
+@with_pools
 async def test_why_there_is_no_address(cluster: IpamCluster, pools: NodePools) -> None:
     """A network that is missing or full is told for each node without an address; room for it brings the address."""
     pools.claim(NAD, claim("node1", "node2", "node3"))
@@ -182,7 +244,7 @@ async def test_nothing_is_done_on_the_word_of_an_earlier_term(cluster: IpamClust
     async with leading(cluster) as pools:
         await cluster.rest()
         assert len((await cluster.client.list(NICS)).items) == 2
-        assert pools.leases(NAD) == ({}, {})
+        assert pools.leases(NAD) == NO_LEASES
         pools.claim(NAD, claim("node2"))
         await cluster.rest()
         assert pools.leases(NAD).addresses == {"node2": "192.0.2.11/24"}

@@ -216,6 +216,50 @@ async def test_addresses_from_a_pool(quiet: Quiet) -> None:
 
 
 @on_a_quiet_cluster
+async def test_addresses_of_both_ip_versions_from_pools(quiet: Quiet) -> None:
+    """Nodes get one of each, keep the first when they get the second, and wait for a pool that is full."""
+    four = {"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.10-192.0.2.19"}]}
+    six = {"cidr": "fd00:1::/64", "pools": [{"range": "fd00:1::10-fd00:1::11"}]}
+    await quiet.admin.create(NETWORKS, {"metadata": {"name": "net1"}, "spec": {"subnets": [four, six]}})
+    await quiet.uplink()
+    await quiet.network("pool", more={names.IP_POOL: "net1"})
+    await quiet.until(lambda: len(addresses(quiet)) == 3)
+    before = addresses(quiet)
+    await quiet.rest()
+
+    async def pools_of(text: str) -> None:
+        annotations = {names.IP_POOL: text}
+        await quiet.admin.patch(NADS, "vlan2012", {"metadata": {"annotations": annotations}}, "default")
+
+    def sixes() -> list[str]:
+        links = [quiet.sim.hosts[name].kernel.links[DEVICE] for name in sorted(before)]
+        return sorted(address for link in links for address in link.addresses6)
+
+    await pools_of("net1,net1/pool6")
+    await quiet.until(lambda: sixes() == ["fd00:1::10/64", "fd00:1::11/64"])
+    (waiting,) = (name for name in before if not quiet.sim.hosts[name].kernel.links[DEVICE].addresses6)
+    assert "no IPv6 address is allocated" in (await quiet.reported("AwaitingAddress", waiting)).message
+    assert addresses(quiet) == before
+
+    async def told() -> bool:
+        text = f"No address from net1,net1/pool6 for node {waiting}: "
+        found = [event.message for event in await quiet.events("NoPoolAddress")]
+        return any(message.startswith(text) and "full" in message for message in found)
+
+    await quiet.sim.until(told)
+    await quiet.told("AwaitingAddress", waiting)
+    larger = {"subnets": [four, {**six, "pools": [{"range": "fd00:1::10-fd00:1::19"}]}]}
+    await quiet.admin.patch(NETWORKS, "net1", {"spec": larger})
+    await quiet.until(lambda: len(sixes()) == 3)
+    await quiet.rest()
+    assert (await quiet.condition()).status == "True"
+    await pools_of("net1")
+    await quiet.until(lambda: not sixes())
+    await quiet.rest()
+    assert addresses(quiet) == before
+
+
+@on_a_quiet_cluster
 async def test_a_pool_that_is_too_small(quiet: Quiet) -> None:
     """A node for which the pool has nothing left says so, an Event on the NAD tells why, and a larger pool helps."""
     subnet = {"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.10-192.0.2.11"}]}

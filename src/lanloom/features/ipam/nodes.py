@@ -37,6 +37,7 @@ from lanloom.features.ipam.agent.nics import (
 )
 from lanloom.features.ipam.rules.addresses import version_of
 from lanloom.features.ipam.rules.model import Network as NetworkModel
+from lanloom.features.ipam.rules.model import Subnet
 from lanloom.features.ipam.state import State, network_of, owned
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
@@ -125,7 +126,7 @@ class NodePools:
         if network.metadata.name not in holding and len(holding) == 1:
             network = self._networks.store.get(Key("", holding.pop())) or network
         try:
-            return _leases(network_of(network), nics)
+            return _leases(network_of(network), nics, both=bool(claim.source.second))
         except Malformed as error:
             return NodeLeases({}, dict.fromkeys(claim.nodes, str(error)))
 
@@ -179,10 +180,13 @@ class NodePools:
                 await self._correct(nic, _spec(nad, node, claim, network))
 
     async def _correct(self, nic: Nic, wanted: NicSpec) -> None:
-        """Another source: the NIC moves there, and keeps nothing of the old one."""
+        """Another source: the NIC moves there, and keeps nothing of pools that are no longer named."""
         if (nic.spec.network, nic.spec.ips) == (wanted.network, wanted.ips):
             return
-        spec = {"network": wanted.network, "ips": wanted.ips, "release": nic.status.ips}
+        named = wanted.ips if nic.spec.network == wanted.network else ()
+        kept = {ip for pool, ip in zip(nic.spec.ips, nic.status.ips, strict=False) if pool in named}
+        release = [ip for ip in nic.status.ips if ip not in kept]
+        spec = {"network": wanted.network, "ips": wanted.ips, "release": release}
         meta = {"resourceVersion": nic.metadata.resource_version}
         await self._client.patch(
             NICS, nic.metadata.name, {"metadata": meta, "spec": spec}, nic.metadata.namespace
@@ -202,37 +206,47 @@ class NodePools:
             return None
 
 
-def _leases(network: NetworkModel, nics: Mapping[str, Nic]) -> NodeLeases:
-    """Addresses of one subnet: that of the first node by name, as nodes on one VLAN are neighbours."""
-    addresses: dict[str, str] = {}
+def _leases(network: NetworkModel, nics: Mapping[str, Nic], *, both: bool) -> NodeLeases:
+    """Addresses of one subnet: that of the first node by name, as nodes on one VLAN are neighbours.
+
+    With `both` that holds for each IP version. A node without an IPv4 address has none.
+    """
+    found: dict[int, dict[str, str]] = {4: {}, 6: {}}
+    subnets: dict[int, Subnet] = {}
     problems: dict[str, str] = {}
-    cidr = None
     for node in sorted(nics):
         nic = nics[node]
         refusal = find(nic.status.conditions, ALLOCATED)
         if refusal is not None and refusal.status == "False":
             problems[node] = refusal.message
-        if nic.status.network != network.id or not nic.status.ips:
+        if nic.status.network != network.id:
             continue
-        address, text = owned(nic)[0], nic.status.ips[0]
-        subnet = network.subnet_of(address)
-        if subnet is None or version_of(address) != 4:
-            problems[node] = f"{text} is in no IPv4 subnet of network {network.name}"
-        elif cidr not in (None, subnet.cidr):
-            problems[node] = (
-                f"{text} is not in the subnet {cidr} of the other nodes; name a pool of one subnet"
-            )
-        else:
-            cidr = subnet.cidr
-            addresses[node] = f"{text}/{subnet.cidr.length}"
-    return NodeLeases(addresses, problems)
+        pairs = zip(owned(nic), nic.status.ips, strict=True)
+        # One of IPv6 that is no longer asked for goes back soon; whoever has nothing else is told.
+        for address, text in pairs if both else sorted(pairs, key=lambda pair: version_of(pair[0]))[:1]:
+            version, subnet = version_of(address), network.subnet_of(address)
+            addresses = found[version]
+            if subnet is None or (version != 4 and not both):
+                problems[node] = f"{text} is in no IPv4 subnet of network {network.name}"
+            elif node in addresses:
+                problems[node] = f"{text} is the second IPv{version} address; name a pool of each IP version"
+            elif subnets.setdefault(version, subnet).cidr != subnet.cidr:
+                problems[node] = (
+                    f"{text} is not in the subnet {subnets[version].cidr} of the other nodes; "
+                    "name a pool of one subnet"
+                )
+            else:
+                addresses[node] = f"{text}/{subnet.cidr.length}"
+    for node in found[6].keys() - found[4].keys():
+        problems.setdefault(node, "it has no IPv4 address; name a pool of each IP version")
+    return NodeLeases(found[4], problems, {node: found[6].get(node, "") for node in found[4]} if both else {})
 
 
 def _spec(nad: Key, node: str, claim: NodeClaim, network: Network) -> NicSpec:
     return NicSpec(
         owner=OwnerSpec(kind=NODE, name=node),
         network=network.metadata.name,
-        ips=(claim.source.pool or "pool4",),
+        ips=claim.source.requests,
         interface=nad.name,
     )
 

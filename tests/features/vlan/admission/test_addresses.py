@@ -91,6 +91,15 @@ WORD_CASES: Cases = {
         f'{P}ip-pool is "net1/a/b"; it must be a network of address management, such as net1, or with the name of '
         "a pool, net1/nodes",
     ),
+    "pools of both IP versions are of one network": new(
+        annotated(network(mode="pool"), ip_pool="net1/nodes,net2/nodes"),
+        f'{P}ip-pool is "net1/nodes,net2/nodes", pools of two networks; name pools of one network that has subnets of '
+        "IPv4 and IPv6",
+    ),
+    "there is one pool of each IP version": new(
+        annotated(network(mode="pool"), ip_pool="net1,net1/pool4"),
+        f'{P}ip-pool is "net1,net1/pool4", one pool twice; name one of each IP version, such as net1/pool4,net1/pool6',
+    ),
     "node addresses need type L2VlanNetwork": new(
         network(config={"vlan": 0}),
         f'{P}l3-connectivity is "true", but node addresses need type L2VlanNetwork and this is UntaggedNetwork: '

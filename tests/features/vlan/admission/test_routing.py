@@ -44,6 +44,20 @@ ROUTING_CASES: Cases = {
         f'{P}gateway has the IPv6 address "fd00:1::1", but nodes have none; add them to {names.NODE_IP_MAP}',
         gateway="192.168.1.1,fd00:1::1",
     ),
+    "an IPv6 gateway needs a pool of IPv6": routed(
+        f"{P}gateway has the IPv6 address fd00:1::1/64, but nodes have none; add a pool of IPv6 to {names.IP_POOL}, "
+        "such as net1/pool4,net1/pool6",
+        mode="pool",
+        ip_pool="net1",
+        gateway="fd00:1::1/64",
+    ),
+    "an IPv6 gateway of mode pool has its prefix length": routed(
+        f'{P}gateway has "fd00:1::1"; it must be an IPv6 address with the prefix length of its subnet, such as '
+        "fd00:1::1/64, because mode is pool",
+        mode="pool",
+        ip_pool="net1,net1/pool6",
+        gateway="fd00:1::1",
+    ),
     "a gateway is in the subnet of the map": routed(
         f'{P}gateway is "192.168.2.1/24", which is not in the subnet 192.168.1.0/24 of the nodes\' addresses; choose '
         "an address of that subnet",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lanloom.api import names
+from lanloom.api.dualstack import NodeAddresses
 from lanloom.api.l3nads import l3_of
 from lanloom.features.vlan.rules.desired.l3values import (
     ANNOTATIONS_MAX,
@@ -156,7 +157,10 @@ def test_addresses_of_pools_are_always_written() -> None:
         "pool", "cluster-1", 3000, mode="pool", more={names.IP_POOL: "net1"}, created="2026-02-01T00:00:00Z"
     )
     found = cluster_of([cluster_network("cluster-1"), *(heavy(number) for number in range(90)), pool])
-    leases = {key: {"node1": "10.0.0.1/24"} for key in [item.metadata.key for item in found.nads][-1:]}
+    leases = {
+        key: NodeAddresses({"node1": "10.0.0.1/24"}, {})
+        for key in [item.metadata.key for item in found.nads][-1:]
+    }
     derived = derive_annotations(found.networks[0], found.nads, (), leases=leases)
     assert derived.annotations[f"{P}ipmap-default-pool"] == '{"node1": "10.0.0.1/24"}'
     assert f"{P}l3values-default-pool" not in derived.annotations

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import ObjectReference
+from lanloom.api.dualstack import NodeAddresses
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
@@ -150,7 +151,7 @@ class Networks:
         live = [node for node in matched if self._nodes.is_live(node)]
         reports = self._informers.statuses.store.by(BY_CLUSTER_NETWORK, name)
         pooled = self._claim(network, nads, matched, reports)
-        leases = {key: found.addresses for key, found in pooled.items()}
+        leases = {key: NodeAddresses(found.addresses, found.addresses6) for key, found in pooled.items()}
         host_networks = self._informers.host_networks.store.by(BY_CLUSTER_NETWORK, name)
         derivation = self._derivations.of(
             network, nads, configs, leases, host_networks, beside=self._neighbour.is_beside()

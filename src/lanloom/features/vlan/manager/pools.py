@@ -1,9 +1,11 @@
 """The port to address management: where the nodes of networks with mode pool get their addresses."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from ipaddress import IPv4Interface, IPv6Interface
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode
+from lanloom.api.dualstack import NodeAddresses, parse_cidr6
 from lanloom.api.l3 import AnnotationError, PoolSource, parse_cidr
 from lanloom.api.meta import Key, OwnerReference
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
@@ -56,27 +58,37 @@ def claim_of(
     return NodeClaim(source, frozenset(matched) | leaving, owner)
 
 
-def usable(leases: NodeLeases, taken: Reserved, present: Mapping[str, str]) -> NodeLeases:
+def usable(leases: NodeLeases, taken: Reserved, present: NodeAddresses) -> NodeLeases:
     """Return the leases without those that no node may have, which are problems instead.
 
     Whoever looks after a pool does not know what the nodes need; an address of such a subnet on a VLAN would cut nodes
     off from it. What nodes have already, the `present` addresses, they keep unless it is of the management network: a
-    range that became known later takes no address from a node that works.
+    range that became known later takes no address from a node that works. A node keeps its IPv4 address while it can't
+    have that of IPv6.
     """
-    addresses, problems = {}, dict(leases.problems)
+    addresses, six, problems = dict(leases.addresses), dict(leases.addresses6), dict(leases.problems)
+    for node, cidr in leases.addresses6.items():
+        if cidr and (why := _obstacle(cidr, parse_cidr6, taken, kept=present.six.get(node) == cidr)):
+            six[node], problems[node] = "", why
     for node, cidr in leases.addresses.items():
-        try:
-            subnet = parse_cidr("the address", cidr).network
-        except AnnotationError as error:
-            problems[node] = str(error)
-            continue
-        kept = present.get(node) == cidr
-        holder = taken.management_holder(subnet) if kept else taken.holder(subnet)
-        if holder:
-            problems[node] = f"its subnet {subnet} overlaps {holder}; name a pool of another subnet"
-        else:
-            addresses[node] = cidr
-    return NodeLeases(addresses, problems)
+        if why := _obstacle(cidr, parse_cidr, taken, kept=present.four.get(node) == cidr):
+            del addresses[node]
+            six.pop(node, None)
+            problems[node] = why
+    return NodeLeases(addresses, problems, six)
+
+
+_Parser = Callable[[str, object], IPv4Interface] | Callable[[str, object], IPv6Interface]
+
+
+def _obstacle(cidr: str, parse: _Parser, taken: Reserved, *, kept: bool) -> str:
+    """Return why no node may have an address, empty for none."""
+    try:
+        subnet = parse("the address", cidr).network
+    except AnnotationError as error:
+        return str(error)
+    holder = taken.management_holder(subnet) if kept else taken.holder(subnet)
+    return f"its subnet {subnet} overlaps {holder}; name a pool of another subnet" if holder else ""
 
 
 def complaint(nad: NetworkAttachmentDefinition, leases: NodeLeases) -> str:

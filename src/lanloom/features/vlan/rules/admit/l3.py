@@ -244,7 +244,7 @@ def _routes(nad: NetworkAttachmentDefinition) -> tuple[Route, ...]:
     return value.routing.routes if value is not None else ()
 
 
-_CIDR = "255.255.255.255/32"
+_CIDR, _CIDR6 = "255.255.255.255/32", f"{':'.join(['ffff'] * 8)}/128"
 """As long as an address from a pool can be."""
 
 
@@ -288,7 +288,8 @@ def _size(nad: NetworkAttachmentDefinition, nodes: frozenset[str]) -> int:
     if value is None:
         return 0
     if value.source is not None:
-        value = replace(value, addresses=dict.fromkeys(nodes, _CIDR))
+        six = dict.fromkeys(nodes, _CIDR6) if value.source.second else {}
+        value = replace(value, addresses=dict.fromkeys(nodes, _CIDR), addresses6=six)
     return size(least(nad, value))
 
 

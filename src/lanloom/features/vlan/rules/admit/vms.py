@@ -10,7 +10,7 @@ from lanloom.api import names
 from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import VlanConfig
 from lanloom.api.kubevirt import VirtualMachineInstance, nodes_of
-from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.l3 import L3, AnnotationError, PoolSource
 from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Object
 from lanloom.api.multus import NetworkAttachmentDefinition
@@ -170,13 +170,20 @@ def _difference(before: VmNetwork, after: VmNetwork | None) -> str:
     return "spec.config.vlanTrunk can't drop VLAN ids"
 
 
+def _is_kept(before: PoolSource, after: PoolSource | None) -> bool:
+    """Return whether nodes keep the addresses of these pools. They may get some of the other IP version."""
+    return (
+        after is not None and after.network == before.network and set(before.requests) <= set(after.requests)
+    )
+
+
 def _loss(before: L3, after: L3 | None) -> str:
     """Return the change that takes node addresses from every node, empty for none."""
     if after is None:
         return f"{names.L3_CONNECTIVITY} can't be switched off"
     if after.mode != before.mode:
         return f'{names.MODE} can\'t change from "{before.mode}" to "{after.mode}"'
-    if after.source != before.source:
+    if before.source is not None and not _is_kept(before.source, after.source):
         return f"{names.IP_POOL} can't change"
     return (
         f"spec.config.vlan can't change from {before.vid} to {after.vid}" if after.vid != before.vid else ""

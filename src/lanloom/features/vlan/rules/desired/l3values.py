@@ -15,6 +15,7 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from lanloom.api import names
+from lanloom.api.dualstack import NodeAddresses
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import L3, AnnotationError
 from lanloom.api.l3keys import L3Entry, decode, encode, encode_reference, is_l3_key, network_suffix
@@ -135,13 +136,14 @@ def no_room(cluster_network: str, needed: int, allowed: int) -> AnnotationError:
     return AnnotationError(names.L3_CONNECTIVITY, problem)
 
 
-def with_leases(nad: NetworkAttachmentDefinition, value: L3, leases: Mapping[str, str]) -> L3:
+def with_leases(nad: NetworkAttachmentDefinition, value: L3, leases: NodeAddresses) -> L3:
     """Return the configuration of a NAD with mode pool, with the addresses that its nodes have.
 
     Raises AnnotationError where its gateway or routes do not fit these.
     """
-    routing = parse_routing(nad.metadata.annotations, ROUTING, value.mode, leases)
-    return structs.replace(value, addresses=dict(leases), routing=routing, source=None)
+    four, six = leases
+    routing = parse_routing(nad.metadata.annotations, ROUTING, value.mode, four, six)
+    return structs.replace(value, addresses=dict(four), addresses6=dict(six), routing=routing, source=None)
 
 
 class Unsettled(AnnotationError):

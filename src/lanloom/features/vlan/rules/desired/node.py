@@ -237,6 +237,9 @@ def _interfaces(
         elif value.fixed and node not in value.addresses:
             reason, message = _MISSING[value.mode]
             problems.append(_problem(value, title, reason, message.format(node=node)))
+        elif value.addresses6.get(node) == "":
+            message = _AWAITS6.format(node=node)
+            problems.append(replace(_problem(value, title, AWAITING_ADDRESS, message), keep=True))
         elif clash := conflict(value, taken):
             problems.append(
                 replace(_problem(value, title, "ReservedRange", f"{clash}; choose others"), keep=True)
@@ -245,6 +248,11 @@ def _interfaces(
             interfaces[value.vid] = _interface(node, cluster, network.metadata.name, title, value)
     return tuple(interfaces[vid] for vid in sorted(interfaces)), tuple(problems)
 
+
+_AWAITS6 = (
+    "mode is pool and no IPv6 address is allocated for node {node} yet, which keeps what it has; for the reason, see "
+    "the Events of the network"
+)
 
 _MISSING = {
     "static": ("MissingAddress", "mode is static and node-ip-map has no address for node {node}; add one"),

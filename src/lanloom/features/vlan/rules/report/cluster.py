@@ -8,6 +8,7 @@ from msgspec import Struct
 from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import Node
+from lanloom.api.dualstack import NO_ADDRESSES, NodeAddresses
 from lanloom.api.harvester import DEFAULT_MTU, ClusterNetwork, HostNetworkConfig, VlanConfig, usable_mtu
 from lanloom.api.l3 import L3, AnnotationError
 from lanloom.api.l3keys import L3Entry, decode, is_l3_key, legacy_suffixes, network_suffix, suffix_of_key
@@ -65,7 +66,7 @@ class Derived(Struct, frozen=True):
 L3Reader = Callable[[NetworkAttachmentDefinition], L3 | None]
 """`l3_of`, or what remembers its results."""
 
-Leases = Mapping[Key, Mapping[str, str]]
+Leases = Mapping[Key, NodeAddresses]
 """The addresses (CIDRs) that nodes have been given on networks with mode pool."""
 
 
@@ -100,7 +101,7 @@ def derive_annotations(
         try:
             value = read(nad)
             if value is not None and value.source is not None:
-                given = _leases_in(present, key) if leases is None else leases.get(key, {})
+                given = _leases_in(present, key) if leases is None else leases.get(key, NO_ADDRESSES)
                 value = with_leases(nad, value, given)
         except AnnotationError as error:
             rejected.append((nad, error))
@@ -135,9 +136,11 @@ def present_leases(network: ClusterNetwork, nads: Iterable[Key]) -> Leases:
     return {nad: _leases_in(entries, nad) for nad in nads}
 
 
-def _leases_in(entries: Mapping[str, L3Entry], nad: Key) -> Mapping[str, str]:
+def _leases_in(entries: Mapping[str, L3Entry], nad: Key) -> NodeAddresses:
     entry = entries.get(network_suffix(nad))
-    return entry.value.addresses if entry is not None and entry.value is not None else {}
+    if entry is None or entry.value is None:
+        return NO_ADDRESSES
+    return NodeAddresses(entry.value.addresses, entry.value.addresses6)
 
 
 def _vid_taken(
