@@ -8,8 +8,8 @@ from msgspec import convert
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.liveupdate import NetworkSwap
 from lanloom.api.meta import Key, rfc3339
-from lanloom.features.liveupdate.rules.course import Course, Decision
 from lanloom.features.liveupdate.rules.swap import decide
+from lanloom.features.liveupdate.rules.swapinputs import Decision, SwapInputs
 from tests.features.liveupdate.objects import PLACE, as_instance, instance, on
 
 Raw = dict[str, Any]
@@ -121,7 +121,7 @@ def test_a_pod_that_is_gone(case: Case) -> None:
     """A swap whose pod is gone ends when the instance names what its machine names, and not before."""
     (phase, age), known, expected = case
     facts: Raw = {"machine": machine(), "beside": True, "named": NEW, "pod_uid": "p2"} | known
-    decision = decide(Course(swap=swap(phase, age), now=NOW, **facts))
+    decision = decide(SwapInputs(swap=swap(phase, age), now=NOW, **facts))
     assert outcome(decision) == expected
 
 
@@ -129,9 +129,9 @@ def test_a_pod_that_is_gone(case: Case) -> None:
 def test_an_edit_for_which_no_pod_waits(age: float) -> None:
     """A swap that does not edit the machine leaves the machine's edit alone when the instance does not follow."""
     facts: Raw = {"machine": machine(), "beside": True, "named": NEW, "asked": OLD, "pod_uid": "p2"}
-    waits = decide(Course(swap=swap("Recording", age, record=False), now=NOW, **facts))
+    waits = decide(SwapInputs(swap=swap("Recording", age, record=False), now=NOW, **facts))
     assert outcome(waits) == ("Recording", (), True)
-    ended = decide(Course(swap=swap("Recording", 20, record=False), now=NOW, **facts))
+    ended = decide(SwapInputs(swap=swap("Recording", 20, record=False), now=NOW, **facts))
     assert outcome(ended) == ("Reverted", (), False)
 
 
@@ -176,14 +176,14 @@ def test_an_instance_that_may_not_follow(case: Case) -> None:
     (phase, age), known, expected = case
     port = "vms/old" if phase == "Syncing" else "vms/new"
     found = swap(phase, age, port, untilRestart=True)
-    assert outcome(decide(Course(swap=found, now=NOW, **HERE | known))) == expected
+    assert outcome(decide(SwapInputs(swap=found, now=NOW, **HERE | known))) == expected
 
 
 @pytest.mark.parametrize(("phase", "age"), [("Syncing", 20), ("Recording", 20)])
 def test_an_instance_that_has_to_follow(phase: str, age: float) -> None:
     """Without untilRestart, a swap turns back for an instance that does not follow, and names the way."""
     facts: Raw = HERE | {"named": NEW, "asked": OLD, "restart_due": True}
-    decision = decide(Course(swap=swap(phase, age), now=NOW, **facts))
+    decision = decide(SwapInputs(swap=swap(phase, age), now=NOW, **facts))
     assert outcome(decision) == ("Reverting", (), True)
     assert "--until-restart (spec.untilRestart)" in decision.status.message
 
@@ -204,7 +204,9 @@ def test_an_instance_that_has_to_follow(phase: str, age: float) -> None:
 def test_events(found: NetworkSwap, facts: Raw) -> None:
     """An Event names the instance once, whatever its text begins with."""
     title = "VirtualMachineInstance vms/vm"
-    for event in decide(Course(swap=found, now=NOW, **HERE | {"named": NEW, "asked": OLD} | facts)).events:
+    for event in decide(
+        SwapInputs(swap=found, now=NOW, **HERE | {"named": NEW, "asked": OLD} | facts)
+    ).events:
         assert event.message.startswith(title)
         assert event.message.count(title) == 1
 
@@ -213,4 +215,4 @@ def test_a_swap_until_the_restart_is_deleted() -> None:
     """Whoever deletes it gets the NIC back on its former network."""
     facts: Raw = HERE | {"named": NEW, "asked": OLD}
     found = swap("UntilRestart", 9000, deleted=True, untilRestart=True)
-    assert outcome(decide(Course(swap=found, now=NOW, **facts))) == ("Reverting", (), True)
+    assert outcome(decide(SwapInputs(swap=found, now=NOW, **facts))) == ("Reverting", (), True)

@@ -29,7 +29,6 @@ from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import lean
 from lanloom.features.liveupdate.manager.networks import NetworkInformers, network_informers
-from lanloom.features.liveupdate.rules.course import Claim, Course
 from lanloom.features.liveupdate.rules.holds import is_held
 from lanloom.features.liveupdate.rules.launcher import (
     UnreadableStatus,
@@ -45,6 +44,7 @@ from lanloom.features.liveupdate.rules.networks import mtu_of
 from lanloom.features.liveupdate.rules.preflight import Facts, check, forbidden
 from lanloom.features.liveupdate.rules.restart import RESTART_REQUIRED
 from lanloom.features.liveupdate.rules.results import from_text, result_on
+from lanloom.features.liveupdate.rules.swapinputs import Claim, SwapInputs
 from lanloom.features.liveupdate.rules.updates import MACHINE_LABEL
 from lanloom.kube.conditions import is_true
 from lanloom.kube.informer import Informer, Informers, InformerView
@@ -178,7 +178,7 @@ class SwapReader:
         former, mtu = from_text(swap.status.former_result), mtu_of(objects.target, networks)
         return result_on(objects.target, swap.status.addresses, mtu, former)
 
-    def course(
+    def inputs(
         self,
         swap: NetworkSwap,
         objects: Objects,
@@ -186,7 +186,7 @@ class SwapReader:
         claim: Claim,
         refused: str = "",
         allocates: bool = False,
-    ) -> Course:
+    ) -> SwapInputs:
         """Return all that is known of a swap. `allocates` says that somebody gives addresses to swaps."""
         pod = objects.launcher
         migrating = _migrating(objects)
@@ -208,7 +208,7 @@ class SwapReader:
             until_restart=swap.spec.until_restart,
             allocates=allocates and swap.status.phase != "",
         )
-        return Course(
+        return SwapInputs(
             swap=swap,
             machine=objects.instance,
             pod=pod.metadata.name if pod is not None else "",

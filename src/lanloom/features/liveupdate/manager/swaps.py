@@ -31,12 +31,12 @@ from lanloom.features.liveupdate.manager.swapreader import (
     attached_in,
     named_in,
 )
-from lanloom.features.liveupdate.rules.course import Claim, Course, Decision, Step
 from lanloom.features.liveupdate.rules.edits import TEMPLATE, move_network, unedited
 from lanloom.features.liveupdate.rules.holds import hold, release, release_wait
 from lanloom.features.liveupdate.rules.launcher import UnreadableStatus, pod_interface, renamed
 from lanloom.features.liveupdate.rules.results import from_text
 from lanloom.features.liveupdate.rules.swap import decide
+from lanloom.features.liveupdate.rules.swapinputs import Claim, Decision, Step, SwapInputs
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound, ServerError
 from lanloom.kube.events import Recorder, reference
@@ -147,19 +147,19 @@ class Swaps:
     def _decide(self, swap: NetworkSwap, objects: Objects, claim: Claim) -> Decision:
         uid = swap.metadata.uid
         refused = self._refused.get(f"{uid} {swap.status.phase}", "")
-        return decide(self._course(swap, objects, claim, refused))
+        return decide(self._inputs(swap, objects, claim, refused))
 
-    def _course(self, swap: NetworkSwap, objects: Objects, claim: Claim, refused: str = "") -> Course:
+    def _inputs(self, swap: NetworkSwap, objects: Objects, claim: Claim, refused: str = "") -> SwapInputs:
         allocates = self._addresses is not None
-        return self._reader.course(swap, objects, claim=claim, refused=refused, allocates=allocates)
+        return self._reader.inputs(swap, objects, claim=claim, refused=refused, allocates=allocates)
 
     async def _claim(self, swap: NetworkSwap, objects: Objects) -> Claim:
         """Return the addresses of the new network; none are asked for once the swap has begun."""
         if swap.status.phase not in ("", "Pending") or self._addresses is None:
             return Claim(addresses=swap.status.addresses)
-        course = self._course(swap, objects, Claim())
+        inputs = self._inputs(swap, objects, Claim())
         instance, pod, target = objects.instance, objects.launcher, objects.target
-        blocked = course.findings.against_in_place or course.rival
+        blocked = inputs.findings.against_in_place or inputs.rival
         if blocked or instance is None or pod is None or target is None:
             return Claim()
         if swap.status.phase == "":

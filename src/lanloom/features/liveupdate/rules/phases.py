@@ -14,7 +14,7 @@ from lanloom.api.liveupdate import (
     SwapPort,
 )
 from lanloom.api.meta import Condition, parse_rfc3339, rfc3339
-from lanloom.features.liveupdate.rules.course import Course, Decision, Step
+from lanloom.features.liveupdate.rules.swapinputs import Decision, Step, SwapInputs
 from lanloom.kube.conditions import ConditionStatus, set_condition, set_ready
 
 RECORDING_SECONDS = 60.0
@@ -25,47 +25,47 @@ POLL_SECONDS = 5.0
 MESSAGE_MAX = 1000
 
 
-def take(course: Course, step: Step) -> Decision:
+def take(inputs: SwapInputs, step: Step) -> Decision:
     """Return the decision to take a step, unless it has been tried for too long."""
-    if age_of(course) >= RECORDING_SECONDS:
+    if age_of(inputs) >= RECORDING_SECONDS:
         what = "launcher pod" if step == "pod" else "VirtualMachine"
         return turn_back(
-            course, "RecordingFailed", f"the {what} could not be written within {RECORDING_SECONDS:.0f} s"
+            inputs, "RecordingFailed", f"the {what} could not be written within {RECORDING_SECONDS:.0f} s"
         )
-    return Decision(status=course.swap.status, steps=(step,), wait=POLL_SECONDS)
+    return Decision(status=inputs.swap.status, steps=(step,), wait=POLL_SECONDS)
 
 
-def turn_back(course: Course, reason: str, why: str) -> Decision:
+def turn_back(inputs: SwapInputs, reason: str, why: str) -> Decision:
     """Return the decision to undo the swap."""
-    status = with_condition(course, MOVED, "False", reason, why)
-    events = (EventDraft("Warning", "NetworkSwapReverting", _titled(course.swap, why)),)
-    return enter(course, status, "Reverting", why, events=events)
+    status = with_condition(inputs, MOVED, "False", reason, why)
+    events = (EventDraft("Warning", "NetworkSwapReverting", _titled(inputs.swap, why)),)
+    return enter(inputs, status, "Reverting", why, events=events)
 
 
-def port_of(course: Course) -> SwapPort | None:
+def port_of(inputs: SwapInputs) -> SwapPort | None:
     """Return the agent's report, if it is that of the node of this swap."""
-    port = course.swap.status.port
-    return port if port is not None and port.node == course.swap.status.node else None
+    port = inputs.swap.status.port
+    return port if port is not None and port.node == inputs.swap.status.node else None
 
 
-def end(course: Course, phase: Phase, reason: str, message: str) -> Decision:
+def end(inputs: SwapInputs, phase: Phase, reason: str, message: str) -> Decision:
     """Return the decision to end the swap."""
     succeeded = phase == "Succeeded"
-    status = with_condition(course, COMPLETE, "True" if succeeded else "False", reason, message)
-    kind = PREFLIGHT if course.swap.status.phase in ("", "Pending") else MOVED
+    status = with_condition(inputs, COMPLETE, "True" if succeeded else "False", reason, message)
+    kind = PREFLIGHT if inputs.swap.status.phase in ("", "Pending") else MOVED
     if not succeeded:
-        status = replace(status, conditions=conditions_with(course, status, kind, "False", reason, message))
-    status = replace(status, completed_at=rfc3339(course.now))
+        status = replace(status, conditions=conditions_with(inputs, status, kind, "False", reason, message))
+    status = replace(status, completed_at=rfc3339(inputs.now))
     draft = EventDraft(
         "Normal" if succeeded else "Warning",
         f"NetworkSwap{phase}",
-        _titled(course.swap, message),
+        _titled(inputs.swap, message),
     )
-    return enter(course, status, phase, message, events=(draft,))
+    return enter(inputs, status, phase, message, events=(draft,))
 
 
 def enter(
-    course: Course,
+    inputs: SwapInputs,
     status: NetworkSwapStatus,
     phase: Phase,
     message: str,
@@ -79,24 +79,24 @@ def enter(
         reason=phase,
         message="" if phase == "Succeeded" else message[:MESSAGE_MAX],
         stalled=phase in FINAL,
-        generation=course.swap.metadata.generation,
-        now=course.now,
+        generation=inputs.swap.metadata.generation,
+        now=inputs.now,
     )
     status = replace(status, conditions=conditions)
-    entered = replace(status, phase=phase, message=message[:MESSAGE_MAX], phase_since=rfc3339(course.now))
+    entered = replace(status, phase=phase, message=message[:MESSAGE_MAX], phase_since=rfc3339(inputs.now))
     return Decision(status=entered, events=events, wait=None if phase in FINAL else POLL_SECONDS)
 
 
 def with_condition(
-    course: Course, type: str, status: ConditionStatus, reason: str, message: str
+    inputs: SwapInputs, type: str, status: ConditionStatus, reason: str, message: str
 ) -> NetworkSwapStatus:
     """Return the swap's status with a condition in place."""
-    found = course.swap.status
-    return replace(found, conditions=conditions_with(course, found, type, status, reason, message))
+    found = inputs.swap.status
+    return replace(found, conditions=conditions_with(inputs, found, type, status, reason, message))
 
 
 def conditions_with(
-    course: Course,
+    inputs: SwapInputs,
     found: NetworkSwapStatus,
     type: str,
     status: ConditionStatus,
@@ -110,14 +110,14 @@ def conditions_with(
         status=status,
         reason=reason,
         message=message[:MESSAGE_MAX],
-        generation=course.swap.metadata.generation,
-        now=course.now,
+        generation=inputs.swap.metadata.generation,
+        now=inputs.now,
     )
 
 
-def age_of(course: Course) -> float:
+def age_of(inputs: SwapInputs) -> float:
     """Return the seconds since the phase began."""
-    return since(course.swap.status.phase_since, course.now)
+    return since(inputs.swap.status.phase_since, inputs.now)
 
 
 def since(stamp: str, now: float) -> float:

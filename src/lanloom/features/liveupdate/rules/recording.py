@@ -11,7 +11,6 @@ that KubeVirt finds nothing to do, and the swap stays as long as that is so: not
 """
 
 from lanloom.api.liveupdate import FLAPPED, NetworkSwap, SwapPort
-from lanloom.features.liveupdate.rules.course import Course, Decision, Step
 from lanloom.features.liveupdate.rules.phases import (
     age_of,
     end,
@@ -22,6 +21,7 @@ from lanloom.features.liveupdate.rules.phases import (
     turn_back,
     with_condition,
 )
+from lanloom.features.liveupdate.rules.swapinputs import Decision, Step, SwapInputs
 from lanloom.kube.conditions import find
 
 FLAP_SECONDS = 10.0
@@ -31,95 +31,95 @@ FOLLOW_SECONDS = 20.0
 """How long KubeVirt may take to bring a network to an instance; it takes less than a second."""
 
 
-def syncing(course: Course) -> Decision:
+def syncing(inputs: SwapInputs) -> Decision:
     """Edit the VirtualMachine and wait for its instance; the port is where it was."""
-    spec = course.swap.spec
-    if course.migrating:
-        return turn_back(course, "Migrating", f"the migration {course.migrating} began")
-    if waits := _followed(course):
+    spec = inputs.swap.spec
+    if inputs.migrating:
+        return turn_back(inputs, "Migrating", f"the migration {inputs.migrating} began")
+    if waits := _followed(inputs):
         return waits
-    return enter(course, course.swap.status, "Moving", f"moves from {spec.from_} to {spec.to}")
+    return enter(inputs, inputs.swap.status, "Moving", f"moves from {spec.from_} to {spec.to}")
 
 
-def _followed(course: Course) -> Decision | None:
+def _followed(inputs: SwapInputs) -> Decision | None:
     """Return what is to be done until the instance names the new network; None when it does."""
-    spec = course.swap.spec
-    if course.refused:
-        return turn_back(course, "RecordingFailed", course.refused)
-    if spec.record and course.named != spec.target:
-        if course.named != spec.source:
-            return turn_back(course, "RecordingFailed", _changed(course))
-        return take(course, "machine")
-    over = age_of(course) >= FOLLOW_SECONDS
-    if course.asked == spec.target or (spec.until_restart and (over or course.restart_due)):
+    spec = inputs.swap.spec
+    if inputs.refused:
+        return turn_back(inputs, "RecordingFailed", inputs.refused)
+    if spec.record and inputs.named != spec.target:
+        if inputs.named != spec.source:
+            return turn_back(inputs, "RecordingFailed", _changed(inputs))
+        return take(inputs, "machine")
+    over = age_of(inputs) >= FOLLOW_SECONDS
+    if inputs.asked == spec.target or (spec.until_restart and (over or inputs.restart_due)):
         return None
     if not over:
-        return Decision(status=course.swap.status, wait=1.0)
+        return Decision(status=inputs.swap.status, wait=1.0)
     why = (
         f"KubeVirt did not take {spec.to} from the VirtualMachine to its instance within {FOLLOW_SECONDS:.0f} s; move "
         "the port until the next restart with --until-restart (spec.untilRestart), or edit the VirtualMachine and "
         "restart it"
     )
-    return turn_back(course, "NotFollowed", why)
+    return turn_back(inputs, "NotFollowed", why)
 
 
 UNTIL_RESTART_POLL = 60.0
 """How often a port is looked at that waits for the restart of its machine; what changes wakes the swap anyway."""
 
 
-def until_restart(course: Course) -> Decision:
+def until_restart(inputs: SwapInputs) -> Decision:
     """Keep a port that nothing but the swap tells of, until KubeVirt takes the network over or it is to go back."""
-    swap, spec, port = course.swap, course.swap.spec, port_of(course)
+    swap, spec, port = inputs.swap, inputs.swap.spec, port_of(inputs)
     if swap.metadata.is_deleting:
-        return turn_back(course, "Deleted", "the NetworkSwap was deleted")
+        return turn_back(inputs, "Deleted", "the NetworkSwap was deleted")
     if port is not None and port.nad == spec.from_:
-        return turn_back(course, "Moved", f"the port is on {spec.from_} again")
-    if course.migrating:
-        return turn_back(course, "Migrating", f"the migration {course.migrating} began, to {spec.from_}")
-    if course.named != spec.target:
-        return turn_back(course, "TakenBack", _changed(course))
-    if not course.beside or course.asked == spec.target:
-        return enter(course, swap.status, "Recording", f"is on {spec.to}; being recorded")
+        return turn_back(inputs, "Moved", f"the port is on {spec.from_} again")
+    if inputs.migrating:
+        return turn_back(inputs, "Migrating", f"the migration {inputs.migrating} began, to {spec.from_}")
+    if inputs.named != spec.target:
+        return turn_back(inputs, "TakenBack", _changed(inputs))
+    if not inputs.beside or inputs.asked == spec.target:
+        return enter(inputs, swap.status, "Recording", f"is on {spec.to}; being recorded")
     return Decision(status=swap.status, wait=UNTIL_RESTART_POLL)
 
 
-def recording(course: Course) -> Decision:
+def recording(inputs: SwapInputs) -> Decision:
     """Write what is yet to be written; end when all of it is."""
-    swap, target = course.swap, course.swap.spec.target
-    port = port_of(course)
+    swap, target = inputs.swap, inputs.swap.spec.target
+    port = port_of(inputs)
     if flapping(swap):
-        return _flap(course)
-    if course.refused:
-        return turn_back(course, "RecordingFailed", course.refused)
+        return _flap(inputs)
+    if inputs.refused:
+        return turn_back(inputs, "RecordingFailed", inputs.refused)
     if port is not None and port.nad == swap.spec.from_:
-        return turn_back(course, "Moved", f"the port is on {swap.spec.from_} again")
-    if course.attached is None:
+        return turn_back(inputs, "Moved", f"the port is on {swap.spec.from_} again")
+    if inputs.attached is None:
         return turn_back(
-            course, "RecordingFailed", f"the network-status of Pod {swap.status.pod} can't be read"
+            inputs, "RecordingFailed", f"the network-status of Pod {swap.status.pod} can't be read"
         )
-    if course.beside and (waits := _followed(course)):
+    if inputs.beside and (waits := _followed(inputs)):
         return waits
-    stays = course.beside and course.asked != target
-    if course.attached != target and not stays:
-        return take(course, "pod")
-    if swap.spec.record and course.named != target:
-        if course.named != swap.spec.source:
-            return turn_back(course, "RecordingFailed", _changed(course))
-        return take(course, "machine")
-    if swap.spec.flap and course.link in ("", "up") and find(swap.status.conditions, FLAPPED) is None:
-        how = "Down" if course.link == "" else "DownFromUp"
-        status = with_condition(course, FLAPPED, "False", how, "the guest's link goes down, and up again")
+    stays = inputs.beside and inputs.asked != target
+    if inputs.attached != target and not stays:
+        return take(inputs, "pod")
+    if swap.spec.record and inputs.named != target:
+        if inputs.named != swap.spec.source:
+            return turn_back(inputs, "RecordingFailed", _changed(inputs))
+        return take(inputs, "machine")
+    if swap.spec.flap and inputs.link in ("", "up") and find(swap.status.conditions, FLAPPED) is None:
+        how = "Down" if inputs.link == "" else "DownFromUp"
+        status = with_condition(inputs, FLAPPED, "False", how, "the guest's link goes down, and up again")
         return Decision(status=status, wait=0.0)
-    return _entered_until_restart(course) if stays else _succeeded(course, port)
+    return _entered_until_restart(inputs) if stays else _succeeded(inputs, port)
 
 
-def _entered_until_restart(course: Course) -> Decision:
-    spec = course.swap.spec
+def _entered_until_restart(inputs: SwapInputs) -> Decision:
+    spec = inputs.swap.spec
     message = (
         f"{spec.network} is on {spec.to}. KubeVirt takes it for one on {spec.from_} until the machine is restarted; it "
         f"starts on {spec.to} then. To take the NIC back before, delete this NetworkSwap"
     )
-    return enter(course, course.swap.status, "UntilRestart", message)
+    return enter(inputs, inputs.swap.status, "UntilRestart", message)
 
 
 def flapping(swap: NetworkSwap) -> bool:
@@ -128,27 +128,27 @@ def flapping(swap: NetworkSwap) -> bool:
     return condition is not None and condition.status == "False"
 
 
-def _flap(course: Course) -> Decision:
+def _flap(inputs: SwapInputs) -> Decision:
     """Set the guest's link down until it is, and then up. What can't be set down is no reason to take the move back."""
-    condition = find(course.swap.status.conditions, FLAPPED)
+    condition = find(inputs.swap.status.conditions, FLAPPED)
     assert condition is not None
-    over = since(condition.last_transition_time, course.now) >= FLAP_SECONDS
+    over = since(condition.last_transition_time, inputs.now) >= FLAP_SECONDS
     if condition.reason.startswith("Down"):
-        if course.link == "down" and (course.guest_link == "down" or over):
+        if inputs.link == "down" and (inputs.guest_link == "down" or over):
             status = with_condition(
-                course, FLAPPED, "False", condition.reason.replace("Down", "Up", 1), condition.message
+                inputs, FLAPPED, "False", condition.reason.replace("Down", "Up", 1), condition.message
             )
             return Decision(status=status, wait=0.0)
-        if course.link != "down" and not over and not course.refused:
-            return Decision(status=course.swap.status, steps=("link-down",), wait=1.0)
-        if course.link == "down":
-            return Decision(status=course.swap.status, wait=1.0)
-        why = course.refused or "the VirtualMachine could not be written in time"
-        return Decision(status=with_condition(course, FLAPPED, "Unknown", "NotFlapped", why), wait=0.0)
-    if course.link == "down":
-        return Decision(status=course.swap.status, steps=(link_up(course.swap),), wait=1.0)
+        if inputs.link != "down" and not over and not inputs.refused:
+            return Decision(status=inputs.swap.status, steps=("link-down",), wait=1.0)
+        if inputs.link == "down":
+            return Decision(status=inputs.swap.status, wait=1.0)
+        why = inputs.refused or "the VirtualMachine could not be written in time"
+        return Decision(status=with_condition(inputs, FLAPPED, "Unknown", "NotFlapped", why), wait=0.0)
+    if inputs.link == "down":
+        return Decision(status=inputs.swap.status, steps=(link_up(inputs.swap),), wait=1.0)
     return Decision(
-        status=with_condition(course, FLAPPED, "True", "Flapped", "the guest has seen its link go"), wait=0.0
+        status=with_condition(inputs, FLAPPED, "True", "Flapped", "the guest has seen its link go"), wait=0.0
     )
 
 
@@ -158,18 +158,18 @@ def link_up(swap: NetworkSwap) -> Step:
     return "link-up" if condition is not None and condition.reason.endswith("FromUp") else "link-unset"
 
 
-def _succeeded(course: Course, port: SwapPort | None) -> Decision:
-    swap = course.swap
+def _succeeded(inputs: SwapInputs, port: SwapPort | None) -> Decision:
+    swap = inputs.swap
     gap = port.gap_milliseconds if port is not None else 0.0
     took = f"after {gap:.0f} ms without a network" if gap else "its agent restarted while it moved the port"
     message = f"{swap.spec.network} is on {swap.spec.to}, {took}"
-    return end(course, "Succeeded", "Moved", message)
+    return end(inputs, "Succeeded", "Moved", message)
 
 
-def _changed(course: Course) -> str:
-    spec = course.swap.spec
-    found = f"is {course.named}" if course.named is not None else "is not there"
+def _changed(inputs: SwapInputs) -> str:
+    spec = inputs.swap.spec
+    found = f"is {inputs.named}" if inputs.named is not None else "is not there"
     return (
-        f"VirtualMachine {course.swap.metadata.namespace}/{spec.machine}: the network {spec.network} {found} in its "
+        f"VirtualMachine {inputs.swap.metadata.namespace}/{spec.machine}: the network {spec.network} {found} in its "
         f"spec, and not {spec.from_}; it was changed meanwhile"
     )

@@ -1,4 +1,4 @@
-"""What is known of a swap, and what the manager does next: the input and the output of its phases (`rules.swap`)."""
+"""Inputs and outputs of the phases of a swap (`rules.swap`): what is known of it, and what the manager does next."""
 
 from typing import Literal
 
@@ -32,7 +32,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class Course(Struct, frozen=True, kw_only=True):
+class SwapInputs(Struct, frozen=True, kw_only=True):
     """All that is known of a swap.
 
     `machine` is the instance of the name, whatever its uid. `pod_uid` is the uid of its launcher pod on the node of the
