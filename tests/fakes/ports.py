@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lanloom.features.liveupdate.agent.kernel import FoundPort
-from lanloom.features.liveupdate.rules.port import Bridge, PodIdentity, Seat, Unseatable
+from lanloom.features.liveupdate.rules.port import Bridge, PodIdentity, PortConflict, Seat
 from lanloom.node.errors import LinkError
 
 
@@ -47,7 +47,7 @@ class FakePorts:
     async def find(self, identity: PodIdentity, hint: str = "") -> FoundPort:
         """As the port says."""
         if self._world.ambiguous:
-            raise Unseatable(f"Pod {identity.title}: 2 namespaces can be its own")
+            raise PortConflict(f"Pod {identity.title}: 2 namespaces can be its own")
         return FoundPort(netns=hint or "/run/netns/pod", nic=2)
 
     async def inspect(self, found: FoundPort) -> Seat:

@@ -10,7 +10,7 @@ from lanloom.features.liveupdate.agent.kernel import FoundPort
 from lanloom.features.liveupdate.agent.mover import Mover
 from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.features.liveupdate.agent.swaps import SwapAgent
-from lanloom.features.liveupdate.rules.port import Bridge, PodIdentity, Seat, Unseatable
+from lanloom.features.liveupdate.rules.port import Bridge, PodIdentity, PortConflict, Seat
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError
@@ -74,7 +74,7 @@ class PortsOfNode:
     def _port(self, uid: str, interface: str) -> Port:
         port = self._state.ports.get((uid, interface))
         if port is None or port.node != self._node:
-            raise Unseatable(f"no namespace of {uid} has {interface}", final=False)
+            raise PortConflict(f"no namespace of {uid} has {interface}", final=False)
         return port
 
 

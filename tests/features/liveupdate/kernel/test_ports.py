@@ -7,7 +7,7 @@ import pytest
 
 from lanloom.features.liveupdate.rules.announcement import frames
 from lanloom.features.liveupdate.rules.places import BridgePlace
-from lanloom.features.liveupdate.rules.port import Seat, Unseatable, goal_on, is_seated
+from lanloom.features.liveupdate.rules.port import PortConflict, Seat, goal_on, is_seated
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.netlink import bridgeports
 from tests.features.lan.kernel.machines import batch, run, until
@@ -51,28 +51,28 @@ async def test_a_hint_is_no_proof(ground: Ground) -> None:
 async def test_a_forged_pod_is_refused(ground: Ground) -> None:
     """Where another pod has the same interfaces, hardware addresses and address, nothing is moved."""
     ground.pod("forger", "one-br")
-    with pytest.raises(Unseatable, match="2 namespaces"):
+    with pytest.raises(PortConflict, match="2 namespaces"):
         await ground.kernel.find(identity())
 
 
 async def test_another_pod_is_not_the_machines(ground: Ground) -> None:
     """A pod with the interface's name and another address or hardware address is not taken for the machine's."""
-    with pytest.raises(Unseatable, match="no namespace"):
+    with pytest.raises(PortConflict, match="no namespace"):
         await ground.kernel.find(identity(address="10.0.0.8"))
-    with pytest.raises(Unseatable, match="no namespace"):
+    with pytest.raises(PortConflict, match="no namespace"):
         await ground.kernel.find(identity(mac="02:00:00:00:00:08"))
 
 
 async def test_a_pod_without_known_marks_is_refused(ground: Ground) -> None:
     """A pod of which neither address nor hardware addresses are known is not found by an interface's name."""
-    with pytest.raises(Unseatable, match="no namespace"):
+    with pytest.raises(PortConflict, match="no namespace"):
         await ground.kernel.find(identity(mac="", address=""))
 
 
 async def test_an_unbound_nic_is_refused(ground: Ground) -> None:
     """A NIC that KubeVirt has not bound yet is not moved."""
     ground.pod("young", "one-br", mac="02:00:00:00:00:09", address="10.0.0.9", bound=False)
-    with pytest.raises(Unseatable, match="is not bound to the machine"):
+    with pytest.raises(PortConflict, match="is not bound to the machine"):
         await ground.kernel.find(identity("young", mac="02:00:00:00:00:09", address="10.0.0.9"))
 
 
@@ -158,9 +158,9 @@ async def test_announced_frames_move_what_bridges_learned(ground: Ground) -> Non
 
 async def test_a_bridge_that_is_not_there(ground: Ground) -> None:
     """A bridge that the node does not have is refused before the port is touched, and so is a link of another kind."""
-    with pytest.raises(Unseatable, match="there is no bridge none-br"):
+    with pytest.raises(PortConflict, match="there is no bridge none-br"):
         await goal(ground, BridgePlace(bridge="none-br"))
-    with pytest.raises(Unseatable, match="is no bridge"):
+    with pytest.raises(PortConflict, match="is no bridge"):
         await ground.kernel.bridge("port-db")
 
 

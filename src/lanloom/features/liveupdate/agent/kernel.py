@@ -15,7 +15,7 @@ class FoundPort(Struct, frozen=True, kw_only=True):
 
 
 class PortKernel(Protocol):
-    """A node's kernel. Every method raises Unseatable, or NodeError and its kinds."""
+    """A node's kernel. Every method raises PortConflict, or NodeError and its kinds."""
 
     async def find(self, identity: PodIdentity, hint: str = "") -> FoundPort:
         """Find the NIC of a pod. The namespace at the path `hint` is looked at alone if it is still the pod's."""

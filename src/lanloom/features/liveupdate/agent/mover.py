@@ -39,8 +39,8 @@ from lanloom.features.liveupdate.rules.places import (
 )
 from lanloom.features.liveupdate.rules.port import (
     PodIdentity,
+    PortConflict,
     Seat,
-    Unseatable,
     goal_in,
     goal_on,
     host_name,
@@ -107,7 +107,7 @@ class Mover:
                 return await (
                     self._forward(scene) if scene.swap.status.phase in FORWARD else self._back(scene)
                 )
-            except Unseatable as error:
+            except PortConflict as error:
                 return Outcome(error=str(error), final=error.final)
             except (UnmovableNad, UnreadableStatus) as error:
                 return Outcome(error=str(error), final=True)
@@ -119,7 +119,7 @@ class Mover:
         try:
             identity = identity_of(scene)
             await self._send(scene, await self._kernel.find(identity, await self._hint(scene)))
-        except (NodeError, Unseatable, UnreadableStatus) as error:
+        except (NodeError, PortConflict, UnreadableStatus) as error:
             log.info("swap-not-announced", swap=str(scene.swap.metadata.key), error=str(error))
 
     async def forget(self, uid: str) -> None:
@@ -146,14 +146,14 @@ class Mover:
         nic = _nic(scene, identity, found)
         try:
             gap = await self._relocate(found, nic, record.leaves, record.enters, goal)
-        except (NodeError, Unseatable) as error:
+        except (NodeError, PortConflict) as error:
             return await self._taken_back(scene, found, nic, record, str(error))
         return await self._arrived(scene, found, Outcome(goal.link, swap.spec.to, gap=gap), begun)
 
     async def _check_isolation(self, swap: NetworkSwap) -> None:
-        """Raise Unseatable for a move to a NAD that Multus on this node would attach no pod of the machine to."""
+        """Raise PortConflict for a move to a NAD that Multus on this node would attach no pod of the machine to."""
         if why := against_move(await self._multus(), swap.metadata.namespace, swap.spec.target):
-            raise Unseatable(why)
+            raise PortConflict(why)
 
     async def _taken_back(
         self, scene: Scene, found: FoundPort, nic: PodNic, record: MoveRecord, why: str
@@ -165,7 +165,7 @@ class Mover:
         log.warning("swap-move-failed", swap=str(scene.swap.metadata.key), error=why)
         try:
             await self._relocate(found, nic, record.enters, record.leaves, record.before)
-        except (NodeError, Unseatable) as error:
+        except (NodeError, PortConflict) as error:
             return Outcome(record.before.link, error=f"{why}; and it could not be brought back: {error}")
         await self._send(scene, found)
         return Outcome(record.before.link, scene.swap.spec.from_, error=why, final=True)
@@ -183,7 +183,7 @@ class Mover:
         nic = _nic(scene, identity, found)
         try:
             gap = await self._relocate(found, nic, record.enters, record.leaves, record.before)
-        except (NodeError, Unseatable) as error:
+        except (NodeError, PortConflict) as error:
             return await self._stayed(scene, found, nic, record, seat, str(error))
         return await self._arrived(scene, found, Outcome(record.before.link, swap.spec.from_, gap=gap), begun)
 
@@ -207,7 +207,7 @@ class Mover:
             return Outcome(seat.link, error=why)
         try:
             await self._relocate(found, nic, record.leaves, record.enters, seat)
-        except (NodeError, Unseatable) as error:
+        except (NodeError, PortConflict) as error:
             return Outcome(seat.link, error=f"{why}; and then: {error}")
         await self._send(scene, found)
         return Outcome(seat.link, scene.swap.spec.to, error=why)
@@ -217,7 +217,7 @@ class Mover:
     ) -> MoveRecord | None:
         """Without a record nothing was begun, unless the record was lost: then the port is where its target puts it.
 
-        None where the port is where it was; else the record as the NADs give it. Raises Unseatable.
+        None where the port is where it was; else the record as the NADs give it. Raises PortConflict.
         """
         source = _place(scene.source, scene.swap.spec.source)
         home = await self._seat_of(source, seat.link if not seat.ns else host_name(identity))
@@ -225,7 +225,7 @@ class Mover:
             return None
         target = _place(scene.target, scene.swap.spec.target)
         if not _is_at(seat, await self._seat_of(target, seat.link)):
-            raise Unseatable(
+            raise PortConflict(
                 f"the port is on {seat.title}, neither where it was nor where it was to be; restart the machine"
             )
         return _record(scene, found, home, source, target)
@@ -280,18 +280,18 @@ class Mover:
         """Refuse a port that is elsewhere than its NAD puts it: somebody else moved it, who is not to be disturbed."""
         wanted = await self._seat_of(source, seat.link)
         if not _is_at(seat, wanted):
-            raise Unseatable(
+            raise PortConflict(
                 f"the port of {identity.interface} of Pod {identity.title} is on {seat.title}; its NAD "
                 f"puts it on {wanted.title}, so somebody has moved it; restart the machine"
             )
 
     async def _check_guard(self, swap: NetworkSwap, source: Place, target: Place, seat: Seat) -> None:
-        """Raise Unseatable where the rules of a NAD that wants macspoofchk would not be there after the move."""
+        """Raise PortConflict where the rules of a NAD that wants macspoofchk would not be there after the move."""
         if why := against_pair(source, target):
-            raise Unseatable(f"NetworkAttachmentDefinitions {swap.spec.from_} and {swap.spec.to}: {why}")
+            raise PortConflict(f"NetworkAttachmentDefinitions {swap.spec.from_} and {swap.spec.to}: {why}")
         wanted = isinstance(target, BridgePlace) and target.macspoofchk
         if wanted and not await self._kernel.guards(seat.link):
-            raise Unseatable(
+            raise PortConflict(
                 f"no rule of macspoofchk names the port {seat.link}, although its NAD has spec.config.macspoofchk; "
                 "restart the machine"
             )
@@ -299,7 +299,7 @@ class Mover:
     def _places(self) -> LanPlaces:
         found = self._lans()
         if found is None:
-            raise Unseatable(
+            raise PortConflict(
                 "this agent keeps no LANs; run the features lan and liveupdate in one agent (--feature)"
             )
         return found

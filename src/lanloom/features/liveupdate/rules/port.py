@@ -19,7 +19,7 @@ LAN_FORWARDING = 0xFFFD
 """The mask of reserved addresses whose frames pass a port of a LAN, as the LAN's own ports have it."""
 
 
-class Unseatable(Exception):
+class PortConflict(Exception):
     """A port can't be found, or can't be where it should. The message says why and what to do.
 
     `final` tells that another try can't help before somebody changes something.
@@ -102,32 +102,32 @@ def is_of_pod(identity: PodIdentity, links: Iterable[SeenLink], addresses: froze
 
 
 def nic_in(identity: PodIdentity, links: Iterable[SeenLink]) -> SeenLink:
-    """Return the end of the NIC's veth pair in the launcher pod. Raises Unseatable."""
+    """Return the end of the NIC's veth pair in the launcher pod. Raises PortConflict."""
     by_name = {link.name: link for link in links}
     name, inside = bridged_name(identity.interface), guest_bridge(identity.interface)
     found, bridge = by_name.get(name), by_name.get(inside)
     title = f"the NIC {identity.interface} of Pod {identity.title}"
     if found is None or bridge is None:
-        raise Unseatable(
+        raise PortConflict(
             f"{title} is not bound to the machine: its namespace lacks {name if found is None else inside}; wait until "
             "KubeVirt has bound it",
             final=False,
         )
     if found.kind != "veth" or bridge.kind != "bridge" or found.master != bridge.index:
-        raise Unseatable(
+        raise PortConflict(
             f"{title}: {name} is no port of {inside} by a veth pair, so its port can't be told; restart it"
         )
     return found
 
 
 def goal_on(place: BridgePlace, bridge: Bridge | None, link: str) -> Seat:
-    """Return how a port belongs onto a bridge of the node. Raises Unseatable."""
+    """Return how a port belongs onto a bridge of the node. Raises PortConflict."""
     if bridge is None:
-        raise Unseatable(
+        raise PortConflict(
             f"there is no bridge {place.bridge} on this node; add the node to its network", final=False
         )
     if (place.pvid or place.vids) and not bridge.filtering:
-        raise Unseatable(
+        raise PortConflict(
             f"the bridge {place.bridge} does not filter VLANs, so it can't carry VLAN {place.pvid or 'ids'}"
         )
     return Seat(

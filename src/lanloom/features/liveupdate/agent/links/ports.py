@@ -20,9 +20,9 @@ from lanloom.features.liveupdate.agent.kernel import FoundPort
 from lanloom.features.liveupdate.rules.port import (
     Bridge,
     PodIdentity,
+    PortConflict,
     Seat,
     SeenLink,
-    Unseatable,
     extra_entries,
     is_of_pod,
     nic_in,
@@ -81,7 +81,7 @@ class NetlinkPorts:
         if len(matching) != 1:
             how = "no namespace" if not matching else f"{len(matching)} namespaces"
             places = ", ".join(str(item) for item in self._directories)
-            raise Unseatable(
+            raise PortConflict(
                 f"Pod {identity.title}: {how} of {places} can be its own by interfaces, hardware addresses and the "
                 f"pod's address, so the port of {identity.interface} can't be told",
                 final=len(matching) > 1,
@@ -129,7 +129,7 @@ class NetlinkPorts:
                     f"can't look at the bridge {name}: {os.strerror(error.errno or 0)}"
                 ) from error
         if link.kind != "bridge":
-            raise Unseatable(f"{name} of this node is no bridge; correct spec.config.bridge of the NAD")
+            raise PortConflict(f"{name} of this node is no bridge; correct spec.config.bridge of the NAD")
         return Bridge(
             name=name, mtu=link.mtu, up=link.up, filtering=link.filtering, default_pvid=link.default_pvid
         )
@@ -197,11 +197,11 @@ class NetlinkPorts:
 
     @contextmanager
     def _port(self, found: FoundPort) -> "Iterator[_OpenPort]":
-        """Provide the other end of the NIC's pair, wherever it is, with a socket there. Raises Unseatable."""
+        """Provide the other end of the NIC's pair, wherever it is, with a socket there. Raises PortConflict."""
         with open_namespace(Path(found.netns)) as pod, pod.socket() as inside:
             nic = _explained_link(inside, found.nic)
             if nic.kind != "veth" or nic.nsid is None or nic.nsid < 0:
-                raise Unseatable(f"{nic.name} in {found.netns} is no veth pair that leads out of the pod")
+                raise PortConflict(f"{nic.name} in {found.netns} is no veth pair that leads out of the pod")
             for ns, path in self._places():
                 with ExitStack() as stack:
                     try:
@@ -214,10 +214,10 @@ class NetlinkPorts:
                     link = _explained_link(sock, nic.lower)
                     back = bridgeports.namespace_id(sock, pod.fileno())
                     if link.kind != "veth" or link.lower != nic.index or link.nsid != back:
-                        raise Unseatable(f"{link.name} is not the other end of {nic.name} in {found.netns}")
+                        raise PortConflict(f"{link.name} is not the other end of {nic.name} in {found.netns}")
                     yield _OpenPort(ns, opened, sock, link, nic, inside)
                     return
-        raise Unseatable(
+        raise PortConflict(
             f"the other end of {nic.name} in {found.netns} is in a namespace that is neither the node's nor a LAN's"
         )
 
