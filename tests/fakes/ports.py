@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lanloom.features.liveupdate.agent.kernel import FoundPort
-from lanloom.features.liveupdate.rules.port import Bridge, PodIdentity, PortConflict, Seat
+from lanloom.features.liveupdate.rules.port import Bridge, PodIdentity, PortBinding, PortConflict
 from lanloom.node.errors import LinkError
 
 
@@ -16,13 +16,13 @@ class Died(BaseException):
 
 
 class PortWorld(Struct):
-    """What there is: the port's `seat`, bridges by namespace and name, and everything that went through the port.
+    """What there is: the port's `binding`, bridges by namespace and name, and everything that went through the port.
 
     `broken` are names of bridges that the kernel refuses a port for, `guarded` of ports with rules of
     macspoofchk. `visited` are all bridges that the port was on.
     """
 
-    seat: Seat = Seat(link="veth7", bridge="one-br")
+    binding: PortBinding = PortBinding(link="veth7", bridge="one-br")
     bridges: dict[tuple[str, str], Bridge] = field(
         default_factory=lambda: {
             ("", name): Bridge(name=name, mtu=1500, filtering=True, default_pvid=1)
@@ -50,9 +50,9 @@ class FakePorts:
             raise PortConflict(f"Pod {identity.title}: 2 namespaces can be its own")
         return FoundPort(netns=hint or "/run/netns/pod", nic=2)
 
-    async def inspect(self, found: FoundPort) -> Seat:
+    async def inspect(self, found: FoundPort) -> PortBinding:
         """As the port says."""
-        return self._world.seat
+        return self._world.binding
 
     async def bridge(self, name: str) -> Bridge | None:
         """As the port says."""
@@ -62,17 +62,17 @@ class FakePorts:
         """As the port says."""
         return link in self._world.guarded
 
-    async def move(self, found: FoundPort, goal: Seat) -> float:
+    async def move(self, found: FoundPort, goal: PortBinding) -> float:
         """As the port says."""
         world = self._world
         if (goal.ns, goal.bridge) not in world.bridges:
-            raise LinkError(f"can't move {world.seat.link} to {goal.title}: No such device")
+            raise LinkError(f"can't move {world.binding.link} to {goal.title}: No such device")
         world.moves += 1
-        self._become(Seat(link=world.seat.link, ns=world.seat.ns, up=False))
-        if goal.ns != world.seat.ns:
-            self._become(Seat(link=goal.link, ns=goal.ns, up=False))
+        self._become(PortBinding(link=world.binding.link, ns=world.binding.ns, up=False))
+        if goal.ns != world.binding.ns:
+            self._become(PortBinding(link=goal.link, ns=goal.ns, up=False))
         if goal.bridge in world.broken:
-            raise LinkError(f"can't move {world.seat.link} to {goal.title}: Device or resource busy")
+            raise LinkError(f"can't move {world.binding.link} to {goal.title}: Device or resource busy")
         self._become(replace(goal, up=False))
         self._become(goal)
         world.visited.append(goal.bridge)
@@ -82,9 +82,9 @@ class FakePorts:
         """As the port says."""
         self._world.sent.extend(frames)
 
-    def _become(self, seat: Seat) -> None:
+    def _become(self, binding: PortBinding) -> None:
         if self._world.dies == 0:
             self._world.dies = -1
             raise Died
         self._world.dies -= 1 if self._world.dies > 0 else 0
-        self._world.seat = seat
+        self._world.binding = binding

@@ -10,7 +10,7 @@ from lanloom.features.liveupdate.agent.kernel import FoundPort
 from lanloom.features.liveupdate.agent.mover import Mover
 from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.features.liveupdate.agent.swaps import SwapAgent
-from lanloom.features.liveupdate.rules.port import Bridge, PodIdentity, PortConflict, Seat
+from lanloom.features.liveupdate.rules.port import Bridge, PodIdentity, PortBinding, PortConflict
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError
@@ -36,10 +36,10 @@ class PortsOfNode:
         self._port(identity.uid, identity.interface)
         return FoundPort(netns=f"{identity.uid}/{identity.interface}", nic=7)
 
-    async def inspect(self, found: FoundPort) -> Seat:
+    async def inspect(self, found: FoundPort) -> PortBinding:
         """As the port says."""
         self._life.check()
-        return self._at(found).seat
+        return self._at(found).binding
 
     async def bridge(self, name: str) -> Bridge | None:
         """As the port says."""
@@ -49,18 +49,18 @@ class PortsOfNode:
         """As the port says."""
         return False
 
-    async def move(self, found: FoundPort, goal: Seat) -> float:
+    async def move(self, found: FoundPort, goal: PortBinding) -> float:
         """As the port says."""
         self._life.check()
         port = self._at(found)
         if self._faults.strikes(0.1):
             raise LinkError("Device or resource busy")
-        port.seat = replace(goal, up=False)
+        port.binding = replace(goal, up=False)
         await asyncio.sleep(self._rng.random() * 0.02)
         self._life.check()
         if self._faults.strikes(0.1):
             raise LinkError("Cannot allocate memory")
-        port.seat = replace(goal, up=True)
+        port.binding = replace(goal, up=True)
         return 1 + self._rng.random() * 40
 
     async def send(self, found: FoundPort, frames: tuple[bytes, ...]) -> None:

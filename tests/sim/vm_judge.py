@@ -89,7 +89,9 @@ class Witness:
         interface = pod_interface_name(swap.spec.network)
         port = self._state.ports.get((pod.metadata.uid, interface))
         if port is not None and not self._state.is_on(port, nad):
-            self.complain(f"swap {_title(swap)} is {swap.status.phase}, and the port is on {port.seat.title}")
+            self.complain(
+                f"swap {_title(swap)} is {swap.status.phase}, and the port is on {port.binding.title}"
+            )
         told = interfaces_of(pod.metadata.annotations.get(NETWORK_STATUS, "")).get(interface)
         if told is not None and told != str(nad):
             self.complain(f"swap {_title(swap)} is {swap.status.phase}, and network-status says {told}")
@@ -238,7 +240,7 @@ def _machine_complaints(
         port = state.ports.get((pods[0].metadata.uid, interface))
         found = told.get(interface)
         if port is not None and not state.is_on(port, held.get(item.name) or _key(found)):
-            yield f"{key}: the port of {item.name} is on {port.seat.title}, and network-status says {found}"
+            yield f"{key}: the port of {item.name} is on {port.binding.title}, and network-status says {found}"
         if item.multus is None or item.name in absent:
             continue
         wanted = nad_of(item.multus, key.namespace)

@@ -10,7 +10,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, interfaces_of
 from lanloom_embedded.local import LocalClient
 from tests.sim.vm_judge import Witness
-from tests.sim.vm_state import PLACE, Port, State, seat_of
+from tests.sim.vm_state import PLACE, Port, State, binding_of
 
 Raw = dict[str, Any]
 
@@ -78,8 +78,8 @@ class Multus:
             self._witness.complain(
                 f"Multus plugs {interface} of {pod.metadata.name} anew, to {nad}, under the guest"
             )
-        seat = seat_of(self._state.nads[nad], f"veth-{interface[3:9]}")
-        self._state.ports[place] = Port(uid, pod.metadata.uid, pod.spec.node_name, interface, seat)
+        binding = binding_of(self._state.nads[nad], f"veth-{interface[3:9]}")
+        self._state.ports[place] = Port(uid, pod.metadata.uid, pod.spec.node_name, interface, binding)
 
 
 def asked(spec: VirtualMachineInstanceSpec) -> str:

@@ -26,7 +26,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.reading import ObjectDecoder
 from lanloom.api.resource import Resource
 from lanloom.features.liveupdate.rules.places import BridgePlace, place_of
-from lanloom.features.liveupdate.rules.port import Bridge, Seat, goal_on
+from lanloom.features.liveupdate.rules.port import Bridge, PortBinding, goal_on
 from lanloom_embedded.engine.storage import Change
 
 PLACE = "vms"
@@ -56,18 +56,18 @@ class Port(Struct):
     pod: str
     node: str
     interface: str
-    seat: Seat
+    binding: PortBinding
 
     @property
     def vlan(self) -> int:
         """The VLAN id of its untagged frames, 0 where it is cut off."""
-        return next((item.first for item in self.seat.entries if item.pvid), 0) if self.seat.up else 0
+        return next((item.first for item in self.binding.entries if item.pvid), 0) if self.binding.up else 0
 
 
-def seat_of(nad: NetworkAttachmentDefinition, link: str) -> Seat:
+def binding_of(nad: NetworkAttachmentDefinition, link: str) -> PortBinding:
     """Where CNI puts the port of a NAD."""
     if nad.metadata.name == ODD:
-        return Seat(link=link, bridge=ODD_BRIDGE)
+        return PortBinding(link=link, bridge=ODD_BRIDGE)
     place = place_of(nad)
     assert isinstance(place, BridgePlace)
     return goal_on(place, BRIDGE, link)
@@ -132,7 +132,7 @@ class State:
     def is_on(self, port: Port, nad: Key | None) -> bool:
         """Whether a port is up where a NAD puts it; a NAD that is gone can't tell where."""
         found = self.nads.get(nad) if nad is not None else None
-        return port.seat.up and (found is None or port.seat == seat_of(found, port.seat.link))
+        return port.binding.up and (found is None or port.binding == binding_of(found, port.binding.link))
 
     def ports_of(self, pod: str) -> Iterator[Port]:
         """The ports of the pod of that uid."""

@@ -8,7 +8,7 @@ import pytest
 
 from lanloom.features.liveupdate.agent.links.ports import CNI_CHAIN, CNI_TABLE
 from lanloom.features.liveupdate.rules.places import BridgePlace
-from lanloom.features.liveupdate.rules.port import Seat
+from lanloom.features.liveupdate.rules.port import PortBinding
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.netlink import packetfilter
 from lanloom.node.netlink.expressions import drop, from_another, from_link
@@ -55,9 +55,9 @@ async def test_the_other_interfaces_of_the_pod(ground: Ground, mtu: int) -> None
     assert set(UNTOUCHED) - {"tap0"} <= before.keys()
     found = await ground.kernel.find(identity())
     for there in ("two-br", "lan", "one-br"):
-        seat = Seat(link="webV0", ns=str(lan), bridge="br0", mtu=mtu or 1500)
+        binding = PortBinding(link="webV0", ns=str(lan), bridge="br0", mtu=mtu or 1500)
         place = BridgePlace(bridge=there, mtu=mtu)
-        await ground.kernel.move(found, seat if there == "lan" else await goal(ground, place))
+        await ground.kernel.move(found, binding if there == "lan" else await goal(ground, place))
         assert inside(pod) == before
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lanloom.features.liveupdate.rules.announcement import frames
 from lanloom.features.liveupdate.rules.places import BridgePlace
-from lanloom.features.liveupdate.rules.port import PortConflict, Seat, goal_on, is_seated
+from lanloom.features.liveupdate.rules.port import PortBinding, PortConflict, goal_on, is_bound
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.netlink import bridgeports
 from tests.features.lan.kernel.machines import batch, run, until
@@ -29,7 +29,7 @@ def carrier_changes(where: Path, link: str = "guest0") -> object:
     return json.loads(run(where, f"ip -details -json link show {link}"))[0].get("carrier_changes", "unknown")
 
 
-async def goal(ground: Ground, place: BridgePlace, link: str = "port-db") -> Seat:
+async def goal(ground: Ground, place: BridgePlace, link: str = "port-db") -> PortBinding:
     """How the machine's port belongs onto a bridge."""
     return goal_on(place, await ground.kernel.bridge(place.bridge), link)
 
@@ -37,8 +37,8 @@ async def goal(ground: Ground, place: BridgePlace, link: str = "port-db") -> Sea
 async def test_a_port_is_found(ground: Ground) -> None:
     """A NIC's port is the other end of its veth pair, on the bridge where it is."""
     found = await ground.kernel.find(identity())
-    seat = await ground.kernel.inspect(found)
-    assert (seat.link, seat.ns, seat.bridge, seat.up) == ("port-db", "", "one-br", True)
+    binding = await ground.kernel.inspect(found)
+    assert (binding.link, binding.ns, binding.bridge, binding.up) == ("port-db", "", "one-br", True)
 
 
 async def test_a_hint_is_no_proof(ground: Ground) -> None:
@@ -82,8 +82,8 @@ async def test_a_port_moves_between_bridges(ground: Ground) -> None:
     found = await kernel.find(identity())
     wanted = await goal(ground, place)
     await kernel.move(found, wanted)
-    seat = await kernel.inspect(found)
-    assert is_seated(seat, wanted) and seat.hairpin and seat.isolated and seat.link == "port-db"
+    binding = await kernel.inspect(found)
+    assert is_bound(binding, wanted) and binding.hairpin and binding.isolated and binding.link == "port-db"
     assert pings(ground.directory / "two")
     assert is_silent(ground.directory / "one")
     assert MAC in run(ground.directory / "two", "ip neighbour")
@@ -118,11 +118,11 @@ async def test_a_pair_that_was_left_stopped(ground: Ground) -> None:
     for bridge in ("one-br", "two-br"):
         with open_namespace(pod) as there, there.socket() as sock:
             bridgeports.set_state(sock, found.nic, bridgeports.LISTENING)
-        assert not is_seated(await kernel.inspect(found), wanted)
+        assert not is_bound(await kernel.inspect(found), wanted)
         assert is_silent(ground.directory / bridge.removesuffix("-br"))
         run(ground.host, f"ip link set port-db master {bridge}")
         await kernel.move(found, wanted)
-        assert is_seated(await kernel.inspect(found), wanted)
+        assert is_bound(await kernel.inspect(found), wanted)
         assert pings(ground.directory / "one")
 
 
@@ -132,7 +132,7 @@ async def test_a_pod_whose_bridge_has_a_spanning_tree(ground: Ground) -> None:
     found = await ground.kernel.find(identity())
     wanted = await goal(ground, BridgePlace(bridge="two-br"))
     await ground.kernel.move(found, wanted)
-    assert is_seated(await ground.kernel.inspect(found), wanted)
+    assert is_bound(await ground.kernel.inspect(found), wanted)
 
 
 async def test_moving_again_changes_nothing(ground: Ground) -> None:
@@ -144,7 +144,7 @@ async def test_moving_again_changes_nothing(ground: Ground) -> None:
     assert (await kernel.inspect(found)).bridge == ""
     for _ in range(2):
         await kernel.move(found, wanted)
-        assert is_seated(await kernel.inspect(found), wanted)
+        assert is_bound(await kernel.inspect(found), wanted)
 
 
 async def test_announced_frames_move_what_bridges_learned(ground: Ground) -> None:
@@ -171,14 +171,18 @@ async def test_a_port_moves_into_a_namespace_and_back(ground: Ground) -> None:
     run(lan, "ip link set br0 up")
     kernel = ground.kernel
     found = await kernel.find(identity())
-    inside = Seat(link="webV0", ns=str(lan), bridge="br0", group_forwarding=0xFFFD, mtu=1450)
+    inside = PortBinding(link="webV0", ns=str(lan), bridge="br0", group_forwarding=0xFFFD, mtu=1450)
     await kernel.move(found, inside)
-    seat = await kernel.inspect(found)
-    assert is_seated(seat, inside) and (seat.link, seat.mtu, seat.group_forwarding) == ("webV0", 1450, 0xFFFD)
+    binding = await kernel.inspect(found)
+    assert is_bound(binding, inside) and (binding.link, binding.mtu, binding.group_forwarding) == (
+        "webV0",
+        1450,
+        0xFFFD,
+    )
     assert "mtu 1450" in run(ground.directory / "db", f"ip link show {INTERFACE.removeprefix('pod')}-nic")
     back = await goal(ground, BridgePlace(bridge="one-br"))
     await kernel.move(found, back)
-    assert is_seated(await kernel.inspect(found), back)
+    assert is_bound(await kernel.inspect(found), back)
     assert pings(ground.directory / "one")
 
 
@@ -189,7 +193,7 @@ async def test_a_port_comes_back_under_its_name_at_once(ground: Ground) -> None:
     run(lan, "ip link set br0 up")
     kernel = ground.kernel
     found = await kernel.find(identity())
-    await kernel.move(found, Seat(link="webV0", ns=str(lan), bridge="br0", mtu=1450))
+    await kernel.move(found, PortBinding(link="webV0", ns=str(lan), bridge="br0", mtu=1450))
     with told_links(ground.host) as sock:
         await kernel.move(found, await goal(ground, BridgePlace(bridge="one-br")))
         names = names_told(sock)
@@ -202,14 +206,14 @@ async def test_a_port_that_was_left_on_its_way_out(ground: Ground) -> None:
     lan = ground.space("blue")
     run(lan, "ip link add br0 type bridge")
     run(lan, "ip link set br0 up")
-    kernel, inside = ground.kernel, Seat(link="webV0", ns=str(lan), bridge="br0", mtu=1450)
+    kernel, inside = ground.kernel, PortBinding(link="webV0", ns=str(lan), bridge="br0", mtu=1450)
     found = await kernel.find(identity())
     await kernel.move(found, inside)
     run(lan, "ip link set webV0 down")
     run(lan, "ip link set webV0 name port-db")
-    assert not is_seated(await kernel.inspect(found), inside)
+    assert not is_bound(await kernel.inspect(found), inside)
     await kernel.move(found, inside)
-    assert is_seated(await kernel.inspect(found), inside)
+    assert is_bound(await kernel.inspect(found), inside)
 
 
 async def test_a_port_goes_to_and_fro(ground: Ground) -> None:
@@ -237,7 +241,7 @@ async def test_links_of_others_stay(bare: Ground, mtu: int) -> None:
     lan = bare.space("blue")
     batch(lan, "link add br0 up type bridge")
     found = await bare.kernel.find(identity())
-    inside = Seat(link="webV0", ns=str(lan), bridge="br0", mtu=1200)
+    inside = PortBinding(link="webV0", ns=str(lan), bridge="br0", mtu=1200)
     nic = f"{INTERFACE.removeprefix('pod')}-nic"
     for there in ("site2-br", "site1-br", "lan", "site2-br", "site2-br"):
         place = BridgePlace(bridge=there, mtu=mtu)

@@ -10,7 +10,7 @@ import pytest
 
 from lanloom.features.ipam.agent.links.guestports import NetlinkGuestPorts
 from lanloom.features.liveupdate.rules.places import BridgePlace
-from lanloom.features.liveupdate.rules.port import is_seated
+from lanloom.features.liveupdate.rules.port import is_bound
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.vlanids import VlanEntry
 from tests.features.lan.kernel.machines import run
@@ -30,14 +30,14 @@ async def test_vlans_are_those_of_the_plugin(bare: Ground) -> None:
     ground.vlan("port-db", 10)
     kernel = ground.kernel
     found = await kernel.find(identity())
-    assert is_seated(await kernel.inspect(found), await goal(ground, BridgePlace(bridge="one-br", pvid=10)))
+    assert is_bound(await kernel.inspect(found), await goal(ground, BridgePlace(bridge="one-br", pvid=10)))
     assert pings(ten) and is_silent(twenty)
     wanted = await goal(
         ground, BridgePlace(bridge="one-br", pvid=20, vids=((100, 200), (1, 1)), default_vid=False)
     )
     await kernel.move(found, wanted)
-    seat = await kernel.inspect(found)
-    assert seat.entries == (
+    binding = await kernel.inspect(found)
+    assert binding.entries == (
         VlanEntry(1, 1),
         VlanEntry(20, 20, pvid=True, untagged=True),
         VlanEntry(100, 200),
@@ -45,7 +45,7 @@ async def test_vlans_are_those_of_the_plugin(bare: Ground) -> None:
     assert pings(twenty) and is_silent(ten)
     back = await goal(ground, BridgePlace(bridge="one-br", pvid=10))
     await kernel.move(found, back)
-    assert is_seated(await kernel.inspect(found), back)
+    assert is_bound(await kernel.inspect(found), back)
     assert pings(ten) and is_silent(twenty)
 
 

@@ -13,7 +13,7 @@ from lanloom.api.multus import NADS
 from lanloom.features.liveupdate.agent.mover import Mover
 from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.features.liveupdate.agent.swaps import SwapAgent
-from lanloom.features.liveupdate.rules.port import Seat
+from lanloom.features.liveupdate.rules.port import PortBinding
 from lanloom.kube.informer import Informers
 from lanloom.kube.ports import Client
 from lanloom.node.vlanids import VlanEntry
@@ -34,7 +34,7 @@ class AgentCluster(SwapCluster):
     def __init__(self, *words: Any, **options: Any) -> None:
         super().__init__(*words, **options)
         entries = (VlanEntry(1, 1, untagged=True), VlanEntry(10, 10, pvid=True, untagged=True))
-        self.world = PortWorld(seat=Seat(link="veth7", bridge="one-br", entries=entries, mtu=1500))
+        self.world = PortWorld(binding=PortBinding(link="veth7", bridge="one-br", entries=entries, mtu=1500))
         self.records = FakeRecords()
         self.gaps: list[float] = []
 
@@ -97,7 +97,7 @@ async def test_a_whole_move(each: AgentCluster) -> None:
     """A swap ends with the port on the new bridge, the machine announced again and again, and no record left."""
     await each.move()
     found = await each.until("Succeeded")
-    assert each.world.seat.bridge == "two-br"
+    assert each.world.binding.bridge == "two-br"
     assert found.status.port is not None and found.status.port.gap_milliseconds == 1.5
     assert each.gaps == [1.5]
     await asyncio.sleep(10)
@@ -112,7 +112,7 @@ async def test_a_kernel_that_refuses(each: AgentCluster) -> None:
     await each.move()
     found = await each.until("Reverted")
     assert "Device or resource busy" in found.status.message
-    assert each.world.seat.bridge == "one-br"
+    assert each.world.binding.bridge == "one-br"
 
 
 @story
@@ -124,10 +124,10 @@ async def test_a_port_that_cannot_be_brought_back(each: AgentCluster) -> None:
     await each.move()
     found = await each.until("Failed")
     assert "Device or resource busy" in found.status.message
-    assert each.world.seat.bridge == "two-br" and each.world.seat.up
+    assert each.world.binding.bridge == "two-br" and each.world.binding.up
     each.world.broken.clear()
     await asyncio.sleep(70)
-    assert each.world.seat.bridge == "one-br" and each.world.seat.up
+    assert each.world.binding.bridge == "one-br" and each.world.binding.up
     assert each.records.contents == {}
 
 
@@ -161,8 +161,8 @@ def test_agents_and_managers_that_die(seed: int) -> None:
         assert found.status.phase in ("Succeeded", "Reverted")
         end = TO if found.status.phase == "Succeeded" else FROM
         named, attached, _ = await each.places()
-        assert (named, attached, each.world.seat.bridge) == (end, end, BRIDGES[end])
-        assert each.world.seat.up and each.records.contents == {}
+        assert (named, attached, each.world.binding.bridge) == (end, end, BRIDGES[end])
+        assert each.world.binding.up and each.records.contents == {}
 
     cluster.play(told, AgentCluster, rng=rng, seed=seed)
 

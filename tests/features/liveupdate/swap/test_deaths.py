@@ -11,7 +11,7 @@ import pytest
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.features.liveupdate.agent.kernel import FoundPort
 from lanloom.features.liveupdate.agent.swaps import ANNOUNCE_SECONDS
-from lanloom.features.liveupdate.rules.port import PodIdentity, Seat
+from lanloom.features.liveupdate.rules.port import PodIdentity, PortBinding
 from lanloom.kube.errors import ServerError
 from lanloom_embedded.local import LocalClient
 from tests.fakes.ports import Died, FakePorts, PortWorld
@@ -57,12 +57,12 @@ class MortalPorts(FakePorts):
             self._steps.take()
         return await super().find(identity, hint)
 
-    async def inspect(self, found: FoundPort) -> Seat:
+    async def inspect(self, found: FoundPort) -> PortBinding:
         """As the port says."""
         self._steps.take()
         return await super().inspect(found)
 
-    async def move(self, found: FoundPort, goal: Seat) -> float:
+    async def move(self, found: FoundPort, goal: PortBinding) -> float:
         """As the port says; what was sent before is of another place."""
         self._steps.take()
         self._seen.sent.clear()
@@ -145,7 +145,7 @@ def test_the_next_agent_announces(steps: int, back: bool) -> None:
         each.mortal("second", Steps())
         end = await each.until("Reverted" if back else "Succeeded")
         await asyncio.sleep(10.0)
-        assert each.world.seat.bridge == BRIDGES[FROM if back else TO]
+        assert each.world.binding.bridge == BRIDGES[FROM if back else TO]
         assert end.status.port is not None and end.status.port.nad == (FROM if back else TO)
         assert each.world.sent
         if not back:

@@ -16,7 +16,7 @@ from lanloom.api.meta import ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.liveupdate.agent.mover import Mover, Outcome, Scene
 from lanloom.features.liveupdate.agent.records import MoveRecords
-from lanloom.features.liveupdate.rules.port import Bridge, Seat
+from lanloom.features.liveupdate.rules.port import Bridge, PortBinding
 from lanloom.node.errors import LinkError
 from lanloom.node.vlanids import VlanEntry
 from lanloom.runtime.context import LanPlace, PodNic
@@ -38,7 +38,7 @@ from tests.features.liveupdate.swap.scene import (
 TEN, TWENTY = (
     (VlanEntry(1, 1, untagged=True), VlanEntry(vid, vid, pvid=True, untagged=True)) for vid in (10, 20)
 )
-AT_HOME = Seat(link="veth7", bridge="one-br", entries=TEN, mtu=1500)
+AT_HOME = PortBinding(link="veth7", bridge="one-br", entries=TEN, mtu=1500)
 BLUE = "/run/netns/blue"
 
 
@@ -72,8 +72,8 @@ class Lans:
 class Node:
     """An agent's mover, which may die and be made anew, and the kernel and records that stay."""
 
-    def __init__(self, seat: Seat = AT_HOME, **nads: dict[str, Any]) -> None:
-        self.world = PortWorld(seat=seat)
+    def __init__(self, binding: PortBinding = AT_HOME, **nads: dict[str, Any]) -> None:
+        self.world = PortWorld(binding=binding)
         self.records = FakeRecords()
         self.lans = Lans(self.world)
         self.multus: MultusReport | None = None
@@ -134,7 +134,7 @@ async def test_a_port_moves_and_is_announced() -> None:
     node = Node()
     found = await node.bring("Moving")
     assert (found.nad, found.error, found.gap) == (TO, "", 1.5)
-    assert node.world.seat == Seat(link="veth7", bridge="two-br", entries=TWENTY, mtu=1500)
+    assert node.world.binding == PortBinding(link="veth7", bridge="two-br", entries=TWENTY, mtu=1500)
     assert node.world.sent[0][6:12] == bytes.fromhex("020000000007")
 
 
@@ -160,14 +160,14 @@ async def test_a_port_that_another_process_moved_is_announced() -> None:
 
 async def test_a_port_comes_back() -> None:
     """A swap that reverts gets the port exactly where it was, even when its NADs are gone or say something else."""
-    odd = Seat(
+    odd = PortBinding(
         link="veth7", bridge="one-br", entries=(VlanEntry(10, 10, True, True), VlanEntry(77, 79)), mtu=1400
     )
     node = Node(odd)
     await node.bring("Moving")
     node.nads.clear()
     assert (await node.bring("Reverting")).nad == FROM
-    assert node.world.seat == odd
+    assert node.world.binding == odd
 
 
 async def test_a_move_that_was_never_begun() -> None:
@@ -183,25 +183,25 @@ async def test_what_the_kernel_refuses_is_taken_back_at_once() -> None:
     node.world.broken.add("two-br")
     found = await node.bring("Moving")
     assert found.final and found.nad == FROM and "Device or resource busy" in found.error
-    assert node.world.seat == AT_HOME
+    assert node.world.binding == AT_HOME
 
 
 @pytest.mark.parametrize(
-    ("nads", "seat", "words"),
+    ("nads", "binding", "words"),
     [
         ({"vlan20": {"bridge": "none-br"}}, AT_HOME, "there is no bridge none-br"),
         ({"vlan20": {"type": "ovs"}}, AT_HOME, "spec.config.type"),
         ({"vlan20": {"bridge": "two-br", "macspoofchk": True}}, AT_HOME, "macspoofchk"),
         ({"vlan20": {"bridge": "two-br", "vlan": 5000}}, AT_HOME, "spec.config.vlan"),
-        ({}, Seat(link="veth7", bridge="two-br"), "somebody has moved it"),
+        ({}, PortBinding(link="veth7", bridge="two-br"), "somebody has moved it"),
     ],
 )
-async def test_refusals_touch_nothing(nads: dict[str, Any], seat: Seat, words: str) -> None:
+async def test_refusals_touch_nothing(nads: dict[str, Any], binding: PortBinding, words: str) -> None:
     """What can't be moved is refused before the port is touched, with the object and the field."""
-    node = Node(seat, **nads)
+    node = Node(binding, **nads)
     found = await node.bring("Moving")
     assert words in found.error and found.nad == ""
-    assert node.world.moves == 0 and node.world.seat == seat
+    assert node.world.moves == 0 and node.world.binding == binding
 
 
 async def test_an_ambiguous_pod_is_refused() -> None:
@@ -216,22 +216,22 @@ async def test_a_port_goes_to_a_lan_and_back() -> None:
     """A LAN records the place of a port that comes, and forgets it when the port leaves."""
     node, lan = Node(), f"{PLACE}/k8slan-veth-web"
     assert (await node.bring("Moving", target=lan)).nad == lan
-    assert (node.world.seat.ns, node.world.seat.link) == (BLUE, "webV0")
+    assert (node.world.binding.ns, node.world.binding.link) == (BLUE, "webV0")
     assert node.lans.recorded == {"web": INTERFACE}
     assert (await node.bring("Reverting", target=lan)).nad == FROM
-    assert node.world.seat == AT_HOME and node.lans.recorded == {}
+    assert node.world.binding == AT_HOME and node.lans.recorded == {}
 
 
 async def test_a_port_leaves_a_lan() -> None:
     """A port of a LAN gets a name of its own on the node, the same each time."""
-    node = Node(Seat(link="webV0", ns=BLUE, bridge="br0", group_forwarding=0xFFFD, mtu=1450))
+    node = Node(PortBinding(link="webV0", ns=BLUE, bridge="br0", group_forwarding=0xFFFD, mtu=1450))
     lan = f"{PLACE}/k8slan-veth-web"
     await node.bring("Moving", source=lan)
-    first = node.world.seat
+    first = node.world.binding
     await node.bring("Reverting", source=lan)
-    assert node.world.seat.link == "webV0" and node.lans.recorded == {"web": INTERFACE}
+    assert node.world.binding.link == "webV0" and node.lans.recorded == {"web": INTERFACE}
     await node.bring("Moving", source=lan)
-    assert node.world.seat == first and first.link.startswith("veth") and node.lans.recorded == {}
+    assert node.world.binding == first and first.link.startswith("veth") and node.lans.recorded == {}
 
 
 async def test_addresses_of_the_new_network_are_announced() -> None:
@@ -257,7 +257,7 @@ async def test_an_agent_that_dies_anywhere(target: str, end: Phase) -> None:
         kept = {"web": INTERFACE} if end == "Moving" and target != TO else {}
         assert node.lans.recorded == kept
         if end == "Reverting":
-            assert node.world.seat == AT_HOME
+            assert node.world.binding == AT_HOME
 
 
 async def test_a_record_that_cannot_be_read() -> None:
@@ -267,12 +267,12 @@ async def test_a_record_that_cannot_be_read() -> None:
     for name in await node.records.names():
         await node.records.write(name, json.dumps({"uid": 1}).encode())
     assert (await node.bring("Reverting")).nad == FROM
-    assert node.world.seat == AT_HOME
+    assert node.world.binding == AT_HOME
 
 
 async def test_a_port_that_somebody_moved_away() -> None:
     """A port that is neither where it was nor where it was to be is left to whoever moved it."""
-    node = Node(Seat(link="veth7", bridge="three-br"))
+    node = Node(PortBinding(link="veth7", bridge="three-br"))
     found = await node.bring("Reverting")
     assert found.final and "neither where it was nor where it was to be" in found.error
     assert node.world.moves == 0
@@ -287,7 +287,7 @@ async def test_what_multus_would_refuse_is_not_begun(missing: bool) -> None:
     node.multus = MultusReport(file="00-multus.conf", namespace_isolation=True)
     found = await node.bring("Moving", target="secret/vlan20")
     assert "start the manager with --namespace-isolation" in found.error
-    assert (found.final, node.world.seat, node.records.contents) == (True, AT_HOME, {})
+    assert (found.final, node.world.binding, node.records.contents) == (True, AT_HOME, {})
     node.nads["vlan20"] = {"bridge": "two-br", "vlan": 20}
     back = await node.bring("Reverting", target="secret/vlan20")
     assert (back.nad, back.error) == (FROM, "")

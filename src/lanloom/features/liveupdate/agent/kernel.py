@@ -4,7 +4,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from lanloom.features.liveupdate.rules.port import Bridge, PodIdentity, Seat
+from lanloom.features.liveupdate.rules.port import Bridge, PodIdentity, PortBinding
 
 
 class FoundPort(Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class PortKernel(Protocol):
         """Find the NIC of a pod. The namespace at the path `hint` is looked at alone if it is still the pod's."""
         ...
 
-    async def inspect(self, found: FoundPort) -> Seat:
+    async def inspect(self, found: FoundPort) -> PortBinding:
         """Where the port is now."""
         ...
 
@@ -33,7 +33,7 @@ class PortKernel(Protocol):
         """Whether rules of CNI's macspoofchk name a port of the node, by which they go wherever it goes."""
         ...
 
-    async def move(self, found: FoundPort, goal: Seat) -> float:
+    async def move(self, found: FoundPort, goal: PortBinding) -> float:
         """Bring the port to a place; the milliseconds for which no frame passed it. No frame passes half-way.
 
         What fails leaves it down, or where it was: look, and move again.

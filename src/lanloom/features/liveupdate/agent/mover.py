@@ -39,12 +39,12 @@ from lanloom.features.liveupdate.rules.places import (
 )
 from lanloom.features.liveupdate.rules.port import (
     PodIdentity,
+    PortBinding,
     PortConflict,
-    Seat,
     goal_in,
     goal_on,
     host_name,
-    is_seated,
+    is_bound,
 )
 from lanloom.node.errors import LinkError, NodeError
 from lanloom.runtime.context import LanPlace, LanPlaces, PodNic
@@ -135,13 +135,13 @@ class Mover:
             await self._check_isolation(swap)
         target = _place(scene.target, swap.spec.target)
         found = await self._kernel.find(identity, record.netns if record is not None else "")
-        seat = await self._kernel.inspect(found)
+        binding = await self._kernel.inspect(found)
         if record is None:
             source = _place(scene.source, swap.spec.source)
-            await self._check_source(source, seat, identity)
-            await self._check_guard(swap, source, target, seat)
-            record = _record(scene, found, seat, source, target)
-        goal = await self._goal(target, seat, record, identity)
+            await self._check_source(source, binding, identity)
+            await self._check_guard(swap, source, target, binding)
+            record = _record(scene, found, binding, source, target)
+        goal = await self._goal(target, binding, record, identity)
         await self._records.write(record)
         nic = _nic(scene, identity, found)
         try:
@@ -174,17 +174,17 @@ class Mover:
         swap, identity = scene.swap, identity_of(scene)
         record = await self._records.read(swap.metadata.uid)
         found = await self._kernel.find(identity, record.netns if record is not None else "")
-        seat = await self._kernel.inspect(found)
+        binding = await self._kernel.inspect(found)
         begun = record is not None
         if record is None:
-            record = await self._unrecorded(scene, found, seat, identity)
+            record = await self._unrecorded(scene, found, binding, identity)
             if record is None:
-                return Outcome(seat.link, swap.spec.from_)
+                return Outcome(binding.link, swap.spec.from_)
         nic = _nic(scene, identity, found)
         try:
             gap = await self._relocate(found, nic, record.enters, record.leaves, record.before)
         except (NodeError, PortConflict) as error:
-            return await self._stayed(scene, found, nic, record, seat, str(error))
+            return await self._stayed(scene, found, nic, record, binding, str(error))
         return await self._arrived(scene, found, Outcome(record.before.link, swap.spec.from_, gap=gap), begun)
 
     async def _arrived(self, scene: Scene, found: FoundPort, outcome: Outcome, begun: bool) -> Outcome:
@@ -200,61 +200,63 @@ class Mover:
         return outcome._replace(moved=True)
 
     async def _stayed(
-        self, scene: Scene, found: FoundPort, nic: PodNic, record: MoveRecord, seat: Seat, why: str
+        self, scene: Scene, found: FoundPort, nic: PodNic, record: MoveRecord, binding: PortBinding, why: str
     ) -> Outcome:
         """Return a port that can't be brought back keeps the network that it has: a wrong one is better than none."""
-        if not seat.bridge:
-            return Outcome(seat.link, error=why)
+        if not binding.bridge:
+            return Outcome(binding.link, error=why)
         try:
-            await self._relocate(found, nic, record.leaves, record.enters, seat)
+            await self._relocate(found, nic, record.leaves, record.enters, binding)
         except (NodeError, PortConflict) as error:
-            return Outcome(seat.link, error=f"{why}; and then: {error}")
+            return Outcome(binding.link, error=f"{why}; and then: {error}")
         await self._send(scene, found)
-        return Outcome(seat.link, scene.swap.spec.to, error=why)
+        return Outcome(binding.link, scene.swap.spec.to, error=why)
 
     async def _unrecorded(
-        self, scene: Scene, found: FoundPort, seat: Seat, identity: PodIdentity
+        self, scene: Scene, found: FoundPort, binding: PortBinding, identity: PodIdentity
     ) -> MoveRecord | None:
         """Without a record nothing was begun, unless the record was lost: then the port is where its target puts it.
 
         None where the port is where it was; else the record as the NADs give it. Raises PortConflict.
         """
         source = _place(scene.source, scene.swap.spec.source)
-        home = await self._seat_of(source, seat.link if not seat.ns else host_name(identity))
-        if _is_at(seat, home):
+        home = await self._binding_of(source, binding.link if not binding.ns else host_name(identity))
+        if _is_at(binding, home):
             return None
         target = _place(scene.target, scene.swap.spec.target)
-        if not _is_at(seat, await self._seat_of(target, seat.link)):
+        if not _is_at(binding, await self._binding_of(target, binding.link)):
             raise PortConflict(
-                f"the port is on {seat.title}, neither where it was nor where it was to be; restart the machine"
+                f"the port is on {binding.title}, neither where it was nor where it was to be; restart the machine"
             )
         return _record(scene, found, home, source, target)
 
-    async def _seat_of(self, place: Place, link: str) -> Seat:
+    async def _binding_of(self, place: Place, link: str) -> PortBinding:
         if isinstance(place, LanSpoke):
             found = self._places().find(place.spoke)
             return goal_in(found.ns, found.bridge, found.link, found.mtu)
         return goal_on(place, await self._kernel.bridge(place.bridge), link)
 
-    async def _relocate(self, found: FoundPort, nic: PodNic, leaves: str, enters: str, goal: Seat) -> float:
+    async def _relocate(
+        self, found: FoundPort, nic: PodNic, leaves: str, enters: str, goal: PortBinding
+    ) -> float:
         """Move and verify, with the LANs on both sides; the milliseconds without a network, 0 where nothing moved."""
 
         async def move(place: LanPlace | None) -> float:
             wanted = goal_in(place.ns, place.bridge, place.link, place.mtu) if place is not None else goal
-            seat = await self._kernel.inspect(found)
-            if is_seated(seat, wanted):
+            binding = await self._kernel.inspect(found)
+            if is_bound(binding, wanted):
                 return 0.0
             gap = 0.0
             for _ in range(ATTEMPTS):
                 gap += await self._kernel.move(found, wanted)
-                seat = await self._kernel.inspect(found)
-                if is_seated(seat, wanted):
+                binding = await self._kernel.inspect(found)
+                if is_bound(binding, wanted):
                     break
                 await asyncio.sleep(PAUSE_SECONDS)
             else:
-                state = "" if seat.up else " (down)"
+                state = "" if binding.up else " (down)"
                 raise LinkError(
-                    f"after the move {seat.link}{state} is on {seat.title}, and not as it should be on "
+                    f"after the move {binding.link}{state} is on {binding.title}, and not as it should be on "
                     f"{wanted.title}"
                 )
             log.info(
@@ -270,29 +272,37 @@ class Mover:
             return await move(None)
         return await self._places().relocate(nic, leaves, enters, move)
 
-    async def _goal(self, place: Place, seat: Seat, record: MoveRecord, identity: PodIdentity) -> Seat:
+    async def _goal(
+        self, place: Place, binding: PortBinding, record: MoveRecord, identity: PodIdentity
+    ) -> PortBinding:
         own = (
-            seat.link if not seat.ns else record.before.link if not record.before.ns else host_name(identity)
+            binding.link
+            if not binding.ns
+            else record.before.link
+            if not record.before.ns
+            else host_name(identity)
         )
-        return await self._seat_of(place, own)
+        return await self._binding_of(place, own)
 
-    async def _check_source(self, source: Place, seat: Seat, identity: PodIdentity) -> None:
+    async def _check_source(self, source: Place, binding: PortBinding, identity: PodIdentity) -> None:
         """Refuse a port that is elsewhere than its NAD puts it: somebody else moved it, who is not to be disturbed."""
-        wanted = await self._seat_of(source, seat.link)
-        if not _is_at(seat, wanted):
+        wanted = await self._binding_of(source, binding.link)
+        if not _is_at(binding, wanted):
             raise PortConflict(
-                f"the port of {identity.interface} of Pod {identity.title} is on {seat.title}; its NAD "
+                f"the port of {identity.interface} of Pod {identity.title} is on {binding.title}; its NAD "
                 f"puts it on {wanted.title}, so somebody has moved it; restart the machine"
             )
 
-    async def _check_guard(self, swap: NetworkSwap, source: Place, target: Place, seat: Seat) -> None:
+    async def _check_guard(
+        self, swap: NetworkSwap, source: Place, target: Place, binding: PortBinding
+    ) -> None:
         """Raise PortConflict where the rules of a NAD that wants macspoofchk would not be there after the move."""
         if why := against_pair(source, target):
             raise PortConflict(f"NetworkAttachmentDefinitions {swap.spec.from_} and {swap.spec.to}: {why}")
         wanted = isinstance(target, BridgePlace) and target.macspoofchk
-        if wanted and not await self._kernel.guards(seat.link):
+        if wanted and not await self._kernel.guards(binding.link):
             raise PortConflict(
-                f"no rule of macspoofchk names the port {seat.link}, although its NAD has spec.config.macspoofchk; "
+                f"no rule of macspoofchk names the port {binding.link}, although its NAD has spec.config.macspoofchk; "
                 "restart the machine"
             )
 
@@ -352,12 +362,12 @@ def _place(nad: NetworkAttachmentDefinition | None, key: Key) -> Place:
     return place_of(nad)
 
 
-def _record(scene: Scene, found: FoundPort, seat: Seat, source: Place, target: Place) -> MoveRecord:
+def _record(scene: Scene, found: FoundPort, binding: PortBinding, source: Place, target: Place) -> MoveRecord:
     return MoveRecord(
         uid=scene.swap.metadata.uid,
         pod=scene.pod.metadata.uid,
         netns=found.netns,
-        before=seat,
+        before=binding,
         leaves=source.spoke if isinstance(source, LanSpoke) else "",
         enters=target.spoke if isinstance(target, LanSpoke) else "",
     )
@@ -368,10 +378,10 @@ def _nic(scene: Scene, identity: PodIdentity, found: FoundPort) -> PodNic:
     return PodNic(identity.title, identity.uid, found.netns, identity.interface, mac)
 
 
-def _is_at(seat: Seat, goal: Seat) -> bool:
+def _is_at(binding: PortBinding, goal: PortBinding) -> bool:
     """Whether a port is on that bridge and in that VLAN, whatever its flags and its tagged ids are."""
-    return (seat.ns, seat.bridge, _pvid(seat)) == (goal.ns, goal.bridge, _pvid(goal))
+    return (binding.ns, binding.bridge, _pvid(binding)) == (goal.ns, goal.bridge, _pvid(goal))
 
 
-def _pvid(seat: Seat) -> int:
-    return next((item.first for item in seat.entries if item.pvid), 0)
+def _pvid(binding: PortBinding) -> int:
+    return next((item.first for item in binding.entries if item.pvid), 0)

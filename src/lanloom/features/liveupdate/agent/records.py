@@ -4,7 +4,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from lanloom.features.liveupdate.rules.port import Seat
+from lanloom.features.liveupdate.rules.port import PortBinding
 from lanloom.node.ports import Records
 
 log = structlog.get_logger(__name__)
@@ -22,7 +22,7 @@ class MoveRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     uid: str
     pod: str
     netns: str
-    before: Seat
+    before: PortBinding
     leaves: str = ""
     enters: str = ""
 

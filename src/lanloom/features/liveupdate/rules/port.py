@@ -66,9 +66,10 @@ class Bridge(Struct, frozen=True, kw_only=True):
     default_pvid: int = 0
 
 
-class Seat(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a port is. `ns` is the path of a LAN's namespace, empty for the node's own.
+class PortBinding(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a port is bound. KubeVirt's binding of a NIC is the other end of the pair.
 
+    `ns` is the path of a LAN's namespace, empty for the node's own.
     `bridge` is empty for a port of none. `entries` are VLAN ids, none on a bridge that does not filter them. `mtu` in
     bytes, 0 for any.
     """
@@ -120,7 +121,7 @@ def nic_in(identity: PodIdentity, links: Iterable[SeenLink]) -> SeenLink:
     return found
 
 
-def goal_on(place: BridgePlace, bridge: Bridge | None, link: str) -> Seat:
+def goal_on(place: BridgePlace, bridge: Bridge | None, link: str) -> PortBinding:
     """Return how a port belongs onto a bridge of the node. Raises PortConflict."""
     if bridge is None:
         raise PortConflict(
@@ -130,7 +131,7 @@ def goal_on(place: BridgePlace, bridge: Bridge | None, link: str) -> Seat:
         raise PortConflict(
             f"the bridge {place.bridge} does not filter VLANs, so it can't carry VLAN {place.pvid or 'ids'}"
         )
-    return Seat(
+    return PortBinding(
         link=link,
         bridge=place.bridge,
         entries=_entries(place, bridge) if bridge.filtering else (),
@@ -140,19 +141,25 @@ def goal_on(place: BridgePlace, bridge: Bridge | None, link: str) -> Seat:
     )
 
 
-def goal_in(ns: str, bridge: str, link: str, mtu: int) -> Seat:
+def goal_in(ns: str, bridge: str, link: str, mtu: int) -> PortBinding:
     """Return how a port belongs onto the bridge of a LAN."""
-    return Seat(link=link, ns=ns, bridge=bridge, group_forwarding=LAN_FORWARDING, mtu=mtu)
+    return PortBinding(link=link, ns=ns, bridge=bridge, group_forwarding=LAN_FORWARDING, mtu=mtu)
 
 
-def is_seated(seat: Seat, goal: Seat) -> bool:
+def is_bound(binding: PortBinding, goal: PortBinding) -> bool:
     """Return whether a port is where it should be: on that bridge, in these VLANs, with these flags, and up.
 
     On a LAN the flags are the LAN's, and so is the name.
     """
     if goal.ns:
-        return seat.up and (seat.link, seat.ns, seat.bridge) == (goal.link, goal.ns, goal.bridge)
-    return seat.up and (seat.ns, seat.bridge, seat.entries, seat.hairpin, seat.isolated) == (
+        return binding.up and (binding.link, binding.ns, binding.bridge) == (goal.link, goal.ns, goal.bridge)
+    return binding.up and (
+        binding.ns,
+        binding.bridge,
+        binding.entries,
+        binding.hairpin,
+        binding.isolated,
+    ) == (
         goal.ns,
         goal.bridge,
         goal.entries,

@@ -20,8 +20,8 @@ from lanloom.features.liveupdate.agent.kernel import FoundPort
 from lanloom.features.liveupdate.rules.port import (
     Bridge,
     PodIdentity,
+    PortBinding,
     PortConflict,
-    Seat,
     SeenLink,
     extra_entries,
     is_of_pod,
@@ -50,7 +50,7 @@ class NetlinkPorts:
         """As the port says."""
         return await asyncio.to_thread(self._find, identity, hint)
 
-    async def inspect(self, found: FoundPort) -> Seat:
+    async def inspect(self, found: FoundPort) -> PortBinding:
         """As the port says."""
         return await asyncio.to_thread(self._inspect, found)
 
@@ -62,7 +62,7 @@ class NetlinkPorts:
         """As the port says."""
         return await asyncio.to_thread(self._guards, link)
 
-    async def move(self, found: FoundPort, goal: Seat) -> float:
+    async def move(self, found: FoundPort, goal: PortBinding) -> float:
         """As the port says."""
         return await asyncio.to_thread(self._move, found, goal)
 
@@ -114,9 +114,9 @@ class NetlinkPorts:
             return None
         return links if is_of_pod(identity, links, texts) else None
 
-    def _inspect(self, found: FoundPort) -> Seat:
+    def _inspect(self, found: FoundPort) -> PortBinding:
         with self._port(found) as port:
-            return port.seat()
+            return port.binding()
 
     def _bridge(self, name: str) -> Bridge | None:
         with open_namespace(self._host) as host, _socket_in(host) as sock:
@@ -142,7 +142,7 @@ class NetlinkPorts:
         ):
             return link in packetfilter.named_links(sock, CNI_TABLE, CNI_CHAIN)
 
-    def _move(self, found: FoundPort, goal: Seat) -> float:
+    def _move(self, found: FoundPort, goal: PortBinding) -> float:
         with self._port(found) as port, ExitStack() as stack:
             target = port
             if goal.ns != port.ns:
@@ -153,12 +153,12 @@ class NetlinkPorts:
             with _explained(f"can't move {port.link.name} to {goal.title}"):
                 return self._moved(port, target, goal)
 
-    def _moved(self, port: "_OpenPort", target: "_OpenPort", goal: Seat) -> float:
+    def _moved(self, port: "_OpenPort", target: "_OpenPort", goal: PortBinding) -> float:
         """Prepare what can be, then move; only what is between the two clocks keeps the machine without a network."""
         bridge = bridgeports.port_link(target.sock, name=goal.bridge)
         link = port.link
         stays = target is port and link.master == bridge.index
-        before = port.seat().entries if stays else ()
+        before = port.binding().entries if stays else ()
         if not before and bridge.filtering and bridge.default_pvid:
             before = (VlanEntry(bridge.default_pvid, bridge.default_pvid, True, True),)
         mtu = goal.mtu if goal.ns else _fitting_mtu(target.sock, bridge, link)
@@ -265,13 +265,13 @@ class _OpenPort:
                 bridgeports.set_state(self.inside, self.nic.index, bridgeports.FORWARDING)
             self.stopped = False
 
-    def seat(self) -> Seat:
+    def binding(self) -> PortBinding:
         """Where it is."""
         link = self.link
         bridge = _explained_link(self.sock, link.master) if link.master else None
         if bridge is None or bridge.kind != "bridge":
-            return Seat(link=link.name, ns=self.ns, mtu=self.nic.mtu, up=False)
-        return Seat(
+            return PortBinding(link=link.name, ns=self.ns, mtu=self.nic.mtu, up=False)
+        return PortBinding(
             link=link.name,
             ns=self.ns,
             bridge=bridge.name,
@@ -289,7 +289,7 @@ def _is_stopped(inside: socket.socket, nic: bridgeports.PortLink) -> bool:
     return nic.state == bridgeports.LISTENING and not _explained_link(inside, nic.master).spanning
 
 
-def _brought(port: _OpenPort, target: _OpenPort, goal: Seat) -> bridgeports.PortLink:
+def _brought(port: _OpenPort, target: _OpenPort, goal: PortBinding) -> bridgeports.PortLink:
     """Return the port down, in the namespace of its goal and with the name that it has there."""
     link, index = port.link, port.link.index
     bridgeports.take_down(port.sock, index)
