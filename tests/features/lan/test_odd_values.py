@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.api.lan import LAN, LANS, HostBridge, LANSpec, SpokeOptions, VlanUplink
-from lanloom.features.lan.rules.carried import Place, carried
 from lanloom.features.lan.rules.desired import desired, endpoint
 from lanloom.features.lan.rules.flood import Peers
 from lanloom.features.lan.rules.observed import Underlay
 from lanloom.features.lan.rules.plan import plan
+from lanloom.features.lan.rules.record import Place, record_of
 from lanloom.kube.patches import merge
 from tests.fakes.lankernel import FakeLanKernel
 from tests.fakes.lanworld import LanWorld
@@ -79,7 +79,7 @@ def _without_nulls(value: Any) -> Any:
 
 async def _build(lan: LAN) -> None:
     """A node builds it for its first spoke, and then has nothing left to do."""
-    record = carried(replace(lan, metadata=replace(lan.metadata, uid=UID)), "n1")
+    record = record_of(replace(lan, metadata=replace(lan.metadata, uid=UID)), "n1")
     if lan.spec.spokes:
         record = record.with_place(Place(spoke=lan.spec.spokes[0], mode="macvtap", index=9, allocated=1.0))
     underlay = Underlay(name=record.device, index=2, mtu=1500, addresses=("10.0.0.1",))

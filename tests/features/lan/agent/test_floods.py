@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from lanloom.api.lan import LANS, NodeResult
 from lanloom.features.lan.agent.metrics import LanAgentMetrics
-from lanloom.features.lan.rules.carried import Carried
 from lanloom.features.lan.rules.options import StormFilter
+from lanloom.features.lan.rules.record import LanRecord
 from lanloom.features.lan.rules.tables import Table, full
 from lanloom.features.lan.views import NODE_FIELDS
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, veth
@@ -72,7 +72,7 @@ def test_adopted_from_an_earlier_version(spec: dict[str, Any]) -> None:
         node = await attached(cluster, **spec)
         await node.kill()
         for name, content in node.fake.state.contents.items():
-            record = msgspec.json.decode(content, type=Carried)
+            record = msgspec.json.decode(content, type=LanRecord)
             node.fake.state.contents[name] = msgspec.json.encode(replace(record, entry_limit=0))
         links = node.world.names["blue"].links
         links["br0"] = replace(links["br0"], learned_limit=spec.get("maxLearnedMacs", 0))

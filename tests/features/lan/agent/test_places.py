@@ -81,7 +81,7 @@ def story(test: Callable[[LanCluster, Node], Awaitable[None]]) -> Callable[[], N
 def places(node: Node) -> dict[str, bool]:
     """The spokes that are attached on the node, and whether their ports are under way."""
     assert node.plane is not None
-    records = node.plane.places._records.carried.values()
+    records = node.plane.places._records.by_uid.values()
     return {place.spoke: place.in_transit for record in records for place in record.places if place.attached}
 
 

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from lanloom.api.lan import LANS
 from lanloom.features.lan.agent.ports import Device, SpokeError
 from lanloom.features.lan.rules.addressing import PodRoute
-from lanloom.features.lan.rules.carried import choose_index
 from lanloom.features.lan.rules.observed import PodLink
+from lanloom.features.lan.rules.record import choose_index
 from tests.fakes.lanworld import FarEnd
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, advertised, floods, macvtap, spoke_of, veth
 from tests.harness.cluster import play

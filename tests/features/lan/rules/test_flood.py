@@ -6,13 +6,13 @@ from msgspec.structs import replace
 from lanloom.api.core import Node, NodeStatus
 from lanloom.api.lan import LANEntry, LANNode, LANNodeStatus, Replication
 from lanloom.api.meta import Condition, ObjectMeta
-from lanloom.features.lan.rules.carried import Carried, Place, choose_index, conflict
 from lanloom.features.lan.rules.desired import endpoint, hardware_address
 from lanloom.features.lan.rules.flood import SILENCE_SECONDS, Peers, confined, is_live, peers
 from lanloom.features.lan.rules.observed import Underlay
+from lanloom.features.lan.rules.record import LanRecord, Place, choose_index, conflict
 
 NOW = 1_767_225_600.0
-RECORD = Carried(
+RECORD = LanRecord(
     uid="u", namespace="d", name="blue", ns="blue", bridge="br0", vxlan="vx0", vni=7, device="u0"
 )
 

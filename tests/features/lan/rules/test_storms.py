@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from lanloom.features.lan.rules.carried import Carried, Place
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.options import StormFilter
+from lanloom.features.lan.rules.record import LanRecord, Place
 from lanloom.features.lan.rules.storms import STORM_SECONDS, Floods, looked
 
-RECORD = Carried(
+RECORD = LanRecord(
     uid="u",
     namespace="default",
     name="blue",

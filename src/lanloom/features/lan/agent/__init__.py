@@ -95,7 +95,7 @@ class DataPlane:
 
         It blocks for a moment.
         """
-        for record in sorted(self._records.carried.values(), key=lambda each: each.title):
+        for record in sorted(self._records.by_uid.values(), key=lambda each: each.title):
             places = [place for place in record.places if place.attached]
             try:
                 found = self._kernel.traffic(record.ns) if places else {}
@@ -113,7 +113,7 @@ class DataPlane:
 
     def learned(self) -> Iterator[LearnedMacs]:
         """How full the tables of each LAN were at the last look."""
-        for record in sorted(self._records.carried.values(), key=lambda each: each.title):
+        for record in sorted(self._records.by_uid.values(), key=lambda each: each.title):
             state = self._carrier.state(record.uid)
             for table in state.floods.tables if state is not None and state.floods is not None else ():
                 yield LearnedMacs(namespace=record.namespace, lan=record.name, table=table)

@@ -16,17 +16,6 @@ from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.states import LanState, LanStates
 from lanloom.features.lan.agent.view import ClusterView
-from lanloom.features.lan.rules.carried import (
-    Carried,
-    Place,
-    apart,
-    carried,
-    conflict,
-    continues,
-    followed,
-    followed_limit,
-    leaving,
-)
 from lanloom.features.lan.rules.desired import (
     DesiredLan,
     Endpoint,
@@ -44,6 +33,17 @@ from lanloom.features.lan.rules.linksteps import LanStep
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.plan import plan
 from lanloom.features.lan.rules.portsteps import MakeTap
+from lanloom.features.lan.rules.record import (
+    LanRecord,
+    Place,
+    apart,
+    conflict,
+    continues,
+    followed,
+    followed_limit,
+    leaving,
+    record_of,
+)
 from lanloom.features.lan.rules.spec import faults
 from lanloom.features.lan.rules.storms import looked
 from lanloom.node.errors import LinkError, NodeError
@@ -77,7 +77,7 @@ class Carrier:
         node: str,
         now: Callable[[], float],
         on_state: Callable[[], None] = lambda: None,
-        holds_uplink: Callable[[Carried], bool] = lambda _record: False,
+        holds_uplink: Callable[[LanRecord], bool] = lambda _record: False,
     ) -> None:
         self._kernel = kernel
         self._records = records
@@ -109,7 +109,7 @@ class Carrier:
         except NodeError as error:
             self._states.note_failure(uid, str(error), lan)
             raise
-        if uid not in self._records.carried:
+        if uid not in self._records.by_uid:
             self._joined_at.pop(uid, None)
         self._states.note(uid, state, lan)
         return seen
@@ -127,13 +127,13 @@ class Carrier:
 
         It changes nothing.
         """
-        record = self._records.carried[uid]
+        record = self._records.by_uid[uid]
         observation = await self._observe(record, (device,))
         return observation.seen, plan(observation.wanted, observation.seen)
 
     async def _reconcile(self, uid: str, ports: Collection[str] | None) -> tuple[LanState, SeenLan]:
         lan = self._view.lan(uid)
-        record = self._records.carried.get(uid) or await self._joined(lan)
+        record = self._records.by_uid.get(uid) or await self._joined(lan)
         if record is None:
             return LanState(Endpoint(None)), SeenLan()
         if lan is None and self._view.is_synced and (heir := self._heir(record)) is not None:
@@ -168,17 +168,17 @@ class Carrier:
         floods = looked(before.floods if before is not None else None, record, wanted, seen, self._now())
         return LanState(own, problem, fits, floods), seen
 
-    async def _joined(self, lan: LAN | None) -> Carried | None:
+    async def _joined(self, lan: LAN | None) -> LanRecord | None:
         """Return the record of a LAN that this node begins to carry because its host has the bridge that it joins."""
         if lan is None or faults(lan.spec):
             return None
-        record = carried(lan, self._node)
+        record = record_of(lan, self._node)
         if await self._host(record) is None:
             return None
         await self._records.save(record)
         return record
 
-    async def _host(self, record: Carried) -> DesiredHostBridge | None:
+    async def _host(self, record: LanRecord) -> DesiredHostBridge | None:
         """Return the bridge of the host that the LAN is joined to; None where it is not there, or is another one's."""
         if record.host_bridge:
             wanted = DesiredHostBridge(record.host_bridge, record.host_alias)
@@ -189,7 +189,7 @@ class Carrier:
         found = await self._kernel.host_bridge(record.uid, wanted)
         return wanted if found.bridge else None
 
-    async def _observe(self, record: Carried, ports: Collection[str] | None) -> _Observation:
+    async def _observe(self, record: LanRecord, ports: Collection[str] | None) -> _Observation:
         underlays = await self._kernel.underlays((record.device,)) if record.device else {}
         own = endpoint(record, underlays.get(record.device))
         around = self._peers(record, own)
@@ -201,7 +201,7 @@ class Carrier:
         return _Observation(own, around, wanted, seen)
 
     async def _follow_uplink(
-        self, record: Carried, wanted: DesiredLan, seen: SeenLan, around: Peers | None
+        self, record: LanRecord, wanted: DesiredLan, seen: SeenLan, around: Peers | None
     ) -> None:
         """Stations of the VLAN are behind another node when that joins the LAN to it: they are looked for again."""
         if around is None or wanted.vxlan not in seen.links:
@@ -216,19 +216,19 @@ class Carrier:
         if before and before != now:
             await self._kernel.apply(wanted, (ForgetLearned(ns=wanted.ns, vxlan=wanted.vxlan),))
 
-    def _heir(self, record: Carried) -> LAN | None:
+    def _heir(self, record: LanRecord) -> LAN | None:
         """Return the LAN that takes the place of one that is gone, for the pods that are still at it."""
         if not any(place.attached for place in record.places):
             return None
         found = self._view.named(record.namespace, record.name)
         return found if found is not None and continues(record, found) else None
 
-    async def _hand_over(self, record: Carried, heir: LAN) -> None:
+    async def _hand_over(self, record: LanRecord, heir: LAN) -> None:
         """Pods of a LAN that was made anew are those of the new one; their interfaces stay as they are."""
         uid = heir.metadata.uid
 
         async def take() -> None:
-            found = self._records.carried.get(uid) or carried(heir, self._node)
+            found = self._records.by_uid.get(uid) or record_of(heir, self._node)
             new = replace(found, built=True, was=record.uid, entry_limit=followed_limit(record, heir))
             for place in record.places:
                 kept = replace(place, mac=address_of(place, record, self._node)) if place.attached else place
@@ -239,13 +239,13 @@ class Carrier:
         await self._records.forget(record.uid)
         log.info("lan-handed-over", lan=record.title, before=record.uid, uid=uid)
 
-    def _check_conflicts(self, record: Carried) -> None:
-        built = [each for each in self._records.carried.values() if each.built]
+    def _check_conflicts(self, record: LanRecord) -> None:
+        built = [each for each in self._records.by_uid.values() if each.built]
         reports = self._view.reports(record.uid)
         if words := conflict(record, built) or built_elsewhere(record, self._node, reports):
             raise LinkError(f"can't build {record.title}: {words}")
 
-    async def _followed(self, record: Carried, lan: LAN | None, ports: Collection[str] | None) -> Carried:
+    async def _followed(self, record: LanRecord, lan: LAN | None, ports: Collection[str] | None) -> LanRecord:
         """Return the record as the LAN and the pods are now, saved."""
         usable = lan is not None and not faults(lan.spec)
         found = followed(record, lan, self._node) if lan is not None and usable else record
@@ -267,8 +267,8 @@ class Carrier:
         return await self._kernel.is_namespace(place.netns)
 
     async def _identified(
-        self, record: Carried, ports: Collection[str] | None
-    ) -> tuple[Carried, _Observation]:
+        self, record: LanRecord, ports: Collection[str] | None
+    ) -> tuple[LanRecord, _Observation]:
         """Return what is there, and the record, saved, without pods whose namespace was replaced under its path.
 
         A namespace that has the far end of a port is that of its pod, and is known again by its cookie: nothing is made
@@ -291,7 +291,7 @@ class Carrier:
                 return found, observation
             record = found
 
-    def _peers(self, record: Carried, own: Endpoint) -> Peers | None:
+    def _peers(self, record: LanRecord, own: Endpoint) -> Peers | None:
         """Return the other nodes, None while they are not known."""
         if not self._view.is_synced:
             return None
@@ -302,7 +302,7 @@ class Carrier:
         )
 
     async def _brought(
-        self, record: Carried, wanted: DesiredLan, seen: SeenLan, ports: Collection[str] | None
+        self, record: LanRecord, wanted: DesiredLan, seen: SeenLan, ports: Collection[str] | None
     ) -> SeenLan:
         """Return what is there once the plan is applied. Devices of macvtaps that stayed are mended."""
         steps = plan(wanted, seen)
@@ -320,7 +320,7 @@ class Carrier:
         await self._kernel.mend_taps([index for index in taps if index not in made])
         return seen
 
-    async def _gone(self, record: Carried, lan: LAN | None, seen: SeenLan) -> SeenLan:
+    async def _gone(self, record: LanRecord, lan: LAN | None, seen: SeenLan) -> SeenLan:
         """Nothing of the LAN is here. Indices are kept for as long as the LAN is there."""
         if lan is None and self._view.is_synced:
             await self._records.forget(record.uid)
@@ -329,9 +329,9 @@ class Carrier:
             await self._records.save(replace(record, built=False, places=places))
         return seen
 
-    async def begin(self, lan: LAN | None, record: Carried | None, device: str, place: Place) -> Carried:
+    async def begin(self, lan: LAN | None, record: LanRecord | None, device: str, place: Place) -> LanRecord:
         """Save that this node has a place of the LAN, before anything is built. Within `exclusive`."""
-        found = record or (carried(lan, self._node) if lan is not None else None)
+        found = record or (record_of(lan, self._node) if lan is not None else None)
         if found is None:
             raise LinkError(f"no LAN has the device {device}")
         if record is None and lan is not None and (wrong := faults(lan.spec)):
@@ -341,6 +341,6 @@ class Carrier:
         return found
 
 
-def _untapped(record: Carried, wanted: DesiredLan) -> set[int]:
+def _untapped(record: LanRecord, wanted: DesiredLan) -> set[int]:
     """Return the indices of macvtaps that are not there any more: a file that is left would be another's one day."""
     return {place.index for place in record.places if place.index} - {port.index for port in wanted.ports}

@@ -16,7 +16,7 @@ from lanloom.features.lan.agent.ports import VETH, Attachment, Device, SpokeErro
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
-from lanloom.features.lan.rules.carried import Carried, Place, carried, pod_beside, refused
+from lanloom.features.lan.rules.record import LanRecord, Place, pod_beside, record_of, refused
 from lanloom.node.errors import LinkError, NodeError
 from lanloom.node.namespaces import DIRECTORY
 from lanloom.runtime.context import LanPlace, PodNic
@@ -91,7 +91,7 @@ class SpokePlaces:
 
     async def _expect(self, uid: str, spoke: str, nic: PodNic) -> LanPlace:
         """Record that a port comes, and build its LAN."""
-        device, record = Device(spoke, VETH), self._records.carried.get(uid)
+        device, record = Device(spoke, VETH), self._records.by_uid.get(uid)
         found, twin = (
             record.place(each.id) if record is not None else None for each in (device, device.twin)
         )
@@ -119,29 +119,29 @@ class SpokePlaces:
             await self._carrier.reconcile(uid, ())
 
     async def _mark(self, uid: str, spoke: str, nic: PodNic, *, in_transit: bool) -> None:
-        record = self._records.carried.get(uid)
+        record = self._records.by_uid.get(uid)
         place = record.place(Device(spoke, VETH).id) if record is not None else None
         if record is not None and place is not None and _is_of(place, nic):
             await self._records.save(record.with_place(replace(place, in_transit=in_transit)))
 
     async def _free(self, uid: str, spoke: str, nic: PodNic) -> None:
-        record = self._records.carried.get(uid)
+        record = self._records.by_uid.get(uid)
         place = record.place(Device(spoke, VETH).id) if record is not None else None
         if record is not None and place is not None and _is_of(place, nic):
             await self._records.save(record.with_place(place.free()))
 
     def _is_known(self, spoke: str) -> bool:
         return self._view.lan_of(spoke) is not None or any(
-            record.place(Device(spoke, VETH).id) is not None for record in self._records.carried.values()
+            record.place(Device(spoke, VETH).id) is not None for record in self._records.by_uid.values()
         )
 
-    def _record(self, spoke: str) -> tuple[str, Carried]:
+    def _record(self, spoke: str) -> tuple[str, LanRecord]:
         """Return the LAN that has a spoke, by the cluster or by what this node carries. Raises LinkError."""
         lan = self._view.lan_of(spoke)
         if lan is not None:
             uid = lan.metadata.uid
-            return uid, self._records.carried.get(uid) or carried(lan, self._node)
-        for uid, record in self._records.carried.items():
+            return uid, self._records.by_uid.get(uid) or record_of(lan, self._node)
+        for uid, record in self._records.by_uid.items():
             if record.place(Device(spoke, VETH).id) is not None:
                 return uid, record
         raise LinkError(f"no LAN has the spoke {spoke}; add it to spec.spokes of one")

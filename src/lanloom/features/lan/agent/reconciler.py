@@ -69,14 +69,14 @@ class LanReconciler:
 
     def wake(self, uid: str) -> None:
         """Look at the LAN, if this node has anything of it, or may have because of a bridge of its host."""
-        if uid in self._records.carried or self._view.is_joined(uid):
+        if uid in self._records.by_uid or self._view.is_joined(uid):
             self.controller.enqueue_spaced(uid)
         else:
             self._wake_heir(uid)
 
     def _wake_heir(self, uid: str) -> None:
         """Look at the LAN that took the place of one that is gone."""
-        for found in self._records.carried.values():
+        for found in self._records.by_uid.values():
             if found.was == uid:
                 self.controller.enqueue_spaced(found.uid)
 
@@ -87,7 +87,7 @@ class LanReconciler:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.controller.run())
                 group.create_task(self._follow())
-                for uid in sorted({*self._records.carried, *self._view.joined()}):
+                for uid in sorted({*self._records.by_uid, *self._view.joined()}):
                     self.controller.enqueue(uid)
         finally:
             await self._carrier.close()
@@ -108,7 +108,7 @@ class LanReconciler:
             await self._carrier.exclusive(uid, lambda: self._carrier.reconcile(uid))
         except NodeError:
             return ANXIOUS_SECONDS
-        record = self._records.carried.get(uid)
+        record = self._records.by_uid.get(uid)
         if record is None:
             self._wake_heir(uid)
         if record is None and self._view.is_joined(uid):
@@ -121,7 +121,7 @@ class LanReconciler:
         return ANXIOUS_SECONDS if state is not None and state.problem else CALM_SECONDS
 
     async def _concerned(self, ns: str) -> list[str]:
-        built = [record for record in self._records.carried.values() if record.built]
+        built = [record for record in self._records.by_uid.values() if record.built]
         if ns:
             return [record.uid for record in built if record.ns == ns]
         before = self._underlays

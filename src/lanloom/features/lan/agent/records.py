@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 import structlog
 
-from lanloom.features.lan.rules.carried import Carried, Place
+from lanloom.features.lan.rules.record import LanRecord, Place
 from lanloom.node.ports import Records
 
 log = structlog.get_logger(__name__)
@@ -21,7 +21,7 @@ class LanRecords:
 
     def __init__(self, records: Records) -> None:
         self._records = records
-        self.carried: dict[str, Carried] = {}
+        self.by_uid: dict[str, LanRecord] = {}
         self._indices: dict[str, dict[str, int]] = {}
         self.taken: Counter[int] = Counter()
 
@@ -32,21 +32,21 @@ class LanRecords:
                 continue
             content = await self._records.read(name)
             try:
-                found = msgspec.json.decode(content or b"", type=Carried)
+                found = msgspec.json.decode(content or b"", type=LanRecord)
             except msgspec.MsgspecError as error:
                 log.error("lan-record-unreadable", record=name, error=str(error))
                 continue
             self._keep(found.uid, found)
 
-    async def save(self, record: Carried) -> None:
+    async def save(self, record: LanRecord) -> None:
         """Write a record that differs. Raises RecordError; the old one holds then."""
-        if self.carried.get(record.uid) != record:
+        if self.by_uid.get(record.uid) != record:
             await self._records.write(_PREFIX + record.uid, msgspec.json.encode(record))
             self._keep(record.uid, record)
 
     async def forget(self, uid: str) -> None:
         """Remove a record; a missing one is no error. Raises RecordError."""
-        if uid in self.carried:
+        if uid in self.by_uid:
             await self._records.remove(_PREFIX + uid)
             self._keep(uid, None)
 
@@ -54,8 +54,8 @@ class LanRecords:
         """Return the index of a device in whatever LAN has it, 0 for none."""
         return next(iter(self._indices.get(device, {}).values()), 0)
 
-    def _keep(self, uid: str, record: Carried | None) -> None:
-        before = self.carried.get(uid)
+    def _keep(self, uid: str, record: LanRecord | None) -> None:
+        before = self.by_uid.get(uid)
         for place in before.places if before is not None else ():
             if place.index:
                 self._release(uid, place)
@@ -64,9 +64,9 @@ class LanRecords:
                 self._indices.setdefault(place.id, {})[uid] = place.index
                 self.taken[place.index] += 1
         if record is not None:
-            self.carried[uid] = record
+            self.by_uid[uid] = record
         else:
-            del self.carried[uid]
+            del self.by_uid[uid]
 
     def _release(self, uid: str, place: Place) -> None:
         """Release what has no entry: it is nobody's."""

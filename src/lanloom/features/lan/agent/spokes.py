@@ -22,11 +22,11 @@ from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.features.lan.rules.binding import names_of
-from lanloom.features.lan.rules.carried import Carried, Place, choose_index, pod_beside, refused
 from lanloom.features.lan.rules.fits import own_mtu
 from lanloom.features.lan.rules.linksteps import check_name
 from lanloom.features.lan.rules.observed import PodLink, SeenLan
 from lanloom.features.lan.rules.portsteps import check_mac
+from lanloom.features.lan.rules.record import LanRecord, Place, choose_index, pod_beside, refused
 from lanloom.node.errors import NodeError
 
 log = structlog.get_logger(__name__)
@@ -142,7 +142,7 @@ class Spokes:
 
         Raise SpokeError where it is gone. After a boot, the record may be of one that went meanwhile.
         """
-        lan, record = self._view.lan(uid), self._records.carried.get(uid)
+        lan, record = self._view.lan(uid), self._records.by_uid.get(uid)
         if lan is not None:
             key, carried = lan.metadata.key, bool(record and any(place.attached for place in record.places))
         elif record is not None:
@@ -202,7 +202,7 @@ class Spokes:
     def _attached(self) -> tuple[tuple[str, Place], ...]:
         return tuple(
             (uid, place)
-            for uid, record in self._records.carried.items()
+            for uid, record in self._records.by_uid.items()
             for place in record.places
             if place.attached
         )
@@ -216,7 +216,7 @@ class Spokes:
             raise SpokeError(STARTING, again=True)
         if (lan := self._view.lan_of(device.spoke)) is not None:
             return lan.metadata.uid
-        for uid, record in self._records.carried.items():
+        for uid, record in self._records.by_uid.items():
             if record.built and record.place(device.id) is not None and not self._is_succeeded(record):
                 return uid
         raise SpokeError(
@@ -224,15 +224,15 @@ class Spokes:
             again=not self._view.is_synced,
         )
 
-    def _is_succeeded(self, record: Carried) -> bool:
+    def _is_succeeded(self, record: LanRecord) -> bool:
         """Whether a LAN is gone, and another one of its name is there, which has not the spoke."""
         successor = self._view.named(record.namespace, record.name)
         return successor is not None and successor.metadata.uid != record.uid
 
     @asynccontextmanager
-    async def _placed(self, uid: str, device: Device) -> AsyncIterator[tuple[Carried | None, Place]]:
+    async def _placed(self, uid: str, device: Device) -> AsyncIterator[tuple[LanRecord | None, Place]]:
         """Provide the record and the place of a device, with an index that is its own until the place is saved."""
-        record = self._records.carried.get(uid)
+        record = self._records.by_uid.get(uid)
         place = record.place(device.id) if record is not None else None
         if place is None:
             place = Place(spoke=device.spoke, mode=device.mode)
@@ -268,7 +268,7 @@ class Spokes:
 
     async def _check_fits(self, uid: str, place: Place) -> None:
         """Raise MtuRefused for a place that asks for more than fits on every node; it is free again then."""
-        record, state = self._records.carried[uid], self._carrier.state(uid)
+        record, state = self._records.by_uid[uid], self._carrier.state(uid)
         fits = state.room if state is not None else None
         asked = own_mtu(record, place) or record.options.mtu
         fault = fits.fault(asked, record.options.mtu) if fits is not None else ""
@@ -300,7 +300,7 @@ class Spokes:
         """End one attachment: when this returns it is recorded; what the kernel refuses is tried again later."""
 
         async def work() -> None:
-            record = self._records.carried.get(uid)
+            record = self._records.by_uid.get(uid)
             for place in record.places if record is not None else ():
                 if record is not None and (place.container, place.interface) == (container, interface):
                     record = record.with_place(place.free())

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from lanloom.api.lan import LAN, LANEntry, Spoke
 from lanloom.features.lan.agent.records import LanRecords
-from lanloom.features.lan.rules.carried import Carried, Place
 from lanloom.features.lan.rules.desired import Endpoint, address_of
 from lanloom.features.lan.rules.flood import Room
+from lanloom.features.lan.rules.record import LanRecord, Place
 from lanloom.features.lan.rules.storms import Floods
 
 log = structlog.get_logger(__name__)
@@ -42,7 +42,7 @@ class LanStates:
         node: str,
         now: Callable[[], float],
         on_state: Callable[[], None],
-        holds_uplink: Callable[[Carried], bool],
+        holds_uplink: Callable[[LanRecord], bool],
     ) -> None:
         self._records = records
         self._node = node
@@ -58,8 +58,8 @@ class LanStates:
 
     def entries(self) -> tuple[LANEntry, ...]:
         """Return what the node reports: each LAN of which it has something, by namespace and name."""
-        carried = self._records.carried.values()
-        found = [self._entry(record) for record in carried if self._is_reported(record)]
+        records = self._records.by_uid.values()
+        found = [self._entry(record) for record in records if self._is_reported(record)]
         return tuple(sorted(found, key=lambda entry: (entry.namespace, entry.name)))
 
     def note(self, uid: str, state: LanState, lan: LAN | None) -> None:
@@ -67,7 +67,7 @@ class LanStates:
         before = self._states.get(uid)
         known = before.generation if before is not None else 0
         state = replace(state, generation=lan.metadata.generation if lan is not None else known)
-        if uid not in self._records.carried:
+        if uid not in self._records.by_uid:
             self._states.pop(uid, None)
         else:
             self._states[uid] = state
@@ -82,7 +82,7 @@ class LanStates:
 
     def _report_change(self, uid: str) -> None:
         """Wake the report with what is new. What is gone always is: the report may have it from before the start."""
-        record = self._records.carried.get(uid)
+        record = self._records.by_uid.get(uid)
         entry = self._entry(record) if record is not None and self._is_reported(record) else None
         if entry is None:
             self._reported.pop(uid, None)
@@ -92,10 +92,10 @@ class LanStates:
             self._reported[uid] = entry
         self._on_state()
 
-    def _is_reported(self, record: Carried) -> bool:
+    def _is_reported(self, record: LanRecord) -> bool:
         return record.built or bool(record.used(self._now()))
 
-    def _entry(self, record: Carried) -> LANEntry:
+    def _entry(self, record: LanRecord) -> LANEntry:
         state = self._states.get(record.uid, LanState(Endpoint(None), "not looked at yet"))
         return LANEntry(
             namespace=record.namespace,
@@ -114,7 +114,7 @@ class LanStates:
             spokes=tuple(self._spoke(record, place, state) for place in record.places if place.attached),
         )
 
-    def _spoke(self, record: Carried, place: Place, state: LanState) -> Spoke:
+    def _spoke(self, record: LanRecord, place: Place, state: LanState) -> Spoke:
         secured = record.options.port(place.spoke).secured
         mac = address_of(place, record, self._node) if secured else ""
         storming = state.floods is not None and place.id in state.floods.storming

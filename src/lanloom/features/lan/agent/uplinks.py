@@ -24,9 +24,9 @@ from lanloom.api.lan import LAN, UID_LABEL, VNI_LABEL, VlanUplink
 from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.view import ClusterView
-from lanloom.features.lan.rules.carried import Carried
 from lanloom.features.lan.rules.claims import lost_claim
 from lanloom.features.lan.rules.hostbridge import uplink_bridge
+from lanloom.features.lan.rules.record import LanRecord
 from lanloom.features.lan.rules.spec import faults
 from lanloom.kube.election import Elector, LeaseAges
 from lanloom.kube.errors import KubeError
@@ -99,7 +99,7 @@ class Uplinks:
         """Something of the host or of a LAN changed."""
         self._wake.set()
 
-    def holds(self, record: Carried) -> bool:
+    def holds(self, record: LanRecord) -> bool:
         """Whether this node joins the LAN to the VLAN that the record names."""
         return self._held.get(record.uid) == VlanUplink(
             cluster_network=record.uplink, vlan=record.uplink_vlan

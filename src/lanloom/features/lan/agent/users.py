@@ -11,7 +11,7 @@ from lanloom.api.lan import LAN, LANS, LANNode
 from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Attachment, SpokeError
 from lanloom.features.lan.agent.view import ClusterView
-from lanloom.features.lan.rules.carried import pod_beside
+from lanloom.features.lan.rules.record import pod_beside
 from lanloom.kube.errors import KubeError
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from lanloom.api.lan import SPOKES_MAX, Mode
 from lanloom.features.lan.rules.addressing import PodRoute
-from lanloom.features.lan.rules.carried import Carried, Place
 from lanloom.features.lan.rules.flood import (
     DEFAULT_MTU,
     LEAST_MTU,
@@ -22,6 +21,7 @@ from lanloom.features.lan.rules.flood import (
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
 from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
 from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags, StormFilter, entry_limit
+from lanloom.features.lan.rules.record import LanRecord, Place
 
 NO_UNDERLAY = ("no underlay link", "the underlay link")
 """What a node's message begins with where its underlay is wrong; frames within the node pass."""
@@ -110,7 +110,7 @@ class Endpoint(Struct, frozen=True):
 _CHECK_LINK = "set it up, or check its cables and the switch"
 
 
-def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
+def endpoint(record: LanRecord, underlay: Underlay | None) -> Endpoint:
     """Return the endpoint on an underlay link, or why there can be none."""
     if not record.device:
         return Endpoint(
@@ -139,7 +139,7 @@ def endpoint(record: Carried, underlay: Underlay | None) -> Endpoint:
     return Endpoint(None, problem=f"{NO_UNDERLAY[1]} {record.device} {_lack(record)}")
 
 
-def _address(record: Carried, underlay: Underlay) -> str:
+def _address(record: LanRecord, underlay: Underlay) -> str:
     """Return the node's endpoint: of the group's IP version with multicast.
 
     It is a link-local one of IPv6 where there is no other.
@@ -152,7 +152,7 @@ def _address(record: Carried, underlay: Underlay) -> str:
     return next(found, "")
 
 
-def _lack(record: Carried) -> str:
+def _lack(record: LanRecord) -> str:
     """Return what an underlay link has not, with the remedy.
 
     With IPv6, it has a link-local address as soon as it is up.
@@ -174,7 +174,7 @@ def _too_small(underlay: Underlay) -> Endpoint:
 
 
 def desired(
-    record: Carried,
+    record: LanRecord,
     own: Endpoint,
     peers: Peers,
     node: str,
@@ -234,7 +234,7 @@ def undisturbed(wanted: DesiredLan, seen: SeenLan) -> DesiredLan:
     return replace(wanted, flood=seen.flood - {group}, mtu=vxlan.mtu, pins=pins)
 
 
-def _moving(record: Carried, used: Iterable[Place], peers: Peers, node: str) -> dict[str, str]:
+def _moving(record: LanRecord, used: Iterable[Place], peers: Peers, node: str) -> dict[str, str]:
     """Secured places whose MAC address is at a peer as well, with the address: a machine migrates.
 
     The address is pinned nowhere then. It is learned from either node, and packet filters check sources: the port of
@@ -249,11 +249,11 @@ def _peers_pins(peers: Peers, moving: Mapping[str, str]) -> dict[str, str]:
     return {mac: peer for mac, peer in peers.pins.items() if mac not in own}
 
 
-def _is_secured(record: Carried, place: Place) -> bool:
+def _is_secured(record: LanRecord, place: Place) -> bool:
     return record.options.port(place.spoke).secured
 
 
-def _packet_filter(record: Carried, used: Iterable[Place]) -> PacketFilter | None:
+def _packet_filter(record: LanRecord, used: Iterable[Place]) -> PacketFilter | None:
     limits = {place.id: limit for place in used if (limit := record.options.port(place.spoke).limit)}
     isolates = record.options.isolates
     if not (limits or isolates):
@@ -283,12 +283,12 @@ def _port_filter(
     )
 
 
-def address_of(place: Place, record: Carried, node: str) -> str:
+def address_of(place: Place, record: LanRecord, node: str) -> str:
     """Return the MAC address that a place's interface is given."""
     return place.mac or hardware_address(record.uid, place.id, "" if place.bridged else node)
 
 
-def _port(place: Place, record: Carried, node: str, fresh: bool, moving: bool) -> DesiredPort:
+def _port(place: Place, record: LanRecord, node: str, fresh: bool, moving: bool) -> DesiredPort:
     options = record.options.port(place.spoke)
     mtus = [mtu for mtu in (place.mtu, options.mtu) if mtu]
     return DesiredPort(

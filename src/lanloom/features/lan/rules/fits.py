@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator
 
-from lanloom.features.lan.rules.carried import Carried, Place
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.flood import Room
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.options import UNENFORCED
+from lanloom.features.lan.rules.record import LanRecord, Place
 
 
-def too_large(record: Carried, fits: Room) -> str:
+def too_large(record: LanRecord, fits: Room) -> str:
     """Which MTUs are larger than what fits, of the LAN and of spokes that are attached; empty without one."""
     found = {fault: asked for asked, fault in reversed(tuple(_too_large(record, fits)))}
     return "; ".join(f"{UNENFORCED} {asked}, and {fault}" for fault, asked in found.items())
 
 
-def _too_large(record: Carried, fits: Room) -> Iterator[tuple[str, str]]:
+def _too_large(record: LanRecord, fits: Room) -> Iterator[tuple[str, str]]:
     if fault := fits.fault(record.options.mtu):
         yield f"spec.mtu is {record.options.mtu}", fault
     for place in record.places:
@@ -24,13 +24,13 @@ def _too_large(record: Carried, fits: Room) -> Iterator[tuple[str, str]]:
             yield f"the spoke {place.spoke} asks for MTU {asked}", fault
 
 
-def own_mtu(record: Carried, place: Place) -> int:
+def own_mtu(record: LanRecord, place: Place) -> int:
     """Return the MTU that a place asks for itself, by CNI or by its options; 0 for none."""
     own = record.options.spokes.get(place.spoke)
     return max(place.mtu, own.mtu if own is not None else 0)
 
 
-def unenforced(record: Carried, wanted: DesiredLan, seen: SeenLan) -> str:
+def unenforced(record: LanRecord, wanted: DesiredLan, seen: SeenLan) -> str:
     """Why the limit of learned addresses is none; empty where it is, or where none is asked for."""
     bridge = seen.links.get(wanted.bridge)
     limit = record.options.max_learned_macs

@@ -9,7 +9,7 @@ they say how frames of this LAN come to its other nodes, and may change alive.
 from collections.abc import Iterable
 
 from lanloom.api.lan import LAN, LANNode
-from lanloom.features.lan.rules.carried import Carried, carried
+from lanloom.features.lan.rules.record import LanRecord, record_of
 from lanloom.text import listed, quote
 
 _FIELDS = {
@@ -25,9 +25,9 @@ _FIELDS = {
 """The fields of a LAN's spec, each with that of the record."""
 
 
-def divergence(record: Carried, lan: LAN | None, node: str) -> str:
+def divergence(record: LanRecord, lan: LAN | None, node: str) -> str:
     """How a LAN differs from what this node has built, with the remedy; empty if it doesn't, or is not known."""
-    fresh = carried(lan, node) if lan is not None else record
+    fresh = record_of(lan, node) if lan is not None else record
     wrong = [
         f"spec.{field} is {quote(getattr(fresh, name))}, but it is built here with {quote(getattr(record, name))}"
         for field, name in _FIELDS.items()
@@ -38,7 +38,7 @@ def divergence(record: Carried, lan: LAN | None, node: str) -> str:
     return f"{', '.join(wrong)}, which stays until nothing on this node uses the LAN; set it back"
 
 
-def built_elsewhere(record: Carried, node: str, reports: Iterable[LANNode]) -> str:
+def built_elsewhere(record: LanRecord, node: str, reports: Iterable[LANNode]) -> str:
     """Why a LAN can't be built on `node`: another one has it under another identity. Empty if none has."""
     others = [
         f"{report.metadata.name} (VNI {entry.vni}, port {entry.port})"

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from lanloom.features.lan.rules.carried import Carried
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
 from lanloom.features.lan.rules.observed import SeenLan
+from lanloom.features.lan.rules.record import LanRecord
 from lanloom.features.lan.rules.tables import Table, full, tables
 from lanloom.text import listed
 
@@ -40,7 +40,7 @@ class Floods(Struct, frozen=True, kw_only=True):
     warning: str = ""
 
 
-def looked(before: Floods | None, record: Carried, wanted: DesiredLan, seen: SeenLan, now: float) -> Floods:
+def looked(before: Floods | None, record: LanRecord, wanted: DesiredLan, seen: SeenLan, now: float) -> Floods:
     """Return what a look found, `before` is what the last one did, None for the first."""
     found, known = tables(wanted, seen), storms(before.storms if before is not None else None, seen, now)
     ports = storming(known, now)
@@ -64,7 +64,7 @@ def storming(found: Storms, now: float) -> frozenset[str]:
     return frozenset(port for port, storm in found.items() if abs(now - storm.at) < STORM_SECONDS)
 
 
-def storm_warning(ports: frozenset[str], record: Carried) -> str:
+def storm_warning(ports: frozenset[str], record: LanRecord) -> str:
     """Return what to do about storms from these ports; empty without one."""
     names = sorted({place.spoke for place in record.places if place.id in ports})
     sources = [f"the spoke {name}" for name in names]

@@ -10,10 +10,10 @@ from ipaddress import ip_address
 from msgspec import Struct
 
 from lanloom.api.lan import LAN, UNDERLAY_READY, AddressKind, LANNode, UnderlayLink
-from lanloom.features.lan.rules.carried import carried
 from lanloom.features.lan.rules.desired import endpoint
 from lanloom.features.lan.rules.flood import family, is_link_local
 from lanloom.features.lan.rules.observed import Underlay
+from lanloom.features.lan.rules.record import record_of
 from lanloom.kube.conditions import ConditionStatus
 from lanloom.text import listed
 
@@ -44,10 +44,10 @@ def _kind(address: str) -> AddressKind:
 def fault_of(lan: LAN, node: str, link: UnderlayLink) -> str:
     """Why a node can't carry a LAN over a link, with the remedy; empty if it can."""
     if not link.mtu:
-        return endpoint(carried(lan, node), None).problem
+        return endpoint(record_of(lan, node), None).problem
     addresses = tuple(_EXAMPLES[kind] for kind in link.addresses)
     found = Underlay(name=link.name, index=1, mtu=link.mtu, addresses=addresses, running=not link.down)
-    judged = endpoint(carried(lan, node), found)
+    judged = endpoint(record_of(lan, node), found)
     return judged.problem or judged.dead
 
 

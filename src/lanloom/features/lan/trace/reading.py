@@ -13,10 +13,10 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, is_name
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.records import LanRecords
-from lanloom.features.lan.rules.carried import Carried
 from lanloom.features.lan.rules.desired import desired, endpoint
 from lanloom.features.lan.rules.flood import is_live, peers
 from lanloom.features.lan.rules.portsteps import check_mac
+from lanloom.features.lan.rules.record import LanRecord
 from lanloom.features.lan.trace.facts import (
     End,
     Facts,
@@ -153,10 +153,10 @@ async def with_kernel(facts: Facts, node: str, kernel: LanKernel, records: Recor
     return replace(facts, kernels={node: found})
 
 
-async def _record(facts: Facts, node: str, records: Records, state: Path) -> Carried:
+async def _record(facts: Facts, node: str, records: Records, state: Path) -> LanRecord:
     known = LanRecords(records)
     await known.load()
-    if (record := known.carried.get(facts.lan.metadata.uid)) is not None:
+    if (record := known.by_uid.get(facts.lan.metadata.uid)) is not None:
         return record
     title = f"LAN {facts.lan.metadata.key}"
     if facts.entry(node) is None:
@@ -170,7 +170,7 @@ async def _record(facts: Facts, node: str, records: Records, state: Path) -> Car
     )
 
 
-async def _read_kernel(facts: Facts, node: str, kernel: LanKernel, record: Carried) -> NodeKernel:
+async def _read_kernel(facts: Facts, node: str, kernel: LanKernel, record: LanRecord) -> NodeKernel:
     underlays = await kernel.underlays((record.device,)) if record.device else {}
     own = endpoint(record, underlays.get(record.device))
     live = [

@@ -82,7 +82,7 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Place(spoke=self.spoke, mode=self.mode, index=self.index, allocated=self.allocated)
 
 
-class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LanRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A LAN on this node: of its spec what links are made of, and the places that were ever used here.
 
     `device` is the underlay link; `group` the multicast group. `built` says that the kernel may have something of it.
@@ -133,16 +133,16 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the places for which the LAN must be there."""
         return tuple(each for each in self.places if each.is_used(now))
 
-    def with_place(self, place: Place) -> "Carried":
+    def with_place(self, place: Place) -> "LanRecord":
         """Return the record with this place in the stead of what it had for the device; ordered."""
         others = [each for each in self.places if each.id != place.id]
         return replace(self, places=tuple(sorted([*others, place], key=lambda each: each.id)))
 
 
-def carried(lan: LAN, node: str) -> Carried:
+def record_of(lan: LAN, node: str) -> LanRecord:
     """Return a LAN that this node begins to carry."""
     spec = lan.spec
-    return Carried(
+    return LanRecord(
         uid=lan.metadata.uid,
         namespace=lan.metadata.namespace,
         name=lan.metadata.name,
@@ -173,18 +173,18 @@ def _uplink(lan: LAN) -> VlanUplink:
     return VlanUplink() if lan.metadata.is_deleting else lan.spec.uplink or VlanUplink()
 
 
-def apart(record: Carried) -> Carried:
+def apart(record: LanRecord) -> LanRecord:
     """Return the record of a LAN that is joined to no bridge of the host."""
     return replace(record, host_bridge="", host_alias="", uplink="", uplink_vlan=0)
 
 
-def followed(record: Carried, lan: LAN, node: str) -> Carried:
+def followed(record: LanRecord, lan: LAN, node: str) -> LanRecord:
     """Return the record after a look at its LAN.
 
     What identifies the LAN stays while anything is built, whatever the LAN says (`rules.identity`): the names of links,
     the VNI with its port and group, and the bridge of the host, which a LAN leaves that is being deleted.
     """
-    fresh = carried(lan, node)
+    fresh = record_of(lan, node)
     if not record.built:
         return replace(fresh, places=record.places)
     return replace(
@@ -201,7 +201,7 @@ def followed(record: Carried, lan: LAN, node: str) -> Carried:
     )
 
 
-def followed_limit(record: Carried, lan: LAN) -> int:
+def followed_limit(record: LanRecord, lan: LAN) -> int:
     """Return the limit of a VXLAN link that is there.
 
     Another one has it made anew, so it stays as long as it will do.
@@ -211,7 +211,7 @@ def followed_limit(record: Carried, lan: LAN) -> int:
     return record.entry_limit if same and fits else entry_limit(options_of(lan.spec), len(lan.spec.spokes))
 
 
-def continues(record: Carried, lan: LAN) -> bool:
+def continues(record: LanRecord, lan: LAN) -> bool:
     """Whether a LAN is one that this node carries, made anew: it has the names of that one's links and its spokes."""
     spec = lan.spec
     attached = {place.spoke for place in record.places if place.attached}
@@ -222,7 +222,7 @@ def continues(record: Carried, lan: LAN) -> bool:
     )
 
 
-def refused(owner: LAN | Carried | None, spoke: str, pod: str) -> str:
+def refused(owner: LAN | LanRecord | None, spoke: str, pod: str) -> str:
     """Why a pod (`namespace/name`) can't have a spoke of a LAN, as the cluster or the record has that; empty if it can.
 
     A runtime that is not Kubernetes' names no pod, and is the node's own.
@@ -240,7 +240,7 @@ def pod_beside(pod: str, reader: str) -> str:
     return pod if not mine or mine == namespace else title_for(mine, PODS.kind, namespace, name)
 
 
-def leaving(record: Carried, now: float) -> Carried:
+def leaving(record: LanRecord, now: float) -> LanRecord:
     """Return the record of a LAN that is being deleted or gone.
 
     It lacks devices that wait for a pod for a while already.
@@ -274,7 +274,7 @@ def choose_index(device: str, *taken: Container[int]) -> int:
     raise AssertionError("more indices are taken than there are")
 
 
-def conflict(candidate: Carried, others: Iterable[Carried]) -> str:
+def conflict(candidate: LanRecord, others: Iterable[LanRecord]) -> str:
     """Why a LAN can't be built beside those that this node carries; empty if it can."""
     for other in others:
         if other.uid == candidate.uid:
