@@ -228,7 +228,7 @@ class Machine:
         """Has the agent look at its LANs soon: the kernel does not announce all that somebody changes."""
         assert self._plane is not None
         for entry in self._plane.entries():
-            self._plane.reconciler.wake(entry.uid)
+            self._plane.controller.wake(entry.uid)
 
     def entries(self) -> tuple[LANEntry, ...]:
         """What the agent reports."""

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterator
 
 from lanloom.api.lan import LANS
-from lanloom.features.lan.agent.carrier import Carrier
+from lanloom.features.lan.agent.controller import LanController
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.metrics import LearnedMacs, SpokeTraffic
 from lanloom.features.lan.agent.node import NetlinkLanKernel
@@ -46,10 +46,10 @@ class DataPlane:
             node,
             now=now,
             rng=rng,
-            settled=lambda uid: carrier.exclusive(uid, idle),
+            settled=lambda uid: reconciler.exclusive(uid, idle),
             changed=self._uplink_changed,
         )
-        carrier = Carrier(
+        reconciler = LanReconciler(
             kernel,
             records,
             view,
@@ -58,13 +58,13 @@ class DataPlane:
             on_state=self._report,
             holds_uplink=self.uplinks.holds,
         )
-        self._kernel, self._records, self._carrier = kernel, records, carrier
+        self._kernel, self._records, self._reconciler = kernel, records, reconciler
         self._publisher = ReportPublisher(
             context.client,
             view,
             node,
-            carrier.entries,
-            is_known=lambda uid: carrier.state(uid) is not None,
+            reconciler.entries,
+            is_known=lambda uid: reconciler.state(uid) is not None,
             is_ready=lambda: not self.spokes.unready(),
             underlays=kernel.underlays,
             multus=lambda: context.find(MULTUS),
@@ -72,14 +72,16 @@ class DataPlane:
             observe=context.observe,
             refusals=RefusalEvents(context.recorder, lambda _key: node_reference(node)),
         )
-        self.entries = carrier.entries
+        self.entries = reconciler.entries
         elsewhere = UsersElsewhere(context.client, view, node)
-        self.spokes = Spokes(carrier, kernel, records, view, now=now, elsewhere=elsewhere, woken=self._wake)
-        self.places = SpokePlaces(
-            carrier, records, view, elsewhere, node=node, woken=self._wake, unready=self.spokes.unready
+        self.spokes = Spokes(
+            reconciler, kernel, records, view, now=now, elsewhere=elsewhere, woken=self._wake
         )
-        self.reconciler = LanReconciler(
-            carrier,
+        self.places = SpokePlaces(
+            reconciler, records, view, elsewhere, node=node, woken=self._wake, unready=self.spokes.unready
+        )
+        self.controller = LanController(
+            reconciler,
             kernel,
             records,
             view,
@@ -88,7 +90,7 @@ class DataPlane:
             host_changed=self._host_changed,
             observe=context.observe,
         )
-        self.controllers = (self.reconciler.controller, self._publisher.controller)
+        self.controllers = (self.controller.controller, self._publisher.controller)
 
     def traffic(self) -> Iterator[SpokeTraffic]:
         """Yield what passes the spokes that are attached, by LAN; what can't be read is left out.
@@ -114,7 +116,7 @@ class DataPlane:
     def learned(self) -> Iterator[LearnedMacs]:
         """How full the tables of each LAN were at the last look."""
         for record in sorted(self._records.by_uid.values(), key=lambda each: each.title):
-            state = self._carrier.state(record.uid)
+            state = self._reconciler.state(record.uid)
             for table in state.floods.tables if state is not None and state.floods is not None else ():
                 yield LearnedMacs(namespace=record.namespace, lan=record.name, table=table)
 
@@ -122,7 +124,7 @@ class DataPlane:
         """Run until cancelled."""
         self._publisher.wake()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.reconciler.run())
+            group.create_task(self.controller.run())
             group.create_task(self._publisher.controller.run())
             group.create_task(self.uplinks.run())
 
@@ -134,11 +136,11 @@ class DataPlane:
         self._publisher.wake()
 
     def _uplink_changed(self, uid: str) -> None:
-        self.reconciler.wake(uid)
+        self.controller.wake(uid)
         self._publisher.wake()
 
     def _wake(self, uid: str) -> None:
-        self.reconciler.wake(uid)
+        self.controller.wake(uid)
         self._publisher.wake()
 
 

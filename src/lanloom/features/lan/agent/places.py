@@ -1,4 +1,4 @@
-"""Places at LANs for ports of running machines that another feature brings: the port `LanPlaces` on the carrier.
+"""Places at LANs for ports of running machines that another feature brings: the port `LanPlaces` on the reconciler.
 
 A port that comes was made by another CNI plugin, and keeps its other end in the machine's pod. While it is under way
 its place is `in_transit`: the LAN is built, and leaves the place alone. When it has come it is the LAN's port like any
@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.ports import VETH, Attachment, Device, SpokeError
+from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
@@ -29,7 +29,7 @@ class SpokePlaces:
 
     def __init__(
         self,
-        carrier: Carrier,
+        reconciler: LanReconciler,
         records: LanRecords,
         view: ClusterView,
         elsewhere: UsersElsewhere,
@@ -39,7 +39,7 @@ class SpokePlaces:
         unready: Callable[[], str] = lambda: "",
         path_of: Callable[[str], str] = lambda name: str(DIRECTORY / name),
     ) -> None:
-        self._carrier = carrier
+        self._reconciler = reconciler
         self._records = records
         self._view = view
         self._elsewhere = elsewhere
@@ -51,7 +51,7 @@ class SpokePlaces:
     def find(self, spoke: str) -> LanPlace:
         """As the port says."""
         uid, record = self._record(spoke)
-        state = self._carrier.state(uid)
+        state = self._reconciler.state(uid)
         mtu = state.own.mtu if state is not None else 0
         return LanPlace(self._path_of(record.ns), record.bridge, Device(spoke, VETH).id, mtu)
 
@@ -87,7 +87,7 @@ class SpokePlaces:
         """Run while nothing else works at any of the LANs; always in the same order, so that none waits for another."""
         if not uids:
             return await work()
-        return await self._carrier.exclusive(uids[0], lambda: self._alone(uids[1:], work))
+        return await self._reconciler.exclusive(uids[0], lambda: self._alone(uids[1:], work))
 
     async def _expect(self, uid: str, spoke: str, nic: PodNic) -> LanPlace:
         """Record that a port comes, and build its LAN."""
@@ -109,14 +109,14 @@ class SpokePlaces:
         except SpokeError as error:
             raise LinkError(str(error)) from error
         if is_new or (found is not None and found.in_transit):
-            await self._carrier.begin(self._view.lan(uid), record, device.id, _expected(spoke, nic))
-        await self._carrier.reconcile(uid, ())
+            await self._reconciler.begin(self._view.lan(uid), record, device.id, _expected(spoke, nic))
+        await self._reconciler.reconcile(uid, ())
         return self.find(spoke)
 
     async def _secured(self, uid: str) -> None:
         """Give a port that has come the options of its spoke at once; what fails is tried again by the reconciler."""
         with suppress(NodeError):
-            await self._carrier.reconcile(uid, ())
+            await self._reconciler.reconcile(uid, ())
 
     async def _mark(self, uid: str, spoke: str, nic: PodNic, *, in_transit: bool) -> None:
         record = self._records.by_uid.get(uid)

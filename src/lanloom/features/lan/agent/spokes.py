@@ -1,4 +1,4 @@
-"""The spokes of this node for kubelet and CNI programs: the port `SpokesPort` on the carrier of LANs.
+"""The spokes of this node for kubelet and CNI programs: the port `SpokesPort` on the reconciler of LANs.
 
 A request is a change of the record, saved first, and one look at its LAN: what the record says is built, or taken
 away. So a request that is repeated, or follows a death or a reboot, ends in the same state.
@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from lanloom.api.lan import LAN
 from lanloom.api.meta import Key
-from lanloom.features.lan.agent.carrier import Carrier
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.ports import Attached, Attachment, Device, MtuRefused, SpokeError
+from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
@@ -45,7 +45,7 @@ class Spokes:
 
     def __init__(
         self,
-        carrier: Carrier,
+        reconciler: LanReconciler,
         kernel: LanKernel,
         records: LanRecords,
         view: ClusterView,
@@ -54,7 +54,7 @@ class Spokes:
         elsewhere: UsersElsewhere,
         woken: Callable[[str], None] = lambda _uid: None,
     ) -> None:
-        self._carrier = carrier
+        self._reconciler = reconciler
         self._kernel = kernel
         self._records = records
         self._view = view
@@ -90,10 +90,10 @@ class Spokes:
 
         async def work() -> str:
             async with self._placed(uid, device) as (record, place):
-                if place.attached and not await self._carrier.is_there(place):
+                if place.attached and not await self._reconciler.is_there(place):
                     place = place.free()
                 place = replace(place, allocated=self._now())
-                await self._carrier.begin(self._view.lan(uid), record, device.id, place)
+                await self._reconciler.begin(self._view.lan(uid), record, device.id, place)
             await self._built(uid, device)
             return self._kernel.tap_path(place.index) if place.index else ""
 
@@ -131,7 +131,7 @@ class Spokes:
                 await self._check_free(twin, attachment)
             await self._elsewhere.check(attachment)
             wanted = _taken(place, attachment)
-            await self._carrier.begin(self._view.lan(uid), record, device.id, wanted)
+            await self._reconciler.begin(self._view.lan(uid), record, device.id, wanted)
         seen = await self._built(uid, device)
         await self._check_fits(uid, wanted)
         end = _end(seen, attachment)
@@ -172,7 +172,7 @@ class Spokes:
             )
 
         async def work() -> None:
-            seen, steps = await self._carrier.missing(uid, device.id)
+            seen, steps = await self._reconciler.missing(uid, device.id)
             end = _end(seen, attachment)
             if lost := [each for each in attachment.addresses if each not in end.addresses]:
                 raise SpokeError(
@@ -259,7 +259,7 @@ class Spokes:
     async def _check_free(self, place: Place, attachment: Attachment) -> None:
         if not place.attached or _is_of(place, attachment):
             return
-        if await self._carrier.is_there(place):
+        if await self._reconciler.is_there(place):
             raise SpokeError(
                 f"the spoke {place.spoke} is used by {pod_beside(place.pod, attachment.pod) or place.container} on "
                 "this node; a spoke takes one pod or one machine, so delete that one, or take another spoke",
@@ -268,14 +268,14 @@ class Spokes:
 
     async def _check_fits(self, uid: str, place: Place) -> None:
         """Raise MtuRefused for a place that asks for more than fits on every node; it is free again then."""
-        record, state = self._records.by_uid[uid], self._carrier.state(uid)
+        record, state = self._records.by_uid[uid], self._reconciler.state(uid)
         fits = state.room if state is not None else None
         asked = own_mtu(record, place) or record.options.mtu
         fault = fits.fault(asked, record.options.mtu) if fits is not None else ""
         if not fault:
             return
         await self._records.save(record.with_place(place.free()))
-        await self._carrier.reconcile(uid, ())
+        await self._reconciler.reconcile(uid, ())
         raise MtuRefused(f"mtu: the spoke {place.spoke} of {record.title} asks for {asked}, and {fault}")
 
     async def _built(self, uid: str, device: Device) -> SeenLan:
@@ -285,13 +285,13 @@ class Spokes:
         """
         for attempt in range(ATTEMPTS):
             try:
-                seen = await self._carrier.reconcile(uid, (device.id,))
+                seen = await self._reconciler.reconcile(uid, (device.id,))
                 break
             except NodeError:
                 if attempt == ATTEMPTS - 1:
                     raise
                 await asyncio.sleep(PAUSE_SECONDS)
-        state = self._carrier.state(uid)
+        state = self._reconciler.state(uid)
         if state is not None and state.own.problem:
             raise SpokeError(f"can't attach {device.id}: {state.own.problem}", again=True)
         return seen
@@ -308,7 +308,7 @@ class Spokes:
                 return
             await self._records.save(record)
             try:
-                await self._carrier.reconcile(uid, ())
+                await self._reconciler.reconcile(uid, ())
             except NodeError as error:
                 log.warning("lan-detach-unfinished", lan=record.title, pod=container, error=str(error))
 
@@ -316,7 +316,7 @@ class Spokes:
 
     async def _explained(self, title: str, uid: str, work: Callable[[], Awaitable[T]]) -> T:
         try:
-            return await self._carrier.exclusive(uid, work)
+            return await self._reconciler.exclusive(uid, work)
         except NodeError as error:
             raise SpokeError(f"{title}: {error}", again=True) from error
         finally:
