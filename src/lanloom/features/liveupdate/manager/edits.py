@@ -19,10 +19,10 @@ from lanloom.api.meta import Condition, Key, rfc3339
 from lanloom.features.liveupdate.manager.informers import MachineInformers
 from lanloom.features.liveupdate.manager.whole import WHOLE_MACHINES
 from lanloom.features.liveupdate.manager.writer import MachineWriter
+from lanloom.features.liveupdate.rules.blocking import why_not_migratable
 from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_network, unedited
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
 from lanloom.features.liveupdate.rules.networks import eligible_nodes
-from lanloom.features.liveupdate.rules.obstacles import why_not_migratable
 from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check
 from lanloom.features.liveupdate.rules.sync import (
     HOT_PLUG_ERROR,

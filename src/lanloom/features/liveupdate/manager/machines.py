@@ -24,14 +24,14 @@ from lanloom.features.liveupdate.manager.modes import Modes
 from lanloom.features.liveupdate.manager.targets import AGAIN_SECONDS, Targets
 from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.annotation import running_annotation
+from lanloom.features.liveupdate.rules.blocking import Standing, blocking_reason
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED, migration_required
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, evaluate
 from lanloom.features.liveupdate.rules.mode import Mode
-from lanloom.features.liveupdate.rules.obstacles import Standing, obstacle_of
 from lanloom.features.liveupdate.rules.report import (
     NETWORKS_CURRENT,
     REVERTED,
-    Obstacle,
+    BlockingReason,
     networks_current,
 )
 from lanloom.features.liveupdate.rules.sync import doubled_names
@@ -98,9 +98,9 @@ class Machines:
             await self._clean_up(key)
         elif mode.name == "restart" and owner is not None:
             ways = self._edits.ways(owner, machine, self._compare(machine).observed)
-        obstacle = await self._report(mode, owner, machine, ways)
+        blocking = await self._report(mode, owner, machine, ways)
         check = AGAIN_SECONDS if self._targets.is_waiting(machine) else None
-        return min(filter(None, (again, check, self._note(key, obstacle))), default=None)
+        return min(filter(None, (again, check, self._note(key, blocking))), default=None)
 
     async def refused(self, key: Key, error: ApiError) -> None:
         """As Refusals says: on the instance, and on its VirtualMachine. Raises KubeError.
@@ -112,16 +112,16 @@ class Machines:
             return
         full = (await self._modes.get()).name == "full"
         owner = self._informers.owner_of(machine) if full else None
-        obstacle = _refusal(str(error))
+        blocking = _refusal(str(error))
         try:
-            await self._write(machine, owner, obstacle, self._compare(machine))
+            await self._write(machine, owner, blocking, self._compare(machine))
         except (Conflict, NotFound):
             raise
         except ApiError:
             if owner is None:
                 raise
             existing = find(owner.status.conditions, NETWORKS_CURRENT)
-            wanted = networks_current(existing, obstacle, {}, now=self._now())
+            wanted = networks_current(existing, blocking, {}, now=self._now())
             await self._mirror(owner, wanted)
             await self._record(machine, existing, wanted)
 
@@ -215,36 +215,36 @@ class Machines:
 
     async def _report(
         self, mode: Mode, owner: VirtualMachine | None, machine: VirtualMachineInstance, ways: Ways
-    ) -> Obstacle | None:
+    ) -> BlockingReason | None:
         evaluation = self.evaluation_of(machine)
         if not machine.is_running or not (evaluation.known or evaluation.error):
             return None
         standing = self._standing(mode, owner, machine, ways, evaluation)
-        obstacle = obstacle_of(replace(standing, waits=await self._targets.why_waiting(machine)))
-        if obstacle is not None and obstacle.reason == "AttemptsExhausted":
-            obstacle = await self._taken_back(owner, machine, evaluation) or obstacle
-        obstacle = self._unmigrated(machine.metadata.key, obstacle)
-        await self._write(machine, owner if mode.name == "full" else None, obstacle, evaluation)
-        return obstacle
+        blocking = blocking_reason(replace(standing, waits=await self._targets.why_waiting(machine)))
+        if blocking is not None and blocking.reason == "AttemptsExhausted":
+            blocking = await self._taken_back(owner, machine, evaluation) or blocking
+        blocking = self._unmigrated(machine.metadata.key, blocking)
+        await self._write(machine, owner if mode.name == "full" else None, blocking, evaluation)
+        return blocking
 
-    def _unmigrated(self, key: Key, obstacle: Obstacle | None) -> Obstacle | None:
+    def _unmigrated(self, key: Key, blocking: BlockingReason | None) -> BlockingReason | None:
         """Return why a machine that waits for its migration has none, where that can't be created."""
-        if obstacle is None or obstacle.reason != "WaitingForMigration":
+        if blocking is None or blocking.reason != "WaitingForMigration":
             self._without_migration.pop(key, None)
-            return obstacle
+            return blocking
         error = self._without_migration.get(key)
-        return _refusal(error, f"{obstacle.message}: ") if error is not None else obstacle
+        return _refusal(error, f"{blocking.message}: ") if error is not None else blocking
 
     async def _write(
         self,
         machine: VirtualMachineInstance,
         owner: VirtualMachine | None,
-        obstacle: Obstacle | None,
+        blocking: BlockingReason | None,
         evaluation: Evaluation,
     ) -> None:
         """Write the condition, on the VirtualMachine `owner` too where one is given, and record what changed."""
         existing = find(machine.status.conditions, NETWORKS_CURRENT)
-        wanted = networks_current(existing, obstacle, evaluation.observed, now=self._now())
+        wanted = networks_current(existing, blocking, evaluation.observed, now=self._now())
         if wanted is not None and wanted != existing:
             machine = await self._writer.set_instance_condition(machine, NETWORKS_CURRENT, wanted)
             await self._record(machine, existing, wanted)
@@ -281,14 +281,14 @@ class Machines:
 
     async def _taken_back(
         self, owner: VirtualMachine | None, machine: VirtualMachineInstance, evaluation: Evaluation
-    ) -> Obstacle | None:
+    ) -> BlockingReason | None:
         if owner is None or not self._settings.revert:
             return None
         text = await self._edits.revert(owner, evaluation)
         before = find(machine.status.conditions, NETWORKS_CURRENT)
         if not text and before is not None and before.reason == REVERTED:
             text = before.message  # the instance is to follow
-        return Obstacle(REVERTED, text) if text else None
+        return BlockingReason(REVERTED, text) if text else None
 
     async def _record(
         self, machine: VirtualMachineInstance, old: Condition | None, new: Condition | None
@@ -307,16 +307,16 @@ class Machines:
         if find(owner.status.conditions, NETWORKS_CURRENT) != wanted:
             await self._writer.set_machine_condition(owner, NETWORKS_CURRENT, wanted)
 
-    def _note(self, key: Key, obstacle: Obstacle | None) -> float | None:
-        if obstacle is None or obstacle.reason != "PreflightFailed":
+    def _note(self, key: Key, blocking: BlockingReason | None) -> float | None:
+        if blocking is None or blocking.reason != "PreflightFailed":
             self.blocked.discard(key)
             return None
         self.blocked.add(key)
         return BLOCKED_SECONDS
 
 
-def _refusal(error: str, about: str = "") -> Obstacle:
-    return Obstacle("Refused", f"{about}the API server refuses the change: {error}; it is tried again")
+def _refusal(error: str, about: str = "") -> BlockingReason:
+    return BlockingReason("Refused", f"{about}the API server refuses the change: {error}; it is tried again")
 
 
 _PASSING = frozenset({"MovingInPlace", "Migrating", "WaitingForMigration", "MigrationPending", "BackingOff"})

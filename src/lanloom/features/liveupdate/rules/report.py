@@ -42,7 +42,7 @@ Why = (
 REASONS: frozenset[str] = frozenset(text for part in get_args(Why) for text in get_args(part))
 
 
-class Obstacle(Struct, frozen=True):
+class BlockingReason(Struct, frozen=True):
     """Why networks are not current."""
 
     reason: Why
@@ -51,17 +51,17 @@ class Obstacle(Struct, frozen=True):
 
 def networks_current(
     existing: Condition | None,
-    obstacle: Obstacle | None,
+    blocking: BlockingReason | None,
     observed: Mapping[str, str],
     *,
     now: float,
 ) -> Condition | None:
     """Return the condition; None for a machine whose networks never were to change, which has none.
 
-    `obstacle` is None where all networks are current; `observed` are their NADs by the machine's names.
+    `blocking` is None where all networks are current; `observed` are their NADs by the machine's names.
     """
-    if obstacle is not None:
-        return _condition(existing, "False", obstacle.reason, obstacle.message, now)
+    if blocking is not None:
+        return _condition(existing, "False", blocking.reason, blocking.message, now)
     if existing is None:
         return None
     if existing.reason == REVERTED:

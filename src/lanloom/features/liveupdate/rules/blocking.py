@@ -7,7 +7,7 @@ from msgspec import Struct
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
 from lanloom.features.liveupdate.rules.mode import GATE, Mode
-from lanloom.features.liveupdate.rules.report import Obstacle
+from lanloom.features.liveupdate.rules.report import BlockingReason
 from lanloom.features.liveupdate.rules.updates import Failures, Limits, Migrations, is_target_of
 from lanloom.features.liveupdate.rules.ways import Difference, Step, Way
 from lanloom.kube.conditions import find
@@ -43,27 +43,29 @@ class Standing(Struct, frozen=True, kw_only=True):
     gate: bool = True
 
 
-def obstacle_of(standing: Standing) -> Obstacle | None:
+def blocking_reason(standing: Standing) -> BlockingReason | None:
     """Return why the networks are not current; None where they are."""
     if standing.evaluation.error:
-        return Obstacle("Unreadable", standing.evaluation.error)
+        return BlockingReason("Unreadable", standing.evaluation.error)
     if standing.invalid:
-        return Obstacle("InvalidSpec", standing.invalid)
+        return BlockingReason("InvalidSpec", standing.invalid)
     if standing.until_restart:
-        return Obstacle("UntilRestart", standing.until_restart)
+        return BlockingReason("UntilRestart", standing.until_restart)
     return _edited(standing) or _evaluated(standing)
 
 
-def _edited(standing: Standing) -> Obstacle | None:
+def _edited(standing: Standing) -> BlockingReason | None:
     """Return what keeps an edit from the instance."""
     if not standing.ways:
         return None
     mode = standing.mode
     if mode.name == "restart":
         text = ", ".join(_change(item) for item, _ in standing.ways)
-        return Obstacle("RestartRequired", f"{text}: {mode.reason}; restart the machine, or {mode.hint}")
+        return BlockingReason(
+            "RestartRequired", f"{text}: {mode.reason}; restart the machine, or {mode.hint}"
+        )
     held = [
-        (_SEVERITY[way.step], Obstacle(way.reason, f"{_change(item)}: {way.message}"))
+        (_SEVERITY[way.step], BlockingReason(way.reason, f"{_change(item)}: {way.message}"))
         for item, way in standing.ways
         if way.reason is not None
     ]
@@ -74,7 +76,7 @@ def _change(item: Difference) -> str:
     return f"{item.network}: from {item.observed or item.present} to {item.wanted}"
 
 
-def _evaluated(standing: Standing) -> Obstacle | None:
+def _evaluated(standing: Standing) -> BlockingReason | None:
     """Return what the instance waits for."""
     findings = standing.evaluation.findings
     if not findings:
@@ -82,29 +84,29 @@ def _evaluated(standing: Standing) -> Obstacle | None:
     text = described(findings)
     if not standing.gate and standing.mode.name == "full" and any(item.is_swap for item in findings):
         remedy = "restart the machine, or start the manager with --live-update-nad-ref"
-        return Obstacle("FeatureGateOff", f"{text}: the feature gate {GATE} is off; {remedy}")
+        return BlockingReason("FeatureGateOff", f"{text}: the feature gate {GATE} is off; {remedy}")
     if standing.against:
-        return Obstacle("PreflightFailed", f"{text}: {'; '.join(standing.against)}")
+        return BlockingReason("PreflightFailed", f"{text}: {'; '.join(standing.against)}")
     if under_way := next((item for item in standing.own if not item.is_final), None):
         waits = f"{WAITS}{standing.waits}" if standing.waits else ""
         name = f"VirtualMachineInstanceMigration {under_way.metadata.name}"
-        return Obstacle("Migrating", f"{text}: {name}{waits}")
+        return BlockingReason("Migrating", f"{text}: {name}{waits}")
     if standing.past.is_exhausted(standing.limits):
         remedy = "look after the cause, and edit the machine again"
-        return Obstacle("AttemptsExhausted", f"{text}: {_failed(standing)}; {remedy}")
+        return BlockingReason("AttemptsExhausted", f"{text}: {_failed(standing)}; {remedy}")
     if not standing.mode.migrates:
-        return Obstacle(
+        return BlockingReason(
             "StrategyUnset", f"{text}: nothing migrates the machine by itself; {standing.mode.hint}"
         )
     if not standing.machine.is_migratable:
-        return Obstacle(
+        return BlockingReason(
             "NotMigratable", f"{text}: {why_not_migratable(standing.machine)}; restart the machine"
         )
     if standing.past.count:
-        return Obstacle("BackingOff", f"{text}: {_failed(standing)}; another one follows")
+        return BlockingReason("BackingOff", f"{text}: {_failed(standing)}; another one follows")
     if standing.evaluation.need == "pending":
-        return Obstacle("MigrationPending", f"{text}: migrates unless the launcher pod follows soon")
-    return Obstacle("WaitingForMigration", f"{text}: waits for its migration")
+        return BlockingReason("MigrationPending", f"{text}: migrates unless the launcher pod follows soon")
+    return BlockingReason("WaitingForMigration", f"{text}: waits for its migration")
 
 
 def _failed(standing: Standing) -> str:
