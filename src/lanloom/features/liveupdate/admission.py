@@ -30,7 +30,7 @@ from lanloom.features.liveupdate.rules.editwarnings import changed_networks, edi
 from lanloom.features.liveupdate.rules.mode import Mode, mode_of
 from lanloom.features.liveupdate.rules.move import Wish
 from lanloom.features.liveupdate.rules.preflight import Findings, target_problem
-from lanloom.features.liveupdate.rules.ways import policy_of
+from lanloom.features.liveupdate.rules.strategy import policy_of
 from lanloom.features.liveupdate.views import read_machine
 from lanloom.kube.errors import KubeError
 from lanloom.kube.inflight import InFlight

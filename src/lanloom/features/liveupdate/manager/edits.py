@@ -24,6 +24,15 @@ from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_net
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
 from lanloom.features.liveupdate.rules.networks import eligible_nodes
 from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check
+from lanloom.features.liveupdate.rules.strategy import (
+    Difference,
+    PlacementFacts,
+    Way,
+    differences,
+    policy_of,
+    swap_name,
+    way_of,
+)
 from lanloom.features.liveupdate.rules.sync import (
     HOT_PLUG_ERROR,
     Sync,
@@ -31,15 +40,6 @@ from lanloom.features.liveupdate.rules.sync import (
     operations,
     sync,
     without_unplugged,
-)
-from lanloom.features.liveupdate.rules.ways import (
-    Circumstances,
-    Difference,
-    Way,
-    differences,
-    policy_of,
-    swap_name,
-    way_of,
 )
 from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
 from lanloom.kube.conditions import find
@@ -92,7 +92,7 @@ class Edits:
     ) -> Ways:
         """Return what to do about each network whose NAD was edited."""
         found = differences(owner, machine, {name: _key(title) for name, title in observed.items()})
-        return tuple((item, way_of(item, self._circumstances(owner, machine, item))) for item in found)
+        return tuple((item, way_of(item, self._placement(owner, machine, item))) for item in found)
 
     def against(self, machine: VirtualMachineInstance, findings: tuple[Finding, ...]) -> tuple[str, ...]:
         """Return what the preflight has against the migration that these findings ask for."""
@@ -229,9 +229,9 @@ class Edits:
         )
         return max(moved, key=lambda swap: swap.status.started_at, default=None)
 
-    def _circumstances(
+    def _placement(
         self, owner: VirtualMachine, machine: VirtualMachineInstance, item: Difference
-    ) -> Circumstances:
+    ) -> PlacementFacts:
         swaps = {each.metadata.name: each for each in self._informers.swaps_of(machine)}
         own = [each for each in swaps.values() if each.spec.network == item.network]
         name = swap_name(owner, machine, item)
@@ -239,7 +239,7 @@ class Edits:
             each for each in own if each.metadata.name != name and each.status.phase not in ACTIVE | FINAL
         )
         before, after, network = item.observed or item.present, item.wanted, item.network
-        return Circumstances(
+        return PlacementFacts(
             policy=policy_of(owner),
             gate=self._settings.gate,
             migratable=machine.is_migratable,

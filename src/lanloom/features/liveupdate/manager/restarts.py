@@ -34,7 +34,7 @@ from lanloom.features.liveupdate.rules.start import (
     parse_start,
     start_of,
 )
-from lanloom.features.liveupdate.rules.ways import policy_of
+from lanloom.features.liveupdate.rules.strategy import policy_of
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.conditions import find
 from lanloom.kube.lookup import get_or_none

@@ -8,8 +8,8 @@ from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
 from lanloom.features.liveupdate.rules.mode import GATE, Mode
 from lanloom.features.liveupdate.rules.report import BlockingReason
+from lanloom.features.liveupdate.rules.strategy import Difference, Step, Way
 from lanloom.features.liveupdate.rules.updates import Failures, Limits, Migrations, is_target_of
-from lanloom.features.liveupdate.rules.ways import Difference, Step, Way
 from lanloom.kube.conditions import find
 
 _SEVERITY: Mapping[Step, int] = {"blocked": 0, "restart": 1, "wait": 2, "swap": 2, "copy": 3}

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.meta import Condition, rfc3339
-from lanloom.features.liveupdate.rules.ways import Cause
+from lanloom.features.liveupdate.rules.strategy import Cause
 
 NETWORKS_CURRENT = "NetworksCurrent"
 

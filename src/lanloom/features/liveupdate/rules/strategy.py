@@ -89,8 +89,8 @@ def swap_name(owner: VirtualMachine, machine: VirtualMachineInstance, difference
     return f"{meta.name}-{sha256(text.encode()).hexdigest()[:10]}"
 
 
-class Circumstances(Struct, frozen=True, kw_only=True):
-    """What the way of a network depends on besides itself.
+class PlacementFacts(Struct, frozen=True, kw_only=True):
+    """What the strategy for a network depends on besides its difference.
 
     `under_way` is a swap of the network that owns its port, `attempt` the swap of this edit, and `pending` another one
     that has not begun. `migrating` is whether a migration is under way. The preflight's reasons are those against each
@@ -109,41 +109,41 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     migrating: bool = False
 
 
-def way_of(difference: Difference, now: Circumstances) -> Way:
+def way_of(difference: Difference, facts: PlacementFacts) -> Way:
     """Return what to do about a difference."""
     if difference.observed == difference.wanted:
         return Way("copy")
-    if now.under_way is not None:
-        return Way("wait", "MovingInPlace", now.under_way.status.message)
-    if not now.gate:
+    if facts.under_way is not None:
+        return Way("wait", "MovingInPlace", facts.under_way.status.message)
+    if not facts.gate:
         remedy = "restart the machine, or start the manager with --live-update-nad-ref"
         return Way("restart", "FeatureGateOff", f"the feature gate {GATE} is off; {remedy}")
-    if now.policy is None:
+    if facts.policy is None:
         known = ", ".join(map(quote, POLICIES))
         return Way("blocked", "InvalidPolicy", f"metadata.annotations[{POLICY}] must be one of {known}")
-    if now.policy != "migrate":
-        way = _in_place(now)
+    if facts.policy != "migrate":
+        way = _in_place(facts)
         if way is not None:
             return way
-    return _by_migration(now)
+    return _by_migration(facts)
 
 
-def _in_place(now: Circumstances) -> Way | None:
+def _in_place(facts: PlacementFacts) -> Way | None:
     """Return what to do in place; None for the other way."""
-    attempt, against = now.attempt, now.against_in_place
+    attempt, against = facts.attempt, facts.against_in_place
     if attempt is not None and attempt.status.phase not in FINAL:
         return Way("wait", "MovingInPlace", attempt.status.message)
     if attempt is not None and attempt.status.phase == "Succeeded":
         return Way("wait", "MovingInPlace", "the launcher pod does not show the network yet")
-    if now.migrating:
+    if facts.migrating:
         return Way("wait", "MovingInPlace", "waits for the end of the migration")
-    if attempt is None and now.pending is not None:
+    if attempt is None and facts.pending is not None:
         return Way(
-            "wait", "MovingInPlace", f"waits for NetworkSwap {now.pending.metadata.name} of an earlier edit"
+            "wait", "MovingInPlace", f"waits for NetworkSwap {facts.pending.metadata.name} of an earlier edit"
         )
     if attempt is None and not against:
         return Way("swap", "MovingInPlace", "moves in place")
-    if now.policy == "prefer-in-place":
+    if facts.policy == "prefer-in-place":
         return None
     if attempt is not None:
         return Way(
@@ -152,17 +152,17 @@ def _in_place(now: Circumstances) -> Way | None:
     return Way("blocked", "PreflightFailed", "; ".join(against))
 
 
-def _by_migration(now: Circumstances) -> Way:
-    if not now.migratable:
-        return Way("restart", "NotMigratable", f"{now.why_not_migratable}; {_without_migration(now)}")
-    if now.against_migration:
-        return Way("blocked", "PreflightFailed", "; ".join(now.against_migration))
+def _by_migration(facts: PlacementFacts) -> Way:
+    if not facts.migratable:
+        return Way("restart", "NotMigratable", f"{facts.why_not_migratable}; {_without_migration(facts)}")
+    if facts.against_migration:
+        return Way("blocked", "PreflightFailed", "; ".join(facts.against_migration))
     return Way("copy")
 
 
-def _without_migration(now: Circumstances) -> str:
+def _without_migration(facts: PlacementFacts) -> str:
     """Return what else there is for a machine that can't migrate; a policy that was tried in vain is not advised."""
-    if now.policy == "migrate":
+    if facts.policy == "migrate":
         return f"restart the machine, or set metadata.annotations[{POLICY}] to in-place"
-    tried = (now.attempt.status.message,) if now.attempt is not None else now.against_in_place
+    tried = (facts.attempt.status.message,) if facts.attempt is not None else facts.against_in_place
     return f"it can't move in place: {'; '.join(tried)}; or restart the machine"
