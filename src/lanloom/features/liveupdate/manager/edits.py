@@ -1,4 +1,4 @@
-"""Take the edits of VirtualMachines to their instances, each network in its way; and take edits back that failed."""
+"""Take the edits of VirtualMachines to their instances, each network by its strategy, and take back what failed."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -27,11 +27,11 @@ from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check
 from lanloom.features.liveupdate.rules.strategy import (
     Difference,
     PlacementFacts,
-    Way,
+    Strategy,
     differences,
     policy_of,
+    strategy_of,
     swap_name,
-    way_of,
 )
 from lanloom.features.liveupdate.rules.sync import (
     HOT_PLUG_ERROR,
@@ -49,7 +49,7 @@ from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 
 Raw = dict[str, Any]
-Ways = tuple[tuple[Difference, Way], ...]
+Strategies = tuple[tuple[Difference, Strategy], ...]
 
 FAILURE = "Failure"
 """The condition of a VirtualMachine in which KubeVirt reports that something could not be done."""
@@ -87,12 +87,12 @@ class Edits:
             return owner
         return await get_or_none(self._client, VIRTUAL_MACHINES, owner.metadata.key)
 
-    def ways(
+    def strategies(
         self, owner: VirtualMachine, machine: VirtualMachineInstance, observed: Mapping[str, str]
-    ) -> Ways:
+    ) -> Strategies:
         """Return what to do about each network whose NAD was edited."""
         found = differences(owner, machine, {name: _key(title) for name, title in observed.items()})
-        return tuple((item, way_of(item, self._placement(owner, machine, item))) for item in found)
+        return tuple((item, strategy_of(item, self._placement(owner, machine, item))) for item in found)
 
     def against(self, machine: VirtualMachineInstance, findings: tuple[Finding, ...]) -> tuple[str, ...]:
         """Return what the preflight has against the migration that these findings ask for."""
@@ -103,23 +103,23 @@ class Edits:
                 problems += self._preflight(machine, item.network, leaves, enters).against_migration
         return tuple(dict.fromkeys(problems))
 
-    def plan(self, owner: VirtualMachine, machine: VirtualMachineInstance, ways: Ways) -> Sync:
+    def plan(self, owner: VirtualMachine, machine: VirtualMachineInstance, strategies: Strategies) -> Sync:
         """Return what the instance is to get now; nothing where names are doubled, which no patch could tell apart."""
         template = owner.spec.template
         wanted = template.spec if template is not None else VirtualMachineInstanceSpec()
         if doubled_names(wanted, "spec.template.spec") or doubled_names(machine.spec, "spec"):
             return Sync()
-        copied = {item.network for item, way in ways if way.step == "copy"}
+        copied = {item.network for item, strategy in strategies if strategy.step == "copy"}
         return sync(wanted, machine, copied.__contains__)
 
     async def apply(
-        self, owner: VirtualMachine, machine: VirtualMachineInstance, ways: Ways
+        self, owner: VirtualMachine, machine: VirtualMachineInstance, strategies: Strategies
     ) -> VirtualMachineInstance:
         """Take the edit to the instance, as far as it may go, and begin swaps. Raises KubeError."""
-        for item, way in ways:
-            if way.step == "swap":
+        for item, strategy in strategies:
+            if strategy.step == "swap":
                 await self._begin_swap(owner, machine, item)
-        plan = self.plan(owner, machine, ways)
+        plan = self.plan(owner, machine, strategies)
         if not plan:
             await self._clear_failure(owner)
             return machine
@@ -133,7 +133,7 @@ class Edits:
             raise
         networks = [item.name for item in plan.nads]
         log.info("machine-networks-synced", machine=str(machine.metadata.key), networks=networks)
-        await self._warn(machine, [item for item, way in ways if way.step == "copy"])
+        await self._warn(machine, [item for item, strategy in strategies if strategy.step == "copy"])
         await self._clear_failure(owner)
         return written
 
@@ -173,13 +173,13 @@ class Edits:
         return machine
 
     async def catch_up(
-        self, machine: VirtualMachineInstance, ways: Ways, evaluation: Evaluation
+        self, machine: VirtualMachineInstance, strategies: Strategies, evaluation: Evaluation
     ) -> VirtualMachineInstance:
         """Give an instance the networks of swaps that ended after another edit. Raises KubeError.
 
         The next move begins where the port is. Until then, instance and pod are of one mind, so nothing migrates.
         """
-        stale = {item.network for item, _ in ways if item.wanted not in (item.present, item.observed)}
+        stale = {item.network for item, _ in strategies if item.wanted not in (item.present, item.observed)}
         for item in evaluation.findings:
             swap = self._mover_of(machine, item) if item.network in stale else None
             if swap is not None and swap.status.phase == "Succeeded":

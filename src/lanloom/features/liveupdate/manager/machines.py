@@ -18,7 +18,7 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import MULTUS_NETWORKS
-from lanloom.features.liveupdate.manager.edits import Edits, Ways
+from lanloom.features.liveupdate.manager.edits import Edits, Strategies
 from lanloom.features.liveupdate.manager.informers import MachineInformers
 from lanloom.features.liveupdate.manager.modes import Modes
 from lanloom.features.liveupdate.manager.targets import AGAIN_SECONDS, Targets
@@ -89,16 +89,16 @@ class Machines:
                 await self._edits.drop_unplugged(owner, None)
             return None
         owner = self._informers.owner_of(machine)
-        ways: Ways = ()
+        strategies: Strategies = ()
         again = None
         if mode.name == "full":
-            machine, owner, ways = await self._take_edit(owner, machine)
-            machine, again = await self._mark(machine, ways)
+            machine, owner, strategies = await self._take_edit(owner, machine)
+            machine, again = await self._mark(machine, strategies)
             await self._annotate(machine)
             await self._clean_up(key)
         elif mode.name == "restart" and owner is not None:
-            ways = self._edits.ways(owner, machine, self._compare(machine).observed)
-        blocking = await self._report(mode, owner, machine, ways)
+            strategies = self._edits.strategies(owner, machine, self._compare(machine).observed)
+        blocking = await self._report(mode, owner, machine, strategies)
         check = AGAIN_SECONDS if self._targets.is_waiting(machine) else None
         return min(filter(None, (again, check, self._note(key, blocking))), default=None)
 
@@ -143,32 +143,32 @@ class Machines:
 
     def lags(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> bool:
         """Return whether an instance is still to get something of its VirtualMachine."""
-        ways = self._edits.ways(owner, machine, self._compare(machine).observed)
-        return bool(self._edits.plan(owner, machine, ways))
+        strategies = self._edits.strategies(owner, machine, self._compare(machine).observed)
+        return bool(self._edits.plan(owner, machine, strategies))
 
     def _compare(self, machine: VirtualMachineInstance) -> Evaluation:
         return evaluate(machine, self._informers.launcher_of(machine))
 
     async def _take_edit(
         self, owner: VirtualMachine | None, machine: VirtualMachineInstance
-    ) -> tuple[VirtualMachineInstance, VirtualMachine | None, Ways]:
+    ) -> tuple[VirtualMachineInstance, VirtualMachine | None, Strategies]:
         found = self.evaluation_of(machine)
         owner = await self._edits.current_owner(owner, machine, found)
         if owner is None:
             return await self._edits.adopt(machine, found), None, ()
         observed = self._compare(machine).observed
-        ways = self._edits.ways(owner, machine, observed)
-        before, machine = machine, await self._edits.catch_up(machine, ways, found)
+        strategies = self._edits.strategies(owner, machine, observed)
+        before, machine = machine, await self._edits.catch_up(machine, strategies, found)
         if machine is not before:
-            ways = self._edits.ways(owner, machine, observed)
-        machine = await self._edits.apply(owner, machine, ways)
-        return machine, await self._edits.drop_unplugged(owner, machine), ways
+            strategies = self._edits.strategies(owner, machine, observed)
+        machine = await self._edits.apply(owner, machine, strategies)
+        return machine, await self._edits.drop_unplugged(owner, machine), strategies
 
     async def _mark(
-        self, machine: VirtualMachineInstance, ways: Ways
+        self, machine: VirtualMachineInstance, strategies: Strategies
     ) -> tuple[VirtualMachineInstance, float | None]:
         """Write whether the machine has to migrate; not for what moves in place."""
-        in_place = {item.network for item, way in ways if way.step in ("swap", "wait")}
+        in_place = {item.network for item, strategy in strategies if strategy.step in ("swap", "wait")}
         if not self._settings.gate:
             in_place |= {item.network for item in self.evaluation_of(machine).findings if item.is_swap}
         evaluation = self.evaluation_of(machine).without(in_place)
@@ -214,12 +214,16 @@ class Machines:
                 await self._client.delete(MIGRATIONS, meta.name, meta.namespace, uid=meta.uid)
 
     async def _report(
-        self, mode: Mode, owner: VirtualMachine | None, machine: VirtualMachineInstance, ways: Ways
+        self,
+        mode: Mode,
+        owner: VirtualMachine | None,
+        machine: VirtualMachineInstance,
+        strategies: Strategies,
     ) -> BlockingReason | None:
         evaluation = self.evaluation_of(machine)
         if not machine.is_running or not (evaluation.known or evaluation.error):
             return None
-        standing = self._standing(mode, owner, machine, ways, evaluation)
+        standing = self._standing(mode, owner, machine, strategies, evaluation)
         blocking = blocking_reason(replace(standing, waits=await self._targets.why_waiting(machine)))
         if blocking is not None and blocking.reason == "AttemptsExhausted":
             blocking = await self._taken_back(owner, machine, evaluation) or blocking
@@ -256,7 +260,7 @@ class Machines:
         mode: Mode,
         owner: VirtualMachine | None,
         machine: VirtualMachineInstance,
-        ways: Ways,
+        strategies: Strategies,
         evaluation: Evaluation,
     ) -> Standing:
         own = self._informers.migrations_of(machine.metadata.key)
@@ -267,7 +271,7 @@ class Machines:
             mode=mode,
             machine=machine,
             evaluation=evaluation,
-            ways=ways,
+            strategies=strategies,
             against=self._edits.against(machine, evaluation.findings),
             invalid=doubled or doubled_names(machine.spec, "spec"),
             own=own,

@@ -8,7 +8,7 @@ from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
 from lanloom.features.liveupdate.rules.mode import GATE, Mode
 from lanloom.features.liveupdate.rules.report import BlockingReason
-from lanloom.features.liveupdate.rules.strategy import Difference, Step, Way
+from lanloom.features.liveupdate.rules.strategy import Difference, Step, Strategy
 from lanloom.features.liveupdate.rules.updates import Failures, Limits, Migrations, is_target_of
 from lanloom.kube.conditions import find
 
@@ -22,8 +22,8 @@ WAITS = " waits: "
 class Standing(Struct, frozen=True, kw_only=True):
     """All that is known of a machine whose networks may be about to change.
 
-    `invalid` says what is wrong with its specification. `ways` are the networks whose NADs in the VirtualMachine are
-    not the instance's. `evaluation` compares the instance with its pod, and `against` are the preflight's reasons
+    `invalid` says what is wrong with its specification. `strategies` are those of networks whose NADs in the VirtualMachine are not
+    the instance's. `evaluation` compares the instance with its pod, and `against` are the preflight's reasons
     against what that asks for. `own` are its migrations, `past` those that failed. `waits` is what one that is under
     way waits for; empty where nobody tells. `until_restart` is what a swap says that keeps a NIC on its network until
     the restart of the machine.
@@ -32,7 +32,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     mode: Mode
     machine: VirtualMachineInstance
     evaluation: Evaluation
-    ways: tuple[tuple[Difference, Way], ...] = ()
+    strategies: tuple[tuple[Difference, Strategy], ...] = ()
     against: tuple[str, ...] = ()
     invalid: str = ""
     own: Migrations = ()
@@ -56,18 +56,18 @@ def blocking_reason(standing: Standing) -> BlockingReason | None:
 
 def _edited(standing: Standing) -> BlockingReason | None:
     """Return what keeps an edit from the instance."""
-    if not standing.ways:
+    if not standing.strategies:
         return None
     mode = standing.mode
     if mode.name == "restart":
-        text = ", ".join(_change(item) for item, _ in standing.ways)
+        text = ", ".join(_change(item) for item, _ in standing.strategies)
         return BlockingReason(
             "RestartRequired", f"{text}: {mode.reason}; restart the machine, or {mode.hint}"
         )
     held = [
-        (_SEVERITY[way.step], BlockingReason(way.reason, f"{_change(item)}: {way.message}"))
-        for item, way in standing.ways
-        if way.reason is not None
+        (_SEVERITY[strategy.step], BlockingReason(strategy.reason, f"{_change(item)}: {strategy.message}"))
+        for item, strategy in standing.strategies
+        if strategy.reason is not None
     ]
     return min(held, key=lambda pair: pair[0])[1] if held else None
 

@@ -41,7 +41,7 @@ class Difference(Struct, frozen=True):
     observed: Key | None
 
 
-class Way(Struct, frozen=True):
+class Strategy(Struct, frozen=True):
     """What to do about one difference, and why not more."""
 
     step: Step
@@ -109,55 +109,57 @@ class PlacementFacts(Struct, frozen=True, kw_only=True):
     migrating: bool = False
 
 
-def way_of(difference: Difference, facts: PlacementFacts) -> Way:
+def strategy_of(difference: Difference, facts: PlacementFacts) -> Strategy:
     """Return what to do about a difference."""
     if difference.observed == difference.wanted:
-        return Way("copy")
+        return Strategy("copy")
     if facts.under_way is not None:
-        return Way("wait", "MovingInPlace", facts.under_way.status.message)
+        return Strategy("wait", "MovingInPlace", facts.under_way.status.message)
     if not facts.gate:
         remedy = "restart the machine, or start the manager with --live-update-nad-ref"
-        return Way("restart", "FeatureGateOff", f"the feature gate {GATE} is off; {remedy}")
+        return Strategy("restart", "FeatureGateOff", f"the feature gate {GATE} is off; {remedy}")
     if facts.policy is None:
         known = ", ".join(map(quote, POLICIES))
-        return Way("blocked", "InvalidPolicy", f"metadata.annotations[{POLICY}] must be one of {known}")
+        return Strategy("blocked", "InvalidPolicy", f"metadata.annotations[{POLICY}] must be one of {known}")
     if facts.policy != "migrate":
-        way = _in_place(facts)
-        if way is not None:
-            return way
+        strategy = _in_place(facts)
+        if strategy is not None:
+            return strategy
     return _by_migration(facts)
 
 
-def _in_place(facts: PlacementFacts) -> Way | None:
-    """Return what to do in place; None for the other way."""
+def _in_place(facts: PlacementFacts) -> Strategy | None:
+    """Return what to do in place; None for the other strategy."""
     attempt, against = facts.attempt, facts.against_in_place
     if attempt is not None and attempt.status.phase not in FINAL:
-        return Way("wait", "MovingInPlace", attempt.status.message)
+        return Strategy("wait", "MovingInPlace", attempt.status.message)
     if attempt is not None and attempt.status.phase == "Succeeded":
-        return Way("wait", "MovingInPlace", "the launcher pod does not show the network yet")
+        return Strategy("wait", "MovingInPlace", "the launcher pod does not show the network yet")
     if facts.migrating:
-        return Way("wait", "MovingInPlace", "waits for the end of the migration")
+        return Strategy("wait", "MovingInPlace", "waits for the end of the migration")
     if attempt is None and facts.pending is not None:
-        return Way(
+        return Strategy(
             "wait", "MovingInPlace", f"waits for NetworkSwap {facts.pending.metadata.name} of an earlier edit"
         )
     if attempt is None and not against:
-        return Way("swap", "MovingInPlace", "moves in place")
+        return Strategy("swap", "MovingInPlace", "moves in place")
     if facts.policy == "prefer-in-place":
         return None
     if attempt is not None:
-        return Way(
+        return Strategy(
             "blocked", "InPlaceFailed", f"NetworkSwap {attempt.metadata.name}: {attempt.status.message}"
         )
-    return Way("blocked", "PreflightFailed", "; ".join(against))
+    return Strategy("blocked", "PreflightFailed", "; ".join(against))
 
 
-def _by_migration(facts: PlacementFacts) -> Way:
+def _by_migration(facts: PlacementFacts) -> Strategy:
     if not facts.migratable:
-        return Way("restart", "NotMigratable", f"{facts.why_not_migratable}; {_without_migration(facts)}")
+        return Strategy(
+            "restart", "NotMigratable", f"{facts.why_not_migratable}; {_without_migration(facts)}"
+        )
     if facts.against_migration:
-        return Way("blocked", "PreflightFailed", "; ".join(facts.against_migration))
-    return Way("copy")
+        return Strategy("blocked", "PreflightFailed", "; ".join(facts.against_migration))
+    return Strategy("copy")
 
 
 def _without_migration(facts: PlacementFacts) -> str:
