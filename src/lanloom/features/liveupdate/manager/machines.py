@@ -24,7 +24,7 @@ from lanloom.features.liveupdate.manager.modes import Modes
 from lanloom.features.liveupdate.manager.targets import AGAIN_SECONDS, Targets
 from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.annotation import running_annotation
-from lanloom.features.liveupdate.rules.blocking import Standing, blocking_reason
+from lanloom.features.liveupdate.rules.blocking import MachineState, blocking_reason
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED, migration_required
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, evaluate
 from lanloom.features.liveupdate.rules.mode import Mode
@@ -223,8 +223,8 @@ class Machines:
         evaluation = self.evaluation_of(machine)
         if not machine.is_running or not (evaluation.known or evaluation.error):
             return None
-        standing = self._standing(mode, owner, machine, strategies, evaluation)
-        blocking = blocking_reason(replace(standing, waits=await self._targets.why_waiting(machine)))
+        state = self._state(mode, owner, machine, strategies, evaluation)
+        blocking = blocking_reason(replace(state, waits=await self._targets.why_waiting(machine)))
         if blocking is not None and blocking.reason == "AttemptsExhausted":
             blocking = await self._taken_back(owner, machine, evaluation) or blocking
         blocking = self._unmigrated(machine.metadata.key, blocking)
@@ -255,19 +255,19 @@ class Machines:
         if owner is not None:
             await self._mirror(owner, wanted)
 
-    def _standing(
+    def _state(
         self,
         mode: Mode,
         owner: VirtualMachine | None,
         machine: VirtualMachineInstance,
         strategies: Strategies,
         evaluation: Evaluation,
-    ) -> Standing:
+    ) -> MachineState:
         own = self._informers.migrations_of(machine.metadata.key)
         template = owner.spec.template if owner is not None else None
         doubled = doubled_names(template.spec, "spec.template.spec") if template is not None else ""
         swaps = self._informers.swaps_of(machine)
-        return Standing(
+        return MachineState(
             mode=mode,
             machine=machine,
             evaluation=evaluation,
