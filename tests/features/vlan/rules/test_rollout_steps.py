@@ -16,9 +16,9 @@ from lanloom.features.vlan.rules.rollout.policy import (
 )
 from lanloom.features.vlan.rules.rollout.stages import (
     Member,
-    Standing,
+    NodeProgress,
+    progress_of,
     roll_out,
-    standing,
 )
 from tests.features.vlan.rules.rolling import DOWN, NEVER_SEEN, NEW, OLD, WELL, WELL_BEFORE, ill, state
 
@@ -63,21 +63,23 @@ def test_one_step_keeps_every_rule(
     after, finding = roll_out(policy, previous, NEW, members)
     assert roll_out(policy, previous, NEW, members) == (after, finding)
     if after.released == (EVERY_NODE,):
-        assert all(standing(item, NEW, False) is Standing.DONE for item in members.values())
+        assert all(progress_of(item, NEW, False) is NodeProgress.DONE for item in members.values())
         return
-    was = {name: standing(item, NEW, name in before) for name, item in members.items()}
-    done = {name for name, value in was.items() if value is Standing.DONE}
+    was = {name: progress_of(item, NEW, name in before) for name, item in members.items()}
+    done = {name for name, value in was.items() if value is NodeProgress.DONE}
     new = set(after.released) - before - done
     assert before <= set(after.released)
     assert all(members[name].live for name in new)
-    assert not (new and Standing.FAILED in was.values())
+    assert not (new and NodeProgress.FAILED in was.values())
     living = [name for name in policy.canary if name in members and members[name].live]
     assert not new or new <= set(living) or done.issuperset(living)
     limit = limit_of(policy, members.values())
-    moving = {name for name, value in was.items() if value is Standing.UPDATING}
-    unready = {name for name, value in was.items() if value in (Standing.UNREADY, Standing.NO_CARRIER)}
+    moving = {name for name, value in was.items() if value is NodeProgress.UPDATING}
+    unready = {
+        name for name, value in was.items() if value in (NodeProgress.UNREADY, NodeProgress.NO_CARRIER)
+    }
     assert len(moving | new) <= max(limit, len(moving))
-    if any(was[name] is Standing.READY and name not in living for name in new):
+    if any(was[name] is NodeProgress.READY and name not in living for name in new):
         assert len(moving | new | unready) <= limit, (was, new)
 
 
@@ -115,12 +117,12 @@ def test_it_always_finishes_when_all_become_well(
     at_stake: set[str] = set()
     for _ in range(600):
         before = set(current.released)
-        was = {name: standing(item, NEW, name in before) for name, item in world.members.items()}
+        was = {name: progress_of(item, NEW, name in before) for name, item in world.members.items()}
         current, finding = roll_out(policy, current, NEW, world.members)
         if finding.status == "True" and EVERY_NODE in current.released:
             return
-        at_stake |= {name for name in current.released if was.get(name) is Standing.READY}
-        busy = {name for name in at_stake if was[name] is not Standing.DONE}
+        at_stake |= {name for name in current.released if was.get(name) is NodeProgress.READY}
+        busy = {name for name in at_stake if was[name] is not NodeProgress.DONE}
         limit = limit_of(policy, world.members.values())
         new = busy - before
         assert not new or len(busy) <= limit

@@ -73,7 +73,7 @@ class Member(Struct, frozen=True, kw_only=True):
     awaits: tuple[str, ...] = ()
 
 
-class Standing(Enum):
+class NodeProgress(Enum):
     """The progress of a node."""
 
     DONE = "carries the configuration and is well"
@@ -85,7 +85,7 @@ class Standing(Enum):
     DOWN = "not released, and not live"
 
 
-_WAITING = (Standing.READY, Standing.UNREADY)
+_WAITING = (NodeProgress.READY, NodeProgress.UNREADY)
 
 
 def roll_out(
@@ -99,44 +99,44 @@ def roll_out(
     state = previous if previous.revision == present else RolloutState(revision=present)
     if EVERY_NODE in state.released:
         return state, Finding("True", FINISHED)
-    standings = _standings(members, present, state)
-    failed = [name for name, value in standings.items() if value is Standing.FAILED]
+    progress = _progress(members, present, state)
+    failed = [name for name, value in progress.items() if value is NodeProgress.FAILED]
     stopped = "; ".join(f"{name}: {_worst(members[name]).reason}" for name in failed[:_NAMED])
-    released = _arrived(state, standings)
+    released = _arrived(state, progress)
     if not failed:
-        holders = _holders(members, standings)
-        standings |= dict.fromkeys(holders, Standing.UPDATING)
+        holders = _holders(members, progress)
+        progress |= dict.fromkeys(holders, NodeProgress.UPDATING)
         live = sum(member.live for member in members.values())
-        released = (*released, *holders, *_next(policy, standings, live))
-    if all(value is Standing.DONE for value in standings.values()):
+        released = (*released, *holders, *_next(policy, progress, live))
+    if all(value is NodeProgress.DONE for value in progress.values()):
         released = (EVERY_NODE,)
     state = replace(state, released=released, stopped=stopped)
-    return state, _finding(state, standings, members)
+    return state, _finding(state, progress, members)
 
 
-def standing(member: Member, present: str, released: bool) -> Standing:
+def progress_of(member: Member, present: str, released: bool) -> NodeProgress:
     """Return the progress of one node."""
     reasons = {item.reason for item in member.causes}
     arrived = member.revision == present
     if arrived and not reasons:
-        return Standing.DONE
+        return NodeProgress.DONE
     if not member.live:
-        return Standing.UPDATING if released else Standing.DOWN
+        return NodeProgress.UPDATING if released else NodeProgress.DOWN
     if (arrived and reasons - _PASSING) or (released and ROLLED_BACK in reasons):
-        return Standing.FAILED
+        return NodeProgress.FAILED
     if arrived and NO_CARRIER in reasons:
-        return Standing.NO_CARRIER
+        return NodeProgress.NO_CARRIER
     if arrived or released:
-        return Standing.UPDATING
-    return Standing.UNREADY if reasons - {HELD} else Standing.READY
+        return NodeProgress.UPDATING
+    return NodeProgress.UNREADY if reasons - {HELD} else NodeProgress.READY
 
 
-def _standings(members: Mapping[str, Member], present: str, state: RolloutState) -> dict[str, Standing]:
+def _progress(members: Mapping[str, Member], present: str, state: RolloutState) -> dict[str, NodeProgress]:
     """Return the progress of each node, by name."""
-    found = {name: standing(members[name], present, name in state.released) for name in sorted(members)}
+    found = {name: progress_of(members[name], present, name in state.released) for name in sorted(members)}
     for name, value in found.items():
-        if value is Standing.FAILED and _merely_waits(members[name], members):
-            found[name] = Standing.UPDATING
+        if value is NodeProgress.FAILED and _merely_waits(members[name], members):
+            found[name] = NodeProgress.UPDATING
     return found
 
 
@@ -147,33 +147,33 @@ def _merely_waits(member: Member, members: Mapping[str, Member]) -> bool:
     return bool(holders) and DUPLICATE in reasons and reasons <= _PASSING | {DUPLICATE}
 
 
-def _holders(members: Mapping[str, Member], standings: Mapping[str, Standing]) -> tuple[str, ...]:
+def _holders(members: Mapping[str, Member], progress: Mapping[str, NodeProgress]) -> tuple[str, ...]:
     """Return the nodes that must let an address go before another one can be done."""
-    moving = [name for name, value in standings.items() if value is Standing.UPDATING]
+    moving = [name for name, value in progress.items() if value is NodeProgress.UPDATING]
     wanted = {other for name in moving for other in members[name].awaits}
-    return tuple(sorted(name for name in wanted if standings.get(name) in _WAITING))
+    return tuple(sorted(name for name in wanted if progress.get(name) in _WAITING))
 
 
-def _arrived(state: RolloutState, standings: Mapping[str, Standing]) -> tuple[str, ...]:
+def _arrived(state: RolloutState, progress: Mapping[str, NodeProgress]) -> tuple[str, ...]:
     """Return those released, and those that turn out to carry the configuration already."""
-    done = [name for name, value in standings.items() if value is Standing.DONE]
+    done = [name for name, value in progress.items() if value is NodeProgress.DONE]
     return tuple(dict.fromkeys((*state.released, *done)))
 
 
-def _next(policy: RolloutPolicy, standings: Mapping[str, Standing], live: int) -> tuple[str, ...]:
+def _next(policy: RolloutPolicy, progress: Mapping[str, NodeProgress], live: int) -> tuple[str, ...]:
     """Return the nodes that may be released now. A percentage is one of the nodes that live."""
     limit = policy.limit(live)
-    concerned = _pending_canaries(policy, standings) or list(standings)
-    counts = Counter(standings.values())
-    moving = counts[Standing.UPDATING]
-    unready = sum(standings[name] is Standing.UNREADY for name in concerned)
-    unavailable = moving + counts[Standing.NO_CARRIER] + unready
-    waiting = [name for name in concerned if standings[name] in _WAITING]
+    concerned = _pending_canaries(policy, progress) or list(progress)
+    counts = Counter(progress.values())
+    moving = counts[NodeProgress.UPDATING]
+    unready = sum(progress[name] is NodeProgress.UNREADY for name in concerned)
+    unavailable = moving + counts[NodeProgress.NO_CARRIER] + unready
+    waiting = [name for name in concerned if progress[name] in _WAITING]
     released = []
-    for name in sorted(waiting, key=lambda name: standings[name] is Standing.READY):
+    for name in sorted(waiting, key=lambda name: progress[name] is NodeProgress.READY):
         if moving >= limit:
             break
-        if standings[name] is Standing.READY:
+        if progress[name] is NodeProgress.READY:
             if unavailable >= limit:
                 break
             unavailable += 1
@@ -182,10 +182,10 @@ def _next(policy: RolloutPolicy, standings: Mapping[str, Standing], live: int) -
     return tuple(released)
 
 
-def _pending_canaries(policy: RolloutPolicy, standings: Mapping[str, Standing]) -> list[str]:
+def _pending_canaries(policy: RolloutPolicy, progress: Mapping[str, NodeProgress]) -> list[str]:
     """Return the canaries that everybody else waits for."""
-    settled = (Standing.DONE, Standing.DOWN)
-    return [name for name in policy.canary if standings.get(name, Standing.DOWN) not in settled]
+    settled = (NodeProgress.DONE, NodeProgress.DOWN)
+    return [name for name in policy.canary if progress.get(name, NodeProgress.DOWN) not in settled]
 
 
 def _worst(member: Member) -> Cause:
@@ -194,46 +194,49 @@ def _worst(member: Member) -> Cause:
 
 
 def _finding(
-    state: RolloutState, standings: Mapping[str, Standing], members: Mapping[str, Member]
+    state: RolloutState, progress: Mapping[str, NodeProgress], members: Mapping[str, Member]
 ) -> Finding:
     if EVERY_NODE in state.released:
         return Finding("True", FINISHED)
-    kinds: dict[Standing, list[str]] = {kind: [] for kind in Standing}
-    for name, value in standings.items():
+    kinds: dict[NodeProgress, list[str]] = {kind: [] for kind in NodeProgress}
+    for name, value in progress.items():
         kinds[value].append(name)
-    progress = f"{len(kinds[Standing.DONE])} of {len(standings)} nodes carry the current configuration"
-    if kinds[Standing.FAILED]:
-        reasons = (f"{name}: {_worst(members[name])}" for name in kinds[Standing.FAILED][:_NAMED])
-        message = "; ".join(reasons) + _more(len(kinds[Standing.FAILED]))
+    done, down = len(kinds[NodeProgress.DONE]), len(kinds[NodeProgress.DOWN])
+    summary = f"{done} of {len(progress)} nodes carry the current configuration"
+    if kinds[NodeProgress.FAILED]:
+        reasons = (f"{name}: {_worst(members[name])}" for name in kinds[NodeProgress.FAILED][:_NAMED])
+        message = "; ".join(reasons) + _more(len(kinds[NodeProgress.FAILED]))
         remedy = (
             "no other node gets the current configuration until this recovers or the configuration changes"
         )
-        return Finding("False", STOPPED, f"{message}; {remedy}; {progress}")
-    if kinds[Standing.DONE] and len(kinds[Standing.DONE]) + len(kinds[Standing.DOWN]) == len(standings):
+        return Finding("False", STOPPED, f"{message}; {remedy}; {summary}")
+    if done and done + down == len(progress):
         return Finding(
-            "True", FINISHED, f"{progress}; {_named(kinds[Standing.DOWN])} get it when they return"
+            "True", FINISHED, f"{summary}; {_named(kinds[NodeProgress.DOWN])} get it when they return"
         )
-    return Finding("False", PROGRESSING, "; ".join((progress, *_waits(state, kinds, members))))
+    return Finding("False", PROGRESSING, "; ".join((summary, *_waits(state, kinds, members))))
 
 
 def _waits(
-    state: RolloutState, kinds: Mapping[Standing, list[str]], members: Mapping[str, Member]
+    state: RolloutState, kinds: Mapping[NodeProgress, list[str]], members: Mapping[str, Member]
 ) -> Iterable[str]:
     """Return the clauses that name what a roll-out waits for."""
-    moving = [name for name in kinds[Standing.UPDATING] if members[name].live]
-    released = [name for name in (*kinds[Standing.READY], *kinds[Standing.UNREADY]) if name in state.released]
+    moving = [name for name in kinds[NodeProgress.UPDATING] if members[name].live]
+    released = [
+        name for name in (*kinds[NodeProgress.READY], *kinds[NodeProgress.UNREADY]) if name in state.released
+    ]
     if moving or released:
         yield f"updating: {_named(sorted((*moving, *released)))}"
-    lost = [name for name in kinds[Standing.UPDATING] if not members[name].live]
+    lost = [name for name in kinds[NodeProgress.UPDATING] if not members[name].live]
     if lost:
         yield f"{_named(lost)} went down during the update: start them again, or remove them from the cluster"
-    if kinds[Standing.NO_CARRIER]:
-        yield f"without a carrier: {_named(kinds[Standing.NO_CARRIER])}"
-    unready = [name for name in kinds[Standing.UNREADY] if name not in state.released]
+    if kinds[NodeProgress.NO_CARRIER]:
+        yield f"without a carrier: {_named(kinds[NodeProgress.NO_CARRIER])}"
+    unready = [name for name in kinds[NodeProgress.UNREADY] if name not in state.released]
     if unready:
         yield f"not ready before the update: {_named(unready)}"
-    if kinds[Standing.DOWN]:
-        yield f"down: {_named(kinds[Standing.DOWN])}"
+    if kinds[NodeProgress.DOWN]:
+        yield f"down: {_named(kinds[NodeProgress.DOWN])}"
 
 
 def _named(nodes: list[str]) -> str:
