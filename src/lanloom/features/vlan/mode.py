@@ -36,7 +36,7 @@ def harvester_informer(informers: Informers) -> Informer[ServiceAccount]:
     )
 
 
-class Neighbour:
+class HarvesterDetector:
     """The presence of Harvester's controller. The caller runs `informer`, and trusts `mode` once that is synced."""
 
     def __init__(self, informer: Informer[ServiceAccount]) -> None:

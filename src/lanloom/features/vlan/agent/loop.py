@@ -33,7 +33,7 @@ from lanloom.features.vlan.agent.report import HostSnapshot, NodeReports, node_r
 from lanloom.features.vlan.agent.rollback import CommitConfirm, Decision
 from lanloom.features.vlan.agent.rollback.revisions import Desired, NetworkRevision
 from lanloom.features.vlan.informers import AgentInformers
-from lanloom.features.vlan.mode import Neighbour
+from lanloom.features.vlan.mode import HarvesterDetector
 from lanloom.features.vlan.rules.desired.node import node_networks
 from lanloom.features.vlan.rules.desired.owned import Added
 from lanloom.features.vlan.rules.desired.plan import Drift, Plan, built, carried_networks, plan, settleable
@@ -52,16 +52,18 @@ from lanloom.node.steps import RestoreRoutes
 class DesiredState:
     """The desired state of one node. `cluster` tells this cluster's profiles from another's."""
 
-    def __init__(self, node: str, cluster: str, informers: AgentInformers, neighbour: Neighbour) -> None:
+    def __init__(
+        self, node: str, cluster: str, informers: AgentInformers, detector: HarvesterDetector
+    ) -> None:
         self._node = node
         self._cluster = cluster
-        self._neighbour = neighbour
+        self._detector = detector
         self._informers = informers
         self._cached: tuple[frozenset[str], Management | None, Desired] | None = None
         informers.cluster_networks.on_change(self._forget)
         informers.configs.on_change(self._forget)
         informers.nads.on_change(self._forget)
-        neighbour.on_change(lambda: self._forget(None, None))
+        detector.on_change(lambda: self._forget(None, None))
 
     def get(self, observed: LinkState, files: Mapping[str, bytes], added: Mapping[str, Added]) -> Desired:
         """Return the present desired state of a node with this observed state."""
@@ -90,7 +92,7 @@ class DesiredState:
             stores.nads.store.items(),
             carried,
             own,
-            beside=self._neighbour.is_beside(),
+            beside=self._detector.is_beside(),
         )
         revisions = tuple(
             NetworkRevision(item, self._revision(networks[item.cluster_network])) for item in wanted
@@ -170,12 +172,12 @@ class VlanAgent:
         self._activator = Activator(host.network_manager)
         self._repairs = Repairs()
         self._bridge_record = BridgeRecord(host.runtime)
-        self._neighbour = Neighbour(informers.harvester)
-        self._desired = DesiredState(host.name, cluster, informers, self._neighbour)
+        self._detector = HarvesterDetector(informers.harvester)
+        self._desired = DesiredState(host.name, cluster, informers, self._detector)
         self._rollback = CommitConfirm(client, host, cluster, now, self.wake)
         self._reporter = ReportWriter(client, host.name, NODE_REPORTS, informers.statuses)
         self._vlan_statuses = VlanStatuses(
-            ReportWriter(client, host.name, VLAN_STATUS_REPORTS, informers.vlan_statuses), self._neighbour
+            ReportWriter(client, host.name, VLAN_STATUS_REPORTS, informers.vlan_statuses), self._detector
         )
         recorder = Recorder(client, "lanloom-agent", host.name, now=now, rng=rng)
         self._publisher = StatusPublisher(
@@ -198,7 +200,7 @@ class VlanAgent:
         informers.nads.on_change(lambda _old, _new: self._objects_changed())
         informers.statuses.on_change(self._status_changed)
         informers.vlan_statuses.on_change(self._vlan_status_changed)
-        self._neighbour.on_change(self._objects_changed)
+        self._detector.on_change(self._objects_changed)
 
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
@@ -242,7 +244,7 @@ class VlanAgent:
             self.wake()
             await all_synced(self._informers.all())
         self._synced = True
-        self._neighbour.log_mode()
+        self._detector.log_mode()
         self._objects_changed()
 
     def _objects_changed(self) -> None:
@@ -323,7 +325,7 @@ class VlanAgent:
     @property
     def _may_tidy(self) -> bool:
         """Whether bridges and bonds that nothing wants may go: not while they may be Harvester's by now."""
-        return self._synced and not self._neighbour.is_beside()
+        return self._synced and not self._detector.is_beside()
 
     def _record_repairs(self, drift: Iterable[Drift]) -> None:
         found = tuple(drift)

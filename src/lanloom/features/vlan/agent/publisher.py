@@ -20,7 +20,7 @@ from lanloom.api.harvester import VLAN_STATUSES, VlanStatusFields
 from lanloom.api.meta import Key
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.agent.report import Networks, report_events
-from lanloom.features.vlan.mode import Neighbour
+from lanloom.features.vlan.mode import HarvesterDetector
 from lanloom.features.vlan.rules.desired.names import node_label, report_name, vlan_status_name
 from lanloom.features.vlan.rules.report.vlanstatus import vlan_statuses, written_alone
 from lanloom.kube.controller import Controller
@@ -206,9 +206,9 @@ class VlanStatuses:
     controller would write a VlanStatus only with the next change of a VlanConfig, and derives all else from it.
     """
 
-    def __init__(self, reporter: ReportWriter[VlanStatusFields], neighbour: Neighbour) -> None:
+    def __init__(self, reporter: ReportWriter[VlanStatusFields], detector: HarvesterDetector) -> None:
         self._reporter = reporter
-        self._neighbour = neighbour
+        self._detector = detector
 
     def forget(self, name: str) -> None:
         """Forget the VlanStatus of that name, which was deleted."""
@@ -217,7 +217,7 @@ class VlanStatuses:
     async def publish(self, reports: Mapping[str, ClusterNetworkNodeStatus]) -> None:
         """Make these, by cluster network, what the node's VlanStatuses tell."""
         statuses = vlan_statuses(reports)
-        if self._neighbour.is_beside():
+        if self._detector.is_beside():
             await self._reporter.correct(statuses, written_alone)
         else:
             await self._reporter.publish(statuses)

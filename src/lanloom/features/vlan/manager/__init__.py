@@ -41,7 +41,7 @@ def build(context: ManagerContext) -> ManagerPart:
     machines = shared.get(VIRTUAL_MACHINES, optional=True)
     reader = store_reader(informers, vm_informer(shared), machines, context.setting("vlan", 0))
     node_of_pod = partial(pod_node, shared.get(PODS, transform=lean).store)
-    beside = manager.neighbour.is_beside
+    beside = manager.detector.is_beside
     context.provide(HARVESTER_RUNS, beside)
     admission = VlanAdmission(
         context.client, reader, node_of_pod, beside, in_flight_of(informers), context.find(NAD_USERS)

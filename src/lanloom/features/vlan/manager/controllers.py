@@ -28,7 +28,7 @@ from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, BY_NODE, VlanInf
 from lanloom.features.vlan.manager.networks import Networks
 from lanloom.features.vlan.manager.pools import NoPools
 from lanloom.features.vlan.manager.views import NodeView
-from lanloom.features.vlan.mode import Neighbour
+from lanloom.features.vlan.mode import HarvesterDetector
 from lanloom.features.vlan.rules.desired.names import vlan_status_name
 from lanloom.features.vlan.rules.report.cluster import is_abandoned, is_live, matched_annotation
 from lanloom.features.vlan.rules.report.status import READY
@@ -64,10 +64,10 @@ class Labels:
     """
 
     def __init__(
-        self, client: Client, informers: VlanInformers, neighbour: Neighbour, now: Callable[[], float]
+        self, client: Client, informers: VlanInformers, detector: HarvesterDetector, now: Callable[[], float]
     ) -> None:
         self._client = client
-        self._neighbour = neighbour
+        self._detector = detector
         self._informers = informers
         self._now = now
 
@@ -96,7 +96,7 @@ class Labels:
         """None for a NAD of no cluster network, or an isolated one, and where nothing is known of that yet."""
         name = cluster_network_of(nad)
         if (
-            self._neighbour.is_beside()
+            self._detector.is_beside()
             or not name
             or nad.metadata.is_deleting
             or UID_LABEL in nad.metadata.labels
@@ -150,10 +150,10 @@ class VlanManager:
         self._informers = informers
         self._pools = pools
         self._nodes = NodeView(informers.nodes)
-        self.neighbour = Neighbour(informers.harvester)
-        self._labels = Labels(client, informers, self.neighbour, now)
+        self.detector = HarvesterDetector(informers.harvester)
+        self._labels = Labels(client, informers, self.detector, now)
         self._reconcile = Networks(
-            client, informers, self._nodes, recorder, pools, now, self.neighbour
+            client, informers, self._nodes, recorder, pools, now, self.detector
         ).reconcile
         self._configs: Controller[str] = Controller(
             "vlanconfig",
@@ -176,7 +176,7 @@ class VlanManager:
                 CLUSTER_NETWORKS,
                 stored(informers.cluster_networks.store),
                 now=now,
-                is_ours=lambda: not self.neighbour.is_beside(),
+                is_ours=lambda: not self.detector.is_beside(),
             ),
         )
         self._nads: Controller[str] = Controller(
@@ -201,7 +201,7 @@ class VlanManager:
         informers.nodes.on_change(self._node_changed, changed(_node_key))
         informers.host_networks.on_change(self._host_network_changed)
         pools.on_change(self._leases_changed)
-        self.neighbour.on_change(self._enqueue_all)
+        self.detector.on_change(self._enqueue_all)
 
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
@@ -212,7 +212,7 @@ class VlanManager:
         """Run until cancelled; looks at everything once, because events of the time before are not known."""
         for informer in self._informers.all():
             await informer.synced()
-        self.neighbour.log_mode()
+        self.detector.log_mode()
         self._enqueue_all()
         async with asyncio.TaskGroup() as group:
             for controller in self.controllers:
@@ -302,7 +302,7 @@ class VlanManager:
 
     async def _reconcile_config(self, name: str) -> None:
         config = self._informers.configs.store.get(Key("", name))
-        if self.neighbour.is_beside() or config is None or config.spec.cluster_network in ("", names.MGMT):
+        if self.detector.is_beside() or config is None or config.spec.cluster_network in ("", names.MGMT):
             return  # Harvester's own, one for each node; its uplink is the installer's
         meta, value = config.metadata, matched_annotation(self._nodes.matching(config.spec.node_selector))
         annotations = {names.MATCHED_NODES: value}
@@ -324,7 +324,7 @@ class VlanManager:
             return
         with ignore_not_found(name):
             await self._client.delete(CLUSTER_NETWORK_NODES, name, uid=status.metadata.uid)
-        if not self.neighbour.is_beside() and status.status.node:
+        if not self.detector.is_beside() and status.status.node:
             gone = vlan_status_name(status.status.cluster_network, status.status.node)
             with ignore_not_found(gone):
                 await self._client.delete(VLAN_STATUSES, gone)

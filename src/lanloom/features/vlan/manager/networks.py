@@ -30,7 +30,7 @@ from lanloom.features.vlan.manager.complaints import host_network_complaints, re
 from lanloom.features.vlan.manager.nodevlans import NodeVlans
 from lanloom.features.vlan.manager.pools import claim_of, complaint, usable
 from lanloom.features.vlan.manager.views import Derivation, Derivations, NodeStates, NodeView
-from lanloom.features.vlan.mode import Neighbour
+from lanloom.features.vlan.mode import HarvesterDetector
 from lanloom.features.vlan.rules.desired.conflicts import DUPLICATE_VLAN, config_conflicts, duplicate_vlan
 from lanloom.features.vlan.rules.desired.reserved import reserved
 from lanloom.features.vlan.rules.report.cluster import annotation_patch, matched_annotation, present_leases
@@ -88,10 +88,10 @@ class Networks:
         recorder: Recorder,
         pools: NodePools,
         now: Callable[[], float],
-        neighbour: Neighbour,
+        detector: HarvesterDetector,
     ) -> None:
         self._client = client
-        self._neighbour = neighbour
+        self._detector = detector
         self._statuses = StatusWriter(client)
         self._informers = informers
         self._nodes = nodes
@@ -154,7 +154,7 @@ class Networks:
         leases = {key: NodeAddresses(found.addresses, found.addresses6) for key, found in pooled.items()}
         host_networks = self._informers.host_networks.store.by(BY_CLUSTER_NETWORK, name)
         derivation = self._derivations.of(
-            network, nads, configs, leases, host_networks, beside=self._neighbour.is_beside()
+            network, nads, configs, leases, host_networks, beside=self._detector.is_beside()
         )
         uplinks = {
             node: wanted
@@ -212,7 +212,7 @@ class Networks:
 
         Beside Harvester's controller, which writes them, only the agents' reports and Events tell of Lanloom's work.
         """
-        if self._neighbour.is_beside():
+        if self._detector.is_beside():
             return network
         name, previous = network.metadata.name, network.status.conditions
         now = self._now()
@@ -263,7 +263,7 @@ class Networks:
         return wait
 
     def _vlan_patch(self, network: ClusterNetwork, view: _View) -> tuple[dict[str, str | None], float | None]:
-        if not self._neighbour.is_beside():
+        if not self._detector.is_beside():
             return _changed(network, names.NODE_VLANS, None), None
         reports = self._informers.statuses.store.by(BY_CLUSTER_NETWORK, network.metadata.name)
         return self._node_vlans.patch(network, reports, view.states)
@@ -316,7 +316,7 @@ class Networks:
                 reference(NADS, owner.nad),
                 (DUPLICATE_VLAN, duplicate_vlan(owner.value.vid, owner.nad, younger)),
             )
-        if self._neighbour.is_beside():
+        if self._detector.is_beside():
             return
         configs = self._informers.configs.store
         for item in config_conflicts(
@@ -327,7 +327,7 @@ class Networks:
     async def _orphaned(self, name: str) -> float | None:
         """Record an Event on the VlanConfigs of a ClusterNetwork that is still missing a moment later."""
         configs = self._informers.configs.store.by(BY_CLUSTER_NETWORK, name)
-        if not name or name == names.MGMT or not configs or self._neighbour.is_beside():
+        if not name or name == names.MGMT or not configs or self._detector.is_beside():
             self._orphans.pop(name, None)
             self._complaints.pop(name, None)
             return None
