@@ -30,7 +30,7 @@ from lanloom.api.meta import Condition, Key, Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
-from lanloom.features.dummy.rules.lifecycle import decide, unread
+from lanloom.features.dummy.rules.lifecycle import decide, on_read_error
 from lanloom.features.dummy.rules.model import daemon_set_name, is_foreign, resource_name
 from lanloom.features.dummy.rules.objects import implied_cluster_network, lan_key
 from lanloom.features.dummy.rules.observed import (
@@ -106,7 +106,7 @@ def decided(state: State, seen: Observed) -> tuple[Decision, Observed]:
     decision = decide(seen)
     while decision.live_read:
         if decision.live_read == "users" and state.live is None:
-            return unread(seen, "VirtualMachines can't be listed"), seen
+            return on_read_error(seen, "VirtualMachines can't be listed"), seen
         users = state.live if decision.live_read == "users" else None
         seen = replace(seen, live=Live(made=_made(state, seen.dcn.metadata.uid), users=users))
         decision = decide(seen)

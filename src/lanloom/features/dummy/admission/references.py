@@ -51,8 +51,8 @@ from lanloom.features.dummy.rules.admit import not_admitted
 from lanloom.features.dummy.rules.admit_references import (
     REQUEST_SECONDS,
     Reservation,
+    draining_text,
     excluded,
-    going,
     is_closed,
     is_crowded,
     is_isolated,
@@ -301,7 +301,7 @@ class References:
                 f"{title_of(new)}: too many requests refer to NetworkAttachmentDefinition {key} at once; "
                 "try again in a minute"
             ) from None
-        raise Denied(going(new, reference, nad))
+        raise Denied(draining_text(new, reference, nad))
 
     async def _check_admitted(self, new: Object, reference: Key, key: Key) -> None:
         """Raise Denied where the isolated network is not for the object's namespace.

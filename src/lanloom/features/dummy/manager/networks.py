@@ -25,7 +25,7 @@ from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.meta import Key, Object, ObjectMeta
 from lanloom.api.multus import NADS
 from lanloom.features.dummy.reader import BY_UID, ClusterReader, DummyInformers
-from lanloom.features.dummy.rules.lifecycle import decide, unread
+from lanloom.features.dummy.rules.lifecycle import decide, on_read_error
 from lanloom.features.dummy.rules.model import is_ours
 from lanloom.features.dummy.rules.observed import (
     Action,
@@ -228,7 +228,7 @@ class Networks:
                 live = await self._reader.live_read(observed.dcn, decision.live_read)
             except KubeError as error:
                 log.warning("dummy-network-not-read", network=name, error=str(error))
-                await self._report(observed.dcn, unread(observed, str(error)))
+                await self._report(observed.dcn, on_read_error(observed, str(error)))
                 return self._retries.next(uid)
             observed = replace(observed, live=live)
             decision = decide(observed)
@@ -310,7 +310,7 @@ class Orphans:
         self._reader = reader
         self._executor = executor
         self._failing: Failing[str] = Failing()
-        self._said: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._retries = Retries(rng)
 
     def is_orphaned(self, uid: str) -> bool:
@@ -350,9 +350,9 @@ class Orphans:
     async def _record(self, observed: Observed, step: Teardown) -> None:
         """Says what is waited for, once; by Events where there is a NAD that keeps its users."""
         uid, name = observed.dcn.metadata.uid, observed.dcn.metadata.name
-        if not step.message or self._said.get(uid) == step.message:
+        if not step.message or self._reported.get(uid) == step.message:
             return
-        self._said[uid] = step.message
+        self._reported[uid] = step.message
         log.warning("dummy-orphan", uid=uid, network=name, stage=step.stage, message=step.message)
         if step.stage not in ("users", "requests"):
             return
@@ -363,7 +363,7 @@ class Orphans:
             )
 
     def _forget(self, uid: str) -> None:
-        self._said.pop(uid, None)
+        self._reported.pop(uid, None)
         self._failing.end(uid)
         self._retries.forget(uid)
 

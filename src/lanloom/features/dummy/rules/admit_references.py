@@ -99,7 +99,7 @@ def is_restart(owners: Sequence[Object], nad: NetworkAttachmentDefinition) -> bo
     return created is not None and since is not None and parse_rfc3339(created) < since
 
 
-def going(item: Object, reference: Key, nad: NetworkAttachmentDefinition) -> str:
+def draining_text(item: Object, reference: Key, nad: NetworkAttachmentDefinition) -> str:
     """Return why an object may not refer to a NAD that is closed."""
     return (
         f"{title_of(item)}: {_field(item, reference)}: NetworkAttachmentDefinition {nad.metadata.key} does not "

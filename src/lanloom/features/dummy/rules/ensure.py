@@ -69,7 +69,7 @@ from lanloom.text import listed
 
 def in_the_way(observed: Observed, net: Isolated) -> Finding | None:
     """Return why nothing can be created for the network, whatever it was before."""
-    for other in _elders(observed):
+    for other in _older(observed):
         if shared := _shared(other, net):
             return Finding(
                 "True",
@@ -91,7 +91,7 @@ def taken_addresses(observed: Observed, net: Isolated) -> Finding | None:
     return Finding("True", "SubnetTaken", f"DummyClusterNetwork {net.name}: {fault}") if fault else None
 
 
-def _elders(observed: Observed) -> Iterator[DummyClusterNetwork]:
+def _older(observed: Observed) -> Iterator[DummyClusterNetwork]:
     own = _age(observed.dcn)
     return (other for other in sorted(observed.others, key=_age) if _age(other) < own)
 
@@ -108,7 +108,7 @@ def _shared(other: DummyClusterNetwork, net: Isolated) -> str:
 
 
 def _isolated(observed: Observed) -> Iterator[Isolated]:
-    for other in _elders(observed):
+    for other in _older(observed):
         if other.spec.gateway == "none":
             continue
         try:

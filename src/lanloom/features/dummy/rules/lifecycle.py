@@ -50,10 +50,10 @@ _REASONS = {"users": "Users", "requests": "Requests", "closing": "NotDrained", "
 
 def decide(observed: Observed) -> Decision:
     """Return the decision for a DummyClusterNetwork: actions, status and Events."""
-    return _departure(observed) if observed.dcn.metadata.is_deleting else ensure(observed)
+    return _finalize(observed) if observed.dcn.metadata.is_deleting else ensure(observed)
 
 
-def _departure(observed: Observed) -> Decision:
+def _finalize(observed: Observed) -> Decision:
     """Return the decision for a network that is being deleted. Without Lanloom's finalizer, nothing is done."""
     dcn = observed.dcn
     if FINALIZER not in dcn.metadata.finalizers:
@@ -66,17 +66,17 @@ def _departure(observed: Observed) -> Decision:
         return Decision(status=dcn.status, actions=(_release(dcn),))
     if step.stage == "closing" and observed.failure is None:
         return Decision(status=dcn.status, actions=step.actions)  # nothing to say yet: it takes a moment
-    return _said(observed, step)
+    return _reported(observed, step)
 
 
-def unread(observed: Observed, why: str) -> Decision:
+def on_read_error(observed: Observed, why: str) -> Decision:
     """Return the decision if the live read failed: users that no watch delivered may exist."""
     if not observed.dcn.metadata.is_deleting:
         return ensure(replace(observed, live=Live(made=observed.made)))
     if is_committed(observed.dcn):
         return Decision(status=observed.dcn.status)
     message = f"the users of the network can't be determined: {why}; the manager retries"
-    return _said(observed, Teardown(stage="asking", message=message))
+    return _reported(observed, Teardown(stage="asking", message=message))
 
 
 def is_committed(dcn: DummyClusterNetwork) -> bool:
@@ -97,7 +97,7 @@ def _release(dcn: DummyClusterNetwork) -> Action:
     return Change(DUMMY_CLUSTER_NETWORKS, dcn.metadata.key, patch, event)
 
 
-def _said(observed: Observed, step: Teardown) -> Decision:
+def _reported(observed: Observed, step: Teardown) -> Decision:
     """Return the step, with the conditions that the network reports with it."""
     terminating = step.stage in ("nads", "lans", "bridges", "others", "done")
     phase: Phase = "Terminating" if terminating else "DeletionBlocked"
