@@ -24,7 +24,7 @@ from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
 from lanloom.api.references import references_of
-from lanloom.api.workloads import ReplicaSet, lean
+from lanloom.api.workloads import ReplicaSet, strip_pod
 from lanloom.features.dummy.users import REFERENCES, Users, user_informers, values_of
 from lanloom.kube.informer import Informer, Informers
 from lanloom.kube.store import Store
@@ -196,7 +196,7 @@ def _memory(cluster: Cluster) -> Row:
     shared: list[Informer[Any]] = [
         informers.get(VIRTUAL_MACHINES, optional=True),
         informers.get(VIRTUAL_MACHINE_INSTANCES, optional=True),
-        informers.get(PODS, transform=lean),
+        informers.get(PODS, transform=strip_pod),
     ]
     for informer in shared:
         for _ in informer.store.replace(cluster.objects[informer.resource.kind].values()):

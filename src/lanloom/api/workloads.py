@@ -1,6 +1,6 @@
 """Kinds of Kubernetes that run pods (apps/v1, batch/v1), with the fields that Lanloom uses.
 
-Pods are the most numerous objects by far, and Lanloom needs little of each: `lean` drops the rest. The pods of Lanloom
+Pods are the most numerous objects by far, and Lanloom needs little of each: `strip_pod` drops the rest. The pods of Lanloom
 itself are kept with all that their kubelets report.
 """
 
@@ -201,7 +201,7 @@ CRON_JOBS = Resource(
 _KEPT = frozenset({MULTUS_NETWORKS, DEFAULT_NETWORK, NETWORK_STATUS, *LAUNCHER_MARKS})
 
 
-def lean(pod: Pod) -> Pod:
+def strip_pod(pod: Pod) -> Pod:
     """Return the pod without what nobody asks for."""
     meta, status = pod.metadata, pod.status
     if meta.namespace == LANLOOM_NAMESPACE or UID_LABEL in meta.labels:

@@ -23,7 +23,7 @@ from lanloom.api.lan import LAN, LANS
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
-from lanloom.api.workloads import DAEMON_SETS, DaemonSet, lean
+from lanloom.api.workloads import DAEMON_SETS, DaemonSet, strip_pod
 from lanloom.features.dummy.rules.model import (
     Settings,
     UserView,
@@ -87,7 +87,7 @@ def dummy_informers(informers: Informers) -> DummyInformers:
         ),
         nads=informers.get(NADS, indexes=made_for),
         nodes=informers.get(NODES),
-        pods=informers.get(PODS, indexes=made_for, transform=lean),
+        pods=informers.get(PODS, indexes=made_for, transform=strip_pod),
         networks=informers.get(NETWORKS, indexes=made_for),
         cluster_networks=informers.get(CLUSTER_NETWORKS, indexes=made_for),
         configs=informers.get(VLAN_CONFIGS),

@@ -40,7 +40,7 @@ from lanloom.api.workloads import (
     JOBS,
     REPLICA_SETS,
     STATEFUL_SETS,
-    lean,
+    strip_pod,
 )
 from lanloom.features.dummy.rules.model import User
 from lanloom.kube.informer import Informer, Informers, InformerView
@@ -90,7 +90,7 @@ def user_informers(informers: Informers) -> UserInformers:
         swaps=informers.get(NETWORK_SWAPS, indexes=indexes, optional=True),
         machines=informers.get(VIRTUAL_MACHINES, indexes=indexes, optional=True),
         instances=informers.get(VIRTUAL_MACHINE_INSTANCES, indexes=indexes, optional=True),
-        pods=informers.get(PODS, indexes=indexes, transform=lean),
+        pods=informers.get(PODS, indexes=indexes, transform=strip_pod),
         pod_controllers=tuple(
             informers.get(resource, indexes=indexes, optional=True)
             for resource in (*POD_CONTROLLERS, *OWNED_CONTROLLERS)

@@ -21,7 +21,7 @@ from msgspec.structs import asdict
 from lanloom.api.core import CONFIG_MAPS, NAMESPACES, PODS, ConfigMap, Pod
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, MANAGED_BY, MANAGED_BY_CONTROLLER
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.api.workloads import lean
+from lanloom.api.workloads import strip_pod
 from lanloom.features.dummy.rights import CONFIG_MAP
 from lanloom.features.dummy.rules.daemonset import has_digest, has_tag
 from lanloom.features.dummy.rules.flags import Flags, read_entries, settings
@@ -77,7 +77,7 @@ class DummySettings:
         self.faults: tuple[str, ...] = ()
         self._settings = settings(given)
         self.informer.on_change(lambda _old, new: self._read(new))
-        informers.get(PODS, transform=lean).on_change(self._pod_changed)
+        informers.get(PODS, transform=strip_pod).on_change(self._pod_changed)
 
     def current(self) -> Settings:
         """Return the settings in force."""

@@ -23,7 +23,7 @@ from lanloom.api.kubevirt import (
 from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap, swapped
 from lanloom.api.meta import Key, Object, parse_rfc3339
 from lanloom.api.multus import MULTUS_NETWORKS
-from lanloom.api.workloads import STATEFUL_SET_SIZES, StatefulSet, lean
+from lanloom.api.workloads import STATEFUL_SET_SIZES, StatefulSet, strip_pod
 from lanloom.features.ipam.agent.pods import attachments
 from lanloom.features.ipam.rules.model import Owner
 from lanloom.features.ipam.rules.sticky import LONGEST, ordinal_of, parse_period
@@ -52,7 +52,7 @@ class OwnerInformers(InformerView, frozen=True):
 def owner_informers(informers: Informers) -> OwnerInformers:
     """Return the informers, with their indexes."""
     return OwnerInformers(
-        pods=informers.get(PODS, indexes={BY_INSTANCE: _instances}, transform=lean),
+        pods=informers.get(PODS, indexes={BY_INSTANCE: _instances}, transform=strip_pod),
         machines=informers.get(VIRTUAL_MACHINES, optional=True),
         instances=informers.get(VIRTUAL_MACHINE_INSTANCES, optional=True),
         swaps=informers.get(NETWORK_SWAPS, optional=True, indexes={BY_MACHINE: _machine}),

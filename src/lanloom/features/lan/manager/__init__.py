@@ -6,7 +6,7 @@
 from functools import partial
 
 from lanloom.api.core import PODS
-from lanloom.api.workloads import lean
+from lanloom.api.workloads import strip_pod
 from lanloom.features.lan.admission import LanAdmission, refuse_management
 from lanloom.features.lan.manager.controllers import LanManager
 from lanloom.features.lan.reader import lan_informers
@@ -28,7 +28,7 @@ def build(context: ManagerContext) -> ManagerPart:
         rng=context.rng,
         observe=context.observe,
     )
-    node_of_pod = partial(pod_node, shared.get(PODS, transform=lean).store)
+    node_of_pod = partial(pod_node, shared.get(PODS, transform=strip_pod).store)
     context.metrics["lan"].show(informers.lans)
     return ManagerPart(
         run=manager.run,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lanloom.api.core import PODS
 from lanloom.api.lan import LAN_NODES
 from lanloom.api.liveupdate import NETWORK_SWAPS
-from lanloom.api.workloads import lean
+from lanloom.api.workloads import strip_pod
 from lanloom.features.liveupdate.admission import LiveUpdateAdmission
 from lanloom.features.liveupdate.manager.controllers import LiveUpdateManager
 from lanloom.features.liveupdate.manager.informers import machine_informers
@@ -85,7 +85,7 @@ def _swap_parts(context: ManagerContext, informers: SwapInformers) -> _SwapParts
         addresses=context.find(MACHINE_ADDRESSES),
         ended=metrics.ended,
     )
-    node_of_pod = partial(pod_node, context.informers.get(PODS, transform=lean).store)
+    node_of_pod = partial(pod_node, context.informers.get(PODS, transform=strip_pod).store)
     return _SwapParts(
         SwapManager(
             informers,

@@ -27,7 +27,7 @@ from lanloom.api.meta import Key, Object, is_label_value
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.api.resource import Resource
-from lanloom.api.workloads import lean
+from lanloom.api.workloads import strip_pod
 from lanloom.features.liveupdate.manager.networks import NetworkInformers, network_informers
 from lanloom.features.liveupdate.rules.holds import is_held
 from lanloom.features.liveupdate.rules.launcher import (
@@ -82,7 +82,7 @@ def swap_informers(informers: Informers) -> SwapInformers:
             optional=True,
             indexes={BY_MACHINE: lambda item: (f"{item.metadata.namespace}/{item.spec.vmi_name}",)},
         ),
-        pods=informers.get(PODS, transform=lean, indexes={BY_MACHINE: _instance_of}),
+        pods=informers.get(PODS, transform=strip_pod, indexes={BY_MACHINE: _instance_of}),
         nads=informers.get(NADS),
         kubevirts=informers.get(KUBEVIRTS, optional=True),
     )

@@ -8,7 +8,7 @@ from functools import partial
 
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
-from lanloom.api.workloads import lean
+from lanloom.api.workloads import strip_pod
 from lanloom.features.vlan.admission import VlanAdmission
 from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.live import in_flight_of
@@ -40,7 +40,7 @@ def build(context: ManagerContext) -> ManagerPart:
     )
     machines = shared.get(VIRTUAL_MACHINES, optional=True)
     reader = store_reader(informers, vm_informer(shared), machines, context.setting("vlan", 0))
-    node_of_pod = partial(pod_node, shared.get(PODS, transform=lean).store)
+    node_of_pod = partial(pod_node, shared.get(PODS, transform=strip_pod).store)
     beside = manager.detector.is_beside
     context.provide(HARVESTER_RUNS, beside)
     admission = VlanAdmission(

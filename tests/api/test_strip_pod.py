@@ -11,7 +11,7 @@ from lanloom.api.kubevirt import instance_of
 from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NETWORK_STATUS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.references import references_of
-from lanloom.api.workloads import lean
+from lanloom.api.workloads import strip_pod
 
 
 def pod(namespace: str = "own", **labels: str) -> Pod:
@@ -46,7 +46,7 @@ def pod(namespace: str = "own", **labels: str) -> Pod:
 
 def test_what_is_asked_of_pods_is_kept() -> None:
     """Which networks a pod uses, whose machine runs in it, where, and whether it has ended, is as it was."""
-    whole, kept = pod(), lean(pod())
+    whole, kept = pod(), strip_pod(pod())
     assert references_of(kept) == references_of(whole)
     assert {str(key) for key in references_of(kept).networks} == {"a/net", "b/net", "c/net"}
     assert instance_of(kept) == instance_of(whole) == ("db", "i")
@@ -57,7 +57,7 @@ def test_what_is_asked_of_pods_is_kept() -> None:
 
 def test_what_nobody_asks_for_is_dropped() -> None:
     """Labels, annotations and reports that are nobody's business take no memory."""
-    kept = lean(pod())
+    kept = strip_pod(pod())
     assert kept.metadata.labels.keys() == {"kubevirt.io", "kubevirt.io/created-by"}
     assert "checksum" not in kept.metadata.annotations
     assert (kept.status.conditions, kept.status.container_statuses) == ((), ())
@@ -66,4 +66,4 @@ def test_what_nobody_asks_for_is_dropped() -> None:
 @pytest.mark.parametrize("whole", [pod(LANLOOM_NAMESPACE), pod(**{UID_LABEL: "x"})], ids=["place", "label"])
 def test_pods_of_our_own_are_kept_whole(whole: Pod) -> None:
     """The manager's own pod tells its image, and those that keep bridges whether they are ready, and why not."""
-    assert lean(whole) == whole
+    assert strip_pod(whole) == whole
