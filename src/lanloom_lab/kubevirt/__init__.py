@@ -15,7 +15,7 @@ from lanloom.api.core import PODS, Pod
 from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.kubevirtconfig import KubeVirt as Installation
 from lanloom.api.meta import Key
-from lanloom.features.liveupdate.manager.whole import CONTROLLER_REVISIONS, ControllerRevision
+from lanloom.features.liveupdate.manager.rawmachines import CONTROLLER_REVISIONS, ControllerRevision
 from lanloom.kube.informer import Informer, all_synced
 from lanloom.kube.ports import Client
 from lanloom_lab.errors import Refused

@@ -14,7 +14,7 @@ import structlog
 from lanloom.api.core import PODS, Pod
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NADS
-from lanloom.features.liveupdate.manager.whole import CONTROLLER_REVISIONS
+from lanloom.features.liveupdate.manager.rawmachines import CONTROLLER_REVISIONS
 from lanloom.kube.conditions import find, is_true
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import AlreadyExists, Conflict, NotFound

@@ -21,7 +21,7 @@ from lanloom.api.kubevirt import (
 from lanloom.api.kubevirtconfig import KubeVirt
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NETWORK_STATUS, interfaces_of
-from lanloom.features.liveupdate.manager.whole import ControllerRevision
+from lanloom.features.liveupdate.manager.rawmachines import ControllerRevision
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.informer import Informer

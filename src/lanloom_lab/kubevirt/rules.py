@@ -19,7 +19,7 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import NETWORK_STATUS
-from lanloom.features.liveupdate.manager.whole import ControllerRevision
+from lanloom.features.liveupdate.manager.rawmachines import ControllerRevision
 from lanloom.features.liveupdate.rules.annotation import launcher_annotations
 from lanloom.kube.conditions import ConditionStatus, find, set_condition
 from lanloom_lab.guests.domain import Domain, Nic, free_slot

@@ -26,9 +26,9 @@ from lanloom.api.meta import Condition, rfc3339
 from lanloom.api.multus import NADS, NETWORK_STATUS, interfaces_of
 from lanloom.features.liveupdate.manager.controllers import LiveUpdateManager
 from lanloom.features.liveupdate.manager.informers import machine_informers
+from lanloom.features.liveupdate.manager.rawmachines import RAW_INSTANCES
 from lanloom.features.liveupdate.manager.swapreader import SwapReader, swap_informers
 from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
-from lanloom.features.liveupdate.manager.whole import WHOLE_INSTANCES
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.conditions import find
 from lanloom.kube.events import Recorder
@@ -201,7 +201,7 @@ class Scene:
 
     async def whole(self, name: str = "vm") -> Raw:
         """The instance's spec with all fields."""
-        return (await self.client.get(WHOLE_INSTANCES, name, PLACE)).spec
+        return (await self.client.get(RAW_INSTANCES, name, PLACE)).spec
 
     async def nads(self, name: str = "vm") -> dict[str, str]:
         """The NADs of the instance."""

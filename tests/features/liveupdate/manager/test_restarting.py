@@ -6,7 +6,7 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
-from lanloom.features.liveupdate.manager.whole import CONTROLLER_REVISIONS, ControllerRevision
+from lanloom.features.liveupdate.manager.rawmachines import CONTROLLER_REVISIONS, ControllerRevision
 from lanloom.features.liveupdate.rules.start import GENERATION
 from lanloom.kube.errors import ServerError
 from lanloom.kube.ports import Client

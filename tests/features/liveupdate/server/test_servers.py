@@ -24,8 +24,8 @@ from lanloom.api.meta import Condition
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.features.liveupdate.manager.controllers import LiveUpdateManager
 from lanloom.features.liveupdate.manager.informers import machine_informers
+from lanloom.features.liveupdate.manager.rawmachines import RAW_INSTANCES
 from lanloom.features.liveupdate.manager.swapreader import swap_informers
-from lanloom.features.liveupdate.manager.whole import WHOLE_INSTANCES
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import AlreadyExists, KubeError
@@ -200,7 +200,7 @@ async def test_edit_migrates(client: HttpClient) -> None:
     """An edit leads to a migration, and to nothing else: unknown fields and nulls of others stay as they were."""
     found = Running(client, "swap")
     await found.start()
-    before = await client.get(WHOLE_INSTANCES, "swap", PLACE)
+    before = await client.get(RAW_INSTANCES, "swap", PLACE)
     async with managed(client):
         await found.edit(spec("new"))
         await found.until_migrations(1)
@@ -212,7 +212,7 @@ async def test_edit_migrates(client: HttpClient) -> None:
         await eventually(
             found.owner, lambda owner: find(owner.status.conditions, "NetworksCurrent") == current, PATIENCE
         )
-    after = await client.get(WHOLE_INSTANCES, "swap", PLACE)
+    after = await client.get(RAW_INSTANCES, "swap", PLACE)
     before.spec["networks"][1]["multus"]["networkName"] = "new"
     assert after.spec == before.spec
     kept = [item for item in after.status["conditions"] if item["type"] == "LiveMigratable"]
@@ -250,7 +250,7 @@ async def test_hot_plug_beside_a_swap(client: HttpClient) -> None:
             lambda item: "02:00:00:00:00:09" in item.metadata.annotations[MULTUS_NETWORKS],
             PATIENCE,
         )
-    after = await client.get(WHOLE_INSTANCES, "plug", PLACE)
+    after = await client.get(RAW_INSTANCES, "plug", PLACE)
     assert after.spec["domain"]["devices"]["interfaces"][-1] == fresh
     asked = json.loads(pod.metadata.annotations[MULTUS_NETWORKS])
     assert [item["name"] for item in asked] == ["old", "old"]

@@ -17,7 +17,7 @@ from lanloom.api.kubevirt import (
 from lanloom.api.liveupdate import ACTIVE, FINAL, FORWARD, NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Condition, Key, rfc3339
 from lanloom.features.liveupdate.manager.informers import MachineInformers
-from lanloom.features.liveupdate.manager.whole import WHOLE_MACHINES
+from lanloom.features.liveupdate.manager.rawmachines import RAW_MACHINES
 from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.blocking import why_not_migratable
 from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_network, unedited
@@ -297,7 +297,7 @@ class Edits:
     async def _template(self, owner: VirtualMachine) -> Raw:
         """Return the machine's template with all fields. Raises Conflict if it is another one by now."""
         meta = owner.metadata
-        found = await self._client.get(WHOLE_MACHINES, meta.name, meta.namespace)
+        found = await self._client.get(RAW_MACHINES, meta.name, meta.namespace)
         if (found.metadata.uid, found.metadata.generation) != (meta.uid, meta.generation):
             raise Conflict(409, "Conflict", f"VirtualMachine {meta.key} has changed since it was read")
         return template_of(found.spec)

@@ -18,11 +18,11 @@ from lanloom.api.meta import Condition, Key, rfc3339
 from lanloom.features.liveupdate.manager.edits import template_of
 from lanloom.features.liveupdate.manager.informers import MachineInformers
 from lanloom.features.liveupdate.manager.modes import Modes
-from lanloom.features.liveupdate.manager.whole import (
+from lanloom.features.liveupdate.manager.rawmachines import (
     CONTROLLER_REVISIONS,
-    WHOLE_INSTANCES,
-    WHOLE_MACHINES,
-    WholeMachine,
+    RAW_INSTANCES,
+    RAW_MACHINES,
+    RawMachine,
 )
 from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.restart import MESSAGE, RESTART_REQUIRED, needs_restart
@@ -98,12 +98,12 @@ class Restarts:
         return known[1]
 
     async def _compare(self, owner: VirtualMachine, machine: VirtualMachineInstance, start: Start) -> bool:
-        whole = await get_or_none(self._client, WHOLE_MACHINES, owner.metadata.key)
-        instance = await get_or_none(self._client, WHOLE_INSTANCES, machine.metadata.key)
-        if whole is None or instance is None or instance.metadata.uid != machine.metadata.uid:
+        raw = await get_or_none(self._client, RAW_MACHINES, owner.metadata.key)
+        instance = await get_or_none(self._client, RAW_INSTANCES, machine.metadata.key)
+        if raw is None or instance is None or instance.metadata.uid != machine.metadata.uid:
             return False
         is_live = self._is_live(owner, machine)
-        return needs_restart(start, template_of(whole.spec), instance.spec, lambda _name: is_live)
+        return needs_restart(start, template_of(raw.spec), instance.spec, lambda _name: is_live)
 
     def _is_live(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> bool:
         """Return whether networks of the machine may change while it runs."""
@@ -113,22 +113,22 @@ class Restarts:
     async def _remember_start(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> Start:
         """Write down what the template is, as far as it is the one at the start."""
         meta = machine.metadata
-        whole = await get_or_none(self._client, WHOLE_MACHINES, owner.metadata.key)
-        instance = await get_or_none(self._client, WHOLE_INSTANCES, meta.key)
-        if whole is None or instance is None:
+        raw = await get_or_none(self._client, RAW_MACHINES, owner.metadata.key)
+        instance = await get_or_none(self._client, RAW_INSTANCES, meta.key)
+        if raw is None or instance is None:
             return Start(owner.metadata.generation)
-        if whole.metadata.uid != owner.metadata.uid or instance.metadata.uid != meta.uid:
+        if raw.metadata.uid != owner.metadata.uid or instance.metadata.uid != meta.uid:
             return Start(owner.metadata.generation)
-        start = await self._start_of(whole, instance, machine.status.virtual_machine_revision_name)
+        start = await self._start_of(raw, instance, machine.status.virtual_machine_revision_name)
         annotations = {STARTED_FROM: start.text}
         patch = {"metadata": {"uid": meta.uid, "annotations": annotations}}
         await self._client.patch(VIRTUAL_MACHINE_INSTANCES, meta.name, patch, meta.namespace)
         return start
 
-    async def _start_of(self, whole: WholeMachine, instance: WholeMachine, revision: str) -> Start:
-        generation, known = whole.metadata.generation, instance.metadata.annotations.get(GENERATION, "")
+    async def _start_of(self, raw: RawMachine, instance: RawMachine, revision: str) -> Start:
+        generation, known = raw.metadata.generation, instance.metadata.annotations.get(GENERATION, "")
         recorded = int(known) if known.isdecimal() else None
-        template = template_of(whole.spec)
+        template = template_of(raw.spec)
         if revision and recorded != generation:
             key = Key(instance.metadata.namespace, revision)
             kept = await get_or_none(self._client, CONTROLLER_REVISIONS, key)

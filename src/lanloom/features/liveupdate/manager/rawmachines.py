@@ -1,4 +1,4 @@
-"""KubeVirt's machines with all fields that they have on the wire, and what KubeVirt keeps of their starts.
+"""KubeVirt's machines raw, with all fields that they have on the wire, and what KubeVirt keeps of their starts.
 
 What is followed by a watch holds only the fields that Lanloom uses, of thousands of machines. A comparison of whole
 specs, and a copy of a NIC, need the others too: of one machine, read when it is needed.
@@ -13,15 +13,15 @@ from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 
 
-class WholeMachine(Object, frozen=True, kw_only=True):
+class RawMachine(Object, frozen=True, kw_only=True):
     """A VirtualMachine or an instance of one."""
 
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
 
 
-def _whole(resource: Resource[Any]) -> Resource[WholeMachine]:
-    return replace(resource, type=WholeMachine)
+def _raw(resource: Resource[Any]) -> Resource[RawMachine]:
+    return replace(resource, type=RawMachine)
 
 
 class ControllerRevision(Object, frozen=True, kw_only=True):
@@ -39,5 +39,5 @@ CONTROLLER_REVISIONS = Resource(
     namespaced=True,
 )
 
-WHOLE_MACHINES = _whole(VIRTUAL_MACHINES)
-WHOLE_INSTANCES = _whole(VIRTUAL_MACHINE_INSTANCES)
+RAW_MACHINES = _raw(VIRTUAL_MACHINES)
+RAW_INSTANCES = _raw(VIRTUAL_MACHINE_INSTANCES)
