@@ -1,7 +1,7 @@
 """Kinds of Kubernetes that run pods (apps/v1, batch/v1), with the fields that Lanloom uses.
 
-Pods are the most numerous objects by far, and Lanloom needs little of each: `strip_pod` drops the rest. The pods of Lanloom
-itself are kept with all that their kubelets report.
+Pods are the most numerous objects by far, and Lanloom needs little of each: `strip_pod` drops the rest. The pods of
+Lanloom itself are kept with all that their kubelets report.
 """
 
 from sys import intern

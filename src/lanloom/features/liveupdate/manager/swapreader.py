@@ -226,7 +226,7 @@ class SwapReader:
             findings=check(facts),
             claim=claim,
             migrating=migrating,
-            rival=self._rival(swap),
+            conflicting=self._conflicting_swap(swap),
             refused=refused,
             forbidden=forbidden(facts),
             now=self._now(),
@@ -237,7 +237,7 @@ class SwapReader:
         found = self._informers.swaps.store.by(BY_MACHINE, str(key))
         return tuple(swap for swap in found if swap.status.phase not in FINAL)
 
-    def _rival(self, swap: NetworkSwap) -> str:
+    def _conflicting_swap(self, swap: NetworkSwap) -> str:
         """Return an older swap of the same NIC that has not ended."""
         mine = _order(swap)
         others = (

@@ -159,7 +159,7 @@ class Swaps:
             return Claim(addresses=swap.status.addresses)
         inputs = self._inputs(swap, objects, Claim())
         instance, pod, target = objects.instance, objects.launcher, objects.target
-        blocked = inputs.findings.against_in_place or inputs.rival
+        blocked = inputs.findings.against_in_place or inputs.conflicting
         if blocked or instance is None or pod is None or target is None:
             return Claim()
         if swap.status.phase == "":

@@ -86,8 +86,10 @@ def _pending(inputs: SwapInputs) -> Decision:
     if _is_another(inputs):
         why = f"{title_of(swap)} with the uid {quote(spec.uid)} is not there: it was replaced or stopped"
         return end(inputs, "Reverted", "Gone", f"{why}; nothing was moved")
-    if inputs.rival:
-        return _waiting(inputs, "Waiting", f"waits for NetworkSwap {inputs.rival}, which moves the same NIC")
+    if inputs.conflicting:
+        return _waiting(
+            inputs, "Waiting", f"waits for NetworkSwap {inputs.conflicting}, which moves the same NIC"
+        )
     if problems := inputs.findings.against_in_place:
         message = "; ".join(problems)
         # What does not go by itself is told at once; a policy may choose the other way then.

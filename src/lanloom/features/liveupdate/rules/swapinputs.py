@@ -42,8 +42,8 @@ class SwapInputs(Struct, frozen=True, kw_only=True):
     template, None where there is none; `guest_link` the one that KubeVirt reports. `beside` says that KubeVirt runs: it
     alone takes networks from the VirtualMachine to the instance, which names `asked`; `held` that its workload updater
     leaves the machine alone, and `restart_due` that it asks for a restart. `migrating` names a migration that has not
-    ended, `rival` an older swap of the NIC. `refused` is the last refusal of a step of the manager. `forbidden` says
-    why namespace isolation keeps the machine from the new NAD; empty if it does not. `now` is in seconds since the
+    ended, `conflicting` an older swap of the NIC. `refused` is the last refusal of a step of the manager. `forbidden`
+    says why namespace isolation keeps the machine from the new NAD; empty if it does not. `now` is in seconds since the
     epoch.
     """
 
@@ -63,7 +63,7 @@ class SwapInputs(Struct, frozen=True, kw_only=True):
     findings: Findings = Findings()
     claim: Claim = Claim()
     migrating: str = ""
-    rival: str = ""
+    conflicting: str = ""
     refused: str = ""
     forbidden: str = ""
     now: float = 0.0
