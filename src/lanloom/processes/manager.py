@@ -39,7 +39,7 @@ from lanloom.runtime.context import HARVESTER_RUNS, ManagerContext, ManagerPart
 from lanloom.runtime.feature import Feature, in_order, load, webhooks_of
 from lanloom.runtime.identity import MANAGER_LEASE
 from lanloom.runtime.webhookconfig import SERVICE_NAME, Registration, may_register, webhook_configurations
-from lanloom.runtime.webhooks import TlsServer, refer_all, secluded, webhook_app
+from lanloom.runtime.webhooks import TlsServer, refer_all, secret_path, webhook_app
 from lanloom.runtime.webhooktable import Webhook
 
 CHECK_SECONDS = 60.0
@@ -109,7 +109,7 @@ class WebhookService:
         """Serve the webhooks as a task of the group, and return their port once they respond."""
         bundle = await self._credentials.at_last()
         server = TlsServer(
-            secluded(app, lambda: self._path), self._endpoint.host, self._endpoint.port, bundle
+            secret_path(app, lambda: self._path), self._endpoint.host, self._endpoint.port, bundle
         )
         self._certified(expires(bundle.certificate))
         self.informer.on_change(lambda _old, new: self._present(server, new))

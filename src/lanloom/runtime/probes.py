@@ -93,22 +93,22 @@ class ProbeServer:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        doors = [_Door(self._pages, self._patience) for _ in self._sockets]
+        protocols = [_ProbeProtocol(self._pages, self._patience) for _ in self._sockets]
         servers: list[asyncio.Server] = []
         try:
-            for door, sock in zip(doors, self._sockets, strict=True):
-                servers.append(await asyncio.start_server(door.serve, sock=sock, limit=HEAD_BYTES))
+            for protocol, sock in zip(protocols, self._sockets, strict=True):
+                servers.append(await asyncio.start_server(protocol.serve, sock=sock, limit=HEAD_BYTES))
             await asyncio.get_running_loop().create_future()
         finally:
             for server in servers:
                 server.close()
-            for door in doors:
-                door.shut()
+            for protocol in protocols:
+                protocol.shut()
             for sock in self._sockets:
                 sock.close()
 
 
-class _Door:
+class _ProbeProtocol:
     """The connections of one address, in the order in which they came."""
 
     def __init__(self, pages: Mapping[str, Page], patience: float) -> None:

@@ -195,7 +195,7 @@ def webhook_app(
     )
 
 
-def secluded(app: ASGIApp, path: Callable[[], str]) -> ASGIApp:
+def secret_path(app: ASGIApp, path: Callable[[], str]) -> ASGIApp:
     """Return the application below a path of one segment; whoever does not know that is told that there is nothing.
 
     Nothing at all is there as long as the path is empty.
