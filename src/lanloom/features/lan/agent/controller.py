@@ -72,9 +72,9 @@ class LanController:
         if uid in self._records.by_uid or self._view.is_joined(uid):
             self.controller.enqueue_spaced(uid)
         else:
-            self._wake_heir(uid)
+            self._wake_successor(uid)
 
-    def _wake_heir(self, uid: str) -> None:
+    def _wake_successor(self, uid: str) -> None:
         """Look at the LAN that took the place of one that is gone."""
         for found in self._records.by_uid.values():
             if found.was == uid:
@@ -110,7 +110,7 @@ class LanController:
             return ANXIOUS_SECONDS
         record = self._records.by_uid.get(uid)
         if record is None:
-            self._wake_heir(uid)
+            self._wake_successor(uid)
         if record is None and self._view.is_joined(uid):
             return CALM_SECONDS
         if record is not None and not self._view.is_synced:

@@ -136,8 +136,8 @@ class LanReconciler:
         record = self._records.by_uid.get(uid) or await self._joined(lan)
         if record is None:
             return LanState(Endpoint(None)), SeenLan()
-        if lan is None and self._view.is_synced and (heir := self._heir(record)) is not None:
-            await self._hand_over(record, heir)
+        if lan is None and self._view.is_synced and (successor := self._successor(record)) is not None:
+            await self._adopt(record, successor)
             return LanState(Endpoint(None)), SeenLan()
         record = await self._followed(record, lan, ports)
         record, observation = await self._identified(record, ports)
@@ -216,20 +216,20 @@ class LanReconciler:
         if before and before != now:
             await self._kernel.apply(wanted, (ForgetLearned(ns=wanted.ns, vxlan=wanted.vxlan),))
 
-    def _heir(self, record: LanRecord) -> LAN | None:
+    def _successor(self, record: LanRecord) -> LAN | None:
         """Return the LAN that takes the place of one that is gone, for the pods that are still at it."""
         if not any(place.attached for place in record.places):
             return None
         found = self._view.named(record.namespace, record.name)
         return found if found is not None and continues(record, found) else None
 
-    async def _hand_over(self, record: LanRecord, heir: LAN) -> None:
+    async def _adopt(self, record: LanRecord, successor: LAN) -> None:
         """Pods of a LAN that was made anew are those of the new one; their interfaces stay as they are."""
-        uid = heir.metadata.uid
+        uid = successor.metadata.uid
 
         async def take() -> None:
-            found = self._records.by_uid.get(uid) or record_of(heir, self._node)
-            new = replace(found, built=True, was=record.uid, entry_limit=followed_limit(record, heir))
+            found = self._records.by_uid.get(uid) or record_of(successor, self._node)
+            new = replace(found, built=True, was=record.uid, entry_limit=followed_limit(record, successor))
             for place in record.places:
                 kept = replace(place, mac=address_of(place, record, self._node)) if place.attached else place
                 new = new.with_place(kept)
