@@ -25,7 +25,7 @@ from lanloom.features.lan.rules.desired import (
     undisturbed,
 )
 from lanloom.features.lan.rules.fits import too_large, unenforced
-from lanloom.features.lan.rules.flood import Peers, confined, peers, room, unreachable
+from lanloom.features.lan.rules.flood import Peers, confined, mtu_budget, peers, unreachable
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge, uplink_bridge
 from lanloom.features.lan.rules.identity import built_elsewhere, divergence
 from lanloom.features.lan.rules.lansteps import ForgetLearned
@@ -155,18 +155,18 @@ class LanReconciler:
             return LanState(own), await self._gone(record, lan, seen)
         around = observation.around or Peers()
         await self._follow_uplink(record, wanted, seen, observation.around)
-        fits = room(self._node, own.mtu, around)
+        budget = mtu_budget(self._node, own.mtu, around)
         strays = divergence(record, lan, self._node)
         misfits = (
             confined(record.replication, record.group),
             unreachable(around),
-            too_large(record, fits),
+            too_large(record, budget),
             unenforced(record, wanted, seen),
         )
         problem = "; ".join(filter(None, (own.problem, own.dead, strays, *misfits)))
         before = self._states.get(record.uid)
         floods = looked(before.floods if before is not None else None, record, wanted, seen, self._now())
-        return LanState(own, problem, fits, floods), seen
+        return LanState(own, problem, budget, floods), seen
 
     async def _joined(self, lan: LAN | None) -> LanRecord | None:
         """Return the record of a LAN that this node begins to carry because its host has the bridge that it joins."""

@@ -269,9 +269,9 @@ class Spokes:
     async def _check_fits(self, uid: str, place: Place) -> None:
         """Raise MtuRefused for a place that asks for more than fits on every node; it is free again then."""
         record, state = self._records.by_uid[uid], self._reconciler.state(uid)
-        fits = state.room if state is not None else None
+        budget = state.budget if state is not None else None
         asked = own_mtu(record, place) or record.options.mtu
-        fault = fits.fault(asked, record.options.mtu) if fits is not None else ""
+        fault = budget.fault(asked, record.options.mtu) if budget is not None else ""
         if not fault:
             return
         await self._records.save(record.with_place(place.free()))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from lanloom.api.lan import LAN, LANEntry, Spoke
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.rules.desired import Endpoint, address_of
-from lanloom.features.lan.rules.flood import Room
+from lanloom.features.lan.rules.flood import MtuBudget
 from lanloom.features.lan.rules.record import LanRecord, Place
 from lanloom.features.lan.rules.storms import Floods
 
@@ -24,7 +24,7 @@ class LanState(Struct, frozen=True):
 
     own: Endpoint
     problem: str = ""
-    room: Room | None = None
+    budget: MtuBudget | None = None
     floods: Floods | None = None
     generation: int = 0
 

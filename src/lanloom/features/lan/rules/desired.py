@@ -16,7 +16,7 @@ from lanloom.features.lan.rules.flood import (
     family,
     is_link_local,
     largest_mtu,
-    room,
+    mtu_budget,
 )
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
 from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
@@ -197,7 +197,7 @@ def desired(
             built=record.built,
             was=record.was,
         )
-    options, fits = record.options, room(node, own.mtu, peers).mtu
+    options, fits = record.options, mtu_budget(node, own.mtu, peers).mtu
     is_open = options.is_open or bool(record.uplink or record.host_bridge)
     moving = _moving(record, used, peers, node)
     ports = tuple(_port(place, record, node, place.id in fresh, place.id in moving) for place in used)

@@ -3,24 +3,24 @@
 from collections.abc import Iterator
 
 from lanloom.features.lan.rules.desired import DesiredLan
-from lanloom.features.lan.rules.flood import Room
+from lanloom.features.lan.rules.flood import MtuBudget
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.options import UNENFORCED
 from lanloom.features.lan.rules.record import LanRecord, Place
 
 
-def too_large(record: LanRecord, fits: Room) -> str:
+def too_large(record: LanRecord, budget: MtuBudget) -> str:
     """Which MTUs are larger than what fits, of the LAN and of spokes that are attached; empty without one."""
-    found = {fault: asked for asked, fault in reversed(tuple(_too_large(record, fits)))}
+    found = {fault: asked for asked, fault in reversed(tuple(_too_large(record, budget)))}
     return "; ".join(f"{UNENFORCED} {asked}, and {fault}" for fault, asked in found.items())
 
 
-def _too_large(record: LanRecord, fits: Room) -> Iterator[tuple[str, str]]:
-    if fault := fits.fault(record.options.mtu):
+def _too_large(record: LanRecord, budget: MtuBudget) -> Iterator[tuple[str, str]]:
+    if fault := budget.fault(record.options.mtu):
         yield f"spec.mtu is {record.options.mtu}", fault
     for place in record.places:
         asked = own_mtu(record, place) if place.attached else 0
-        if fault := fits.fault(asked, record.options.mtu):
+        if fault := budget.fault(asked, record.options.mtu):
             yield f"the spoke {place.spoke} asks for MTU {asked}", fault
 
 

@@ -77,7 +77,7 @@ class Peers(Struct, frozen=True):
     uplinks: frozenset[str] = frozenset()
 
 
-class Room(NamedTuple):
+class MtuBudget(NamedTuple):
     """The largest packet in bytes that fits on every node of a LAN, and the node that allows no more."""
 
     mtu: int
@@ -97,10 +97,10 @@ class Room(NamedTuple):
         return ""
 
 
-def room(node: str, own: int, around: Peers) -> Room:
+def mtu_budget(node: str, own: int, around: Peers) -> MtuBudget:
     """Return the room on `node`, whose underlay leaves `own` bytes, and on its peers; 0 for what is not known."""
-    found = [Room(own, node), Room(around.mtu, around.narrowest)]
-    return min((each for each in found if each.mtu), default=Room(DEFAULT_MTU))
+    found = [MtuBudget(own, node), MtuBudget(around.mtu, around.narrowest)]
+    return min((each for each in found if each.mtu), default=MtuBudget(DEFAULT_MTU))
 
 
 def peers(
@@ -115,7 +115,7 @@ def peers(
 ) -> Peers:
     """Return the peers of node `own`, with the endpoint `address`, among the reports of live nodes."""
     flood: set[str] = set()
-    mtus: list[Room] = []
+    mtus: list[MtuBudget] = []
     claims: list[tuple[str, str]] = []
     strangers: list[str] = []
     uplinks: set[str] = set()
@@ -135,8 +135,8 @@ def peers(
             uplinks |= {entry.address} if entry.uplink else set()
             claims += [(spoke.mac, entry.address) for spoke in entry.spokes if spoke.mac]
             if entry.mtu:
-                mtus.append(Room(entry.mtu, name))
-    least = min(mtus, default=Room(0))
+                mtus.append(MtuBudget(entry.mtu, name))
+    least = min(mtus, default=MtuBudget(0))
     count = Counter(mac for mac, _ in claims)
     pins = {mac: address for mac, address in claims if count[mac] == 1}
     return Peers(

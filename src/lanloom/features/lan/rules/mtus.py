@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from lanloom.api.lan import LAN, LANNode, Mode, resource_name
 from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.features.lan.rules.flood import Room
+from lanloom.features.lan.rules.flood import MtuBudget
 from lanloom.features.lan.rules.spec import title_beside, title_of
 from lanloom.refusals import Denied
 from lanloom.text import quote
@@ -23,10 +23,10 @@ class AskedMtu(NamedTuple):
     resource: str
 
 
-def reported_room(lan: LAN, reports: Iterable[LANNode]) -> Room | None:
+def reported_budget(lan: LAN, reports: Iterable[LANNode]) -> MtuBudget | None:
     """Return the largest packet that fits on every node that reports the LAN, None while none does."""
     found = (
-        Room(entry.mtu, report.metadata.name)
+        MtuBudget(entry.mtu, report.metadata.name)
         for report in reports
         for entry in report.status.lans
         if entry.uid == lan.metadata.uid and entry.mtu
@@ -41,9 +41,9 @@ def asks_more(old: LAN, new: LAN) -> bool:
 
 def check_mtus(old: LAN, new: LAN, reports: Iterable[LANNode]) -> None:
     """Raise Denied for an MTU that an update asks for and that does not fit on the nodes that carry the LAN."""
-    room = reported_room(new, reports)
-    for field, asked in _changed(old, new) if room is not None else ():
-        if room is not None and (fault := room.fault(asked)):
+    budget = reported_budget(new, reports)
+    for field, asked in _changed(old, new) if budget is not None else ():
+        if budget is not None and (fault := budget.fault(asked)):
             raise Denied(f"{title_of(new)}: {field} is {asked}, and {fault}")
 
 
@@ -88,8 +88,8 @@ def check_nad_mtu(
     lan = next(found, None)
     if lan is None:
         return
-    room = reported_room(lan, reports) or Room(asked.mtu)
-    if fault := room.fault(asked.mtu, lan.spec.mtu):
+    budget = reported_budget(lan, reports) or MtuBudget(asked.mtu)
+    if fault := budget.fault(asked.mtu, lan.spec.mtu):
         raise Denied(
             f"NetworkAttachmentDefinition {nad.metadata.key}: spec.config.mtu is {asked.mtu}, but of "
             f"{title_beside(lan, nad.metadata.namespace)}: {fault}"

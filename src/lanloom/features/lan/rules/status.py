@@ -7,7 +7,7 @@ from msgspec import Struct
 from lanloom.api.core import Node
 from lanloom.api.lan import IN_USE, LAN, LANNode, LANStatus, NodeResult, VlanUplink
 from lanloom.api.meta import Condition
-from lanloom.features.lan.rules.flood import Room
+from lanloom.features.lan.rules.flood import MtuBudget
 from lanloom.features.lan.rules.removal import given_up
 from lanloom.features.lan.rules.subnets import network_name
 from lanloom.features.lan.rules.underlays import NOT_REPORTED, Underlays, not_reported
@@ -76,9 +76,9 @@ def usable_mtu(results: Iterable[NodeResult]) -> int:
     return found.mtu if found is not None else 0
 
 
-def narrowest(results: Iterable[NodeResult]) -> Room | None:
+def narrowest(results: Iterable[NodeResult]) -> MtuBudget | None:
     """Return the same, and the node that allows no more; None while no node says."""
-    return min((Room(item.mtu, item.name) for item in results if item.mtu > 0), default=None)
+    return min((MtuBudget(item.mtu, item.name) for item in results if item.mtu > 0), default=None)
 
 
 def lan_status(
