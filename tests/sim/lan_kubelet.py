@@ -146,7 +146,9 @@ class Kubelet:
         """The devices of spokes that nobody has here."""
         with suppress(AgentAway):
             devices = self._node.spokes.devices().values()
-            return sorted(each for each in devices if not self._devices.keys() & {each.id, each.twin.id})
+            return sorted(
+                each for each in devices if not self._devices.keys() & {each.id, each.other_mode.id}
+            )
         return []
 
     @property

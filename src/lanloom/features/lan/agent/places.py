@@ -92,10 +92,10 @@ class SpokePlaces:
     async def _expect(self, uid: str, spoke: str, nic: PodNic) -> LanPlace:
         """Record that a port comes, and build its LAN."""
         device, record = Device(spoke, VETH), self._records.by_uid.get(uid)
-        found, twin = (
-            record.place(each.id) if record is not None else None for each in (device, device.twin)
+        found, other_mode = (
+            record.place(each.id) if record is not None else None for each in (device, device.other_mode)
         )
-        for place in (found, twin):
+        for place in (found, other_mode):
             if place is not None and place.attached and not _is_of(place, nic):
                 raise LinkError(
                     f"the spoke {spoke} is used by {pod_beside(place.pod, nic.pod) or place.container} on this node; "

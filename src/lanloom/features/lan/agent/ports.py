@@ -44,7 +44,7 @@ class Device(NamedTuple):
         return device_id(self.spoke, self.mode)
 
     @property
-    def twin(self) -> "Device":
+    def other_mode(self) -> "Device":
         """The spoke in the other mode, which the users of this one keep from others."""
         return Device(self.spoke, MACVTAP if self.mode == VETH else VETH)
 

@@ -125,10 +125,10 @@ class Spokes:
                 why := refused(lan or record, device.spoke, attachment.pod)
             ):
                 raise SpokeError(why)
-            twin = record.place(device.twin.id) if record is not None else None
+            other_mode = record.place(device.other_mode.id) if record is not None else None
             await self._check_free(place, attachment)
-            if twin is not None and twin.container != attachment.container:
-                await self._check_free(twin, attachment)
+            if other_mode is not None and other_mode.container != attachment.container:
+                await self._check_free(other_mode, attachment)
             await self._elsewhere.check(attachment)
             wanted = _taken(place, attachment)
             await self._reconciler.begin(self._view.lan(uid), record, device.id, wanted)
