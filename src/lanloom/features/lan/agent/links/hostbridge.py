@@ -4,7 +4,7 @@ import errno
 from functools import partial
 from socket import socket
 
-from lanloom.features.lan.agent.links.seal import silence
+from lanloom.features.lan.agent.links.isolation import silence
 from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, apply, learn_joined
 from lanloom.features.lan.rules.hostbridge import (
     PORT,

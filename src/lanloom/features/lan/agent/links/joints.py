@@ -14,7 +14,7 @@ from socket import socket
 
 import structlog
 
-from lanloom.features.lan.agent.links.seal import seal
+from lanloom.features.lan.agent.links.isolation import isolate_ip
 from lanloom.node.errors import LinkError, NamespaceError
 from lanloom.node.namespaces import Namespace, make_namespace
 from lanloom.node.netlink.packetfilter import close_bridges, open_bridges, open_filter_socket, shut_bridges
@@ -123,7 +123,7 @@ class Joints:
                 raise LinkError("can't join a LAN to its VLAN: this node is not the elected one")
             made = _Joint(make_namespace(f"between the LAN {uid} and its VLAN"))
             try:
-                made.namespace.call(seal)
+                made.namespace.call(isolate_ip)
                 made.close_bridges()
                 made.prolong(deadline, now)
                 build(made.namespace)

@@ -3,7 +3,7 @@
 import errno
 from socket import socket
 
-from lanloom.features.lan.agent.links.seal import seal
+from lanloom.features.lan.agent.links.isolation import isolate_ip
 from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, apply, learn_joined, underlay_of
 from lanloom.features.lan.rules.lansteps import (
     AddFlood,
@@ -34,7 +34,7 @@ def _make_namespace(step: MakeNamespace, writer: LanWriter) -> None:
         return
     fresh = make_namespace(step.ns)
     try:
-        fresh.call(seal)
+        fresh.call(isolate_ip)
         writer.names.bind(step.ns, fresh)
         writer.lans[step.ns] = OpenLan(fresh, filtered=False)
     except BaseException:
@@ -44,7 +44,7 @@ def _make_namespace(step: MakeNamespace, writer: LanWriter) -> None:
 
 @apply.register
 def _seal_namespace(step: SealNamespace, writer: LanWriter) -> None:
-    writer.lan(step).namespace.call(seal)
+    writer.lan(step).namespace.call(isolate_ip)
 
 
 @apply.register

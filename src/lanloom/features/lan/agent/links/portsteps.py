@@ -7,7 +7,7 @@ from pathlib import Path
 from socket import socket
 
 from lanloom.api.kubevirt import bridged_name, guest_bridge
-from lanloom.features.lan.agent.links.seal import silence
+from lanloom.features.lan.agent.links.isolation import silence
 from lanloom.features.lan.agent.links.writer import LanWriter, apply, learn_joined, socket_of
 from lanloom.features.lan.rules.portsteps import (
     AddressPod,

@@ -8,8 +8,8 @@ from socket import socket
 from msgspec.structs import replace
 
 from lanloom.features.lan.agent.links import hostbridge
+from lanloom.features.lan.agent.links.isolation import is_isolated
 from lanloom.features.lan.agent.links.optionsteps import PORTS, STORM, STORMED, TABLE
-from lanloom.features.lan.agent.links.seal import is_sealed
 from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, socket_of
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.hostbridge import PORT, DesiredHostBridge
@@ -167,7 +167,7 @@ class Reader:
 def _is_sealed(held: OpenLan, *, again: bool) -> bool:
     """Whether the namespace takes part in no IP. It takes a thread: a look at single ports believes the last one."""
     if again or not held.sealed:
-        held.sealed = held.namespace.call(is_sealed)
+        held.sealed = held.namespace.call(is_isolated)
     return held.sealed
 
 

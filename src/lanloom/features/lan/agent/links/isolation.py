@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-_SEALED: Mapping[str, bytes] = {
+_ISOLATED: Mapping[str, bytes] = {
     "ipv6/conf/all/disable_ipv6": b"1",
     "ipv6/conf/default/disable_ipv6": b"1",
     "bridge/bridge-nf-call-iptables": b"0",
@@ -14,9 +14,9 @@ _SEALED: Mapping[str, bytes] = {
 """Below /proc/sys/net. What a kernel has not needs no setting."""
 
 
-def seal() -> None:
+def isolate_ip() -> None:
     """Write the settings that differ. Raises OSError."""
-    for name, value in _SEALED.items():
+    for name, value in _ISOLATED.items():
         path = Path("/proc/sys/net") / name
         with suppress(FileNotFoundError):
             if path.read_bytes().strip() != value:
@@ -29,9 +29,9 @@ def silence(interface: str) -> None:
         Path("/proc/sys/net/ipv6/conf", interface, "disable_ipv6").write_bytes(b"1")
 
 
-def is_sealed() -> bool:
+def is_isolated() -> bool:
     """Whether all settings are as they should be."""
-    for name, value in _SEALED.items():
+    for name, value in _ISOLATED.items():
         with suppress(FileNotFoundError):
             if (Path("/proc/sys/net") / name).read_bytes().strip() != value:
                 return False
