@@ -182,8 +182,8 @@ class _Rule:
         return self._left is None or self._left >= 0
 
 
-class Meddled(Interceptor):
-    """A client to which things happen, as a test says. `requests` are all that it was asked for, but watches.
+class ScriptedClient(Interceptor):
+    """A client to which happens what a test scripts. `requests` are all that it was asked for, but watches.
 
     `where` chooses among requests of some verbs and a resource. What happens before a request may raise the client's
     answer.

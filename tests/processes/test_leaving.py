@@ -18,7 +18,7 @@ from lanloom.processes.agent import keep_programs
 from lanloom.processes.leaving import Leaving
 from lanloom.runtime.cni.programs import install, program
 from tests.harness.cluster import Cluster, play
-from tests.harness.interceptor import READS, Meddled
+from tests.harness.interceptor import READS, ScriptedClient
 
 NAME = "lanloom-agent"
 OURS = ("lanloom-ipam", "macvtap")
@@ -43,7 +43,7 @@ class Installed(Cluster):
 
     async def __aenter__(self) -> "Installed":
         await super().__aenter__()
-        self.agent = Meddled(self.client)
+        self.agent = ScriptedClient(self.client)
         await self.client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
         await self.client.create(DAEMON_SETS, BODY, LANLOOM_NAMESPACE)
         return self

@@ -33,7 +33,7 @@ from tests.features.liveupdate.rules.test_preflight import facts, nad
 from tests.features.liveupdate.swap.scene import FROM, MACHINE, NIC, PLACE, SwapCluster, spec_body
 from tests.harness.admission import request
 from tests.harness.cluster import play
-from tests.harness.interceptor import Meddled
+from tests.harness.interceptor import ScriptedClient
 
 Raw = dict[str, Any]
 
@@ -307,7 +307,7 @@ def test_isolation_that_is_switched_on_during_a_move(writes: int) -> None:
     async def tell(on: SwapCluster) -> None:
         await on.furnish()
         await Asked(OTHER, exists=True, isolation=ISOLATED, own=PLACE).furnish(on.client)
-        former = Meddled(on.client)
+        former = ScriptedClient(on.client)
         former.before(asyncio.Event().wait, "create", "patch", skip=writes, times=None)
         on.serve()
         on.lead(client=former)

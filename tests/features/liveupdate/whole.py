@@ -50,7 +50,7 @@ from lanloom_embedded.local import LocalClient
 from tests.features.liveupdate.definitions import KINDS, definition
 from tests.features.liveupdate.manager.scene import Scene
 from tests.features.liveupdate.objects import PLACE
-from tests.harness.interceptor import Meddled
+from tests.harness.interceptor import ScriptedClient
 from tests.harness.servers.filled import filled
 from tests.harness.virtual import run
 
@@ -117,7 +117,7 @@ class WholeScene(Scene):
         self.engine = Engine(storage, webhooks=_Webhooks(self), now=self.now, rng=Random(1))
         self.client = LocalClient(self.engine, SYSTEM)
         self.person = Person(self.engine, msgspec.structs.replace(SYSTEM, username="alice"))
-        self.requests = Meddled(LocalClient(self.engine, SYSTEM))
+        self.requests = ScriptedClient(LocalClient(self.engine, SYSTEM))
         self._settled = asyncio.Event()
 
     async def begin(self) -> None:

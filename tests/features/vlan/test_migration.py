@@ -34,7 +34,7 @@ from tests.features.vlan.cluster import cluster_network, host_network, nad, vlan
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 from tests.features.vlan.test_beside import network
 from tests.harness.harvester import Harvester
-from tests.harness.interceptor import WRITES, Interceptor, Meddled, Request
+from tests.harness.interceptor import WRITES, Interceptor, Request, ScriptedClient
 
 R = TypeVar("R")
 pytestmark = pytest.mark.slow
@@ -305,7 +305,7 @@ async def test_there_and_back_again(quiet: Quiet) -> None:
     """An adoption that was begun can be handed back, and a hand-over taken back; addresses are lost by neither."""
     harvester = await harvesters(quiet)
     await harvester.uninstall()
-    client = Meddled(quiet.admin)
+    client = ScriptedClient(quiet.admin)
     client.fail(TransportError("died"), "delete", of=HOST_NETWORK_CONFIGS)
     with pytest.raises(TransportError):
         await run(client, ADOPT)

@@ -235,7 +235,7 @@ async def test_watch_behind(scene: Swept) -> None:
     scene.start()
     await asyncio.sleep(10)
 
-    class Deaf(Asked):
+    class StaleClient(Asked):
         async def list(self, *arguments: Any, **options: Any) -> Listing[Any]:
             listing = await super().list(*arguments, **options)
             return Listing[DummyClusterNetwork]((), listing.resource_version)
@@ -244,7 +244,7 @@ async def test_watch_behind(scene: Swept) -> None:
     scene.task.cancel()
     await asyncio.wait((scene.task,))
     scene.plant(owner=await scene.network())
-    scene.watching = Deaf(scene.engine)
+    scene.watching = StaleClient(scene.engine)
     scene.start()
     await asyncio.sleep(HOUR)
     assert BRIDGE in scene.found and scene.asked.lists > 0

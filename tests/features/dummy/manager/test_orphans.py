@@ -17,7 +17,7 @@ from tests.features.dummy.manager.scene import Scene, in_a_scene, play
 T = TypeVar("T", bound=Object)
 
 
-class Deaf(LocalClient):
+class StaleClient(LocalClient):
     """A client on which no news of networks arrives."""
 
     async def watch(
@@ -43,7 +43,7 @@ def test_what_belongs_to_a_network_that_the_watch_has_not_brought() -> None:
                 drained.append(body["metadata"]["name"])
 
         each.engine.ledger.listen(notice)
-        each.lead(Deaf(each.engine), "deaf")
+        each.lead(StaleClient(each.engine), "deaf")
         await each.whole.wait()
         each.lead()
         await each.add()

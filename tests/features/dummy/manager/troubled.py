@@ -2,17 +2,17 @@
 
 from lanloom_embedded.local import LocalClient
 from tests.features.dummy.manager.scene import Scene
-from tests.harness.interceptor import Meddled
+from tests.harness.interceptor import ScriptedClient
 
 
-def troubled(each: Scene) -> Meddled:
+def troubled(each: Scene) -> ScriptedClient:
     """A client of a manager that leads in the scene."""
-    client = Meddled(LocalClient(each.engine))
+    client = ScriptedClient(LocalClient(each.engine))
     each.lead(client)
     return client
 
 
-async def ready(each: Scene) -> Meddled:
+async def ready(each: Scene) -> ScriptedClient:
     """A network that works, and the client of its manager."""
     client = troubled(each)
     await each.whole.wait()

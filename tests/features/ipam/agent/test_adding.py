@@ -13,7 +13,7 @@ from lanloom.kube.errors import AlreadyExists, Forbidden, Gone, Invalid, KubeErr
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.agent.cluster import AgentCluster, play, refusal
 from tests.features.ipam.agent.objects import config, request, wanted_addresses
-from tests.harness.interceptor import Meddled
+from tests.harness.interceptor import ScriptedClient
 
 
 def test_pods_get_different_addresses() -> None:
@@ -342,11 +342,11 @@ def test_a_nic_that_can_only_be_found() -> None:
         uid = await cluster.pod()
         assert await cluster.add("web", uid) == ["192.0.2.10/24"]
         for kind in (Forbidden, Invalid, AlreadyExists):
-            client = Meddled(cluster.client)
+            client = ScriptedClient(cluster.client)
             client.fail(kind(403, "", "192.0.2.10 is in use"), "create", of=NICS)
             result = await cluster.agent(client=client).answer(request("ADD", "web", uid))
             assert [item["address"] for item in result["ips"]] == ["192.0.2.10/24"]
-        client = Meddled(cluster.client)
+        client = ScriptedClient(cluster.client)
         client.fail(Forbidden(403, "", "192.0.2.10 is in use"), "create", of=NICS)
         with refusal(100, "in use"):
             await cluster.agent(client=client).answer(request("ADD", "web", uid, interface="net2"))

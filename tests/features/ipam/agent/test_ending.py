@@ -15,7 +15,7 @@ from tests.features.ipam.agent.objects import (
     pod_body,
     request,
 )
-from tests.harness.interceptor import Meddled
+from tests.harness.interceptor import ScriptedClient
 
 
 async def no_answer() -> None:
@@ -73,7 +73,7 @@ def test_the_api_server_is_away() -> None:
     """ADD and CHECK may be tried again, STATUS says that the node can't, and DEL succeeds."""
 
     async def story(cluster: AgentCluster) -> None:
-        client = Meddled(cluster.client)
+        client = ScriptedClient(cluster.client)
         client.before(no_answer, "get", times=None)
         agent = cluster.agent(client=client)
         for command, code in (("ADD", 11), ("CHECK", 11), ("STATUS", 50)):

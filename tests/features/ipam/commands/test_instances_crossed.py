@@ -16,12 +16,12 @@ from lanloom.kube.ports import Client
 from lanloom.refusals import Denied
 from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
 from tests.features.ipam.commands.instances import add, everything, key, modify, owned, with_
-from tests.harness.interceptor import WRITES, Deed, Meddled
+from tests.harness.interceptor import WRITES, Deed, ScriptedClient
 
 
-def meddled(cluster: IpamCluster, between: Mapping[int, Deed]) -> Client:
+def scripted(cluster: IpamCluster, between: Mapping[int, Deed]) -> Client:
     """The administrator's client; before its nth write (from 0) the nth of these happens."""
-    client = Meddled(cluster.client)
+    client = ScriptedClient(cluster.client)
     for number, deed in between.items():
         client.before(deed, *WRITES, skip=number)
     return client
@@ -40,7 +40,7 @@ async def test_somebody_else_is_faster(cluster: IpamCluster) -> None:
     with pytest.raises(
         Denied, match=r"inst1-1 were refused, so nothing was changed: IP 192.0.2.4 is already used"
     ):
-        await add(meddled(cluster, {1: take}), "inst1", *nets)
+        await add(scripted(cluster, {1: take}), "inst1", *nets)
     await cluster.rest()
     assert await owned(cluster) == {"rival": ("192.0.2.4",)}
 
@@ -57,7 +57,7 @@ async def test_a_change_of_several_nics_is_undone_whole(cluster: IpamCluster) ->
         await cluster.nic("hungry", "pool")
         await cluster.rest()
 
-    client = meddled(cluster, {1: take})
+    client = scripted(cluster, {1: take})
     with pytest.raises(Denied, match="inst1-1 were refused"):
         await modify(client, "inst1", "0:ip=192.0.2.5", "1:ip=192.0.2.4", "-1:add,ip=192.0.2.6,network=net")
     await cluster.rest()
@@ -133,7 +133,7 @@ async def test_what_can_not_be_undone_is_told(cluster: IpamCluster) -> None:
     async def fail() -> None:
         raise TransportError("the server is gone")
 
-    client = meddled(cluster, {1: fail, 2: fail})
+    client = scripted(cluster, {1: fail, 2: fail})
     with pytest.raises(Denied, match=r"gone; this could not be undone: NIC default/inst1-0 is changed"):
         await add(client, "inst1", "0:ip=pool,network=net", "1:ip=pool,network=net")
 
@@ -152,7 +152,7 @@ async def test_an_address_that_is_lost_is_told(cluster: IpamCluster) -> None:
         await cluster.rest()
 
     with pytest.raises(Denied, match=r"undone: NIC default/inst1-0 is changed \(it had 192.0.2.10\)"):
-        await modify(meddled(cluster, {1: take}), "inst1", "0:network=net2", "1:network=net2,ip=192.0.2.9")
+        await modify(scripted(cluster, {1: take}), "inst1", "0:network=net2", "1:network=net2,ip=192.0.2.9")
     await cluster.rest()
     kept = await owned(cluster)
     assert (kept["inst1-1"], kept["thief"]) == (("192.0.2.11",), ("192.0.2.10",))
@@ -172,7 +172,7 @@ async def test_a_machine_is_left_no_nic_of_a_refused_change(cluster: IpamCluster
 
     with pytest.raises(Denied, match="vm1-1 were refused"):
         await add(
-            meddled(cluster, {1: take}), "vm1", "0:ip=192.0.2.5,network=net", "1:ip=192.0.2.4,network=net"
+            scripted(cluster, {1: take}), "vm1", "0:ip=192.0.2.5,network=net", "1:ip=192.0.2.4,network=net"
         )
     await cluster.rest()
     assert await owned(cluster) == {"rival": ("192.0.2.4",)}
@@ -187,9 +187,9 @@ async def test_an_instance_that_others_change(cluster: IpamCluster) -> None:
     async def rival() -> None:
         await modify(cluster.client, "inst1", "0:ip0=none", "-1:add,name=rival")
 
-    client = meddled(cluster, {0: rival})
+    client = scripted(cluster, {0: rival})
     assert await modify(client, "inst1", "0:ip1=192.0.2.4") == [("192.0.2.11", "192.0.2.4"), ()]
-    client = meddled(cluster, {0: lambda: modify(cluster.client, "inst1", "0:ip1=none")})
+    client = scripted(cluster, {0: lambda: modify(cluster.client, "inst1", "0:ip1=none")})
     with pytest.raises(Denied, match="has 1 address, so there is no ip1"):
         await modify(client, "inst1", "0:ip1=none")
 

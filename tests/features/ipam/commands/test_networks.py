@@ -33,20 +33,20 @@ from lanloom.refusals import Denied, Malformed
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.harness.interceptor import WRITES, Meddled
+from tests.harness.interceptor import WRITES, ScriptedClient
 from tests.harness.virtual import run
 
 
 @asynccontextmanager
-async def cluster() -> AsyncIterator[tuple[Meddled, LocalClient]]:
-    """A server with Lanloom's kinds: one client to be meddled with, and that of somebody else."""
+async def cluster() -> AsyncIterator[tuple[ScriptedClient, LocalClient]]:
+    """A server with Lanloom's kinds: one client that follows a script, and that of somebody else."""
     engine = Engine(MemoryStorage(), now=time.time, rng=Random(1))
     await engine.start()
     other = LocalClient(engine)
     for manifest in manifests():
         await other.create(CRDS, manifest)
     try:
-        yield Meddled(LocalClient(engine)), other
+        yield ScriptedClient(LocalClient(engine)), other
     finally:
         await engine.close()
 

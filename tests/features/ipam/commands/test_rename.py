@@ -16,7 +16,7 @@ from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed, Refusal
 from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
 from tests.features.ipam.commands.instances import DRY, REAL, add, everything, key, modify
-from tests.harness.interceptor import WRITES, Meddled
+from tests.harness.interceptor import WRITES, ScriptedClient
 
 TWO = ("0:ip=192.0.2.4,network=net", "1:ip=pool,network=net")
 
@@ -159,7 +159,7 @@ async def test_somebody_changes_the_instance_meanwhile(cluster: IpamCluster) -> 
     async def change() -> None:
         await cluster.change("inst1-1", mode="routed")
 
-    client = Meddled(cluster.client)
+    client = ScriptedClient(cluster.client)
     client.before(change, *WRITES, skip=1)
     await renamed(client, "inst1", "web1")
     assert await names(cluster) == {"web1": ["inst1-0", "inst1-1"]}
@@ -194,7 +194,7 @@ async def test_somebody_adds_an_instance_of_the_name_meanwhile(cluster: IpamClus
     async def add_another() -> None:
         await cluster.nic("web1", "pool")
 
-    client = Meddled(cluster.client)
+    client = ScriptedClient(cluster.client)
     client.before(add_another, *WRITES, skip=1)
     with pytest.raises(Denied, match="exists since a moment ago"):
         await renamed(client, "inst1", "web1")

@@ -24,7 +24,7 @@ from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import IpamCluster
 from tests.features.ipam.manager.objects import networks
-from tests.harness.interceptor import READS, Meddled, Request
+from tests.harness.interceptor import READS, Request, ScriptedClient
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
@@ -48,18 +48,18 @@ class OwnerCluster(IpamCluster):
     def __init__(self, storage: MemoryStorage, *, seed: int = 1) -> None:
         super().__init__(storage, seed=seed)
         self._rng = Random(seed)
-        self.meddled = Meddled(LocalClient(self.engine))
+        self.scripted = ScriptedClient(LocalClient(self.engine))
         self.leaks = 0
         self._term: asyncio.Task[None] | None = None
 
     @property
     def reads(self) -> int:
         """How many objects and lists the controller has read, besides those of its informers."""
-        return sum(item.verb in READS and _is_evidence(item) for item in self.meddled.requests)
+        return sum(item.verb in READS and _is_evidence(item) for item in self.scripted.requests)
 
     def make_unreadable(self, resource: Resource[Any], error: ApiError) -> None:
         """The controller gets an error wherever it reads something of a resource; watches go on."""
-        self.meddled.fail(error, *READS, of=resource, where=_is_evidence)
+        self.scripted.fail(error, *READS, of=resource, where=_is_evidence)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -67,11 +67,11 @@ class OwnerCluster(IpamCluster):
         return self
 
     async def _control(self) -> None:
-        shared = Informers(self.meddled, self._rng)
+        shared = Informers(self.scripted, self._rng)
         nics, owners = ipam_informers(shared).nics, owner_informers(shared)
-        recorder = self.recorder("lanloom-manager", "test", self.meddled, self._rng)
+        recorder = self.recorder("lanloom-manager", "test", self.scripted, self._rng)
         controller = OwnerController(
-            self.meddled, nics, owners, recorder, now=self.now, rng=self._rng, leaked=self._count_leak
+            self.scripted, nics, owners, recorder, now=self.now, rng=self._rng, leaked=self._count_leak
         )
         async with asyncio.TaskGroup() as group:
             for informer in (nics, *owners.all()):

@@ -21,7 +21,7 @@ from lanloom.kube.ports import Listing, WatchEvent
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
-from tests.harness.interceptor import Meddled, Request
+from tests.harness.interceptor import Request, ScriptedClient
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
@@ -29,7 +29,7 @@ R = TypeVar("R")
 ADDRESS = "192.0.2.12"
 
 
-class Behind(Meddled):
+class Behind(ScriptedClient):
     """A client that lists, the first time, NICs as they were; it hears no more of them until `ears` is set."""
 
     def __init__(self, engine: Engine, stale: Listing[Nic]) -> None:
@@ -59,7 +59,7 @@ def _granted(request: Request) -> bool:
     return "grants" in request.body.get("status", {})
 
 
-def _lose(client: Meddled) -> None:
+def _lose(client: ScriptedClient) -> None:
     """Writes of the young NIC's status get no answer, and may arrive later."""
     client.lose("patch", of=NICS, name="young")
 
@@ -99,7 +99,7 @@ async def test_a_new_leader_keeps_what_its_predecessor_granted(cluster: IpamClus
             NICS, "young", {"metadata": base, "status": late}, PLACE, subresource="status"
         )
 
-    successor = Meddled(LocalClient(cluster.engine))
+    successor = ScriptedClient(LocalClient(cluster.engine))
     successor.after(arrive, "patch", of=NETWORKS, where=_granted)
     cluster.lead("manager-2", successor)
     await _no_address_twice(cluster)
@@ -110,7 +110,7 @@ async def test_a_new_leader_keeps_what_its_predecessor_granted(cluster: IpamClus
 async def test_a_write_without_an_answer_is_not_forgotten(cluster: IpamCluster) -> None:
     """What was granted to a NIC stays its own while a write of that may still arrive, and another asks for it."""
     await cluster.kill("manager-1")
-    client = Meddled(LocalClient(cluster.engine))
+    client = ScriptedClient(LocalClient(cluster.engine))
     cluster.lead("manager-2", client)
     await _old_and_young(cluster, "192.0.2.15")
     _lose(client)
@@ -133,7 +133,7 @@ async def test_a_write_without_an_answer_is_not_forgotten(cluster: IpamCluster) 
 async def test_a_write_that_would_be_refused_holds_nothing(cluster: IpamCluster) -> None:
     """What was granted is free as soon as the NIC has a later version: the write that is under way can't succeed."""
     await cluster.kill("manager-1")
-    client = Meddled(LocalClient(cluster.engine))
+    client = ScriptedClient(LocalClient(cluster.engine))
     cluster.lead("manager-2", client)
     await _old_and_young(cluster)
     _lose(client)
@@ -161,7 +161,7 @@ async def test_a_new_leader_takes_up_a_write_without_a_version(cluster: IpamClus
     await cluster.client.patch(NETWORKS, "net", {"status": {"grants": [grant]}}, subresource="status")
     await cluster.change("old", ips=[ADDRESS])
     await cluster.change("young", ips=["192.0.2.15"])
-    successor = Meddled(LocalClient(cluster.engine))
+    successor = ScriptedClient(LocalClient(cluster.engine))
     _lose(successor)
     cluster.lead("manager-2", successor)
     await asyncio.sleep(10)
@@ -190,7 +190,7 @@ async def test_a_new_leader_does_not_go_by_what_it_watched(cluster: IpamCluster)
 async def test_a_server_that_does_not_know_nics_yet(cluster: IpamCluster) -> None:
     """A NIC is not taken for gone because a server that has just started says that there are no NICs at all."""
     await cluster.kill("manager-1")
-    client = Meddled(LocalClient(cluster.engine))
+    client = ScriptedClient(LocalClient(cluster.engine))
     cluster.lead("manager-2", client)
     await _old_and_young(cluster, ADDRESS)
     client.fail(from_status(404, {}), "patch", of=NICS, where=lambda request: request.name == "young")
@@ -227,7 +227,7 @@ async def test_a_nic_that_went_where_nobody_saw_it(cluster: IpamCluster) -> None
 async def test_a_network_stays_while_a_write_may_arrive(cluster: IpamCluster) -> None:
     """A network that is deleted while an address is on its way to a NIC is still there, and can't be made anew."""
     await cluster.kill("manager-1")
-    client = Meddled(LocalClient(cluster.engine))
+    client = ScriptedClient(LocalClient(cluster.engine))
     cluster.lead("manager-2", client)
     await _old_and_young(cluster)
     _lose(client)
@@ -252,7 +252,7 @@ async def test_many_networks_are_taken_over_with_one_list(cluster: IpamCluster) 
         await cluster.nic(f"nic{number}", "pool", network=f"net{number}")
     await cluster.rest()
     await cluster.kill("manager-1")
-    successor = Meddled(LocalClient(cluster.engine))
+    successor = ScriptedClient(LocalClient(cluster.engine))
     cluster.lead("manager-2", successor)
     await cluster.rest()
     assert successor.count("list", of=NICS) == 2

@@ -27,7 +27,7 @@ from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.manager.ownercluster import UNWELL, OwnerCluster
 from tests.harness.cluster import play
-from tests.harness.interceptor import Meddled
+from tests.harness.interceptor import ScriptedClient
 
 HOUR = 3600.0
 
@@ -227,10 +227,10 @@ class SetCluster(OwnerCluster):
 
     def __init__(self, storage: MemoryStorage, *, seed: int = 1) -> None:
         super().__init__(storage, seed=seed)
-        self.meddled = SetClient(LocalClient(self.engine), self)
+        self.scripted = SetClient(LocalClient(self.engine), self)
 
 
-class SetClient(Meddled):
+class SetClient(ScriptedClient):
     """Answers for the StatefulSet."""
 
     def __init__(self, inner: Client, cluster: SetCluster) -> None:

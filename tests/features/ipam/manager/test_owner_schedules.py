@@ -156,11 +156,11 @@ class Story:
         if on:
             self.cluster.make_unreadable(resource, UNWELL)
         else:
-            self.cluster.meddled.calm()
+            self.cluster.scripted.calm()
 
     async def end_all(self) -> None:
         """Nothing is left that uses an address, and everything can be read again."""
-        self.cluster.meddled.calm()
+        self.cluster.scripted.calm()
         for resource in READ:
             for item in (await self.client.list(resource, "default")).items:
                 with suppress(NotFound):

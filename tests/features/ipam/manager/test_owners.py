@@ -198,7 +198,7 @@ def test_a_nic_that_somebody_begins_to_use_is_not_let_go() -> None:
                 NICS, "web-eth0", {"metadata": {"annotations": {"used": "1"}}}, "default"
             )
 
-        cluster.meddled.after(use, "list", of=PODS, where=lambda request: bool(request.selector))
+        cluster.scripted.after(use, "list", of=PODS, where=lambda request: bool(request.selector))
         await cluster.remove(NICS, "web-eth0")
         assert not await cluster.is_gone(LEAK_SECONDS)
         assert used
@@ -217,7 +217,7 @@ def test_a_network_that_can_not_be_read_is_in_use(what: Any) -> None:
         cluster.make_unreadable(what, UNWELL)
         await cluster.remove(VIRTUAL_MACHINE_INSTANCES)
         assert not await cluster.is_gone(10 * LEAK_SECONDS)
-        cluster.meddled.calm()
+        cluster.scripted.calm()
         assert await cluster.is_gone(2 * LEAK_SECONDS)
 
     play(story, OwnerCluster)
@@ -250,7 +250,7 @@ def test_what_can_not_be_read_is_in_use(what: Any, error: Any, asked: bool) -> N
         if asked:
             await cluster.remove(NICS, "web-eth0")
         assert not await cluster.is_gone(10 * LEAK_SECONDS)
-        cluster.meddled.calm()
+        cluster.scripted.calm()
         assert await cluster.is_gone(2 * LEAK_SECONDS)
 
     play(story, OwnerCluster)

@@ -12,7 +12,7 @@ from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.features.lan.manager.leases import LATE_SECONDS
 from lanloom.kube.errors import NotFound
 from tests.features.lan.manager.scene import Scene, in_a_scene, play
-from tests.harness.interceptor import Meddled
+from tests.harness.interceptor import ScriptedClient
 
 Change = Callable[[Scene], Awaitable[None]]
 
@@ -154,7 +154,7 @@ def test_it_is_taken_meanwhile() -> None:
     """A Lease that an agent takes between the list and the deletion stays its own."""
 
     async def story(scene: Scene) -> None:
-        client = Meddled(scene.counted)
+        client = ScriptedClient(scene.counted)
         taken = asyncio.Event()
 
         async def take() -> None:

@@ -7,7 +7,7 @@ from lanloom.api.lan import FINALIZER, LANS, UID_LABEL
 from lanloom.api.multus import NADS
 from lanloom.kube.errors import from_status
 from tests.features.lan.manager.scene import ETH0, NAMES, PLACE, Scene, in_a_scene, play
-from tests.harness.interceptor import Meddled
+from tests.harness.interceptor import ScriptedClient
 
 
 @in_a_scene
@@ -167,7 +167,7 @@ def test_a_webhook_that_refuses_is_quoted() -> None:
     """Where another's webhook refuses the NADs, condition and Event say so in its words."""
 
     async def story(scene: Scene) -> None:
-        client = Meddled(scene.counted)
+        client = ScriptedClient(scene.counted)
         client.fail(from_status(500, {"message": REFUSED, "reason": "InternalError"}), "create", of=NADS)
         scene.lead(client)
         await scene.has_links("agent", ETH0)

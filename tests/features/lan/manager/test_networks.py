@@ -13,7 +13,7 @@ from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.errors import Unreachable, from_status
 from lanloom.kube.ports import Client
 from tests.features.lan.manager.scene import ETH0, NAMES, PLACE, SPEC, Scene, in_a_scene, play
-from tests.harness.interceptor import WRITES, Interceptor, Meddled, Request
+from tests.harness.interceptor import WRITES, Interceptor, Request, ScriptedClient
 
 R = TypeVar("R")
 SUBNETS = [{"cidr": "10.7.0.0/24", "gateway": "10.7.0.1"}, {"cidr": "fd07::/64"}]
@@ -151,7 +151,7 @@ def test_a_refusal_is_told() -> None:
     """Where address management refuses a Network, no NAD names it, and the LAN says why until it is accepted."""
 
     async def story(scene: Scene) -> None:
-        client = Meddled(scene.counted)
+        client = ScriptedClient(scene.counted)
         client.fail(from_status(403, {"message": "no room", "reason": "Forbidden"}), "create", of=NETWORKS)
         scene.lead(client)
         await scene.has_links("agent", ETH0)

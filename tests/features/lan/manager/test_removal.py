@@ -10,7 +10,7 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from tests.features.lan.manager.scene import NAMES, PLACE, Scene, in_a_scene
 from tests.features.lan.samples import entry
-from tests.harness.deaf import Deaf
+from tests.harness.stale import StaleClient
 
 
 @in_a_scene
@@ -68,7 +68,7 @@ def test_a_deaf_manager_lets_it_go(kind: Resource[Any]) -> None:
     @in_a_scene
     async def story(scene: Scene) -> None:
         await scene.end()
-        scene.lead(Deaf(scene.client, kind))
+        scene.lead(StaleClient(scene.client, kind))
         await scene.rest()
         lan = await scene.add()
         await scene.add_node("node1")

@@ -40,7 +40,7 @@ from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.liveupdate.definitions import KINDS, definition
 from tests.features.liveupdate.objects import PLACE, instance, launcher, machine, nad, on
-from tests.harness.interceptor import Meddled
+from tests.harness.interceptor import ScriptedClient
 from tests.harness.servers.filled import filled
 from tests.harness.virtual import run
 
@@ -73,7 +73,7 @@ class Scene:
         self.settings = settings
         self.engine = Engine(storage, now=loop.time, rng=Random(1))
         self.client = LocalClient(self.engine)
-        self.requests = Meddled(LocalClient(self.engine))
+        self.requests = ScriptedClient(LocalClient(self.engine))
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ from tests.features.liveupdate.objects import (
     on,
     status,
 )
-from tests.harness.deaf import Deaf
+from tests.harness.stale import StaleClient
 
 
 def test_restart_required_beside_a_swap() -> None:
@@ -177,7 +177,7 @@ def test_a_migration_that_came_and_went_unseen() -> None:
 
     async def story(scene: Scene) -> None:
         await scene.start({"blue": "old"})
-        scene.lead(Deaf(LocalClient(scene.engine), MIGRATIONS))
+        scene.lead(StaleClient(LocalClient(scene.engine), MIGRATIONS))
         await scene.rest()
         await scene.edit(on({"blue": "new"}))
         await scene.rest()

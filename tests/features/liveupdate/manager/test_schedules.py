@@ -12,9 +12,9 @@ from lanloom.kube.errors import TransportError
 from lanloom_embedded.local import LocalClient
 from tests.features.liveupdate.manager.scene import Scene, play
 from tests.features.liveupdate.objects import PLACE, on
-from tests.harness.deaf import Deaf
 from tests.harness.examples import seeds
-from tests.harness.interceptor import Meddled
+from tests.harness.interceptor import ScriptedClient
+from tests.harness.stale import StaleClient
 
 NADS = ("old", "new", "other")
 NAMES = ("a", "b", "c")
@@ -88,7 +88,7 @@ def test_lost_answers(kind: object, skip: int) -> None:
     """A write whose answer is lost has its effect once."""
 
     async def story(scene: Scene) -> None:
-        client = Meddled(LocalClient(scene.engine))
+        client = ScriptedClient(LocalClient(scene.engine))
         uid = await scene.start({"blue": "old"})
 
         async def lose() -> None:
@@ -112,7 +112,7 @@ def test_two_leaders_that_disagree() -> None:
 
     async def story(scene: Scene) -> None:
         await scene.start({"blue": "old"})
-        scene.lead(Deaf(LocalClient(scene.engine), VIRTUAL_MACHINES), name="deaf")
+        scene.lead(StaleClient(LocalClient(scene.engine), VIRTUAL_MACHINES), name="deaf")
         await scene.rest()
         scene.lead(name="other")
         await scene.rest()

@@ -15,7 +15,7 @@ from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.informer import Informers, all_synced
 from tests.features.liveupdate.swap.scene import FROM, PLACE, TO, SwapCluster, nad_body
 from tests.harness import cluster
-from tests.harness.deaf import Deaf
+from tests.harness.stale import StaleClient
 
 
 class AddressedCluster(SwapCluster):
@@ -119,7 +119,7 @@ async def test_a_full_network_moves_nothing(each: AddressedCluster) -> None:
 async def test_the_last_address_is_the_machines(each: AddressedCluster) -> None:
     """A swap gets the last address of its network, however late the manager sees what the machine was given."""
     await each.kill("manager")
-    each.lead("other", Deaf(each.client, NICS))
+    each.lead("other", StaleClient(each.client, NICS))
     await asyncio.sleep(1.0)
     await each.move()
     found = await each.until("Succeeded")

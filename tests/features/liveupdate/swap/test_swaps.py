@@ -17,8 +17,8 @@ from lanloom.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from lanloom.kube.ports import Client
 from lanloom_embedded.local import LocalClient
 from tests.features.liveupdate.swap.scene import FROM, INTERFACE, MACHINE, PLACE, TO, SwapCluster, story
-from tests.harness.deaf import Deaf
 from tests.harness.interceptor import Interceptor, Request
+from tests.harness.stale import StaleClient
 
 R = TypeVar("R")
 
@@ -159,7 +159,7 @@ async def test_a_migration_is_waited_for(each: SwapCluster) -> None:
 async def test_a_migration_that_the_watch_has_not_brought(each: SwapCluster) -> None:
     """A swap does not begin beside a migration, whatever the manager has heard."""
     await each.kill("manager")
-    each.lead("deaf", Deaf(LocalClient(each.engine), MIGRATIONS))
+    each.lead("deaf", StaleClient(LocalClient(each.engine), MIGRATIONS))
     each.serve()
     await asyncio.sleep(1)
     meta = each.meta("m") | {"labels": {"kubevirt.io/vmi-name": MACHINE}}
@@ -176,7 +176,7 @@ async def test_a_pod_that_the_watch_has_not_brought(each: SwapCluster) -> None:
     """A manager that takes over does not take a port for gone whose pod it has not heard of."""
     await each.kill("manager")
     await each.client.delete(PODS, "virt-launcher-db", PLACE, grace=0)
-    each.lead("deaf", Deaf(LocalClient(each.engine), PODS))
+    each.lead("deaf", StaleClient(LocalClient(each.engine), PODS))
     await asyncio.sleep(1)
     each.lead("other")
     await each.add_launcher("virt-launcher-new", "node1", FROM)

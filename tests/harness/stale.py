@@ -10,7 +10,7 @@ from lanloom.kube.ports import Client, WatchEvent
 from tests.harness.interceptor import Interceptor
 
 
-class Deaf(Interceptor):
+class StaleClient(Interceptor):
     """A manager that hears nothing of a kind after its first list."""
 
     def __init__(self, inner: Client, *kinds: Resource[Any]) -> None:
