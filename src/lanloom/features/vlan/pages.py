@@ -224,7 +224,7 @@ def _nodes(nodes: tuple[NodeView, ...], fields: Query[NodeView]) -> Table:
         rows=nodes,
         name=lambda view: view.node,
         trouble=lambda view: (
-            Trouble(view.state, view.message, under_way=view.state in _UNDER_WAY)
+            Trouble(view.state, view.message, view.since, under_way=view.state in _UNDER_WAY)
             if view.state != READY
             else None
         ),

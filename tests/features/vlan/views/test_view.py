@@ -204,3 +204,28 @@ def test_completion() -> None:
     assert completions(TWINS, "") == ["cluster-1", "default/a", "default/vlan2012", "lab/a"]
     assert completions(TWINS, "def") == ["default/a", "default/vlan2012"]
     assert completions(TWINS, "vlan") == ["default/vlan2012"]
+
+
+def test_since_when_a_node_is_not_ready() -> None:
+    """A node's row says since when, where its report or its Node does, and nothing where neither tells."""
+    fault = Condition(
+        type="ready", status="False", reason="NoCarrier", last_transition_time="2026-01-01T00:00:03Z"
+    )
+    failed = interface("node2", state="Failed", address="", reason="DHCPTimeout")
+    reports = [report("node1", conditions=(fault,)), report("node2", failed)]
+    cluster = objects(ground(static_network()), reports)
+    down = Condition(
+        type="Ready", status="Unknown", reason="Gone", last_transition_time="2026-01-01T00:00:05Z"
+    )
+    nodes = [
+        replace(item, status=replace(item.status, conditions=(down,)))
+        if item.metadata.name == "node3"
+        else item
+        for item in cluster.nodes
+    ]
+    view = one(replace(cluster, nodes=tuple(nodes)))
+    assert {item.node: item.since for item in view.nodes} == {
+        "node1": "2026-01-01T00:00:03Z",
+        "node2": "",
+        "node3": "2026-01-01T00:00:05Z",
+    }

@@ -27,11 +27,15 @@ READY = "Ready"
 
 
 class NodeView(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One network on one node. `state` is Ready or the reason why it is not; `message` says what to do then."""
+    """One network on one node. `state` is Ready or the reason why it is not; `message` says what to do then.
+
+    `since` is when it stopped being ready, where a condition of its node or of the node's report says so.
+    """
 
     node: str
     state: str
     message: str = ""
+    since: str = ""
     uplink: str = ""
     interface: str = ""
     address: str = ""
@@ -164,14 +168,15 @@ def _ids(network: VmNetwork) -> VlanIds:
 
 def _uplink_view(objects: VlanObjects, node: str, report: ClusterNetworkNode | None) -> NodeView:
     """Return the uplink of a cluster network on a node."""
-    state, message = _uplink_state(objects, node, report)
+    state, message, since = _uplink_state(objects, node, report)
     if report is None:
-        return NodeView(node=node, state=state, message=message)
+        return NodeView(node=node, state=state, message=message, since=since)
     status = report.status
     return NodeView(
         node=node,
         state=state,
         message=message,
+        since=since,
         uplink=status.uplink,
         interface=status.bridge,
         mtu=status.mtu,
@@ -179,18 +184,20 @@ def _uplink_view(objects: VlanObjects, node: str, report: ClusterNetworkNode | N
     )
 
 
-def _uplink_state(objects: VlanObjects, node: str, report: ClusterNetworkNode | None) -> tuple[str, str]:
+def _uplink_state(objects: VlanObjects, node: str, report: ClusterNetworkNode | None) -> tuple[str, str, str]:
+    """Return the state, the message and since when; empty where nothing tells when it began."""
     known = next((item for item in objects.nodes if item.metadata.name == node), None)
     if known is not None and not is_live(known):
-        return NODE_DOWN, NODE_DOWN_MESSAGE
+        ready = find(known.status.conditions, "Ready")
+        return NODE_DOWN, NODE_DOWN_MESSAGE, ready.last_transition_time if ready is not None else ""
     if report is None:
-        return "NoReport", "its agent has not reported yet; check that it runs"
+        return "NoReport", "its agent has not reported yet; check that it runs", ""
     uplink, addresses = (find(report.status.conditions, type) for type in (UPLINK_READY, L3_READY))
     if uplink is not None and uplink.status != "True":
-        return uplink.reason or "NotReady", uplink.message
+        return uplink.reason or "NotReady", uplink.message, uplink.last_transition_time
     if addresses is not None and addresses.reason in WITHHELD:
-        return addresses.reason, addresses.message
-    return READY, ""
+        return addresses.reason, addresses.message, addresses.last_transition_time
+    return READY, "", ""
 
 
 def _l2_view(objects: VlanObjects, node: str, report: ClusterNetworkNode | None, ids: VlanIds) -> NodeView:
@@ -216,18 +223,16 @@ def _l3_view(
     """Return a network with node addresses: it is ready where the address is there."""
     uplink = _uplink_view(objects, node, report)
     found = _interface(report, network, vid)
-    if found is None:
-        state, message = uplink.state, uplink.message
-        if state == READY:
-            state, message = "Configuring", "its agent has not applied the network yet"
-    elif found.state == READY:
-        state, message = uplink.state, uplink.message
-    else:
-        state, message = found.reason or found.state, found.message
+    state, message, since = uplink.state, uplink.message, uplink.since
+    if found is None and state == READY:
+        state, message = "Configuring", "its agent has not applied the network yet"
+    elif found is not None and found.state != READY:
+        state, message, since = found.reason or found.state, found.message, ""
     return NodeView(
         node=node,
         state=state,
         message=message,
+        since=since,
         uplink=uplink.uplink,
         interface=found.name if found else "",
         address=found.own_addresses if found else "",
@@ -342,11 +347,14 @@ NETWORK_FIELDS: Query[NetworkView] = Query(
 )
 """The fields of `lanloom vlan list`."""
 
-_NODE, _INTERFACE, _STATE = (
+_NODE, _INTERFACE, _STATE, _SINCE = (
     Field[NodeView]("node", "Node", "text", "Node", lambda view: view.node, whole=True),
     Field[NodeView]("interface", "Interface", "text", "Interface", lambda view: view.interface, whole=True),
     Field[NodeView](
         "state", "State", "text", "Ready, or the reason", lambda view: view.state, style=_node_style
+    ),
+    Field[NodeView](
+        "since", "Since", "timestamp", "Since when it is not ready", lambda view: view.since or None
     ),
 )
 
@@ -356,6 +364,7 @@ ADDRESS_FIELDS: Query[NodeView] = Query(
         _INTERFACE,
         Field("address", "Address", "text", "Address", lambda view: view.address, whole=True),
         _STATE,
+        _SINCE,
     ),
     ("node", "interface", "address", "state"),
     ruled=True,
@@ -369,6 +378,7 @@ UPLINK_FIELDS: Query[NodeView] = Query(
         Field("vlan_ids", "VLAN ids", "text", "VLAN ids", lambda view: view.vlan_ids),
         Field("mtu", "MTU", "text", "MTU in bytes", lambda view: str(view.mtu or ""), whole=True),
         _STATE,
+        _SINCE,
     ),
     ("node", "uplink", "vlan_ids", "mtu", "state"),
     ruled=True,
