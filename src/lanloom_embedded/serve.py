@@ -46,11 +46,13 @@ from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.sqlite import SqliteStorage
 from lanloom_embedded.front.app import ApiServer
 from lanloom_embedded.front.authentication import TokenFile, user
+from lanloom_embedded.front.proxy import Fetch
 from lanloom_embedded.identity import Identity, IdentityReconciler, write_kubeconfig
 from lanloom_embedded.kinds import GroupPlural
 from lanloom_embedded.kubevirt import definitions
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.patches import merge_patch
+from lanloom_embedded.pods import fetch
 from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 
 Message = Mapping[str, Any]
@@ -151,8 +153,11 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     live_update: LiveUpdateSettings = LiveUpdateSettings()
 
 
-async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
-    """Serve until cancelled; `ready` gets the server's address. Raises StorageError, OSError, ValueError."""
+async def serve(settings: ServeSettings, ready: Callable[[str], None], get: Fetch = fetch) -> None:
+    """Serve until cancelled; `ready` gets the server's address. Raises StorageError, OSError, ValueError.
+
+    `get` asks a pod.
+    """
     rng = Random(secrets.randbits(128))
     poster = HttpsPoster()
     engine = Engine(
@@ -172,7 +177,7 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None]) -> None:
         identity = _identity(engine, _names(sockets), context, metrics)
         await identity.load()
         server = await stack.enter_async_context(
-            _https(engine, identity.current.token, context, sockets, settings.tokens, rng, metrics)
+            _https(engine, identity.current.token, context, sockets, settings.tokens, rng, metrics, get)
         )
         metrics.api_serves = True
         address = f"https://{LOOPBACK}:{sockets[0].getsockname()[1]}"
@@ -268,6 +273,7 @@ async def _https(
     tokens: Path | None,
     rng: Random,
     metrics: ServeMetrics,
+    get: Fetch,
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Provide the HTTPS server, accepting connections; yields the task that serves."""
     users = TokenFile(tokens, {token: _ADMINISTRATOR}, time.monotonic, _report)
@@ -279,6 +285,7 @@ async def _https(
         rng=rng,
         version=__version__,
         watches_per_user=limits.per_peer * 3 // 4,  # the rest is for requests that end
+        get=get,
     )
     server = HttpsServer(metrics.counted(app), context, sockets, limits)
     task = asyncio.create_task(server.run())

@@ -24,9 +24,11 @@ from lanloom_embedded.front.exchange import (
     verb_of,
 )
 from lanloom_embedded.front.objects import Objects
+from lanloom_embedded.front.proxy import Fetch, PodProxy
 from lanloom_embedded.front.rendering import Renderer
 from lanloom_embedded.front.reviews import Reviews
 from lanloom_embedded.front.watches import Streams
+from lanloom_embedded.pods import fetch
 from lanloom_embedded.selectors import required_name
 
 BACKUP_PATH = "/backup"
@@ -60,7 +62,7 @@ FindUser = Callable[[str], UserInfo | None]
 
 
 class ApiServer:
-    """The application. `find_user` gives the user of a bearer token."""
+    """The application. `find_user` gives the user of a bearer token, `get` what a pod answers to a URL."""
 
     def __init__(
         self,
@@ -71,6 +73,7 @@ class ApiServer:
         rng: Random,
         version: str,
         watches_per_user: int = 1024,
+        get: Fetch = fetch,
     ) -> None:
         self._engine = engine
         self._find_user = find_user
@@ -80,6 +83,7 @@ class ApiServer:
         self._reviews = Reviews(self._authorizer)
         self._documents = Documents(engine.registry, version)
         self._backups = Backups(engine, self._authorizer)
+        self._proxy = PodProxy(engine, get)
         self._shares = Shares()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
@@ -127,6 +131,8 @@ class ApiServer:
             await self._documents.nothing(exchange, target)
         elif not kind.storage:
             await self._reviews.serve(exchange, kind, verb, user)
+        elif self._proxy.answers(kind, target):
+            await self._proxy.serve(exchange, kind, target)
         else:
             await self._objects.serve(exchange, kind, target, verb, user)
 

@@ -21,6 +21,9 @@ _INTEGER = re.compile(r"[-+]?[0-9]+")
 _INTEGER_CHARACTERS = 64
 """More than any integer of 64 bits has, some leading zeros included."""
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+PROXY = "proxy"
+"""The subresource below which a pod's own paths are."""
+
 _PARAMETERS = 256
 """Parameters that a query may have; the API knows fewer than twenty."""
 _VERBS = {
@@ -37,7 +40,10 @@ class NoSuchPath(Exception):
 
 
 class Target(Struct, frozen=True):
-    """The target of a path. Without `plural` it is no resource but a document of `group` and `version`, or other."""
+    """The target of a path. Without `plural` it is no resource but a document of `group` and `version`, or other.
+
+    `below` is the path that a proxied pod is asked for.
+    """
 
     path: str
     group: str = ""
@@ -46,6 +52,7 @@ class Target(Struct, frozen=True):
     plural: str = ""
     name: str = ""
     subresource: str = ""
+    below: str = ""
 
 
 def target_of(path: str) -> Target:
@@ -69,6 +76,8 @@ def _resource_target(path: str, group: str, version: str, rest: list[str]) -> Ta
         if len(rest) >= 3 and not (len(rest) == 3 and rest[2] in _NAMESPACE_SUBRESOURCES):
             rest = rest[2:]
     plural, name, *deeper = (*rest, "", "")[: max(len(rest), 2)]
+    if deeper[:1] == [PROXY]:
+        return Target(path, group, version, namespace, plural, name, PROXY, "/".join(deeper[1:]))
     return Target(path, group, version, namespace, plural, name, "/".join(deeper))
 
 
