@@ -16,10 +16,13 @@ from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_
 from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
+from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
+from lanloom.features.lan.counters import AGENTS, PORT
 from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT
 from lanloom.features.vlan.rules.report.cluster import matched_annotation
 from lanloom.kube.http import HttpClient
+from tests.console.agents import ADDRESSES
 from tests.features.liveupdate import objects
 from tests.features.vlan.cluster import cluster_network, nad, node, vlan_config
 
@@ -43,6 +46,7 @@ class Filler:
             await self._put(NODES, body)
         await self._vlans()
         await self._lans()
+        await self._agents()
         await self._isolated()
         await self._pools()
         await self._machines()
@@ -164,6 +168,18 @@ class Filler:
         found: Raw = {"name": host, "ready": host != broken, "mtu": 1450}
         found["address"] = f"192.168.100.{10 + int(host[-1])}"
         return found | ({"message": f"the underlay link eth0 is down{self._text}"} if host == broken else {})
+
+    async def _agents(self) -> None:
+        for host, address in ADDRESSES.items():
+            meta = {"name": f"lanloom-lan-{host}", "labels": dict([AGENTS.split("=")])}
+            meta |= {"annotations": {PORT: "9811"}}
+            container = {"name": "agent", "image": "lanloom", "ports": [{"containerPort": 9811}]}
+            body = {
+                "metadata": meta,
+                "spec": {"nodeName": host, "hostNetwork": True, "containers": [container]},
+                "status": {"phase": "Running", "podIP": address},
+            }
+            await self._put(PODS, body, LANLOOM_NAMESPACE)
 
     async def _isolated(self) -> None:
         for name, phase, message in (

@@ -23,6 +23,7 @@ from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.runtime.https.server import listen
 from lanloom_embedded.serve import ServeSettings, serve
+from tests.console import agents
 
 TENANT = "tenant-token"
 """The token of a user who may read the namespace `ours` and nothing else."""
@@ -132,7 +133,7 @@ async def site(directory: Path, *, shared: bool = False) -> AsyncIterator[Site]:
         kubevirt=True,
     )
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    server = asyncio.create_task(serve(settings, ready.set_result))
+    server = asyncio.create_task(serve(settings, ready.set_result, agents.get))
     try:
         await asyncio.wait((server, ready), return_when=asyncio.FIRST_COMPLETED)
         config = load(str(directory / "kubeconfig"))

@@ -199,7 +199,7 @@ async def _show(admin: HttpClient, *kinds: Resource[Any]) -> None:
 class Noted(Watcher):
     """Notes the kinds that a page reads."""
 
-    def __init__(self, client: Watcher) -> None:
+    def __init__(self, client: HttpClient) -> None:
         self._client = client
         self.kinds: set[Resource[Any]] = set()
 
@@ -218,6 +218,10 @@ class Noted(Watcher):
     def watch(self, *args: Any, **options: Any) -> Any:
         """As the port says."""
         return self._client.watch(*args, **options)
+
+    async def ask_pod(self, namespace: str, pod: str, path: str) -> str:
+        """As `PodReader` says."""
+        return await self._client.ask_pod(namespace, pod, path)
 
 
 async def test_pages_follow_all_that_they_show(filled: Site) -> None:

@@ -103,6 +103,7 @@ def main(content: Content, page: Page, above: Page | None, command: str, asked: 
     if content.form is None and (asked.words or is_list or _is_long(content)):
         parts.append(_filter(asked, words=bool(content.tables), namespace=is_list))
     parts += [table_of(table, asked, few=0 if is_list else FEW_ROWS) for table in content.tables]
+    parts += [h.section(data_part=href)[h.h2[h.a(href=href)[title]]] for title, href in content.parts]
     if content.form is not None:
         parts.append(_form(content.form, asked))
     parts += [h.p(".remark")[visible(text)] for text in content.remarks]

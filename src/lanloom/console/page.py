@@ -150,7 +150,8 @@ LAYERS = ("NICs", "Bonds and links", "Bridges", "Networks", "Pods and machines")
 class Content(Struct, frozen=True, kw_only=True):
     """A page as it is now. `trouble` is of the thing that the page is about; `facts` are names with values.
 
-    `links` are words with the addresses of pages on what can be done with that thing.
+    `links` are words with the addresses of pages on what can be done with that thing. `parts` are titles with the
+    addresses of pages that take longer: a browser puts them in when this one is there, and reads them again by and by.
     """
 
     title: str
@@ -162,6 +163,7 @@ class Content(Struct, frozen=True, kw_only=True):
     maps: Sequence[PoolMap] = ()
     form: Form | None = None
     tables: Sequence[Table] = ()
+    parts: Sequence[tuple[str, str]] = ()
     remarks: Sequence[str] = ()
 
 

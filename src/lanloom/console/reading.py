@@ -111,6 +111,10 @@ class UserReader(Watcher):
             resource, namespace, resource_version=resource_version, labels=labels, fields=fields
         )
 
+    async def ask_pod(self, namespace: str, pod: str, path: str) -> str:
+        """As `PodReader` says, as the user alone."""
+        return await self.client.ask_pod(namespace, pod, path)
+
     @asynccontextmanager
     async def following(
         self, source: Source, listener: Callable[[], None]

@@ -6,7 +6,7 @@ it. Nothing else may be assumed of a server.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct
 
@@ -80,6 +80,18 @@ class Reader(Protocol):
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
         """Return every object, read in pages of one version. Raises Gone when a page's token expired."""
+        ...
+
+
+@runtime_checkable
+class PodReader(Protocol):
+    """An API server that passes questions on to pods."""
+
+    async def ask_pod(self, namespace: str, pod: str, path: str) -> str:
+        """Return what a pod answers to GET, in few seconds; `pod` is its name, or `name:port`. Raises KubeError.
+
+        It takes the right to get `pods/proxy`.
+        """
         ...
 
 

@@ -30,6 +30,7 @@ PATHS = (
     "/isolated/leaving",
     "/lans",
     "/lans/ours/green",
+    "/lans/ours/green/counters",
     "/lans/ours/green/trace/web/db",
     "/machines",
     "/machines/ours/db",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, expect
 
+from lanloom.api.lan import LANS
 from tests.console.browser.tabs import PATHS, Tabs, Theme
 from tests.console.site import TENANT
 
@@ -104,6 +105,22 @@ async def test_filters_are_part_of_the_address(tabs: Tabs) -> None:
         await expect(page.locator("tbody")).to_contain_text("green")
 
 
+async def test_counters_come_after_the_page(tabs: Tabs) -> None:
+    """The page of a LAN gets its counters, and keeps them when it changes; without scripts a link leads to them."""
+    async with tabs.tab("/lans/ours/blue") as page:
+        part = page.locator("[data-part]")
+        await expect(part.locator("tbody")).to_contain_text("1.23 MB")
+        await expect(part).to_contain_text("node3: no agent of LANs runs there as a pod")
+        await page.route("**/counters", lambda route: route.abort())
+        await tabs.site.admin.patch(LANS, "blue", {"status": {"mtu": 1404}}, "ours", subresource="status")
+        await expect(page.locator("dl")).to_contain_text("1404")
+        await expect(part.locator("tbody")).to_contain_text("1.23 MB")
+        await tabs.site.admin.patch(LANS, "blue", {"status": {"mtu": 1450}}, "ours", subresource="status")
+    async with tabs.tab("/lans/ours/blue", java_script_enabled=False) as page:
+        await page.get_by_role("link", name="Traffic").click()
+        await expect(page.locator("tbody")).to_contain_text("1.23 MB")
+
+
 async def test_a_plan_is_pasted(tabs: Tabs) -> None:
     """A manifest that is pasted is planned; the text stays, and markup in it is text."""
     async with tabs.tab("/plan") as page:
@@ -153,6 +170,7 @@ async def test_pages_are_laid_out_as_before(tabs: Tabs) -> None:
         async with tabs.tab(viewport={"width": width, "height": 900}) as page:
             for path in PATHS:
                 await page.goto(path)
+                await expect(page.locator("[data-part]:not(:has(.remark))")).to_have_count(0)
                 found[f"{path} at {width}"] = await layout(page)
                 assert await page.evaluate("document.documentElement.scrollWidth") <= width, path
                 assert await page.locator(".wide:not([tabindex='0'])").count() == 0

@@ -100,6 +100,20 @@ def test_list(cluster: Cluster) -> None:
     assert done.exit_code == 1
 
 
+def test_counters(cluster: Cluster) -> None:
+    """Each node whose agent tells nothing is named; the command fails then, and JSON has the same."""
+    done = cluster.lanloom("lan", "counters", "blue")
+    assert "node1: no agent of LANs runs there as a pod" in done.output and done.exit_code == 1
+    data = json.loads(cluster.lanloom("lan", "counters", "blue", "-o", "json").output)
+    assert (data["lan"], data["spokes"], [item["node"] for item in data["silent"]]) == (
+        "default/blue",
+        [],
+        ["node1"],
+    )
+    assert cluster.lanloom("lan", "counters", "red").exit_code == 0
+    assert "there is no LAN" in cluster.lanloom("lan", "counters", "none").output
+
+
 def test_list_for_programs(cluster: Cluster) -> None:
     """JSON has everything; fields are chosen as everywhere."""
     data = {item["name"]: item for item in json.loads(cluster.lanloom("lan", "list", "-o", "json").output)}

@@ -19,7 +19,7 @@ function tell(why) {
 
 // Make one element like another, and touch only what differs: focus, what is typed, and where one has scrolled to stay.
 function morph(old, fresh) {
-  if (old.isEqualNode(fresh)) return;
+  if (old.isEqualNode(fresh) || (old.dataset?.part && old.dataset.part === fresh.dataset?.part)) return;
   if (old.nodeType !== Node.ELEMENT_NODE || old.nodeName !== fresh.nodeName) {
     old.replaceWith(fresh);
     return;
@@ -42,6 +42,24 @@ function show(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
   morphChildren(main, [...document.importNode(template.content, true).childNodes]);
+  document.querySelectorAll("[data-part]:not([aria-busy])").forEach(fill);
+}
+
+// Put in a part of the page that takes longer, from the page that has it alone.
+async function fill(part) {
+  const address = part.dataset.part;
+  part.setAttribute("aria-busy", "true");
+  const answer = await fetch(address).catch(() => null);
+  if (part.dataset.part !== address) return;
+  part.setAttribute("aria-busy", "false");
+  if (!answer?.ok || answer.redirected) return;
+  const found = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = found.querySelectorAll("main > section > :not(h2), main > .remark");
+  morphChildren(part, [part.firstElementChild.cloneNode(true), ...fresh]);
+}
+
+function fillAll() {
+  if (!document.hidden) document.querySelectorAll("[data-part]").forEach(fill);
 }
 
 function hear({ kind, data }) {
@@ -71,6 +89,8 @@ function shared() {
   return (wanted) => port.postMessage(wanted);
 }
 
+fillAll();
+setInterval(fillAll, 10 * 1000);
 const follow = "SharedWorker" in window ? shared() : direct();
 follow(page);
 setInterval(() => follow(page), 30 * 1000);

@@ -30,6 +30,7 @@ def command() -> None:
     Examples:
       lanloom lan list
       lanloom lan show default/blue
+      lanloom lan counters default/blue
       lanloom lan trace default/blue --from default/web --to default/db
       lanloom why-not-deleted lan/default/blue
     """
@@ -106,6 +107,44 @@ def show(name: str, cluster: ClusterOptions, output: str) -> None:
     else:
         _print_lan(view)
     sys.exit(0 if view.ready else 1)
+
+
+@command.command(name="counters")
+@click.argument("name", metavar="NAMESPACE/NAME", shell_complete=_complete)
+@cluster_options
+@output_option
+def counters(name: str, cluster: ClusterOptions, output: str) -> None:
+    """Show what passed the spokes of a LAN: bytes, frames, and what was dropped.
+
+    The agents of the nodes count since each port was made. They are asked through the API server with your own
+    rights: to list pods, and to get pods/proxy, in the namespace lanloom-system.
+
+    SENT is what the pod or machine at a spoke sent, RECEIVED what it received. REFUSED are frames that options of the
+    spoke dropped.
+
+    Exit code: 0 if every agent answered, 1 if one did not, if the right is missing, or if the cluster can't be reached,
+    2 for wrong usage.
+
+    \b
+    Examples:
+      lanloom lan counters default/blue
+      lanloom lan counters blue --output json | jq '.spokes[] | select(.droppedSent > 0)'
+    """
+    from lanloom.features.lan.counters import COUNTER_FIELDS, read_counters
+
+    place = cluster.place
+    found = run(cluster, lambda client: read_counters(client, name, place), read=True)
+    if output != "table":
+        print_data(found, output)
+    else:
+        from lanloom.cli.console import console as make_console
+        from lanloom.cli.console import paragraph
+
+        console = make_console()
+        print_rows(console, COUNTER_FIELDS, found.spokes, edge=False)
+        for remark in found.remarks():
+            console.print(paragraph(remark))
+    sys.exit(1 if found.missing or found.silent else 0)
 
 
 def _complete_end(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -21,6 +21,7 @@ from lanloom.console.page import (
     Table,
     Trouble,
 )
+from lanloom.features.lan.counters import COUNTER_FIELDS, read_counters
 from lanloom.features.lan.trace.hops import Hop
 from lanloom.features.lan.trace.reading import Asked, read_facts
 from lanloom.features.lan.trace.views import HOP_FIELDS, trace_view
@@ -29,6 +30,7 @@ from lanloom.kube.conditions import READY as IS_READY
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Reader
+from lanloom.refusals import Denied
 
 KINDS = (LANS, LAN_NODES, PODS)
 
@@ -55,10 +57,10 @@ UPLINK = "uplink"
 """The end of a trace that is the VLAN of a LAN."""
 
 TRAFFIC = (
-    "How much passes each spoke is a metric of the agents: "
+    "Counted since each port was made. Prometheus has the course: "
     'lanloom_agent_lan_spoke_bytes_total{{namespace="{namespace}",lan="{name}"}}, in Grafana "Traffic of spokes".'
 )
-"""Where the counters are, which no object of the API has."""
+"""What counters are not, and where that is."""
 
 MOST_TRACES = 100
 """Ways that a page offers; the address of a trace takes any two spokes."""
@@ -120,7 +122,28 @@ async def lan(client: Reader, names: Names) -> Content:
         facts=facts,
         drawing=_drawing(view),
         tables=(nodes, spokes, *((traces,) if traces.rows else ())),
-        remarks=(TRAFFIC.format(**names),),
+        parts=(("Traffic", f"/lans/{title}/counters"),),
+    )
+
+
+async def counters(client: Reader, names: Names) -> Content:
+    """Return what passed the spokes of one LAN, as the agents count it. Raises NoSuchPage."""
+    title = f"{names['namespace']}/{names['name']}"
+    try:
+        found = await read_counters(client, title)
+    except Denied:
+        raise NoSuchPage(f"there is no LAN {title}") from None
+    table = Table(
+        title="Traffic",
+        query=COUNTER_FIELDS,
+        rows=found.spokes,
+        name=lambda item: f"{item.spoke} {item.node}",
+    )
+    return Content(
+        title=f"{title}: traffic",
+        links=((title, f"/lans/{title}"),),
+        tables=() if found.missing else (table,),
+        remarks=(*found.remarks(), TRAFFIC.format(**names)),
     )
 
 
@@ -275,6 +298,12 @@ PAGES = (
         kinds=KINDS,
         read=lan,
         about=LANS,
+    ),
+    Page(
+        path="/lans/{namespace}/{name}/counters",
+        command="lanloom lan counters {namespace}/{name}",
+        kinds=KINDS,
+        read=counters,
     ),
     Page(
         path="/lans/{namespace}/{name}/trace/{sender}/{receiver}",
