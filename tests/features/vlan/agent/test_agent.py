@@ -1,6 +1,9 @@
 """What an agent does and says when something is not as it should be, on hosts in memory."""
 
 import asyncio
+import itertools
+
+import pytest
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
@@ -21,6 +24,8 @@ from tests.features.vlan.quiet import (
 )
 
 HALF_AN_HOUR = 1800.0
+SECONDS = 5.0
+"""In which an agent has removed a network, if it lives."""
 
 
 @on_a_quiet_cluster
@@ -252,3 +257,28 @@ async def test_a_device_made_anew_stays_with_its_network(quiet: Quiet) -> None:
     assert host.kernel.links[DEVICE].index != before
     await quiet.rest()
     assert FILE in host.directory.files and quiet.addresses()
+
+
+@pytest.mark.slow
+@on_a_quiet_cluster
+async def test_a_device_made_anew_goes_whenever_the_agent_dies(quiet: Quiet) -> None:
+    """A sub-interface that NetworkManager makes anew while an agent that removes its profile dies goes as well."""
+    await quiet.uplink()
+    host, agent = quiet.sim.hosts["node1"], quiet.sim.processes["node1"]
+    died = 0
+    for passes in itertools.count(1):
+        await quiet.network()
+        await quiet.rest()
+        host.daemon.leaves_remade = True
+        await quiet.admin.delete(NADS, "vlan2012", "default")
+        await agent.kill_within(passes, SECONDS)
+        there = FILE in host.directory.files
+        done = not there and DEVICE not in host.kernel.links
+        died += not there and not done
+        agent.start()
+        await quiet.until(lambda: DEVICE not in host.kernel.links)
+        host.daemon.leaves_remade = False
+        await quiet.rest()
+        if done:
+            break
+    assert died

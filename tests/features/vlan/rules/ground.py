@@ -1,13 +1,15 @@
 """A host for plans: kernel, profile directory, and a NetworkManager that does at once what it is told."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 
 from msgspec.structs import replace
 
 from lanloom.features.vlan.rules.desired.network import NodeNetwork
-from lanloom.features.vlan.rules.desired.owned import NOTHING, Added
+from lanloom.features.vlan.rules.desired.owned import NOTHING, Added, removed
 from lanloom.features.vlan.rules.desired.plan import Plan, plan
+from lanloom.node.errors import LinkError
 from lanloom.node.keyfile import parse
 from lanloom.node.ports import Link, LinkStep
 from lanloom.node.vlanids import subtract
@@ -18,7 +20,11 @@ Action = Callable[[], None]
 
 
 class Ground:
-    """A host. An agent carries plans out on it, and may stop after any action."""
+    """A host. An agent carries plans out on it, and may stop after any action.
+
+    While it is `restless`, as where another host has each address, NetworkManager makes its devices anew after every
+    action, and leaves the last one of a profile that goes.
+    """
 
     def __init__(self) -> None:
         host = FakeHost("node1", NICS, switch=FakeSwitch(), now=lambda: 0.0)
@@ -27,6 +33,7 @@ class Ground:
         self.added: dict[str, Added] = {}
         self._known: dict[str, bytes] = {}
         self._made: set[int] = set()
+        self.restless = False
         for link in FOREIGN:
             host.plant_link(link)
 
@@ -37,12 +44,13 @@ class Ground:
     def reach(self, wanted: tuple[NodeNetwork, ...]) -> None:
         """Carries a plan out to its end, and records what came of it, as the next reconcile does."""
         for action in self.actions(self.plan(wanted)):
-            action()
+            with suppress(LinkError):  # of a link that was made anew since; the next plan knows it
+                action()
         self._record(self.plan(wanted).added)
 
     def actions(self, todo: Plan) -> list[Action]:
         """What an agent does for a plan, in its order, in parts between which it may die."""
-        return list(self._actions(todo))
+        return [partial(self._act, action) for action in self._actions(todo)]
 
     def picture(self) -> tuple[dict[str, Link], dict[str, bytes]]:
         """Everything but the order in which it was made."""
@@ -84,9 +92,25 @@ class Ground:
             yield partial(self._write, name, content)
         for name, _ in todo.write_files:
             yield partial(self._load, name)
+        yield self._removed
+
+    def _act(self, action: Action) -> None:
+        action()
+        for content in self._known.values() if self.restless else ():
+            device = parse(content)["connection"]["interface-name"]
+            if device in self.kernel.links:
+                self._remake(self.kernel.links[device])
+
+    def _remake(self, link: Link) -> None:
+        self.kernel.delete(link.name)
+        self.kernel.add(replace(link, index=0))
+        self._made.add(self.kernel.links[link.name].index)
 
     def _record(self, added: dict[str, Added]) -> None:
         self.added = added
+
+    def _removed(self) -> None:
+        self.added = removed(self.added, self.kernel.state())
 
     def _apply(self, step: LinkStep) -> None:
         self.kernel.apply(step)
@@ -104,6 +128,8 @@ class Ground:
             device = self.kernel.links.get(parse(before)["connection"]["interface-name"])
             if device is not None and device.index in self._made:
                 self.kernel.delete(device.name)
+                if self.restless:
+                    self.kernel.add(replace(device, index=0))
         if name in self.files:
             self._known[name] = self.files[name]
         self._activate()

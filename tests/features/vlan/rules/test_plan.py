@@ -64,6 +64,28 @@ def test_an_interrupted_plan_ends_alike(first: Wanted, second: Wanted, stop: int
     assert broken.picture() == straight.picture()
 
 
+@pytest.mark.parametrize("restart", [False, True], ids=["NetworkManager goes on", "NetworkManager restarts"])
+@pytest.mark.parametrize("target", [(), one()], ids=["all goes", "a VLAN goes"])
+def test_what_is_made_anew_meanwhile_goes(target: Wanted, restart: bool) -> None:
+    """Wherever an agent dies while NetworkManager makes a link anew, that link goes with its network."""
+    straight = Ground()
+    straight.reach(one(DHCP))
+    last = len(straight.actions(straight.plan(target)))
+    straight.reach(target)
+    for stop in range(last + 1):
+        broken = Ground()
+        broken.reach(one(DHCP))
+        broken.restless = True
+        for action in broken.actions(broken.plan(target))[:stop]:
+            action()
+        if restart:
+            broken.restart_network_manager()
+        broken.start_agent()
+        broken.reach(target)
+        broken.reach(target)
+        assert broken.picture() == straight.picture(), f"the agent died after action {stop}"
+
+
 @given(wanted(), st.data())
 def test_damage_is_repaired(target: Wanted, data: st.DataObject) -> None:
     """Deleted links, ids and files come back; what was set down, put elsewhere or given another MTU is put right."""

@@ -1,9 +1,9 @@
 """Execute plans on a host. What fails is reported by cluster network and does not hold up the rest.
 
 The record says what the agent added to links that others made, and which sub-interfaces are its own: it is written
-before anything is added, and before a profile file goes, because no mark could tell. It is void after a reboot, as the
-added VLAN ids and the sub-interfaces are. What else is remembered here may be lost at any moment: then NetworkManager
-reads every profile once more.
+before anything is added, before a profile file goes, and after NetworkManager was told, as no mark could tell. It is
+void after a reboot, as the added VLAN ids and the sub-interfaces are. What else is remembered here may be lost at any
+moment: then NetworkManager reads every profile once more.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lanloom.features.vlan.rules.desired.names import network_of_profile, parse_profile_file
 from lanloom.features.vlan.rules.desired.network import NOT_WRITTEN, Problem
-from lanloom.features.vlan.rules.desired.owned import Added, recorded, remade
+from lanloom.features.vlan.rules.desired.owned import Added, recorded, removed, removing, unfinished
 from lanloom.features.vlan.rules.desired.plan import Plan
 from lanloom.node.errors import (
     KernelUnsupported,
@@ -166,19 +166,20 @@ class BridgeRecord:
         self.added = step.added
         return step, {}
 
-    async def removed(self, files: tuple[str, ...], observed: LinkState) -> None:
+    async def removed(self, observed: LinkState) -> None:
         """Record the links that NetworkManager has left of profiles that are gone, for the next plan to delete.
 
-        Where that can't be written, this process knows it all the same.
+        Where that can't be written, this process knows it all the same, and the next reconcile tries again.
         """
-        added = remade(files, self.added, observed)
-        if added == self.added:
+        if not unfinished(self.added):
             return
-        self.added = added
+        added = removed(self.added, observed)
         try:
             await self._runtime.write(RECORD, msgspec.json.encode(added))
         except RecordError as error:
             log.warning("record-not-written", error=str(error))
+            added = removing(added, unfinished(self.added))
+        self.added = added
 
 
 def _without(step: Plan, cluster_networks: set[str]) -> Plan:

@@ -284,9 +284,9 @@ class VlanAgent:
         failures = self._failures = merged(await self._executor.execute(step), unrecorded, waiting)
         # Their links can be made anew before somebody removes them, and nobody looks in between.
         self._seen = files.keys() - {*step.remove_files} | {file for file, _ in step.write_files}
-        if step.steps or step.remove_files:
+        if step.steps or step.remove_files or step.forget:
             observed = await self._host.links.dump()
-        await self._bridge_record.removed(step.remove_files, observed)
+        await self._bridge_record.removed(observed)
         problems = merged(decision.problems, decision.plan.problems, failures)
         networks = tuple(item.network for item in decision.revisions)
         self._activator.uplink_built(built(networks, step))

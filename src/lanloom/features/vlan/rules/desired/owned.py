@@ -3,6 +3,8 @@
 NetworkManager makes the sub-interfaces, so they bear no mark. The profile file names one as long as it is there. Before
 the file goes, the record takes the index of the link, which tells it from a later link of others with the same name.
 NetworkManager may make the link anew until it is told that the file is gone, so the record takes the index again then.
+Until that is written, the record says that the file is about to go (`removing`): an agent that was started since tells
+NetworkManager once more, and takes the index of what is left.
 A file that somebody else removed names its link for one more look, if the link is wanted: it may be one made anew.
 The kernel does not tell who added a VLAN id either; so an id is recorded before it is added.
 """
@@ -34,13 +36,14 @@ class Added(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What Lanloom added for one cluster network, since the host booted.
 
     VLAN ids on a bridge of others itself and on its uplink `port`; and, by VLAN id, the index of each sub-interface
-    that a profile of Lanloom's made.
+    that a profile of Lanloom's made. `removing` are the VLAN ids whose profile files are about to go.
     """
 
     bridge: VlanIds = ()
     uplink: VlanIds = ()
     port: str = ""
     links: dict[int, int] = {}
+    removing: tuple[int, ...] = ()
 
 
 NOTHING = Added()
@@ -72,6 +75,7 @@ def _lawful_addition(found: Added) -> Added:
             for vid, index in found.links.items()
             if VID_MIN <= vid <= VID_MAX and index >= PROMISED
         },
+        removing=tuple(vid for vid in found.removing if VID_MIN <= vid <= VID_MAX),
     )
 
 
@@ -89,6 +93,11 @@ def named_links(files: Iterable[str], added: Additions) -> Named:
     }
     owners = (owner for file in files if (owner := parse_profile_file(file)))
     return found | {interface_name(name, vid): ANY for name, vid in owners}
+
+
+def unfinished(added: Additions) -> tuple[str, ...]:
+    """Return the profile files whose removal was begun, and of which no look has told what NetworkManager left."""
+    return tuple(profile_file(name, vid) for name, item in sorted(added.items()) for vid in item.removing)
 
 
 def foreign_interfaces(network: NodeNetwork, observed: LinkState, named: Named) -> Iterator[Problem]:
@@ -129,20 +138,38 @@ def links_to_record(
     return dict.fromkeys(sorted(wanted), PROMISED) | there
 
 
-def remade(removed: Iterable[str], added: Additions, observed: LinkState) -> dict[str, Added]:
-    """Return the record with the links that are there of profile files that were removed a moment ago.
-
-    Where another host has the address, NetworkManager makes the link anew several times a second, and may leave the
-    last one behind when the profile goes. A file names every link of its name, and so it does until NetworkManager
-    has read that it is gone.
-    """
-    result = dict(added)
-    for name, vid in filter(None, map(parse_profile_file, removed)):
-        for link in _on_bridge(name, observed):
-            if link.name == interface_name(name, vid) and link.vlan_id == vid:
-                known = result.get(name, NOTHING)
-                result[name] = replace(known, links=known.links | {vid: link.index})
+def removing(record: Mapping[str, Added], files: Iterable[str]) -> dict[str, Added]:
+    """Return the record that says of these profile files that they are about to go."""
+    result = {name: replace(item, removing=()) for name, item in record.items()}
+    for name, vid in filter(None, map(parse_profile_file, files)):
+        known = result.get(name, NOTHING)
+        result[name] = replace(known, removing=(*known.removing, vid))
     return result
+
+
+def removed(added: Additions, observed: LinkState) -> dict[str, Added]:
+    """Return the record after the files went, with the links of theirs that are there."""
+    found = {
+        name: replace(item, links=item.links | _left(name, item, observed), removing=())
+        for name, item in added.items()
+    }
+    return {name: item for name, item in found.items() if item != NOTHING}
+
+
+def _left(cluster_network: str, item: Added, observed: LinkState) -> dict[int, int]:
+    """Return the links that NetworkManager has left of profiles whose files went, by VLAN id: their indexes.
+
+    Where another host has the address, NetworkManager makes the link anew several times a second until it has read that
+    the file is gone, and may leave the last one behind. Such a link never had an address, and nothing uses it.
+    """
+    return {
+        link.vlan_id: link.index
+        for link in _on_bridge(cluster_network, observed)
+        if link.vlan_id in item.removing
+        and link.name == interface_name(cluster_network, link.vlan_id)
+        and not (link.addresses or link.addresses6 or link.master)
+        and not any(other.parent == link.name for other in observed.links.values())
+    }
 
 
 def untold(before: Additions, after: Additions, observed: LinkState, files: Iterable[str]) -> tuple[str, ...]:

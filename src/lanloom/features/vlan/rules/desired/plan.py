@@ -34,6 +34,8 @@ from lanloom.features.vlan.rules.desired.owned import (
     held_ids,
     links_to_record,
     named_links,
+    removing,
+    unfinished,
     untold,
 )
 from lanloom.node.ownership import NOBODY, Named, is_ours, strangers_above
@@ -113,16 +115,16 @@ def plan(
         groups[name] = (*groups.get(name, ()), DeleteLink(name=link.name, index=link.index))
     for name, steps in deletions.items():
         groups[name] = (*groups.get(name, ()), *steps)
+    remove_files = _files_to_remove(wanted, files)
+    begun = tuple(file for file in unfinished(added) if file not in files)
+    left = tuple(profile_of(link, observed) for link in orphaned)
     return Plan(
-        remove_files=_files_to_remove(wanted, files),
-        forget=(
-            *(profile_of(link, observed) for link in orphaned),
-            *untold(added, record, observed, files),
-        ),
+        remove_files=remove_files,
+        forget=tuple(dict.fromkeys((*begun, *left, *untold(added, record, observed, files)))),
         steps=tuple((name, steps) for name, steps in groups.items() if steps),
         write_files=_files_to_write(settleable(wanted, problems), files),
         problems=problems | busy,
-        added=record,
+        added=removing(record, dict.fromkeys((*remove_files, *begun, *left))),
     )
 
 
