@@ -12,8 +12,7 @@ from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
 from lanloom.features.lan.rules.options import UNFLAGGED, PacketFilter, PortFilter, PortFlags, StormFilter
-from lanloom.features.lan.rules.pins import wanted_pins
-from lanloom.features.lan.rules.plan import plan
+from lanloom.features.lan.rules.plan import plan, wanted_pins
 from tests.fakes.lankernel import FakeLanKernel
 from tests.fakes.lanworld import LanWorld, remove
 from tests.harness.examples import examples

@@ -8,7 +8,7 @@ import re
 
 from lanloom.features.lan.agent.ports import MACVTAP, VETH, Attached, Attachment, Device
 from lanloom.features.lan.rules.addressing import Given, previous_addresses, shaped
-from lanloom.features.lan.rules.binding import BRIDGE
+from lanloom.features.lan.rules.nads import BRIDGE
 from lanloom.runtime.cni.calls import BAD_CONFIG, BAD_ENVIRONMENT, Call, CniError, Raw
 
 PROGRAMS = {"macvtap": MACVTAP, "k8slanveth": VETH}

@@ -24,12 +24,12 @@ from lanloom.features.lan.rules.desired import (
     endpoint,
     undisturbed,
 )
-from lanloom.features.lan.rules.fits import too_large, unenforced
 from lanloom.features.lan.rules.flood import Peers, confined, mtu_budget, peers, unreachable
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge, uplink_bridge
 from lanloom.features.lan.rules.identity import built_elsewhere, divergence
 from lanloom.features.lan.rules.lansteps import ForgetLearned
 from lanloom.features.lan.rules.linksteps import LanStep
+from lanloom.features.lan.rules.mtus import too_large, unenforced
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.plan import plan
 from lanloom.features.lan.rules.portsteps import MakeTap

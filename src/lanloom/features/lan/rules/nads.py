@@ -2,6 +2,11 @@
 
 Each spoke has two, one for machines and one for pods. Which LAN a NAD was made for is its label; the owner reference
 is for Kubernetes, which removes what is left behind by a LAN that somebody removed by force.
+
+A NAD may say that machines use it behind KubeVirt's bridge. virt-handler then renames the pod's interface, puts it into
+a bridge of the pod with the machine's tap, and leaves a dummy under the old name. While a machine migrates, the
+interface of the target pod has the machine's address and must not send: every bridge of the LAN would learn the new
+place before the machine is there. QEMU announces the machine when it runs.
 """
 
 import json
@@ -9,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from lanloom.api.dummy import DRAINING, GUARDED
+from lanloom.api.kubevirt import bridged_name
 from lanloom.api.lan import (
     LAN,
     LANS,
@@ -21,8 +27,16 @@ from lanloom.api.lan import (
 from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.features.lan.rules.binding import BRIDGE
 from lanloom.features.lan.rules.subnets import nad_ipam
+
+BRIDGE = "bridge"
+"""The value of the field `binding` of a NAD whose users are machines behind KubeVirt's bridge."""
+
+
+def names_of(interface: str) -> tuple[str, str]:
+    """Return the names that a pod's interface may have: that of CNI, and KubeVirt's."""
+    return interface, bridged_name(interface)
+
 
 CNI_VERSION = "0.3.1"
 

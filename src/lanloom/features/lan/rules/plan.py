@@ -4,10 +4,15 @@ anywhere.
 The namespace is sealed before anything is in it, and has its packet filter before a port needs that. A port is a port
 from the moment on that it is there. What is wrong is deleted before it is made anew. A link whose far end is lost is
 made anew as a pair: deleting one end takes the other and what stands on it away, wherever they are.
+
+MAC addresses of secured spokes are pinned where each of them is for good, on this node or at a peer. A pinned address
+can't be learned elsewhere, so whoever sends from it gets none of the frames for it: the bridge keeps the entry, and the
+VXLAN link drops frames from it that come from another peer than its own. Addresses at peers are pinned only while some
+spoke of the LAN may send from any address.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.flood import change
@@ -28,15 +33,16 @@ from lanloom.features.lan.rules.lansteps import (
     SetLanUp,
 )
 from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep
-from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenHost, SeenLan
+from lanloom.features.lan.rules.observed import LanLink, Pin, PodLink, SeenHost, SeenLan
 from lanloom.features.lan.rules.options import UNFLAGGED, PortFlags
 from lanloom.features.lan.rules.optionsteps import (
     LimitLearned,
+    PinMac,
     SetPacketFilter,
     SetPortFilter,
     SetStormFilter,
+    UnpinMac,
 )
-from lanloom.features.lan.rules.pins import pin_steps
 from lanloom.features.lan.rules.portsteps import (
     AddressPod,
     LimitPodMtu,
@@ -308,3 +314,41 @@ def _lacks_addresses(port: DesiredPort, end: PodLink) -> bool:
     return not end.addresses.issuperset(port.addresses) or not end.destinations.issuperset(
         route.dst for route in port.routes
     )
+
+
+def wanted_pins(wanted: DesiredLan, seen: SeenLan) -> dict[str, Pin]:
+    """Where addresses should be pinned; what is on this node comes before what a peer says."""
+    pins = {mac: Pin(wanted.vxlan, peer) for mac, peer in wanted.pins.items()} if wanted.vtep else {}
+    for port in wanted.ports:
+        if port.name not in seen.absent and port.flags.locked and port.mac:
+            pins[port.mac] = Pin(port.name)
+    return pins
+
+
+def pin_steps(wanted: DesiredLan, seen: SeenLan, before: Sequence[LanStep]) -> Iterator[LanStep]:
+    """Yield the steps for addresses, after those `before`, with which the pins at a link go."""
+    asked, there = wanted_pins(wanted, seen), _left(wanted, seen.pins, before)
+    for mac, pin in sorted(there.items()):
+        if asked.get(mac) != pin:
+            yield UnpinMac(ns=wanted.ns, mac=mac, pin=pin)
+    for mac, pin in sorted(asked.items()):
+        if there.get(mac) != pin:
+            yield PinMac(ns=wanted.ns, mac=mac, pin=pin)
+
+
+def _left(wanted: DesiredLan, pins: Mapping[str, Pin], before: Sequence[LanStep]) -> dict[str, Pin]:
+    """Return what is pinned once those steps are done.
+
+    A pin at a peer has a part in the bridge and one in the VXLAN link.
+    """
+    lost = {step.name for step in before if isinstance(step, DeleteLanLink | MakeVtep)}
+    lost |= {step.port for step in before if isinstance(step, MakePair | MakeVeth)}
+    anew = any(isinstance(step, MakeBridge) for step in before)
+    found = {
+        mac: Pin(
+            "" if anew or pin.port in lost else pin.port,
+            "" if wanted.vxlan in lost else pin.peer,
+        )
+        for mac, pin in pins.items()
+    }
+    return {mac: pin for mac, pin in found.items() if pin != Pin("")}
