@@ -22,10 +22,9 @@ from lanloom.api.liveupdate import NETWORK_SWAPS, POLICY, NetworkSwap
 from lanloom.api.meta import Condition, Key
 from lanloom.cli.details import EventView
 from lanloom.features.liveupdate.machines import Machine, Objects, machines_of, wanted_nad
-from lanloom.features.liveupdate.rules.blocking import WAITS
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, evaluate
 from lanloom.features.liveupdate.rules.mode import Mode, mode_of
-from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT
+from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT, WAITS
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.lookup import list_or_empty

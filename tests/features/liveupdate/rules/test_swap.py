@@ -8,8 +8,8 @@ from msgspec import convert
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.liveupdate import NetworkSwap
 from lanloom.api.meta import Key, rfc3339
+from lanloom.features.liveupdate.rules.phases import Decision, SwapInputs
 from lanloom.features.liveupdate.rules.swap import decide
-from lanloom.features.liveupdate.rules.swapinputs import Decision, SwapInputs
 from tests.features.liveupdate.objects import PLACE, as_instance, instance, on
 
 Raw = dict[str, Any]

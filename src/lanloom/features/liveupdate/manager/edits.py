@@ -19,11 +19,11 @@ from lanloom.api.meta import Condition, Key, rfc3339
 from lanloom.features.liveupdate.manager.informers import MachineInformers
 from lanloom.features.liveupdate.manager.rawmachines import RAW_MACHINES
 from lanloom.features.liveupdate.manager.writer import MachineWriter
-from lanloom.features.liveupdate.rules.blocking import why_not_migratable
 from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_network, unedited
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
 from lanloom.features.liveupdate.rules.networks import eligible_nodes
 from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check
+from lanloom.features.liveupdate.rules.report import why_not_migratable
 from lanloom.features.liveupdate.rules.strategy import (
     Difference,
     PlacementFacts,

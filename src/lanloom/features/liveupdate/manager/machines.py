@@ -24,7 +24,6 @@ from lanloom.features.liveupdate.manager.modes import Modes
 from lanloom.features.liveupdate.manager.targets import AGAIN_SECONDS, Targets
 from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.annotation import running_annotation
-from lanloom.features.liveupdate.rules.blocking import MachineState, blocking_reason
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED, migration_required
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, evaluate
 from lanloom.features.liveupdate.rules.mode import Mode
@@ -32,6 +31,8 @@ from lanloom.features.liveupdate.rules.report import (
     NETWORKS_CURRENT,
     REVERTED,
     BlockingReason,
+    MachineState,
+    blocking_reason,
     networks_current,
 )
 from lanloom.features.liveupdate.rules.sync import doubled_names

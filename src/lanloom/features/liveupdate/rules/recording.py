@@ -12,6 +12,9 @@ that KubeVirt finds nothing to do, and the swap stays as long as that is so: not
 
 from lanloom.api.liveupdate import FLAPPED, NetworkSwap, SwapPort
 from lanloom.features.liveupdate.rules.phases import (
+    Decision,
+    Step,
+    SwapInputs,
     age_of,
     end,
     enter,
@@ -21,7 +24,6 @@ from lanloom.features.liveupdate.rules.phases import (
     turn_back,
     with_condition,
 )
-from lanloom.features.liveupdate.rules.swapinputs import Decision, Step, SwapInputs
 from lanloom.kube.conditions import find
 
 FLAP_SECONDS = 10.0

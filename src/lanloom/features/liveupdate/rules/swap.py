@@ -26,6 +26,9 @@ from lanloom.api.meta import rfc3339
 from lanloom.features.liveupdate.rules.phases import (
     MESSAGE_MAX,
     POLL_SECONDS,
+    Decision,
+    Step,
+    SwapInputs,
     age_of,
     end,
     enter,
@@ -42,7 +45,6 @@ from lanloom.features.liveupdate.rules.recording import (
     syncing,
     until_restart,
 )
-from lanloom.features.liveupdate.rules.swapinputs import Decision, Step, SwapInputs
 from lanloom.text import quote
 
 PENDING_SECONDS = 300.0
