@@ -74,7 +74,7 @@ class Authorizer:
         raise errors.forbidden(qualified, attempt.name, why)
 
     def allows(self, user: UserInfo, attempt: Attempt) -> bool:
-        """Whether the user may do it."""
+        """Return whether the user may do it."""
         if MASTERS in user.groups:
             return True
         return any(_rule_allows(rule, attempt) for rule in self.rules(user, attempt.namespace))
@@ -154,7 +154,7 @@ _ANYBODY = ("system:authenticated", "system:unauthenticated")
 
 
 def bootstrap_roles() -> tuple[Raw, ...]:
-    """Cluster roles and their bindings, named as in Kubernetes."""
+    """Return cluster roles and their bindings, named as in Kubernetes."""
     everything = [
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
         {"nonResourceURLs": ["*"], "verbs": ["*"]},

@@ -79,7 +79,7 @@ def described(rights: Iterable[Raw]) -> list[str]:
 
 
 def _count(rule: Raw) -> int:
-    """How many single rights a rule stands for."""
+    """Return how many single rights a rule stands for."""
     groups, resources, paths, names, verbs = (len(_texts(rule, name)) for name in _FIELDS)
     return (groups * resources * max(names, 1) + paths) * verbs
 
@@ -102,7 +102,7 @@ def _rights(rule: Raw) -> Iterator[Raw]:
 
 
 def _covers(rule: Raw, right: Raw) -> bool:
-    """Whether one rule covers another one as a whole."""
+    """Return whether one rule covers another one as a whole."""
     names = _texts(rule, "resourceNames")
     return (
         _has(_texts(rule, "verbs"), _texts(right, "verbs"))
@@ -220,7 +220,7 @@ class Escalation:
 
 
 def _is_bookkeeping(asked: Attributes) -> bool:
-    """Whether an update changes nothing but what garbage collection needs."""
+    """Return whether an update changes nothing but what garbage collection needs."""
     if asked.old is None or asked.object is None:
         return False
     return _without_bookkeeping(asked.old) == _without_bookkeeping(asked.object)

@@ -98,7 +98,7 @@ def renewed(identity: Identity, names: Sequence[str], now: float) -> Identity:
 
 
 def _serves(authority: Authority, now: float, days: int) -> bool:
-    """Whether a CA can sign, and goes on for so many days."""
+    """Return whether a CA can sign, and goes on for so many days."""
     return bool(authority.key) and not due(authority.certificate, now, days)
 
 

@@ -85,7 +85,7 @@ class ServedKind(Struct, frozen=True, kw_only=True):
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
     def has_subresource(self, name: str) -> bool:
-        """Whether the resource has this path below its objects."""
+        """Return whether the resource has this path below its objects."""
         return (name == "status" and self.has_status) or (name == "finalize" and self.key == NAMESPACES)
 
     @property

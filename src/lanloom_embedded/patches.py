@@ -56,7 +56,7 @@ def _identity(item: Any, key: str) -> str:
 
 
 def _interleave(merged: list[Any], wanted: list[Any], before: list[Any], key: str) -> list[Any]:
-    """Sorts a merged list: items of `wanted` in that order, and between them the others as they stood
+    """Sort a merged list: items of `wanted` in that order, and between them the others as they stood
     `before`.
 
     An item that was before another on the server stays before it where `wanted` doesn't say otherwise;
@@ -78,7 +78,7 @@ def _interleave(merged: list[Any], wanted: list[Any], before: list[Any], key: st
 
 
 def in_order(items: list[Any], order: list[Any], key: str) -> bool:
-    """Whether the items, but for directives, come in the given order and are all named by it."""
+    """Return whether the items, but for directives, come in the given order and are all named by it."""
     names = iter([_identity(each, key) for each in order])
     wanted = [_identity(each, key) for each in items if not (isinstance(each, dict) and "$patch" in each)]
     return all(any(name == each for name in names) for each in wanted)
@@ -300,7 +300,7 @@ def _named(operation: dict[str, Any]) -> str:
 
 
 def _adds(document: Any, operation: dict[str, Any]) -> bool:
-    """Whether it replaces an object's field, which Kubernetes adds where RFC 6902 wants one to be there."""
+    """Return whether it replaces an object's field, which Kubernetes adds where RFC 6902 wants one to be there."""
     if operation.get("op") != "replace" or not operation.get("path"):
         return False
     parent, _ = JsonPointer(operation["path"]).to_last(document)

@@ -32,7 +32,7 @@ class Requirement(Struct, frozen=True):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels meet the requirement; an absent label meets the negative ones."""
+        """Return whether labels meet the requirement; an absent label meets the negative ones."""
         value = labels.get(self.key)
         match self.operator:
             case "exists":
@@ -59,7 +59,7 @@ class LabelSelector(Struct, frozen=True):
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return whether an object with these labels is selected."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
@@ -71,7 +71,7 @@ class FieldTerm(Struct, frozen=True):
     equal: bool
 
     def matches(self, raw: Raw) -> bool:
-        """Whether the object's field compares as wanted."""
+        """Return whether the object's field compares as wanted."""
         return (field_text(raw, self.field) == self.value) is self.equal
 
 
@@ -81,7 +81,7 @@ class FieldSelector(Struct, frozen=True):
     terms: tuple[FieldTerm, ...] = ()
 
     def matches(self, raw: Raw) -> bool:
-        """Whether the object is selected."""
+        """Return whether the object is selected."""
         return all(term.matches(raw) for term in self.terms)
 
     def exact(self, field: str) -> str | None:

@@ -238,7 +238,7 @@ async def _apply(engine: Engine, manifest: dict[str, Any]) -> None:
 
 
 def _is_of_others(manifest: dict[str, Any], current: dict[str, Any]) -> bool:
-    """Whether a definition that is there is another project's, such as one that somebody applied to try it.
+    """Return whether a definition that is there is another project's, such as one that somebody applied to try it.
 
     KubeVirt's, which no cluster gets from Lanloom, stay as they are once they are there.
     """
@@ -275,7 +275,7 @@ async def _https(
     metrics: ServeMetrics,
     get: Fetch,
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Provide the HTTPS server, accepting connections; yields the task that serves."""
+    """Provide the HTTPS server, accepting connections, and yield the task that serves."""
     users = TokenFile(tokens, {token: _ADMINISTRATOR}, time.monotonic, _report)
     limits = limits_of_process(CONNECTIONS)
     app = ApiServer(
@@ -305,7 +305,7 @@ async def _start_manager(
     metrics: ServeMetrics,
     features: Mapping[str, Any],
 ) -> asyncio.Task[None]:
-    """Return the manager on this very engine; returns when its webhooks are registered."""
+    """Return the manager on this very engine, when its webhooks are registered."""
     # The data's lock lets one process run, so its manager is always the same candidate and need not wait for itself.
     settings = ManagerSettings(
         identity="serve", host=LOOPBACK, port=0, local=True, embedded=True, features=features

@@ -147,7 +147,7 @@ def _remedy(node: str) -> str:
 
 
 async def run_demo(layout: Layout, progress: Progress, show: Show) -> None:
-    """Tells the story on a running lab with three nodes; `show` gets a title and rows. Raises DemoFailed."""
+    """Tell the story on a running lab with three nodes; `show` gets a title and rows. Raises DemoFailed."""
     try:
         async with connect(str(layout.kubeconfig)) as client:
             await Demo(client, Verifier(layout), progress, show).run()

@@ -65,7 +65,7 @@ class IsolatedStory(Story):
         await self.verifier.pod_reaches(node, str(POD).replace("/", "."), address_of(neighbour))
 
     async def _refusal(self, body: dict[str, Any]) -> str:
-        """Why a pod is not let in."""
+        """Return why a pod is not let in."""
         try:
             await self.client.create(PODS, body, LATE.namespace)
         except Forbidden as error:

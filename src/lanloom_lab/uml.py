@@ -179,7 +179,7 @@ def uml_kernel(cache: Path, progress: Progress, series: str = "") -> tuple[UmlKe
 
 
 def survey(cache: Path, progress: Progress) -> tuple[Attempt, ...]:
-    """All kernels that there are for this machine, each tried."""
+    """Return all kernels that there are for this machine, each tried."""
     return tuple(_attempts_here(cache, progress))
 
 
@@ -224,7 +224,7 @@ def _make(cache: Path, suite: str, partial: Path, target: Path, progress: Progre
 
 
 def try_kernel(kernel: UmlKernel, tree: Path, progress: Progress) -> ConsoleEnd:
-    """Boots a kernel to the end of a small script."""
+    """Boot a kernel to the end of a small script."""
     progress(f"trying user-mode Linux {kernel.version} on this CPU")
     with tempfile.TemporaryDirectory() as scratch:
         variables = {"LAB_SRC": str(SOURCE), "LAB_MODULES": str(kernel.modules)}
@@ -240,7 +240,7 @@ def try_kernel(kernel: UmlKernel, tree: Path, progress: Progress) -> ConsoleEnd:
 
 
 def verdict(end: ConsoleEnd) -> str:
-    """Why a trial failed, from how it ended; empty if it did not."""
+    """Return why a trial failed, from how it ended; empty if it did not."""
     if _BOOTED in end.output:
         return ""
     if end.panic:

@@ -95,7 +95,7 @@ class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=T
     namespaces: tuple[str, ...] = ()
 
     def admits(self, namespace: str) -> bool:
-        """Whether machines and pods of a namespace may use the network."""
+        """Return whether machines and pods of a namespace may use the network."""
         return not self.namespaces or admits(self.nad_namespace, self.namespaces, namespace)
 
     @property

@@ -254,7 +254,7 @@ class LAN(Object, frozen=True, kw_only=True):
     status: LANStatus = LANStatus()
 
     def admits(self, namespace: str) -> bool:
-        """Whether pods and machines of a namespace may attach to the spokes."""
+        """Return whether pods and machines of a namespace may attach to the spokes."""
         return admits(self.metadata.namespace, self.spec.namespaces, namespace)
 
 

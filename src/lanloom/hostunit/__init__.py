@@ -62,12 +62,12 @@ class HostLink(Struct, frozen=True):
 
 
 def unit_names() -> tuple[str, ...]:
-    """Every unit, the one first that systemd is to start first."""
+    """Return every unit, the one first that systemd is to start first."""
     return tuple(_WANTED_BY)
 
 
 def host_files() -> tuple[HostFile, ...]:
-    """Every file, the script first: no unit may name what is not there."""
+    """Return every file, the script first: no unit may name what is not there."""
     units = (HostFile(UNITS / name, _data(name), 0o644) for name in _WANTED_BY)
     return (HostFile(SCRIPT, _data("nm-reload"), 0o755), *units)
 
@@ -101,11 +101,11 @@ class Tree:
         return self.root == Path("/")
 
     def place(self, path: PurePosixPath) -> Path:
-        """Where a path of the host is for this process. A link in its last component is not followed."""
+        """Return where a path of the host is for this process. A link in its last component is not followed."""
         return self._follow(path.parent) / path.name
 
     def has(self, file: HostFile) -> bool:
-        """Whether the file is there with the same content and mode."""
+        """Return whether the file is there with the same content and mode."""
         place = self.place(file.path)
         with _in_words("read", file.path):
             if place.is_symlink() or not place.is_file():
@@ -113,11 +113,11 @@ class Tree:
             return place.stat().st_mode & 0o7777 == file.mode and place.read_bytes() == file.content
 
     def there(self, path: PurePosixPath) -> bool:
-        """Whether anything is there."""
+        """Return whether anything is there."""
         return os.path.lexists(self.place(path))
 
     def has_link(self, link: HostLink) -> bool:
-        """Whether the link is there and leads where it should."""
+        """Return whether the link is there and leads where it should."""
         place = self.place(link.path)
         return place.is_symlink() and PurePosixPath(os.readlink(place)) == link.target  # noqa: PTH115 - raw
 
@@ -211,7 +211,7 @@ class Systemd(Protocol):
         ...
 
     def active(self, unit: str) -> bool:
-        """Whether a unit is active; False also where there is no systemd."""
+        """Return whether a unit is active; False also where there is no systemd."""
         ...
 
 
@@ -302,7 +302,7 @@ class UnitStatus(Struct, frozen=True, kw_only=True):
 
 
 def install(tree: Tree, systemd: Systemd) -> tuple[str, ...]:
-    """Installs, enables and, on this very host, starts the unit; one line for each thing that changed."""
+    """Install, enable and, on this very host, start the unit; return one line for each thing that changed."""
     _check_root(tree)
     changes = []
     for file in host_files():
@@ -350,7 +350,7 @@ def uninstall(tree: Tree, systemd: Systemd) -> tuple[str, ...]:
 
 
 def status(tree: Tree, systemd: Systemd) -> UnitStatus:
-    """How the unit is on a host. It changes nothing."""
+    """Return how the unit is on a host. It changes nothing."""
     files = [
         Part(path=str(file.path), state=_state(tree.there(file.path), same=tree.has(file)))
         for file in host_files()

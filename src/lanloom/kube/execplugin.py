@@ -121,7 +121,7 @@ def read_credential(plugin: ExecPlugin, output: bytes) -> Credential:
 
 
 def _is_interactive(plugin: ExecPlugin) -> bool:
-    """Whether the program gets the terminal. Raises ConfigError for one that needs it where there is none."""
+    """Return whether the program gets the terminal. Raises ConfigError for one that needs it where there is none."""
     has_terminal = sys.stdin is not None and sys.stdin.isatty()
     if plugin.interactive == "Always" and not has_terminal:
         raise ConfigError(

@@ -344,7 +344,7 @@ class HttpClient:
         return error
 
     async def _begin(self, about: _About, method: str, url: URL, **options: Any) -> aiohttp.ClientResponse:
-        """Send the request; returns when the head of the answer is there."""
+        """Send the request, and return when the head of the answer is there."""
         started = asyncio.get_running_loop().time()
         code = NO_ANSWER
         try:

@@ -95,7 +95,7 @@ def replacing(directory: int, name: str, mode: int = 0o600) -> Iterator[BinaryIO
 
 
 def replace(directory: int, name: str, new: bytes) -> None:
-    """Write a file with mode 0600 and syncs it and the directory. Raises OSError; the old file is whole then."""
+    """Write a file with mode 0600, and sync it and the directory. Raises OSError; the old file is whole then."""
     with replacing(directory, name) as stream:
         stream.write(new)
 

@@ -142,7 +142,7 @@ class NamespaceDirectory:
         self._shared = shared
 
     def path(self, name: str) -> Path:
-        """Where a namespace of this name is bound. Raises NamespaceError for a text that can't be a name."""
+        """Return where a namespace of this name is bound. Raises NamespaceError for a text that can't be a name."""
         if not _NAME.fullmatch(name):
             raise NamespaceError(
                 f"{name!r} can't be the name of a network namespace: letters, digits, dots, dashes and underscores "

@@ -186,7 +186,7 @@ class NadUse(Protocol):
         ...
 
     def users_on(self, nad: Key, nodes: Container[str]) -> tuple[str, ...]:
-        """Those of the users that run on one of these nodes, for messages."""
+        """Return those of the users that run on one of these nodes, for messages."""
         ...
 
     def user_of(self, pod: Key) -> str:

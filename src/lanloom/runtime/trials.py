@@ -63,7 +63,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     addresses: tuple[NodeAddress, ...] = ()
 
     def serves(self, *resources: Resource[Any]) -> bool:
-        """Whether the server has all of these kinds."""
+        """Return whether the server has all of these kinds."""
         return all(resource.full_name in self.kinds for resource in resources)
 
 

@@ -195,7 +195,7 @@ class Registration:
         self._drops_conditions = False
 
     async def apply(self, resource: Resource[WebhookConfiguration], wanted: dict[str, Any]) -> None:
-        """Fill a configuration in, and corrects what differs in it; a server's own defaults are left alone.
+        """Fill a configuration in, and correct what differs in it; a server's own defaults are left alone.
 
         Raises NotFound with the remedy where there is no such configuration: it is installed, never created here.
         """

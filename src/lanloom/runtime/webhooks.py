@@ -57,11 +57,11 @@ class Admission(Protocol):
     """The answer of a feature to a request."""
 
     def mutate(self, request: AdmissionRequest) -> Verdict:
-        """Defaults as a JSON patch."""
+        """Return defaults as a JSON patch."""
         ...
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuses."""
+        """Allow the request or refuse it."""
         ...
 
 

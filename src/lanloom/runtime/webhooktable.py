@@ -86,7 +86,7 @@ class TableAdmission:
         }
 
     def mutate(self, request: AdmissionRequest) -> Verdict:
-        """Defaults as a JSON patch."""
+        """Return defaults as a JSON patch."""
         function = self._find("mutate", request)
         verdict: Verdict = function(self, as_living(request)) if function is not None else Verdict()
         return verdict

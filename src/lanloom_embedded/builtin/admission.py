@@ -73,7 +73,7 @@ _LISTS = {"operations": "operations", "apiGroups": "API groups", "apiVersions": 
 
 
 def check_webhooks(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
-    """Every webhook of a configuration, and that their names differ."""
+    """Yield every webhook of a configuration, and that their names differ."""
     names: set[str] = set()
     for index, webhook in enumerate(obj.get("webhooks") or ()):
         path = f"webhooks[{index}]"

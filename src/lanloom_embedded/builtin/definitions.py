@@ -152,7 +152,7 @@ def check_crd(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
 
 
 def schema_types(crd: Raw) -> Iterator[FieldError]:
-    """Every keyword in the schemas of a CRD whose value has a wrong type."""
+    """Yield every keyword in the schemas of a CRD whose value has a wrong type."""
     for index, version in enumerate(crd["spec"].get("versions") or ()):
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is not None:
@@ -160,14 +160,14 @@ def schema_types(crd: Raw) -> Iterator[FieldError]:
 
 
 def places_of_rules(crd: Raw) -> Iterator[str]:
-    """Where in a CRD the rules are that this server does not enforce."""
+    """Yield where in a CRD the rules are that this server does not enforce."""
     for index, version in enumerate(crd["spec"].get("versions") or ()):
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         yield from rules_in(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
 
 
 def accepts_unenforced(crd: Raw) -> bool:
-    """Whether the author of a CRD accepts that its rules are not enforced."""
+    """Return whether the author of a CRD accepts that its rules are not enforced."""
     annotations = crd["metadata"].get("annotations") or {}
     return bool(annotations.get(ACCEPT_UNENFORCED) == "accept")
 

@@ -118,7 +118,7 @@ class Cleanup:
         self._queue: WorkQueue[_Container] = WorkQueue(rng)
 
     async def run(self) -> None:
-        """Works until it is cancelled."""
+        """Work until it is cancelled."""
         self._ledger.listen(self._on_change)
         for resource in (NAMESPACES, CRDS):
             for state in self._ledger.table(resource).select(""):

@@ -92,7 +92,7 @@ def _deprecation(spec: Raw, version: Raw) -> str:
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """Sorts versions as Kubernetes prefers them: v2, v1, v1beta2, v1beta1, v1alpha1, then by name."""
+    """Sort versions as Kubernetes prefers them: v2, v1, v1beta2, v1beta1, v1alpha1, then by name."""
     for rank, word in enumerate(("", "beta", "alpha")):
         major, found, minor = version.removeprefix("v").partition(word) if word else (version[1:], "", "0")
         if version.startswith("v") and major.isdigit() and minor.isdigit() and (found or not word):
@@ -101,13 +101,13 @@ def version_order(version: str) -> tuple[int, int, int, str]:
 
 
 def is_cleaning_up(crd: Raw) -> bool:
-    """Whether the CRD waits for its objects to go."""
+    """Return whether the CRD waits for its objects to go."""
     meta = crd["metadata"]
     return bool(meta.get("deletionTimestamp")) and CRD_FINALIZER in meta.get("finalizers", ())
 
 
 def is_established(crd: Raw) -> bool:
-    """Whether the CRD's names were accepted once; it is served from then on."""
+    """Return whether the CRD's names were accepted once; it is served from then on."""
     conditions = (crd.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 

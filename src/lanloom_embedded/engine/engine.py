@@ -115,7 +115,7 @@ class Engine:
         return self._reader.get(kind, namespace, name, version)
 
     def has(self, kind: ServedKind, namespace: str, name: str) -> bool:
-        """Whether there is such an object."""
+        """Return whether there is such an object."""
         return self.ledger.latest(kind.key, Key(namespace, name)) is not None
 
     def list_page(self, kind: ServedKind, selection: Selection, options: ListOptions = NEWEST) -> Page:

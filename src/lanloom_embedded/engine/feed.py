@@ -34,7 +34,7 @@ class History:
             self.append(change)
 
     def append(self, change: Change) -> None:
-        """Remembers the newest change."""
+        """Remember the newest change."""
         self._changes.append(change)
         self._weight += _weight(change)
 

@@ -89,7 +89,7 @@ class GarbageCollector:
         self._graph = OwnerGraph()
 
     async def run(self) -> None:
-        """Works until it is cancelled."""
+        """Work until it is cancelled."""
         for resource in self._ledger.resources():
             for state in self._ledger.table(resource).select(""):
                 self._graph.record((resource, state.key), None, state.meta())
@@ -162,7 +162,7 @@ class GarbageCollector:
         await self._delete(item, meta, propagation)
 
     def _is_unsure(self, meta: ObjectMeta) -> bool:
-        """Whether an owner is of a kind that isn't served: nobody can say whether it lives."""
+        """Return whether an owner is of a kind that isn't served: nobody can say whether it lives."""
         for owner in meta.owner_references:
             group, _, version = owner.api_version.rpartition("/")
             if self._registry.find_kind(group, version, owner.kind) is None:

@@ -142,7 +142,7 @@ class Ledger:
         )
 
     async def write(self, resource: GroupPlural, key: Key, body: Raw | None) -> Stored:
-        """Stages an object's next state (None: its deletion) and waits until it is committed.
+        """Stage an object's next state (None: its deletion) and wait until it is committed.
 
         Staging happens before the first await: the caller's look at `latest` is still true then. Returns the state
         that others see; for a deletion, the last one. Raises InsufficientStorage, InternalError.
@@ -209,7 +209,7 @@ class Ledger:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Sees whether there is space again, without waiting for it."""
+        """See whether there is space again, without waiting for it."""
         if self._room is None or self._room.done():
             self._room = asyncio.get_running_loop().create_task(self._storage.make_room())
 
@@ -252,5 +252,5 @@ class Ledger:
 
 
 def _frees(body: Raw | None) -> bool:
-    """Whether a next state is a step of a deletion, as `Change.frees` has it."""
+    """Return whether a next state is a step of a deletion, as `Change.frees` has it."""
     return body is None or bool(body["metadata"].get("deletionTimestamp"))

@@ -153,7 +153,7 @@ class SqliteStorage:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _shrink(self) -> None:
-        """Cuts free pages off the file. That needs the space of the reserve: pages are moved by way of the log."""
+        """Cut free pages off the file. That needs the space of the reserve: pages are moved by way of the log."""
         self._reserve.give_up()
         self._shorten_log()
         with contextlib.suppress(sqlite3.Error):
@@ -220,7 +220,7 @@ class SqliteStorage:
         self._mark.open(version)
 
     def _check_complete(self, version: int) -> None:
-        """Refuses data that end before what was acknowledged. Raises DataDamaged, OSError."""
+        """Refuse data that end before what was acknowledged. Raises DataDamaged, OSError."""
         try:
             acknowledged = self._mark.read()
         except ValueError as error:

@@ -32,7 +32,7 @@ class Strategy(Protocol):
     """Whether a PUT of an unknown name creates the object."""
 
     def decode(self, obj: Raw) -> list[str]:
-        """Prunes and fills in defaults, in place; returns the paths of unknown fields."""
+        """Prune and fill in defaults, in place; return the paths of unknown fields."""
         ...
 
     def prepare_create(self, obj: Raw) -> None:
@@ -65,7 +65,7 @@ class CustomStrategy:
         self._has_status = kind.has_status
 
     def decode(self, obj: Raw) -> list[str]:
-        """Prunes and fills in defaults, in place; returns the paths of unknown fields."""
+        """Prune and fill in defaults, in place; return the paths of unknown fields."""
         if self._schema is None:
             return []
         unknown = self._schema.prune(obj)
@@ -120,7 +120,7 @@ class BuiltinStrategy:
         self.create_on_update = name in _CREATE_ON_UPDATE
 
     def decode(self, obj: Raw) -> list[str]:
-        """Prunes and fills in defaults, in place; returns the paths of unknown fields."""
+        """Prune and fill in defaults, in place; return the paths of unknown fields."""
         unknown = prune_builtin(self._kind, obj)
         default_builtin(self._kind, obj)
         return unknown
@@ -221,7 +221,7 @@ class Registry:
         self._index()
 
     def kinds(self) -> tuple[ServedKind, ...]:
-        """All served kinds, each resource's preferred version first."""
+        """Return all served kinds, each resource's preferred version first."""
         return tuple(kind for versions in self._kinds.values() for kind in versions)
 
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:

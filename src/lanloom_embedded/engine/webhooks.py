@@ -91,7 +91,7 @@ class Hook(Struct, frozen=True):
         return None
 
     def selects(self, attributes: Attributes, namespace_labels: Mapping[str, str] | None) -> bool:
-        """Whether the selectors match. `namespace_labels` is None for objects outside of namespaces."""
+        """Return whether the selectors match. `namespace_labels` is None for objects outside of namespaces."""
         if namespace_labels is not None and not _selects(self.webhook, "namespaceSelector", namespace_labels):
             return False
         shown = [obj for obj in (attributes.object, attributes.old) if obj is not None]

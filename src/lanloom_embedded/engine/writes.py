@@ -231,7 +231,7 @@ class Writer:
         raise errors.conflict(kind.resource, key.name)
 
     def _updating(self, kind: ServedKind, call: Call, subresource: str) -> Callable[[Raw, Raw], Managers]:
-        """Who owns the fields after a write that is no apply."""
+        """Return who owns the fields after a write that is no apply."""
         owner, now = Owner(call.manager, "Update", kind.api_version, subresource), rfc3339(self._now())
         return lambda old, new: updated(kind.schema, old, new, owner, now)
 
@@ -313,7 +313,7 @@ class Writer:
 
 
 def _check_size(kind: ServedKind, name: str, new: Raw, old: Raw | None = None) -> None:
-    """Refuses what is too large to be stored. An object that is too large already may stay so, but not grow."""
+    """Refuse what is too large to be stored. An object that is too large already may stay so, but not grow."""
     data = msgspec.json.encode(new)
     try:
         check_object(kind.kind, name, data)
@@ -339,7 +339,7 @@ def _wanted(obj: Raw, has_status: bool) -> Raw:
 
 
 def _is_last_touch(obj: Raw) -> bool:
-    """Whether nothing holds back an object that is being deleted: grace has run out, a namespace is empty."""
+    """Return whether nothing holds back an object that is being deleted: grace has run out, a namespace is empty."""
     return not obj["metadata"].get("deletionGracePeriodSeconds") and not (
         obj["kind"] == "Namespace" and obj["apiVersion"] == "v1" and obj.get("spec", {}).get("finalizers")
     )

@@ -50,12 +50,12 @@ def from_float(text: str) -> int | float:
 
 
 def fits(value: float) -> bool:
-    """Whether a number without a fraction fits into 64 bits with a sign."""
+    """Return whether a number without a fraction fits into 64 bits with a sign."""
     return _SMALLEST <= value <= _LARGEST
 
 
 def has_long_integers(text: bytes) -> bool:
-    """Whether a JSON text may hold an integer of more than 64 bits."""
+    """Return whether a JSON text may hold an integer of more than 64 bits."""
     return _LONG_RUN in text.translate(_DIGITS)
 
 

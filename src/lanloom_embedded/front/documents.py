@@ -153,7 +153,7 @@ class Documents:
 
 
 def _accepts_protobuf(exchange: Exchange) -> bool:
-    """Whether protobuf is among what the client accepts, and not after JSON."""
+    """Return whether protobuf is among what the client accepts, and not after JSON."""
     accept = exchange.header(b"accept")
     return accept.startswith((openapi.PROTOBUF, openapi.PROTOBUF_ACCEPTED))
 

@@ -166,7 +166,7 @@ def _check_custom(kind: ServedKind, target: Target, verb: str) -> None:
 
 
 def _is_astray(kind: ServedKind, target: Target) -> bool:
-    """Whether a cluster-scoped kind is asked for in a namespace."""
+    """Return whether a cluster-scoped kind is asked for in a namespace."""
     return bool(target.namespace) and not kind.namespaced and kind.key != NAMESPACES
 
 

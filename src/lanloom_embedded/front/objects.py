@@ -77,7 +77,7 @@ _MANAGER_LONGEST = 128
 
 
 def _manager(exchange: Exchange) -> str:
-    """Who a client says that it is: the manager of fields, else the program by its User-Agent."""
+    """Return who a client says that it is: the manager of fields, else the program by its User-Agent."""
     named = exchange.query.get("fieldManager", "")
     program = exchange.header(b"user-agent").partition("/")[0]
     return (named or program or "unknown")[:_MANAGER_LONGEST]

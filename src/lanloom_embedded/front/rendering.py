@@ -114,7 +114,7 @@ class Renderer:
         self._generation = -1
 
     def one(self, kind: ServedKind, state: Stored, form: Form, include: tables.Include = "Metadata") -> bytes:
-        """One object."""
+        """Return one object."""
         if not form.transform:
             if form.encoding == "application/json":
                 return wire(kind, state)
@@ -124,7 +124,7 @@ class Renderer:
     def transformed(
         self, kind: ServedKind, state: Stored, form: Form, include: tables.Include, *, headers: bool = True
     ) -> Raw:
-        """One object as a table of one row, or as its metadata."""
+        """Return one object as a table of one row, or as its metadata."""
         if form.transform == "Table":
             metadata = {"resourceVersion": str(state.version)}
             return self._table(kind, [state], metadata, form, include, headers=headers)

@@ -65,7 +65,7 @@ class Streams:
                 del self._open[username]
 
     async def serve(self, exchange: Exchange, watch: Watch, form: Form, include: Include) -> None:
-        """Streams a watch until its time is up, the client goes, or the resource is no longer served."""
+        """Stream a watch until its time is up, the client goes, or the resource is no longer served."""
         seconds = integer(exchange.query, "timeoutSeconds")
         longest = seconds if seconds > 0 else _LONGEST_SECONDS * (0.5 + self._rng.random() / 2)
         bookmarks = is_true(exchange.query.get("allowWatchBookmarks", ""))
@@ -201,7 +201,7 @@ def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def frame(type_: str, obj: bytes) -> bytes:
-    """One event on the wire."""
+    """Return one event on the wire."""
     return b'{"type":"' + type_.encode() + b'","object":' + obj + b"}\n"
 
 

@@ -136,7 +136,7 @@ def _in_map(value: list[Any], keys: Sequence[str], path: str) -> Iterator[FieldE
 
 
 def _repeated(items: Sequence[Any], path: str) -> Iterator[FieldError]:
-    """One error for each item that is there twice or more, at its second place."""
+    """Yield one error for each item that is there twice or more, at its second place."""
     seen: dict[str, int] = {}
     for index, each in enumerate(items):
         text = json.dumps(each, sort_keys=True)

@@ -21,7 +21,7 @@ _VALUES = ("default", "enum", "example")
 
 
 def check_types(schema: Any, path: str) -> Iterator[FieldError]:
-    """Every keyword at and below a schema whose value has a wrong type; the schema stands at `path`.
+    """Yield every keyword at and below a schema whose value has a wrong type; the schema stands at `path`.
 
     Keywords that structural schemas can't have (`$ref`, `patternProperties`) are not looked into.
     """

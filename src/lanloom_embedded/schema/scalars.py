@@ -33,7 +33,7 @@ class PatternError(ValueError):
 
 
 def compile_pattern(pattern: str) -> Match:
-    """Whether a text contains a match, as a function. Raises PatternError.
+    """Return whether a text contains a match, as a function. Raises PatternError.
 
     The function needs time that is linear in the text. `$` is the end of the text, never the place before a final
     newline; `\\d`, `\\s` and `\\w` are ASCII.

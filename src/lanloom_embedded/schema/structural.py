@@ -237,7 +237,7 @@ def _check_values(schema: Schema, path: str) -> Iterator[FieldError]:
 
 
 def _is_int_or_string(key: str, index: int, schema: Schema) -> bool:
-    """Whether it is the one combination that may give types: integer or string."""
+    """Return whether it is the one combination that may give types: integer or string."""
     if key == "anyOf":
         return bool(schema["anyOf"] == _INT_OR_STRING)
     return key == "allOf" and index == 0 and bool(schema["allOf"][0].get("anyOf") == _INT_OR_STRING)

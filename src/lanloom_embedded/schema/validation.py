@@ -299,7 +299,7 @@ def _object(schema: Schema) -> Check:
 
 
 def _property_count(schema: Schema) -> Callable[[dict[str, Any], str, Findings], bool]:
-    """Whether an object has too few or too many properties; nothing else is checked then."""
+    """Return whether an object has too few or too many properties; nothing else is checked then."""
     fewest, most = schema.get("minProperties"), schema.get("maxProperties")
 
     def check(value: dict[str, Any], path: str, found: Findings) -> bool:

@@ -36,7 +36,7 @@ def _cells(pod: Raw, now: float) -> list[Any]:
 
 
 def _restarts(pod: Raw, now: float) -> str:
-    """How often containers were started again, and when the last one was."""
+    """Return how often containers were started again, and when the last one was."""
     which = "initContainerStatuses" if _initializing(pod) else "containerStatuses"
     containers = pod.get("status", {}).get(which) or ()
     count = sum(each.get("restartCount", 0) for each in containers)

@@ -97,13 +97,13 @@ class RunningContainer:
         return self._task.done()
 
     async def signal(self, name: str) -> None:
-        """Asks it to end (`term`) or makes it (`kill`); it is not started again."""
+        """Ask it to end (`term`) or make it (`kill`); it is not started again."""
         self._stopping.set()
         if self._session is not None:
             await self._session.send_line(name)
 
     async def abandon(self) -> None:
-        """Lets go of it, which kills it if its node runs still."""
+        """Let go of it, which kills it if its node runs still."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -197,7 +197,7 @@ def probe_line(command: tuple[str, ...]) -> str:
 
 
 def directory(uid: str) -> str:
-    """Where a node keeps what is of a pod."""
+    """Return where a node keeps what is of a pod."""
     return f"{PODS_DIRECTORY}/{uid}"
 
 
@@ -224,7 +224,7 @@ def mounts(pod: Pod, spec: Container, place: str) -> str:
 
 
 def volume_directory(uid: str, name: str) -> str:
-    """Where a node keeps an empty directory of a pod."""
+    """Return where a node keeps an empty directory of a pod."""
     return f"{directory(uid)}/volumes/{name}"
 
 

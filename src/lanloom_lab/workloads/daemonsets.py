@@ -88,7 +88,7 @@ class _Scene:
         self._revision = revision(daemon)
 
     def orphans(self, known: Mapping[str, Node]) -> tuple[Pod, ...]:
-        """Pods on nodes that don't want one, failed ones, and all but the oldest of several on a node."""
+        """Return pods on nodes that don't want one, failed ones, and all but the oldest of several on a node."""
         found: list[Pod] = []
         for name in sorted(known.keys() & self._placed.keys()):
             here = [pod for pod in self._placed[name] if not pod.metadata.is_deleting]
@@ -100,7 +100,7 @@ class _Scene:
         return tuple(found)
 
     def outdated(self, orphans: tuple[Pod, ...]) -> tuple[Pod, ...]:
-        """Pods of another template that a rolling update takes now, as far as `maxUnavailable` lets it.
+        """Return pods of another template that a rolling update takes now, as far as `maxUnavailable` lets it.
 
         Those that are not available anyhow go at once.
         """
@@ -123,7 +123,7 @@ class _Scene:
         return (*(pod for pod in old if pod not in serving), *serving[: max(0, budget)])
 
     def _missing(self) -> int:
-        """Nodes without a pod that is available and stays."""
+        """Return nodes without a pod that is available and stays."""
         served = 0
         for name in self._wanted:
             served += any(
@@ -149,7 +149,7 @@ class _Scene:
         )
 
     def again(self) -> float | None:
-        """When the next pod will have been ready, or failed, for long enough."""
+        """Return when the next pod will have been ready, or failed, for long enough."""
         waits = [
             rest
             for here in self._placed.values()
@@ -159,7 +159,7 @@ class _Scene:
         return min(waits, default=None)
 
     def _rest(self, pod: Pod) -> float:
-        """Seconds until a ready pod counts as available, or until a failed one is replaced; 0 for any other."""
+        """Return seconds until a ready pod counts as available, or until a failed one is replaced; 0 for any other."""
         if pod.has_ended:
             return parse_rfc3339(pod.metadata.creation_timestamp or "") + FAILED_SECONDS - self._now
         if not is_ready(pod):
@@ -173,7 +173,7 @@ class _Scene:
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether the pod's kubelet says that it is ready."""
+    """Return whether the pod's kubelet says that it is ready."""
     return is_true(pod.status.conditions, "Ready")
 
 
@@ -212,7 +212,7 @@ def pod_body(daemon: DaemonSet, node: str) -> dict[str, Any]:
 
 
 def owner_reference(daemon: DaemonSet) -> dict[str, Any]:
-    """How a pod names the DaemonSet as its controller."""
+    """Return how a pod names the DaemonSet as its controller."""
     return {
         "apiVersion": DAEMON_SETS.api_version,
         "kind": DAEMON_SETS.kind,
@@ -269,7 +269,7 @@ class DaemonSets:
         self._controller: Controller[Key] = Controller("daemon-sets", self._reconcile, rng=rng, workers=4)
 
     async def run(self) -> None:
-        """Works until cancelled."""
+        """Work until cancelled."""
         informers = (self._daemons, self._nodes, self._pods)
         async with asyncio.TaskGroup() as group:
             for informer in informers:
@@ -332,7 +332,7 @@ class DaemonSets:
         return (*found, *free)
 
     async def _stays(self, daemon: DaemonSet) -> bool:
-        """Whether the server has this very DaemonSet, and nobody has deleted it.
+        """Return whether the server has this very DaemonSet, and nobody has deleted it.
 
         A store may be behind a deletion that has released the pods: adopted again, they would be collected with their
         owner. Asked after the list, the server knows of each deletion that released a pod in it.

@@ -222,7 +222,7 @@ class DeviceManager:
         await self.until(reached)
 
     def allocatable(self, resource: str) -> int:
-        """How many healthy devices there are of a resource."""
+        """Return how many healthy devices there are of a resource."""
         plugin = self.plugins.get(resource)
         return sum(health == "Healthy" for health in plugin.devices.values()) if plugin else 0
 

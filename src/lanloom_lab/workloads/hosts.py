@@ -34,7 +34,7 @@ class Machines:
         return self._addresses[node]
 
     def is_removed(self, node: str) -> bool:
-        """Whether there is no such node any more."""
+        """Return whether there is no such node any more."""
         return node in self._removed
 
     def started(self, node: str, address: str) -> None:

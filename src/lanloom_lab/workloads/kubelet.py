@@ -106,7 +106,7 @@ class Kubelet:
         self._controller: Controller[Key] = Controller("kubelet", self._reconcile, rng=rng, workers=WORKERS)
 
     async def run(self) -> None:
-        """Works until cancelled."""
+        """Work until cancelled."""
         self._pods.on_change(self._pod_changed)
         self._machines.on_change(self._node_changed)
         async with asyncio.TaskGroup() as group:
@@ -158,7 +158,7 @@ class Kubelet:
         return again
 
     async def _still_holds(self, worker: PodWorker, pod: Pod | None) -> bool:
-        """Whether what runs is the pod that there is. What was on a node that went off is let go of here."""
+        """Return whether what runs is the pod that there is. What was on a node that went off is let go of here."""
         if self._machines.boot(worker.node) != worker.boot:
             await worker.run.abandon()
             worker.begun = False

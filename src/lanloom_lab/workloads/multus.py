@@ -190,7 +190,7 @@ def result(output: str) -> Raw:
 
 
 def complaint(output: str, errors: str) -> str:
-    """Why a plugin failed, in its own words."""
+    """Return why a plugin failed, in its own words."""
     try:
         answer = json.loads(output)
         texts = [str(answer[name]) for name in ("msg", "details") if answer.get(name)]

@@ -25,7 +25,7 @@ class MultusFiles:
         machines.on_change(self._controller.enqueue)
 
     async def run(self) -> None:
-        """Works until cancelled."""
+        """Work until cancelled."""
         await self._controller.run()
 
     async def _write(self, node: str) -> float | None:

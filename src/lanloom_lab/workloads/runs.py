@@ -135,11 +135,11 @@ class Run(Protocol):
         ...
 
     async def abandon(self) -> None:
-        """Lets go of it: its node is off."""
+        """Let go of it: its node is off."""
         ...
 
     def states(self) -> tuple[State, ...]:
-        """How the pod's containers are, in order, after it was made."""
+        """Return how the pod's containers are, in order, after it was made."""
         ...
 
     def addresses(self) -> Iterable[str]:

@@ -91,7 +91,7 @@ class Sandbox:
             raise SandboxFailed(f"Failed to create pod sandbox: {error}") from None
 
     async def remove(self) -> None:
-        """Detaches the namespace, as far as it was attached, and takes it away. Raises LabError."""
+        """Detach the namespace, as far as it was attached, and take it away. Raises LabError."""
         for item, result in reversed(self._attached):
             for plugin in reversed(item.plugins):
                 # As runtimes do: what a plugin can't take away goes with the namespace, and nobody is held up.

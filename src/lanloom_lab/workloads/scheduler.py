@@ -52,7 +52,7 @@ def choose(
 
 
 def _obstacle(pod: Pod, node: Node) -> str:
-    """Why the node won't do, or nothing."""
+    """Return why the node won't do, or nothing."""
     if not is_true(node.status.conditions, "Ready"):
         return "not ready"
     if node.spec.unschedulable:
@@ -94,7 +94,7 @@ class Scheduler:
         self._controller: Controller[Key] = Controller("scheduler", self._reconcile, rng=rng)
 
     async def run(self) -> None:
-        """Works until cancelled."""
+        """Work until cancelled."""
         informers = (self._nodes, self._pods)
         async with asyncio.TaskGroup() as group:
             for informer in informers:

@@ -253,17 +253,17 @@ class StoreReader(Struct, frozen=True):
         return self.read_settings()
 
     def networks(self) -> Iterable[DummyClusterNetwork]:
-        """Every DummyClusterNetwork."""
+        """Return every DummyClusterNetwork."""
         return self.informers.dcns.store.items()
 
     def nad(self, key: Key) -> NetworkAttachmentDefinition | None:
-        """One NAD."""
+        """Return one NAD."""
         return self.informers.nads.store.get(key)
 
     def configs(self) -> Iterable[VlanConfig]:
-        """Every VlanConfig."""
+        """Return every VlanConfig."""
         return self.informers.configs.store.items()
 
     def nodes(self) -> Iterable[Node]:
-        """Every node."""
+        """Return every node."""
         return self.informers.nodes.store.items()

@@ -174,13 +174,13 @@ async def read_dummies(client: Reader) -> tuple[DummyObjects, UserView]:
 
 
 def dummy_views(objects: DummyObjects, users: UserView, now: float) -> tuple[DummyView, ...]:
-    """Every network, ordered by name. `now` is in seconds since the epoch."""
+    """Return every network, ordered by name. `now` is in seconds since the epoch."""
     ordered = sorted(objects.networks, key=lambda item: item.metadata.name)
     return tuple(dummy_view(item, objects, users, now) for item in ordered)
 
 
 def dummy_view(network: DummyClusterNetwork, objects: DummyObjects, users: UserView, now: float) -> DummyView:
-    """One network."""
+    """Return one network."""
     meta, spec, status = network.metadata, network.spec, network.status
     nad = next((item for item in objects.nads if _is_of(item, meta.uid)), None)
     awaited, unreadable = _awaited(nad, users, now)
@@ -230,7 +230,7 @@ def _awaited(
 
 
 def _nodes(network: DummyClusterNetwork, objects: DummyObjects, now: float) -> tuple[NodeView, ...]:
-    """Every node, ordered by name; none for a network without a DaemonSet."""
+    """Return every node, ordered by name; none for a network without a DaemonSet."""
     uid, places = network.metadata.uid, daemon_set_places(Settings(), network.status.resources)
     state = next((_state_of(item) for item in _parts(objects.daemon_sets, uid, places)), "")
     if not state:

@@ -147,7 +147,7 @@ class IpamMetrics:
 
 
 def _state(nic: Nic) -> str:
-    """Why a NIC has not got what it asks for; empty if it has."""
+    """Return why a NIC has not got what it asks for; empty if it has."""
     found = find(nic.status.conditions, ALLOCATED)
     if nic.metadata.is_deleting:
         return ""

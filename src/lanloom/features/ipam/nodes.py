@@ -207,7 +207,7 @@ class NodePools:
 
 
 def _leases(network: NetworkModel, nics: Mapping[str, Nic], *, both: bool) -> NodeLeases:
-    """Addresses of one subnet: that of the first node by name, as nodes on one VLAN are neighbours.
+    """Return addresses of one subnet: that of the first node by name, as nodes on one VLAN are neighbours.
 
     With `both` that holds for each IP version. A node without an IPv4 address has none.
     """

@@ -67,7 +67,7 @@ class NicList(Struct, frozen=True):
 
 
 async def list_nics(client: Client) -> NicList:
-    """All NICs by network, as the API server has them now. Raises KubeError."""
+    """Return all NICs by network, as the API server has them now. Raises KubeError."""
     listing = await client.list(NICS)
     nics: dict[str, list[Nic]] = {}
     for item in listing.items:
@@ -161,7 +161,7 @@ async def read_context(
 async def _beside(
     client: Client, network: Network | None, cached: NetworkContext
 ) -> dict[Address, tuple[str, Key]]:
-    """Which NICs of other networks still hold what was known, where the two still share a wire."""
+    """Return which NICs of other networks still hold what was known, where the two still share a wire."""
     found = {}
     for address, (peer, key) in cached.beside.items():
         nic = await get_or_none(client, NICS, key)
@@ -177,7 +177,7 @@ async def _used(client: Client, network: str, namespace: str) -> int:
 
 
 def _granted(network: Network | None, addresses: Collection[Address]) -> dict[Address, Key]:
-    """Which of the addresses are granted to NICs, whether their statuses show them or not."""
+    """Return which of the addresses are granted to NICs, whether their statuses show them or not."""
     every = (
         (find_address(text), Key(*grant.nic.split("/", 1)))
         for grant in _grants(network)

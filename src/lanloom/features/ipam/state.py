@@ -92,7 +92,7 @@ def described(item: api.Network) -> Network:
 
 
 def connections_of(item: api.Network) -> tuple[Connection, ...]:
-    """How a network is connected to node groups."""
+    """Return how a network is connected to node groups."""
     return tuple(
         Connection(group=one.group, mode=one.mode, link=one.link, vlan=one.vlan)
         for one in item.spec.connections
@@ -229,7 +229,7 @@ def _read(field: str, parse: Callable[[str], T], text: str) -> T:
 
 
 def is_satisfied(nic: NicObject) -> bool:
-    """Whether a NIC's status says that it has what its spec asks for, and that is so."""
+    """Return whether a NIC's status says that it has what its spec asks for, and that is so."""
     spec, status = nic.spec, nic.status
     return (
         answer(nic) == "True"
@@ -240,12 +240,12 @@ def is_satisfied(nic: NicObject) -> bool:
 
 
 def is_refused(nic: NicObject) -> bool:
-    """Whether a NIC has been told that it does not get what it asks for now."""
+    """Return whether a NIC has been told that it does not get what it asks for now."""
     return answer(nic) == "False"
 
 
 def answer(nic: NicObject) -> str:
-    """Whether a NIC gets what it asks for now: True or False, or empty if there is no answer yet."""
+    """Return whether a NIC gets what it asks for now: True or False, or empty if there is no answer yet."""
     found = find(nic.status.conditions, ALLOCATED)
     # That a deletion was asked for is a generation of its own, which changes nothing of what is asked for.
     wanted = nic.metadata.generation - nic.metadata.is_deleting
@@ -254,7 +254,7 @@ def answer(nic: NicObject) -> str:
 
 
 def is_open(grant: Grant, nic: NicObject | None, network: str) -> bool:
-    """Whether granted addresses may still come to a NIC whose status does not show them.
+    """Return whether granted addresses may still come to a NIC whose status does not show them.
 
     `nic` is the NIC of the grant's key, None if there is none, and must have been read after the network. A write of
     these addresses is based on a state in which the NIC wanted this network, and on the grant's version or an earlier
@@ -308,7 +308,7 @@ class State(Struct, frozen=True):
         return {item.metadata.name: item for item in self.networks}
 
     def ledger(self, network: NetworkObject) -> Ledger:
-        """Who owns what in a network, beside what others on its wires have. Raises Malformed."""
+        """Return who owns what in a network, beside what others on its wires have. Raises Malformed."""
         beside = (item for item in self.networks if item.metadata.name in network.status.shared_with)
         return ledger_of(network, self.nics, [ledger_of(item, self.nics) for item in beside])
 
@@ -334,7 +334,7 @@ def held_of(network: NetworkObject) -> dict[Address, Holder]:
 
 
 def ledger_of(network: NetworkObject, nics: Iterable[NicObject], peers: Iterable[Ledger] = ()) -> Ledger:
-    """Who owns what in a network: the addresses in the NICs' statuses, and those of grants that are open.
+    """Return who owns what in a network: the addresses in the NICs' statuses, and those of grants that are open.
 
     NICs must have been read after the network. What two NICs have belongs to the older. `peers` are the networks that
     its status says it shares a wire with. Raises Malformed.

@@ -105,11 +105,11 @@ class LanAdmission(TableAdmission):
         )
 
     async def validate_lan(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuses what is written of a LAN."""
+        """Allow or refuse what is written of a LAN."""
         return await verdict_of(self._lan(request))
 
     async def validate_nad(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuses what is written of a NAD, as far as it is a LAN's."""
+        """Allow or refuse what is written of a NAD, as far as it is a LAN's."""
         return await verdict_of(self._nad(request))
 
     async def validate_report(self, request: AdmissionRequest) -> Verdict:

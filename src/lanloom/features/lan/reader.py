@@ -40,7 +40,7 @@ class LanInformers(Struct, frozen=True):
     networks: Informer[Network]
 
     def all(self) -> tuple[Informer[Any], ...]:
-        """Every informer; a view is whole when each is synced."""
+        """Return every informer; a view is whole when each is synced."""
         return (self.lans, self.lan_nodes, self.nads, self.nodes, self.networks)
 
     def of_uid(self, uid: str) -> LAN | None:
@@ -48,13 +48,13 @@ class LanInformers(Struct, frozen=True):
         return next(iter(self.lans.store.by(BY_UID, uid)), None) if uid else None
 
     def claimants(self, lan: LAN) -> tuple[LAN, ...]:
-        """Every LAN that claims something that this one claims, itself included."""
+        """Return every LAN that claims something that this one claims, itself included."""
         store = self.lans.store
         found = (other for claim in claims_of(lan) for other in store.by(BY_CLAIM, claim))
         return tuple({other.metadata.key: other for other in found}.values())
 
     def with_spokes(self, spokes: Iterable[str]) -> tuple[LAN, ...]:
-        """Every LAN that has one of these spokes."""
+        """Return every LAN that has one of these spokes."""
         return tuple(lan for spoke in spokes for lan in self.lans.store.by(BY_CLAIM, f"spoke {spoke}"))
 
     def nads_beside(self, lan: LAN, spokes: Iterable[str]) -> frozenset[Key]:

@@ -108,7 +108,7 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def lan_views(lans: Iterable[LAN], reports: Iterable[LANNode]) -> tuple[LanView, ...]:
-    """Every LAN, ordered by namespace and name."""
+    """Return every LAN, ordered by namespace and name."""
     return _views(lans, _places(reports))
 
 

@@ -138,7 +138,7 @@ class LiveReader(ClusterReader):
         return listed is not None and bool(usable_nodes(listed.items))
 
     def host_networks_of(self, cluster_network: str) -> Iterable[HostNetworkConfig]:
-        """Harvester's HostNetworkConfigs of a cluster network."""
+        """Return Harvester's HostNetworkConfigs of a cluster network."""
         stored = self._confirmed(HOST_NETWORK_CONFIGS, super().host_networks_of(cluster_network))
         every = (*stored, *self._in_flight.of(HOST_NETWORK_CONFIGS))
         return tuple(item for item in every if item.spec.cluster_network == cluster_network)

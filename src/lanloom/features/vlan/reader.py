@@ -172,7 +172,7 @@ class ClusterReader:
         return self._stores.statuses.by(BY_CLUSTER_NETWORK, cluster_network)
 
     def host_networks_of(self, cluster_network: str) -> Iterable[HostNetworkConfig]:
-        """Harvester's HostNetworkConfigs of a cluster network."""
+        """Return Harvester's HostNetworkConfigs of a cluster network."""
         return self._stores.host_networks.by(BY_CLUSTER_NETWORK, cluster_network)
 
     def nodes(self) -> Mapping[str, Node]:

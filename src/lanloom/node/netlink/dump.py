@@ -166,7 +166,7 @@ class _Raw(Struct, frozen=True):
 
 
 def read_state(sock: socket.socket) -> LinkState:
-    """Everything that the port's dump shows."""
+    """Return everything that the port's dump shows."""
     links = read_links(sock)
     names = {link.index: name for name, link in links.items()}
     for index, ids in bridge_vlans(sock):

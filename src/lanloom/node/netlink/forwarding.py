@@ -141,7 +141,7 @@ def _receiver(index: int) -> bytes:
 
 
 def _destination(found: dict[int, bytes]) -> str:
-    """Where an entry sends frames; empty for a link-local address without its link, to which nothing comes."""
+    """Return where an entry sends frames; empty for a link-local address without its link, to which nothing comes."""
     payload = found.get(NDA_DST)
     address = ip_address(payload) if payload else None
     if address is None or (_needs_link(address) and NDA_IFINDEX not in found):

@@ -44,7 +44,7 @@ def monitor_socket(groups: int = GROUPS) -> socket.socket:
 
 
 async def next_change(opened: socket.socket) -> None:
-    """Return when something was announced, and takes what else comes within BURST. Raises LinkError."""
+    """Return when something was announced, after taking what else comes within BURST. Raises LinkError."""
     loop = asyncio.get_running_loop()
     try:
         await loop.sock_recv(opened, _SIZE)

@@ -97,7 +97,7 @@ class Bus:
         return await self.call(path, f"{DBUS}.Properties", "Get", "ss", interface, name)
 
     async def close(self) -> None:
-        """Disconnect, and waits until it is so."""
+        """Disconnect, and wait until it is so."""
         self._bus.disconnect()
         await self._closed
 
@@ -134,7 +134,7 @@ async def _connect(address: str) -> MessageBus:
 
 
 async def open_bus(address: str, on_signal: SignalHandler, lost: Callable[[], None]) -> Bus:
-    """Connect to the bus at `address`, or the system bus for an empty one, and subscribes."""
+    """Connect to the bus at `address`, or the system bus for an empty one, and subscribe."""
     try:
         opened = Bus(await _connect(address), on_signal, lost)
     except (OSError, EOFError, DBusFastError) as error:

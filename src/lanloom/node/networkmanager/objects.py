@@ -154,7 +154,7 @@ class Objects:
         return self._managed.get(path, {}).get(f"{NM}.{interface}", {})
 
     def device_names(self) -> dict[str, str]:
-        """Path → interface name of every device, also of one that is not realised."""
+        """Return path → interface name of every device, also of one that is not realised."""
         devices = {path: interfaces.get(f"{NM}.Device") for path, interfaces in self._managed.items()}
         return {path: device["Interface"] for path, device in devices.items() if device is not None}
 

@@ -88,7 +88,7 @@ class Exchange:
 
 
 def is_good(task: Task, report: Report) -> bool:
-    """Whether a pod found what it was sent for."""
+    """Return whether a pod found what it was sent for."""
     return not (
         report.error
         or report.strangers

@@ -175,7 +175,7 @@ def checksum(content: bytes) -> int:
 
 
 def is_answer(packet: bytes, identity: int) -> bool:
-    """Whether an IPv4 packet is the answer to an echo of this identity."""
+    """Return whether an IPv4 packet is the answer to an echo of this identity."""
     head = (packet[0] & 0xF) * 4
     return (
         len(packet) >= head + 8

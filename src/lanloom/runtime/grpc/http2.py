@@ -314,7 +314,7 @@ class Http2Connection(asyncio.Protocol, ABC):
 
     @abstractmethod
     def was_open(self, number: int) -> bool:
-        """Whether a stream that is not open any more has been."""
+        """Return whether a stream that is not open any more has been."""
 
     @abstractmethod
     def headers(self, number: int, headers: Mapping[str, str], *, ended: bool) -> None:

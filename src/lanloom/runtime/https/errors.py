@@ -180,34 +180,34 @@ class InsufficientStorage(StatusError):
 
 
 def not_found(resource: str, name: str) -> NotFound:
-    """Return the object of that name isn't there."""
+    """Return the error for a name that no object has."""
     return NotFound(f"{resource} {_quoted(name)} not found", details=_details(resource, name))
 
 
 def no_such_resource() -> NotFound:
-    """No resource is served at that path of a known group and version."""
+    """Return the error for a path of a known group and version at which no resource is served."""
     return NotFound("the server could not find the requested resource", details={})
 
 
 def already_exists(resource: str, name: str) -> AlreadyExists:
-    """Report that the name is taken."""
+    """Return the error for a name that is taken."""
     return AlreadyExists(f"{resource} {_quoted(name)} already exists", details=_details(resource, name))
 
 
 def conflict(resource: str, name: str, why: str = STALE) -> Conflict:
-    """Report that the object changed since it was read, or a precondition doesn't hold."""
+    """Return the error for an object that changed since it was read, or a precondition that doesn't hold."""
     message = f"Operation cannot be fulfilled on {resource} {_quoted(name)}: {why}"
     return Conflict(message, details=_details(resource, name))
 
 
 def forbidden(resource: str, name: str, why: str) -> Forbidden:
-    """Report that the user may not do this to the object; an empty name speaks of the whole resource."""
+    """Return the error for what the user may not do to an object, or, with an empty name, to the whole resource."""
     subject = f"{resource} {_quoted(name)}" if name else resource
     return Forbidden(f"{subject} is forbidden: {why}", details=_details(resource, name))
 
 
 def terminating(resource: str, name: str, namespace: str) -> Forbidden:
-    """Nothing new may come into a namespace that is being deleted."""
+    """Return the error for a new object in a namespace that is being deleted."""
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     error = forbidden(resource, name, why)
     cause = {
@@ -220,12 +220,12 @@ def terminating(resource: str, name: str, namespace: str) -> Forbidden:
 
 
 def forbidden_path(why: str) -> Forbidden:
-    """Report that the user may not ask for a path that is no resource."""
+    """Return the error for a path, which is no resource, that the user may not ask for."""
     return Forbidden(f"forbidden: {why}", details={})
 
 
 def invalid(kind: str, name: str, errors: Iterable[FieldError]) -> Invalid:
-    """Return the object breaks these rules."""
+    """Return the error for an object that breaks these rules."""
     found = list(errors)
     details = _details(kind, name)
     if found:
@@ -236,18 +236,18 @@ def invalid(kind: str, name: str, errors: Iterable[FieldError]) -> Invalid:
 
 
 def method_not_allowed(resource: str, action: str) -> MethodNotAllowed:
-    """Return the resource doesn't support the action (`patch`, `watch`, …)."""
+    """Return the error for an action (`patch`, `watch`, …) that the resource doesn't support."""
     message = f"{action} is not supported on resources of kind {_quoted(resource)}"
     return MethodNotAllowed(message, details=_details(resource, ""))
 
 
 def wrong_method() -> MethodNotAllowed:
-    """Nothing at this address understands the HTTP method."""
+    """Return the error for an HTTP method that nothing at this address understands."""
     return MethodNotAllowed("the server does not allow this method on the requested resource", details={})
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> UnsupportedMediaType:
-    """Report that the body's format is unknown; `accepted` are the media types that can be read."""
+    """Return the error for a body of an unknown format; `accepted` are the media types that can be read."""
     listed = ", ".join(accepted)
     return UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: {listed}"
@@ -255,22 +255,22 @@ def unsupported_media_type(accepted: Sequence[str]) -> UnsupportedMediaType:
 
 
 def not_acceptable(accepted: Sequence[str]) -> NotAcceptable:
-    """Return the client accepts no format that can be written."""
+    """Return the error for a client that accepts no format that can be written."""
     return NotAcceptable(f"only the following media types are accepted: {', '.join(accepted)}")
 
 
 def too_large(limit: int) -> EntityTooLarge:
-    """Report that the body is larger than `limit` bytes."""
+    """Return the error for a body that is larger than `limit` bytes."""
     return EntityTooLarge(f"Request entity too large: limit is {limit}")
 
 
 def internal(why: str) -> InternalError:
-    """Return the server failed for this reason."""
+    """Return the error for a server that failed for this reason."""
     return InternalError(f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
 
 
 def disk_full(why: str) -> InsufficientStorage:
-    """There is no space for a change; `why` names the disk."""
+    """Return the error for a change for which there is no space; `why` names the disk."""
     return InsufficientStorage(
         f"{why}: delete objects, or free space on that disk. Deletions are accepted, and other writes are again when "
         "there is space",

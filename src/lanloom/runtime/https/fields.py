@@ -80,7 +80,7 @@ def not_supported(field: str, value: Any, supported: tuple[str, ...]) -> FieldEr
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    """Return a value that must be unique is there twice."""
+    """Return the error for a value that must be unique and is there twice."""
     return FieldError("FieldValueDuplicate", field, value)
 
 

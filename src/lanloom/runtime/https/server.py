@@ -177,7 +177,7 @@ class HttpsServer:
         self._server = _Server(config, context, limits)
 
     async def run(self) -> None:
-        """Serve; returns after `stop` when open requests are answered or a grace period is over."""
+        """Serve until, after `stop`, open requests are answered or a grace period is over."""
         await self._server.serve(self._sockets)
 
     async def started(self) -> None:

@@ -213,7 +213,7 @@ class DummyAdmission(TableAdmission):
         return await verdict_of(self._config(request))
 
     async def validate_reference(self, request: AdmissionRequest) -> Verdict:
-        """Whether a machine or a pod may refer to the networks that it names."""
+        """Return whether a machine or a pod may refer to the networks that it names."""
         return await self._references.validate(request)
 
     async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ class _Queue(NamedTuple):
     for_users: bool
 
     def takes(self, nad: NetworkAttachmentDefinition) -> bool:
-        """Whether requests of this queue may be noted on the NAD."""
+        """Return whether requests of this queue may be noted on the NAD."""
         return is_isolated(nad) and not is_closed(nad, for_users=self.for_users)
 
 
@@ -141,7 +141,7 @@ class Reservations:
         del self._writers[queue]
 
     async def _write(self, queue: _Queue, batch: Sequence[_Waiting]) -> NetworkAttachmentDefinition | None:
-        """Goes on until the NAD was not changed by others in between, or nobody waits any more."""
+        """Go on until the NAD was not changed by others in between, or nobody waits any more."""
         key, nad = queue.nad, self._known(queue.nad)
         requests = [item.request for item in batch]
         while not all(item.answer.done() for item in batch):
@@ -194,7 +194,7 @@ _CONTROLLERS: Mapping[type[Object], tuple[Resource[Any], ...]] = {
 
 
 async def controller_owners(client: Client, item: Object) -> tuple[Object, ...]:
-    """Who makes an object, and who makes him; none if one of them is not there, or goes. Raises KubeError."""
+    """Return who makes an object, and who makes him; none if one of them is not there, or goes. Raises KubeError."""
     owners: list[Object] = []
     while (found := _controller(item)) is not None:
         resource, key, uid = found

@@ -119,7 +119,7 @@ def _check_gateway(gateway: str) -> None:
 
 
 def _reason(error: Exception, ready_file: Path) -> str:
-    """Why the process ends, in a sentence."""
+    """Return why the process ends, in a sentence."""
     if isinstance(error, OSError):
         return (
             f"can't write the file {ready_file}: {error.strerror}; its directory must exist and be writable"

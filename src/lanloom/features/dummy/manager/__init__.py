@@ -40,7 +40,7 @@ class UsersAt:
         return tuple(str(user) for user in self._view.users_of(nad) if of(user.namespace))
 
     def users_on(self, nad: Key, nodes: Container[str]) -> tuple[str, ...]:
-        """Those of the users that run on one of these nodes, for messages."""
+        """Return those of the users that run on one of these nodes, for messages."""
         users = self._view.users_of(nad)
         return tuple(str(user) for user in users if any(node in nodes for node in user.nodes))
 
@@ -67,7 +67,7 @@ class SharedUsers(UsersAt):
         self._read = shared_live_users(client)
 
     def is_used(self, nad: Key) -> bool:
-        """Whether a NAD has users, which takes as long for many as for few."""
+        """Return whether a NAD has users, which takes as long for many as for few."""
         return self._users.is_used(nad)
 
     def on_change(self, handler: Handler) -> None:

@@ -40,7 +40,7 @@ from lanloom.kube.ports import Client
 
 
 def waits_for_users(dcn: DummyClusterNetwork) -> bool:
-    """Whether the end of its users changes anything for a network."""
+    """Return whether the end of its users changes anything for a network."""
     return dcn.metadata.is_deleting or find(dcn.status.conditions, DRIFTED) is not None
 
 
@@ -144,7 +144,7 @@ class DummyManager:
         return (self._networks, self._left)
 
     def enqueue_all(self) -> None:
-        """Wants every network looked at, and all that is left of others: at the beginning, or other settings."""
+        """Have every network looked at, and all that is left of others: at the beginning, or other settings."""
         for dcn in self._informers.dcns.store.items():
             self._networks.enqueue(dcn.metadata.name)
         stores = self._informers
@@ -257,7 +257,7 @@ class DummyManager:
                 self._networks.enqueue(dcn.metadata.name)
 
     def _users_changed(self, nads: frozenset[Key] | None) -> None:
-        """Wakes who waits for users to go, at once; in a while if there are others left, of whom there may be many."""
+        """Wake who waits for users to go, at once; in a while if there are others left, of whom there may be many."""
         store = self._informers.dcns.store
         if nads is None:
             concerned: Iterable[DummyClusterNetwork] = store.items()

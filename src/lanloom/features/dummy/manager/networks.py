@@ -79,7 +79,7 @@ class ActionExecutor:
         self.recorder = recorder
 
     async def act(self, about: ObjectReference, uid: str, actions: tuple[Action, ...]) -> None:
-        """Carries the actions out, for the network `about` of that uid.
+        """Carry the actions out, for the network `about` of that uid.
 
         Stops at the first that fails. Raises ActionRefused, or a KubeError where another try may help.
         """
@@ -139,7 +139,7 @@ class ActionExecutor:
             await self._release(action)
 
     async def _release(self, action: Delete) -> None:
-        """Leaves an object to those who keep it from being deleted."""
+        """Leave an object to those who keep it from being deleted."""
         key = action.key
         meta = (await self._client.get(action.resource, key.name, key.namespace)).metadata
         if meta.uid == action.uid:
@@ -172,7 +172,7 @@ class Retries:
         self._failures: dict[str, int] = {}
 
     def next(self, key: str) -> float:
-        """Seconds until the next try, after one more failure."""
+        """Return seconds until the next try, after one more failure."""
         count = self._failures.get(key, 0)
         self._failures[key] = count + 1
         return backoff(count, self._rng, first=_FIRST, cap=_LONGEST)
@@ -296,7 +296,7 @@ class Networks:
 
 
 def _is_about_to_be_made(dcn: DummyClusterNetwork, observed: Observed) -> bool:
-    """Whether it is to be decided if a subnet is free."""
+    """Return whether it is to be decided if a subnet is free."""
     return not dcn.metadata.is_deleting and bool(dcn.spec.subnet) and not observed.made.nads
 
 
@@ -314,7 +314,7 @@ class Orphans:
         self._retries = Retries(rng)
 
     def is_orphaned(self, uid: str) -> bool:
-        """Whether no network of that uid is known; one that the watch has not brought yet is none, too."""
+        """Return whether no network of that uid is known; one that the watch has not brought yet is none, too."""
         return bool(uid) and not self._informers.dcns.store.by(BY_UID, uid)
 
     async def reconcile(self, uid: str) -> float | None:
@@ -348,7 +348,7 @@ class Orphans:
         return observed, step
 
     async def _record(self, observed: Observed, step: Teardown) -> None:
-        """Says what is waited for, once; by Events where there is a NAD that keeps its users."""
+        """Say what is waited for, once; by Events where there is a NAD that keeps its users."""
         uid, name = observed.dcn.metadata.uid, observed.dcn.metadata.name
         if not step.message or self._reported.get(uid) == step.message:
             return

@@ -94,7 +94,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
         return tuple(port for port in self.ports if free.get(port.name) == port.index)
 
     def _may_mark(self, link: Link, links: Mapping[str, Link]) -> bool:
-        """Whether a link without the owner's mark becomes the owner's bridge. Another's mark always holds."""
+        """Return whether a link without the owner's mark becomes the owner's bridge. Another's mark always holds."""
         if is_ours(link) or link.owner_uid or link.kind != "bridge":
             return False
         return link.index == self.known or is_made_by_plugin(link, links, gateway=self.gateway)

@@ -204,7 +204,7 @@ BRIDGE, VXLAN = "br0", "vx0"
 
 
 def lan_key(name: str, uid: str, settings: Settings) -> Key:
-    """Where the LAN of a DummyClusterNetwork is."""
+    """Return where the LAN of a DummyClusterNetwork is."""
     return Key(settings.namespace, resource_name(name, uid))
 
 

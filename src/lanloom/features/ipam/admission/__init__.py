@@ -233,7 +233,7 @@ def _refers_to_owner(nic: Nic) -> bool:
 
 
 async def _has_left(client: Client, nic: Nic) -> bool:
-    """Whether the NIC was of a pod that is gone or has ended: nobody's any more, and nothing is lost with it.
+    """Return whether the NIC was of a pod that is gone or has ended: nobody's any more, and nothing is lost with it.
 
     The NIC of a name is not: its addresses are kept for the next pod.
     """

@@ -45,7 +45,7 @@ _NAMED = 10
 async def check_network_change(
     client: Client, wires: Wires | None, in_flight: InFlight, new: Network | None, old: Network | None
 ) -> tuple[str, ...]:
-    """Warnings for who asked for the change. Raises Malformed, Denied, KubeError.
+    """Return warnings for who asked for the change. Raises Malformed, Denied, KubeError.
 
     `wires` finds the networks that have a name, as far as the watch has brought them.
     """
@@ -78,7 +78,7 @@ def check_size(network: Network) -> None:
 
 
 def check_host_bits(new: Network, old: Network | None) -> tuple[str, ...]:
-    """Warnings for ranges with host bits that an earlier version stored, and that mean what they meant.
+    """Return warnings for ranges with host bits that an earlier version stored, and that mean what they meant.
 
     Raises Malformed for others: in a list of addresses to be kept back or handed out, one was meant, or all.
     """
@@ -161,7 +161,7 @@ async def _check_transition(client: Client, old: Network, new: NetworkModel) -> 
 
 
 def _takes_away(old: NetworkModel, new: NetworkModel) -> bool:
-    """Whether users of addresses may have something against a change, or need to be told of it."""
+    """Return whether users of addresses may have something against a change, or need to be told of it."""
     ranges, pools = (subtract(_ranges(old, pooled), _ranges(new, pooled)) for pooled in (False, True))
     return bool(ranges or pools or _gateways(new) - _gateways(old))
 
@@ -198,7 +198,7 @@ def _uses(nic: Nic, network: str) -> bool:
 
 
 def network_defaults(new: Network, old: Network | None) -> Verdict:
-    """Warnings where something meant another thing, and UUIDs that would be lost. Raises Malformed.
+    """Return warnings where something meant another thing, and UUIDs that would be lost. Raises Malformed.
 
     Nothing is written into the spec of a new network: a tool that compares it with a file would always find it. Version
     0.1 wrote UUIDs there; one that goes with the next `kubectl apply` before it is in the status stays where it is.
@@ -243,5 +243,5 @@ def _warnings(network: Network) -> Iterator[str]:
 
 
 def _overlap(spec: SubnetSpec) -> bool:
-    """Whether the externally reserved ranges, which can be read, overlap."""
+    """Return whether the externally reserved ranges, which can be read, overlap."""
     return any(overlapping(map(stored_range, spec.external)))

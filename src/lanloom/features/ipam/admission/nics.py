@@ -46,7 +46,7 @@ _WORD = re.compile(r"[!-~]{1,253}")
 async def check_nic_change(
     client: Client, cached: CachedContext, new: Nic | None, old: Nic | None, *, by_manager: bool = False
 ) -> tuple[str, ...]:
-    """Warnings for the user. Raises Malformed, Denied, KubeError. A deletion is never refused.
+    """Return warnings for the user. Raises Malformed, Denied, KubeError. A deletion is never refused.
 
     What a namespace may have is said early to users only. The manager's NICs (of nodes, and of machines that move) get
     the allocator's answer in their conditions, from which the manager reports it where users look.
@@ -92,7 +92,7 @@ async def _views(
 
 
 def _asked_more(new: Nic, old: Nic | None) -> int | None:
-    """How many addresses more than it has a NIC asks for now; None where its change asks for none of them anew.
+    """Return how many addresses more than it has a NIC asks for now; None where its change asks for none of them anew.
 
     A NIC that only gives something back is let alone, also by a network that no longer serves its namespace.
     """

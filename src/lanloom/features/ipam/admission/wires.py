@@ -26,7 +26,7 @@ async def check_nad_wires(
     new: NetworkAttachmentDefinition | None,
     old: NetworkAttachmentDefinition | None,
 ) -> tuple[str, ...]:
-    """Warnings for a NAD that brings a network to a wire. Raises Denied, KubeError."""
+    """Return warnings for a NAD that brings a network to a wire. Raises Denied, KubeError."""
     if new is None:
         return ()
     title = f"NetworkAttachmentDefinition {new.metadata.key}: spec.config"
@@ -45,7 +45,7 @@ async def check_nad_wires(
 async def check_network_wires(
     client: Client, cached: Wires, new: Network | None, old: Network | None
 ) -> tuple[str, ...]:
-    """Warnings for a network whose subnets change. Raises Denied, KubeError."""
+    """Return warnings for a network whose subnets change. Raises Denied, KubeError."""
     if new is None or (old is not None and old.spec.subnets == new.spec.subnets):
         return ()
     title, model = f"Network {new.metadata.name}: spec.subnets", _model(new)
@@ -64,7 +64,7 @@ async def _views(client: Client, cached: Wires) -> AsyncGenerator[Wires, None]:
 
 
 def _places(wires: Wires, nad: NetworkAttachmentDefinition) -> Iterator[tuple[Wire, str]]:
-    """Where a NAD brings which network, by the name of its object."""
+    """Yield where a NAD brings which network, by the name of its object."""
     for wire in wires.wires_of(nad):
         yield from ((wire, network.metadata.name) for network in wires.networks_of(nad))
 

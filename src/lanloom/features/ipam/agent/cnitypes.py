@@ -135,7 +135,7 @@ def _where(message: str) -> str:
 
 
 def is_stale(nic: Nic, valid: frozenset[tuple[str, str]]) -> bool:
-    """Whether a pod's NIC was made for an attachment that is not among the valid ones."""
+    """Return whether a pod's NIC was made for an attachment that is not among the valid ones."""
     marks = nic.metadata.annotations
     return (marks.get(CONTAINER, ""), marks.get(LINK, "")) not in valid
 

@@ -288,7 +288,7 @@ class NodeNics:
         return await until(self._client, nic, good, self._rng)
 
     def _covers(self, nic: Nic) -> bool:
-        """Whether the watch brings every change of a NIC after its version; begin it if there is none."""
+        """Return whether the watch brings every change of a NIC after its version; begin it if there is none."""
         meta = nic.metadata
         if meta.labels.get(NODE_LABEL) != self._node:
             return False
@@ -351,10 +351,10 @@ async def _states(client: Client, key: Key, version: str) -> AsyncGenerator[Nic 
 
 
 def answered(nic: Nic | None) -> bool:
-    """Whether the allocator has looked at what the NIC asks for now; also where the NIC is gone."""
+    """Return whether the allocator has looked at what the NIC asks for now; also where the NIC is gone."""
     return nic is None or answer(nic) != ""
 
 
 def allocated(nic: Nic) -> bool:
-    """Whether the NIC has what it asks for now."""
+    """Return whether the NIC has what it asks for now."""
     return answer(nic) == "True"

@@ -45,7 +45,7 @@ class PodRef(Struct, frozen=True):
         return Key(self.namespace, self.name)
 
     def is_of(self, pod: Pod) -> bool:
-        """Whether it is that pod and not a namesake."""
+        """Return whether it is that pod and not a namesake."""
         return not self.uid or self.uid == pod.metadata.uid
 
 
@@ -114,7 +114,7 @@ def launcher_of(pod: Pod) -> OwnerReference | None:
 
 
 def machine_network(machine: VirtualMachineInstance, interface: str) -> tuple[int, str, Key] | None:
-    """Which network of a machine an interface of its pod is for: its place, its name in the machine, its NAD.
+    """Return which network of a machine an interface of its pod is for: its place, its name in the machine, its NAD.
 
     KubeVirt calls the pod's interface `pod` and the beginning of the SHA-256 of the network's name, or (before 1.0, and
     in what was started then) `net1`, `net2`… by the order of the networks; the primary one is eth0.
@@ -139,7 +139,7 @@ def hashed_interface(network: str) -> str:
 
 
 def is_attached(pod: Pod, call: Call) -> bool:
-    """Whether the pod still wants the interface: its primary one always, others while Multus is to make them."""
+    """Return whether the pod still wants the interface: its primary one always, others while Multus is to make them."""
     attached = attachments(pod)
     return (
         not attached or call.interface == PRIMARY or call.interface in {item.interface for item in attached}

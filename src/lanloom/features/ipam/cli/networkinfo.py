@@ -147,7 +147,7 @@ _COLOURS = {"": "green", "nearly full": "yellow", "full": "red"}
 
 
 def print_usage(networks: Iterable["NetworkUsage"]) -> None:
-    """Draws the pools of networks."""
+    """Draw the pools of networks."""
     console, found = make_console(), list(networks)
     glyphs = BLOCKS if (console.encoding or "").lower().startswith("utf") else LETTERS
     for index, item in enumerate(found):

@@ -57,7 +57,7 @@ class Change(Struct, frozen=True, kw_only=True):
         return (old.network, old.ips, old.release) != (new.network, new.ips, new.release)
 
     def gives_back(self, ip: str) -> bool:
-        """Whether it takes that address from the NIC, which has it."""
+        """Return whether it takes that address from the NIC, which has it."""
         if self.before is None or self.after is None:
             return self.after is None
         return self.after.network != self.before.spec.network or ip in self.after.release
@@ -163,7 +163,7 @@ def stages(plan: Plan, *, at_once: bool = False) -> list[list[tuple[Change, NicS
 
 
 def refusal_now(state: State, nic: Nic) -> str:
-    """Why a NIC can't get what it asks for; empty if it can."""
+    """Return why a NIC can't get what it asks for; empty if it can."""
     try:
         addresses_now(wanted_nics((nic,)), _ledgers(state))
     except Refusal as error:
@@ -226,7 +226,7 @@ def _preview(
 
 
 def _ledgers(state: State) -> Callable[[str], Ledger]:
-    """Who owns what in the network of an id. Raises Denied, Malformed."""
+    """Return who owns what in the network of an id. Raises Denied, Malformed."""
     networks = state.by_id()
     known: dict[str, Ledger] = {}
 
@@ -279,7 +279,7 @@ def _at_stage(change: Change, number: int, *, several: bool, contested: bool) ->
 
 
 def _contested(changes: Iterable[Change]) -> bool:
-    """Whether a NIC could get automatically what another NIC of the operation asks for by address."""
+    """Return whether a NIC could get automatically what another NIC of the operation asks for by address."""
     asking: dict[str, tuple[set[Key], set[Key]]] = {}
     for change in changes:
         spec, held = change.after, change.before.status.ips if change.before is not None else ()

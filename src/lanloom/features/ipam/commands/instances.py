@@ -89,7 +89,7 @@ def the_instance(state: State, namespace: str, name: str) -> Instance:
 
 
 def wanted_nics(nics: Iterable[Nic]) -> tuple[WantedNic, ...]:
-    """NICs as the rules see them. Raises Malformed."""
+    """Return NICs as the rules see them. Raises Malformed."""
     return tuple(map(_wanted, nics))
 
 

@@ -78,7 +78,7 @@ def foreseen(preview: Sequence[Preview], networks: Mapping[str, Network]) -> tup
 
 
 def information(instance: Instance) -> dict[str, Value]:
-    """Everything of an instance for programs. Raises Malformed."""
+    """Return everything of an instance for programs. Raises Malformed."""
     return {
         "name": instance.name,
         "namespace": instance.namespace,

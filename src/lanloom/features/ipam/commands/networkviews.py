@@ -51,7 +51,7 @@ def _describe(item: NetworkObject, nics: Sequence[NicObject], beside: Iterable[L
 
 
 def information(of: Described) -> dict[str, Value]:
-    """Everything of a network for programs: all of its fields, the UUIDs of its subnets, and its NICs."""
+    """Return everything of a network for programs: all of its fields, the UUIDs of its subnets, and its NICs."""
     values: dict[str, Value] = {field.name: field.value(of) for field in NETWORK_FIELDS.fields}
     values["subnet_uuids"] = [subnet.uuid for subnet in of.network.subnets]
     values["sticky_for"] = dict(of.network.sticky_for)
@@ -107,7 +107,7 @@ class NetworkUsage(Struct, frozen=True, kw_only=True):
 
 
 def pools_of(of: Described) -> NetworkUsage:
-    """How full a network is."""
+    """Return how full a network is."""
     pools = tuple(_pool(of, subnet, pool) for subnet in of.network.subnets for pool in subnet.pools)
     return NetworkUsage(
         network=of.network.name, pools=pools, total=usage_of(of), shares=of.shares, holds=of.holds

@@ -48,7 +48,7 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 def is_of(request: Request, mac: str) -> bool:
-    """Whether the client of a port asks for itself, and not for another one, nor as a relay agent."""
+    """Return whether the client of a port asks for itself, and not for another one, nor as a relay agent."""
     return request.source == request.client == mac and request.relay == ANY
 
 

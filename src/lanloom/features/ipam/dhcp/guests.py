@@ -126,7 +126,7 @@ class Guests:
 def _holder(
     pod: Pod, machine: VirtualMachineInstance | None, client: Client, config: dict[str, object]
 ) -> tuple[Holder, Call]:
-    """Who has the NIC of a client, and the call of the plugin that made it."""
+    """Return who has the NIC of a client, and the call of the plugin that made it."""
     call = Call(program=PLUGIN, command="ADD", config=config, interface=client.interface)
     if machine is None:
         return pod_holder(pod, call), call

@@ -100,7 +100,7 @@ class AllocationState:
         return find_addresses(nic.status.ips) if nic.status.network == self.name else ()
 
     def is_granted(self, key: str) -> bool:
-        """Whether there is a grant to a NIC that must still be remembered."""
+        """Return whether there is a grant to a NIC that must still be remembered."""
         return key in self._grants
 
     def grants(self) -> dict[str, Grant]:
@@ -115,12 +115,12 @@ class AllocationState:
         return doubles
 
     def not_served(self, nic: Nic) -> str:
-        """Why the network gives nothing more to a NIC's namespace; empty where it does."""
+        """Return why the network gives nothing more to a NIC's namespace; empty where it does."""
         namespace, network = nic.metadata.namespace, self.ledger.network
         return "" if serves(network, namespace) else not_served(network, namespace)
 
     def conflicts(self) -> set[Address]:
-        """All addresses that a NIC and somebody else have."""
+        """Return all addresses that a NIC and somebody else have."""
         found = {address for lost in self._conflicts.values() for address in lost}
         for key in {self.ledger.owner_of(address) for address in self.ledger.meetings} & self._nics.keys():
             found.update(self.meetings_of(self._nics[key]))
@@ -146,7 +146,7 @@ class AllocationState:
         return fresh
 
     def _is_stale(self) -> bool:
-        """Whether another network reserves other addresses by now."""
+        """Return whether another network reserves other addresses by now."""
         others = self.ledger.others
         return bool(others.peers) and reserved_of(others.peers) != others.ranges
 
@@ -171,7 +171,7 @@ class AllocationState:
         return self._nics.get(self.ledger.owner_of(address))
 
     def identities(self) -> set[tuple[str, str]]:
-        """Key and uid of every NIC of the network."""
+        """Return key and uid of every NIC of the network."""
         return {(key, item.metadata.uid) for key, item in self._nics.items()}
 
     def uid_of(self, key: str) -> str:
@@ -180,7 +180,7 @@ class AllocationState:
         return known.metadata.uid if known is not None else ""
 
     def has_known(self, key: str) -> bool:
-        """Whether the NIC of that key is, or was, one of the network's."""
+        """Return whether the NIC of that key is, or was, one of the network's."""
         return key in self._nics or key in self._departed
 
     def observe_network(self, network: Network) -> None:
@@ -344,7 +344,7 @@ class AllocationState:
         return not is_satisfied(nic) or not self._is_reported(nic) or str(nic.metadata.key) in self._grants
 
     def _is_reported(self, nic: Nic) -> bool:
-        """Whether the NIC's conditions report what is wrong with its addresses exactly if something is.
+        """Return whether the NIC's conditions report what is wrong with its addresses exactly if something is.
 
         Those of 0.1 have no `Ready`, for which users wait.
         """

@@ -97,7 +97,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 def is_expected(nic: Nic, evidence: Evidence) -> bool:
-    """Whether a StatefulSet is going to make the next pod of a name."""
+    """Return whether a StatefulSet is going to make the next pod of a name."""
     ordinal = ordinal_of(nic.spec.owner.name) if nic.spec.owner.kind == POD else None
     found = evidence.stateful_set
     return ordinal is not None and found is not None and found.wants(ordinal.number)
@@ -120,7 +120,7 @@ def period_of(nic: Nic) -> float:
 
 
 def may_go(nic: Nic, evidence: Evidence) -> bool:
-    """Whether a NIC whose deletion was asked for may go, and its addresses with it.
+    """Return whether a NIC whose deletion was asked for may go, and its addresses with it.
 
     An instance is nothing but its NICs, and what a node does with an address is for those to end who ask for the
     deletion; both let go at once.
@@ -134,7 +134,7 @@ def may_go(nic: Nic, evidence: Evidence) -> bool:
 
 
 def is_leaked(nic: Nic, evidence: Evidence) -> bool:
-    """Whether nobody is left who would ever ask for a NIC's deletion.
+    """Return whether nobody is left who would ever ask for a NIC's deletion.
 
     Only of a pod or a machine whose uid is known: one without may yet come.
     """
@@ -143,7 +143,7 @@ def is_leaked(nic: Nic, evidence: Evidence) -> bool:
 
 
 def is_unused(nic: Nic, evidence: Evidence) -> bool:
-    """Whether a machine is there and has no such network any more, nor anything that runs and has.
+    """Return whether a machine is there and has no such network any more, nor anything that runs and has.
 
     Only of a NIC that an agent made, as its mark tells for which network: any other is somebody's own doing.
     """
@@ -179,7 +179,7 @@ def _pod_has_ended(uid: str, pod: Pod | None) -> bool:
 
 
 def _machine_has_ended(nic: Nic, evidence: Evidence) -> bool:
-    """Whether neither that machine, nor its instance, nor a pod that runs it is there."""
+    """Return whether neither that machine, nor its instance, nor a pod that runs it is there."""
     if evidence.machine is not None and _is(evidence.machine, nic.spec.owner.uid):
         return False
     instances = {evidence.instance.metadata.uid} if evidence.instance is not None else set()
@@ -188,7 +188,7 @@ def _machine_has_ended(nic: Nic, evidence: Evidence) -> bool:
 
 
 def _is_anothers(nic: Nic, uid: str, evidence: Evidence) -> bool:
-    """Whether the instance of that uid is known to be none of the NIC's owner's.
+    """Return whether the instance of that uid is known to be none of the NIC's owner's.
 
     Known is which instance a NIC belongs to that has no machine, and which instances belong to a later machine of the
     same name. An instance older than the machine that it belongs to was adopted by it: the guest goes on, with the
@@ -209,7 +209,7 @@ def _is_anothers(nic: Nic, uid: str, evidence: Evidence) -> bool:
 
 
 def _is(item: Object, uid: str) -> bool:
-    """Whether an object is the one that is meant; any of its name where the uid is not known."""
+    """Return whether an object is the one that is meant; any of its name where the uid is not known."""
     return uid in ("", item.metadata.uid)
 
 

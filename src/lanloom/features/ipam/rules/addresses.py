@@ -57,7 +57,7 @@ def find_address(text: str) -> Address | None:
 
 
 def find_addresses(texts: Iterable[str]) -> tuple[Address, ...]:
-    """Those of some texts that are addresses, in order."""
+    """Return those of some texts that are addresses, in order."""
     return tuple(address for text in texts if (address := find_address(text)) is not None)
 
 
@@ -93,11 +93,11 @@ class IPRange(Struct, frozen=True, order=True):
         return f"{format_address(self.first)}-{format_address(self.last)}"
 
     def covers(self, other: "IPRange") -> bool:
-        """Whether the whole of another range is in this one."""
+        """Return whether the whole of another range is in this one."""
         return self.first <= other.first and other.last <= self.last
 
     def overlaps(self, other: "IPRange") -> bool:
-        """Whether the two have an address in common."""
+        """Return whether the two have an address in common."""
         return self.first <= other.last and other.first <= self.last
 
     def common(self, other: "IPRange") -> "IPRange | None":
@@ -229,7 +229,7 @@ def overlapping(ranges: Iterable[IPRange]) -> Iterator[tuple[IPRange, IPRange]]:
 
 
 def whole(version: Version) -> IPRange:
-    """Every address of a version."""
+    """Return every address of a version."""
     return IPRange(*LIMITS[version])
 
 

@@ -216,7 +216,7 @@ class Ranges:
             self._lasts.append(item.last)
 
     def find(self, address: Address) -> int:
-        """Which of them contains an address; -1 for none."""
+        """Return which of them contains an address; -1 for none."""
         at = bisect_right(self._firsts, address) - 1
         return at if at >= 0 and address <= self._lasts[at] else -1
 
@@ -260,7 +260,7 @@ class PoolBits:
         return list(self.bits.runs()) if isinstance(self.bits, Bits) else None
 
     def same(self, cuts: tuple[IPRange, ...]) -> bool:
-        """Whether just that is externally reserved."""
+        """Return whether just that is externally reserved."""
         return cuts == self._cuts
 
     def take(self, address: Address) -> None:

@@ -96,7 +96,7 @@ def connect(network: Network, step: Connect) -> Network:
 
 
 def effective(own: Connection, connections: Iterable[Connection]) -> Connection:
-    """How a NIC is connected: as it says itself, else as its network is, where all node groups have the same."""
+    """Return how a NIC is connected: as it says itself, else as its network is, where all node groups have the same."""
     ways = {(one.mode, one.link, one.vlan) for one in connections}
     if own.mode or len(ways) != 1:
         return own
@@ -105,7 +105,7 @@ def effective(own: Connection, connections: Iterable[Connection]) -> Connection:
 
 
 def disconnect(network: Network, step: Disconnect) -> Network:
-    """Disconnects a node group. Raises Denied if it is not connected."""
+    """Disconnect a node group. Raises Denied if it is not connected."""
     left = tuple(one for one in network.connections if one.group != step.group)
     if left == network.connections:
         known = listed(one.group for one in network.connections) or "none"
@@ -144,7 +144,7 @@ def check_tag(text: str) -> str:
 
 
 def is_group(text: str) -> bool:
-    """Whether a node group can be called so."""
+    """Return whether a node group can be called so."""
     return _GROUP.fullmatch(text) is not None
 
 
@@ -162,7 +162,7 @@ def check_connection(one: Connection) -> None:
 
 
 def check_mode(text: str) -> str:
-    """How NICs are connected: one of `MODES`. Raises Malformed."""
+    """Return how NICs are connected: one of `MODES`. Raises Malformed."""
     if text not in MODES:
         raise Malformed(f"{quote(text)} is not a mode of a NIC; choose one of {', '.join(MODES)}")
     return text

@@ -114,7 +114,7 @@ class Ledger:
         return iter(sorted(owned + pending) if pending else owned)
 
     def is_reserved(self, address: Address) -> bool:
-        """Whether an address is externally reserved, by the administrator or of itself."""
+        """Return whether an address is externally reserved, by the administrator or of itself."""
         return self._layout.reserved.find(address) >= 0
 
     def record(self, owner: str, addresses: Iterable[Address]) -> tuple[Address, ...]:
@@ -162,7 +162,7 @@ class Ledger:
         return freed
 
     def reconfigure(self, network: Network) -> None:
-        """Goes on with another form of the same network; who owns what stays, and so do operations under way."""
+        """Go on with another form of the same network; who owns what stays, and so do operations under way."""
         self._layout = Layout(network, self._taken, self._dense_limit, self.others, self._layout)
         self.network = network
         if not network.quota:
@@ -171,7 +171,7 @@ class Ledger:
             self._used = self._count_used()
 
     def usage(self, pool: Pool) -> Usage:
-        """How full a pool is; it need not be one of the network. Never walks over its addresses."""
+        """Return how full a pool is; it need not be one of the network. Never walks over its addresses."""
         bits = self._layout.bits(pool.range)
         if bits:
             return Usage(size=pool.range.size, used=bits.used, reserved=bits.reserved)
@@ -198,7 +198,7 @@ class Ledger:
         return Operation(self)
 
     def _full(self, request: str) -> str:
-        """Why nothing is left of what a request stands for, and what can be done about it."""
+        """Return why nothing is left of what a request stands for, and what can be done about it."""
         network, what = self.network, f"network {self.network.name}"
         pools = network.pools(version=AUTOMATIC[request]) if request in AUTOMATIC else network.pools(request)
         if request not in AUTOMATIC:
@@ -373,7 +373,7 @@ class Operation:
             del ledger._pending[address]
 
     def abort(self) -> None:
-        """Leaves everything as it was before the operation."""
+        """Leave everything as it was before the operation."""
         if self._ended:
             return
         self._ended = True

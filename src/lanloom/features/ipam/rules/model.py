@@ -144,7 +144,7 @@ def with_uuids(known: Iterable[Subnet], new: Network, derive: Callable[[Subnet, 
 
 
 def pairs_of(old: Iterable[Subnet], new: Iterable[Subnet]) -> list[Pair]:
-    """Each subnet of both networks once, with the same one of the other network, if there is one."""
+    """Return each subnet of both networks once, with the same one of the other network, if there is one."""
     before, after, pairs = list(old), list(new), list[Pair]()
     for key in (_uuid, _cidr, _name):
         known = {key(one): one for one in before if key(one)}
@@ -234,7 +234,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 def total(each: Iterable[Usage]) -> Usage:
-    """How full several pools are together."""
+    """Return how full several pools are together."""
     known = tuple(each)
     return Usage(
         size=sum(item.size for item in known),

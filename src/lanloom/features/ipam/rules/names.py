@@ -43,17 +43,17 @@ def check_name(text: str, what: str) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be a name."""
+    """Return whether a text can be a name."""
     return not _why_not(text)
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a text has the form of a UUID."""
+    """Return whether a text has the form of a UUID."""
     return _UUID.fullmatch(text) is not None
 
 
 def is_range(text: str) -> bool:
-    """Whether a text stands for addresses, rightly written or not, and so can't be a name."""
+    """Return whether a text stands for addresses, rightly written or not, and so can't be a name."""
     head, dash, tail = text.partition("-")
     single = find_address(head) is not None and (not dash or find_address(tail) is not None)
     return single or "/" in text or ":" in text
@@ -134,7 +134,7 @@ def _pool_ident(ident: str | IPRange) -> str | IPRange:
 
 
 def _why_not(text: str) -> str:
-    """Why a text can't be a name; empty if it can."""
+    """Return why a text can't be a name; empty if it can."""
     if not _NAME.fullmatch(text) or text.startswith("-"):
         return "use letters, digits, dots, dashes and underscores, and begin with no dash"
     if len(text) > NAME_MAX:

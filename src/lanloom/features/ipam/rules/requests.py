@@ -122,7 +122,7 @@ def settle(
     force: bool = False,
     given_up: Sequence[Address] = (),
 ) -> tuple[Address, ...]:
-    """Return the addresses of a NIC, in the order of `wanted`; takes and releases them in `operation`.
+    """Return the addresses of a NIC, in the order of `wanted`, taken and released in `operation`.
 
     See `settle_all`.
     """
@@ -206,7 +206,7 @@ def _take_automatic(
 def _kept(
     network: Network, claim: Claim, names: Mapping[int, str], explicit: Mapping[int, Address]
 ) -> dict[int, Address]:
-    """Which automatic entries keep which of the NIC's addresses."""
+    """Return which automatic entries keep which of the NIC's addresses."""
     spare = [
         address
         for address in claim.held
@@ -247,7 +247,7 @@ def _refuse_name(network: Network, request: str) -> None:
 
 
 def _nothing_to_give(network: Network, request: str, *, some: bool) -> str:
-    """Why no pool can be asked: there is none (`some` is false), or all of them are disabled."""
+    """Return why no pool can be asked: there is none (`some` is false), or all of them are disabled."""
     if request not in AUTOMATIC:
         return f"pool {request} of network {network.name} is disabled; enable it, or name another pool or an address"
     version = AUTOMATIC[request]

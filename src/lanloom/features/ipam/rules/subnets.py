@@ -205,7 +205,7 @@ def modify_pool(network: Network, step: ModifyPool) -> Outcome:
 
 
 def remove_pool(network: Network, step: RemovePool, ledger: Ledger) -> Outcome:
-    """Cuts a range out of every pool that it meets, which may split them, or removes a pool by its name.
+    """Cut a range out of every pool that it meets, which may split them, or remove a pool by its name.
 
     What is left of a pool keeps its name. Raises Denied, also if nothing is met.
     """
@@ -251,7 +251,7 @@ class RemoveReserved(Struct, frozen=True, kw_only=True):
 
 
 def add_reserved(network: Network, step: AddReserved) -> Outcome:
-    """Reserves a range; what is reserved already becomes one with it, which is told. Raises Denied."""
+    """Reserve a range; what is reserved already becomes one with it, which is told. Raises Denied."""
     subnet = _subnet_of(network, step.range)
     known = (common for item in subnet.reserved if (common := item.common(step.range)))
     notes = tuple(f"{common} of {step.range} was reserved already" for common in known)

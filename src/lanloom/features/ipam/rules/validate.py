@@ -208,7 +208,7 @@ def _check_label(name: str, what: str) -> None:
 
 
 def _with_others(subnets: Iterable[Subnet]) -> Iterator[tuple[Subnet, list[Subnet]]]:
-    """Each subnet, and those before it that may be in its way: all that it has to be compared with.
+    """Yield each subnet, and those before it that may be in its way: all that it has to be compared with.
 
     Those before it overlap nowhere, or nobody would ask further; so only its neighbours can overlap it. Comparing all
     with all would let an object with some thousand subnets hold up the webhook for minutes.

@@ -114,7 +114,7 @@ class DataPlane:
                     )
 
     def learned(self) -> Iterator[LearnedMacs]:
-        """How full the tables of each LAN were at the last look."""
+        """Yield how full the tables of each LAN were at the last look."""
         for record in sorted(self._records.by_uid.values(), key=lambda each: each.title):
             state = self._reconciler.state(record.uid)
             for table in state.floods.tables if state is not None and state.floods is not None else ():

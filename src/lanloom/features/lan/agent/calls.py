@@ -107,7 +107,7 @@ def _device(call: Call) -> Device:
 
 
 def _is_bridged(call: Call) -> bool:
-    """Whether KubeVirt's bridge binding uses the interface, as the NAD says."""
+    """Return whether KubeVirt's bridge binding uses the interface, as the NAD says."""
     binding = call.config.get("binding")
     if binding is None:
         return False

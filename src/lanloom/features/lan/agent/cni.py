@@ -197,5 +197,5 @@ class LanCni:
 
 
 def _has_addresses(attachment: Attachment) -> bool:
-    """Whether the addresses are those of the pod's interface, and not of a machine behind it."""
+    """Return whether the addresses are those of the pod's interface, and not of a machine behind it."""
     return attachment.device.mode == VETH and not attachment.bridged

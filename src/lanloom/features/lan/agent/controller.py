@@ -132,7 +132,7 @@ class LanController:
         return [*(record.uid for record in built if record.device in moved), *self._view.joined()]
 
     async def _follow(self) -> None:
-        """Wakes what the kernel's changes concern; of the host's links, the LANs whose underlay is another one now."""
+        """Wake what the kernel's changes concern; of the host's links, the LANs whose underlay is another one now."""
         while True:
             try:
                 async with aclosing(self._kernel.changes()) as stream:

@@ -16,11 +16,11 @@ class LanKernel(Protocol):
     """
 
     async def underlays(self, names: Collection[str]) -> Mapping[str, Underlay]:
-        """Those links of the host that are there, by name."""
+        """Return those links of the host that are there, by name."""
         ...
 
     async def is_free(self, index: int) -> bool:
-        """Whether no macvtap of the node has this index."""
+        """Return whether no macvtap of the node has this index."""
         ...
 
     async def observe(self, lan: DesiredLan, ports: Collection[str] | None = None) -> SeenLan:
@@ -61,7 +61,7 @@ class LanKernel(Protocol):
         ...
 
     def tap_path(self, index: int) -> str:
-        """Where the character device of the macvtap with this index is, once there is one."""
+        """Return where the character device of the macvtap with this index is, once there is one."""
         ...
 
     async def mend_taps(self, indices: Collection[int]) -> None:
@@ -84,5 +84,5 @@ class LanKernel(Protocol):
         ...
 
     async def close(self) -> None:
-        """Lets go of every namespace; what is in them stays."""
+        """Let go of every namespace; what is in them stays."""
         ...

@@ -148,7 +148,7 @@ class SpokePlaces:
 
 
 def _is_of(place: Place, nic: PodNic) -> bool:
-    """Whether a place is that of this NIC: brought before, or attached by CNI."""
+    """Return whether a place is that of this NIC: brought before, or attached by CNI."""
     return place.attached and (place.netns, place.interface) == (nic.netns, nic.interface)
 
 

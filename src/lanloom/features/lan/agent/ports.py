@@ -113,7 +113,7 @@ class SpokesPort(Protocol):
         ...
 
     async def attach(self, attachment: Attachment) -> Attached:
-        """Brings the interface into the pod's namespace, up; builds everything anew if it must, as after a reboot.
+        """Bring the interface into the pod's namespace, up; build everything anew if it must, as after a reboot.
 
         Idempotent for the same container and interface. Raises SpokeError, also where another container has the spoke.
         """
@@ -135,5 +135,5 @@ class SpokesPort(Protocol):
         ...
 
     def unready(self) -> str:
-        """Why no spoke can be attached now, with the remedy; empty if one can."""
+        """Return why no spoke can be attached now, with the remedy; empty if one can."""
         ...

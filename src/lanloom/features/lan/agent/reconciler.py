@@ -98,7 +98,7 @@ class LanReconciler:
         await self._exclusive.close()
 
     async def reconcile(self, uid: str, ports: Collection[str] | None = None) -> SeenLan:
-        """Brings the LAN to what it should be; what is there then. Within `exclusive`.
+        """Bring the LAN to what it should be; return what is there then. Within `exclusive`.
 
         Far ends are looked for behind `ports`, which are being attached, or, with None, behind all ports, after a look
         whether their pods are there. Raises NodeError with what is wrong, after everything else was tried.
@@ -119,7 +119,7 @@ class LanReconciler:
         return self._states.entries()
 
     def state(self, uid: str) -> LanState | None:
-        """How a LAN is, None before the first look."""
+        """Return how a LAN is, None before the first look."""
         return self._states.get(uid)
 
     async def missing(self, uid: str, device: str) -> tuple[SeenLan, tuple[LanStep, ...]]:
@@ -261,7 +261,7 @@ class LanReconciler:
         return found
 
     async def is_there(self, place: Place) -> bool:
-        """Whether the namespace of a place's pod is there, and not another one that has its path now."""
+        """Return whether the namespace of a place's pod is there, and not another one that has its path now."""
         if place.netns_cookie:
             return await self._kernel.cookie(place.netns) == place.netns_cookie
         return await self._kernel.is_namespace(place.netns)

@@ -167,7 +167,7 @@ class ReportPublisher:
         return answer
 
     def _is_trusted(self) -> bool:
-        """Whether the server's answer to the last write still counts."""
+        """Return whether the server's answer to the last write still counts."""
         return asyncio.get_running_loop().time() <= self._trusted_until
 
     def _remember(self, answer: LANNode) -> None:

@@ -225,7 +225,7 @@ class Spokes:
         )
 
     def _is_succeeded(self, record: LanRecord) -> bool:
-        """Whether a LAN is gone, and another one of its name is there, which has not the spoke."""
+        """Return whether a LAN is gone, and another one of its name is there, which has not the spoke."""
         successor = self._view.named(record.namespace, record.name)
         return successor is not None and successor.metadata.uid != record.uid
 
@@ -324,7 +324,7 @@ class Spokes:
 
 
 def _is_of(place: Place, attachment: Attachment) -> bool:
-    """Whether a place is that of an attachment already."""
+    """Return whether a place is that of an attachment already."""
     return (place.container, place.interface) == (attachment.container, attachment.interface)
 
 

@@ -53,7 +53,7 @@ class LanStates:
         self._reported: dict[str, LANEntry] = {}
 
     def get(self, uid: str) -> LanState | None:
-        """How a LAN is, None before the first look."""
+        """Return how a LAN is, None before the first look."""
         return self._states.get(uid)
 
     def entries(self) -> tuple[LANEntry, ...]:

@@ -46,11 +46,11 @@ class TapDevices:
         self._lock = Lock()
 
     def path(self, index: int) -> Path:
-        """Where the device of a macvtap is."""
+        """Return where the device of a macvtap is."""
         return self._devices / f"tap{index}"
 
     def has(self, index: int) -> bool:
-        """Whether a macvtap of the node has an index, in whatever namespace."""
+        """Return whether a macvtap of the node has an index, in whatever namespace."""
         with self._lock:
             return any(entry.index == index for entry in self._all().values())
 
@@ -137,7 +137,7 @@ class TapDevices:
         return next(iter(numbers))
 
     def _all(self) -> dict[tuple[str, int], _Entry]:
-        """All macvtaps. Only entries of the kernel's list that are new since the last look are followed."""
+        """Return all macvtaps. Only entries of the kernel's list that are new since the last look are followed."""
         known, names = self._known or {}, self._names()
         for name in known.keys() - names:
             del known[name]

@@ -100,7 +100,7 @@ class Uplinks:
         self._wake.set()
 
     def holds(self, record: LanRecord) -> bool:
-        """Whether this node joins the LAN to the VLAN that the record names."""
+        """Return whether this node joins the LAN to the VLAN that the record names."""
         return self._held.get(record.uid) == VlanUplink(
             cluster_network=record.uplink, vlan=record.uplink_vlan
         )
@@ -132,7 +132,7 @@ class Uplinks:
                 self._elections[uid] = _Election(lan.spec.uplink, task)
 
     async def _can(self, lan: LAN) -> bool:
-        """Whether the host has the VLAN. A LAN that is invalid, goes or is to give way is joined to nothing."""
+        """Return whether the host has the VLAN. A LAN that is invalid, goes or is to give way is joined to nothing."""
         uid, uplink = lan.metadata.uid, lan.spec.uplink
         if uplink is None or lan.metadata.is_deleting or faults(lan.spec):
             return False
@@ -151,7 +151,7 @@ class Uplinks:
         return not problem
 
     async def _is_still_wanted(self, lan: LAN) -> bool:
-        """Whether a LAN for which this node has a Lease may be joined; also if that can't be asked now.
+        """Return whether a LAN for which this node has a Lease may be joined; also if that can't be asked now.
 
         A node that only waits for a Lease need not know. One that withdrew takes none before the answer is another one.
         """
@@ -171,7 +171,7 @@ class Uplinks:
         return known.wanted
 
     async def _has(self, lan: LAN, uplink: VlanUplink | None) -> bool:
-        """Whether the LAN is there, by the API server, and has this uplink. Raises KubeError."""
+        """Return whether the LAN is there, by the API server, and has this uplink. Raises KubeError."""
         found = await self._view.live(lan.metadata.key, lan.metadata.uid)
         return found is not None and not found.metadata.is_deleting and found.spec.uplink == uplink
 
@@ -212,7 +212,7 @@ class Uplinks:
             self._changed(uid)
 
     async def _may_join(self, lan: LAN, uplink: VlanUplink, others: LeaseAges) -> bool:
-        """Whether the holder of the VLAN's Lease may join the LAN. `others` are Leases as they were seen."""
+        """Return whether the holder of the VLAN's Lease may join the LAN. `others` are Leases as they were seen."""
         try:
             if not await self._has(lan, uplink):
                 return False

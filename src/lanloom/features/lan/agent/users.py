@@ -67,7 +67,7 @@ class UsersElsewhere:
         return found
 
     async def _uses(self, other: str, mine: str) -> bool:
-        """Whether another pod has a spoke that is not that of the same machine. Raises SpokeError."""
+        """Return whether another pod has a spoke that is not that of the same machine. Raises SpokeError."""
         try:
             theirs = await self._pod(other)
             if theirs is None or theirs.has_ended:
@@ -100,7 +100,7 @@ def _pods_elsewhere(reports: Iterable[LANNode], spoke: str, node: str) -> Iterat
 
 
 def _is_same_user(pod: Pod, other: Pod) -> bool:
-    """Whether two pods are one user of a spoke: the same pod, or those of one machine that migrates."""
+    """Return whether two pods are one user of a spoke: the same pod, or those of one machine that migrates."""
     if pod.metadata.uid and pod.metadata.uid == other.metadata.uid:
         return True
     return not _machines_of(pod).isdisjoint(_machines_of(other))

@@ -86,7 +86,7 @@ class ClusterView:
         return frozenset(lan.spec.underlay(node) for lan in self._lans.store.items()) - {""}
 
     def claimants(self, lan: LAN) -> Iterator[LAN]:
-        """LANs that claim something that this one claims, itself included."""
+        """Return LANs that claim something that this one claims, itself included."""
         return (other for claim in _claims(lan) for other in self._lans.store.by("claim", claim))
 
     def joined(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class ClusterView:
         return tuple(lan.metadata.uid for lan in self._lans.store.by("joined", "yes"))
 
     def is_joined(self, uid: str) -> bool:
-        """Whether a LAN is joined to a bridge of the hosts."""
+        """Return whether a LAN is joined to a bridge of the hosts."""
         lan = self.lan(uid)
         return lan is not None and bool(_joined(lan))
 

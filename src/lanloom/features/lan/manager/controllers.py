@@ -218,7 +218,7 @@ class LanManager:
                 self._lans.enqueue_spaced(lan.metadata.key)
 
     def _users_changed(self, nads: frozenset[Key] | None) -> None:
-        """Wakes what waits for users to go: at once if a NAD is unused now, in a while if others use it."""
+        """Wake what waits for users to go: at once if a NAD is unused now, in a while if others use it."""
         store = self._informers.nads.store
         found = store.items() if nads is None else filter(None, map(store.get, sorted(nads)))
         for nad in found:

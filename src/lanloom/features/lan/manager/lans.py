@@ -135,7 +135,7 @@ class Lans:
         return left.wait if left is not None else None
 
     async def _network(self, lan: LAN) -> Verdict | None:
-        """Sees to the LAN's own subnets; what keeps them from being used, None for nothing."""
+        """See to the LAN's own subnets; return what keeps them from being used, None for nothing."""
         try:
             waits = await self._networks.ensure(lan)
         except (AlreadyExists, Conflict, ServerError):
@@ -302,7 +302,7 @@ class Lans:
 
 
 def _may_adopt(lan: LAN, wanted: WantedNad, found: NetworkAttachmentDefinition) -> bool:
-    """Whether a NAD is the LAN's, or may become that: it does the same, and no other LAN has it.
+    """Return whether a NAD is the LAN's, or may become that: it does the same, and no other LAN has it.
 
     A LAN of the same name that is gone left it behind; its users go on in the new one.
     """
@@ -349,7 +349,7 @@ class Orphans:
         self._reported: dict[str, str] = {}
 
     def is_orphaned(self, uid: str) -> bool:
-        """Whether no LAN of that uid is known; one that the watch has not brought yet is none, too."""
+        """Return whether no LAN of that uid is known; one that the watch has not brought yet is none, too."""
         return bool(uid) and self._informers.of_uid(uid) is None
 
     def reference(self, uid: str) -> ObjectReference | None:
@@ -377,7 +377,7 @@ class Orphans:
     async def _report_users(
         self, uid: str, nads: Sequence[NetworkAttachmentDefinition], step: Retirement
     ) -> None:
-        """Says what is waited for, once; by Events on the NADs, as there is no status any more."""
+        """Say what is waited for, once; by Events on the NADs, as there is no status any more."""
         if step.stage not in ("users", "requests") or self._reported.get(uid) == step.message:
             return
         self._reported[uid] = step.message
@@ -387,7 +387,7 @@ class Orphans:
 
 
 def _is_awaited(nad: NetworkAttachmentDefinition, uid: str, lans: Iterable[LAN]) -> bool:
-    """Whether a LAN of the same name, made anew, takes the NAD over."""
+    """Return whether a LAN of the same name, made anew, takes the NAD over."""
     places = {
         (nad.metadata.namespace, item.name) for item in nad.metadata.owner_references if item.uid == uid
     }

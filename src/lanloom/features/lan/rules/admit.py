@@ -34,12 +34,12 @@ JOINED_DELETION = (
 
 
 def is_joined(new: LAN, old: LAN | None) -> bool:
-    """Whether a LAN is, or was, joined to a bridge of the hosts."""
+    """Return whether a LAN is, or was, joined to a bridge of the hosts."""
     return any(lan is not None and lan.spec.host_bridge is not None for lan in (new, old))
 
 
 def is_forced(lan: LAN) -> bool:
-    """Whether a LAN is to go whoever uses it."""
+    """Return whether a LAN is to go whoever uses it."""
     return lan.metadata.annotations.get(FORCE_DELETE) == "true"
 
 
@@ -94,7 +94,7 @@ def _rerouted(old: LAN, new: LAN, node: str) -> str:
 
 
 def concerns(new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefinition | None) -> bool:
-    """Whether a request may be about the NAD of a LAN."""
+    """Return whether a request may be about the NAD of a LAN."""
     return any(
         item is not None and (owner_of(item.metadata) or spoke_of(item.metadata.name)) for item in (new, old)
     )

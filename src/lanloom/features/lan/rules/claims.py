@@ -84,7 +84,7 @@ def age_of(lan: LAN) -> tuple[str, str, str]:
 
 
 def lost_claim(lan: LAN, others: Iterable[LAN]) -> str:
-    """Why a LAN is built nowhere: an older, valid LAN has what it claims. Empty if none has.
+    """Return why a LAN is built nowhere: an older, valid LAN has what it claims. Empty if none has.
 
     `others` may contain the LAN itself, and more than those that claim the same.
     """

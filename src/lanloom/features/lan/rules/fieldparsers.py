@@ -28,7 +28,7 @@ _URL = re.compile(r"https?://[!-~]+")
 
 
 def is_path(text: str) -> bool:
-    """Whether a program could take a text for the path of a file; addresses with a prefix length are none."""
+    """Return whether a program could take a text for the path of a file; addresses with a prefix length are none."""
     if text in (".", "..") or text.startswith("~") or "\\" in text or "\0" in text:
         return True
     return "/" in text and not _is_interface(text)

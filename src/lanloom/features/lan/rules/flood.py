@@ -34,12 +34,12 @@ def family(address: str) -> int:
 
 
 def is_link_local(address: str) -> bool:
-    """Whether an address is one of a link, and so known with that link only."""
+    """Return whether an address is one of a link, and so known with that link only."""
     return ip_address(address).is_link_local
 
 
 def reaches(own: str, peer: str, *, multicast: bool) -> bool:
-    """Whether frames pass between two endpoints: by IP addresses of one version, and of one scope.
+    """Return whether frames pass between two endpoints: by IP addresses of one version, and of one scope.
 
     With a group, a node learns the address of a peer as that chooses it, whatever its scope is.
     """
@@ -52,7 +52,7 @@ def largest_mtu(underlay: int, address_family: int) -> int:
 
 
 def is_live(node: Node, now: float) -> bool:
-    """Whether frames are sent to a node. `now` in seconds since the epoch."""
+    """Return whether frames are sent to a node. `now` in seconds since the epoch."""
     for condition in node.status.conditions:
         if condition.type == "Ready" and condition.status != "True":
             return now - _seconds(condition.last_transition_time) < SILENCE_SECONDS
@@ -84,7 +84,7 @@ class MtuBudget(NamedTuple):
     node: str = ""
 
     def fault(self, asked: int, ceiling: int = 0) -> str:
-        """Why an MTU is too large, with the remedy; empty if it fits. `ceiling` is the LAN's own, 0 for none."""
+        """Return why an MTU is too large, with the remedy; empty if it fits. `ceiling` is the LAN's own, 0 for none."""
         if asked > self.mtu:
             where = f" of node {self.node}" if self.node else ""
             allows = f", as node {self.node} allows no more" if self.node else ""
@@ -159,12 +159,12 @@ def unreachable(around: Peers) -> str:
 
 
 def stays_here(group: str) -> bool:
-    """Whether frames to a multicast group never leave a node: IPv6's scopes 0, 1 and 15 (RFC 7346)."""
+    """Return whether frames to a multicast group never leave a node: IPv6's scopes 0, 1 and 15 (RFC 7346)."""
     return family(group) == 6 and int(ip_address(group)) >> 112 & 0xF in (0x0, 0x1, 0xF)
 
 
 def confined(replication: Replication, group: str) -> str:
-    """Why no frames for many receivers come to other nodes, with the remedy; empty if they do."""
+    """Return why no frames for many receivers come to other nodes, with the remedy; empty if they do."""
     if replication != "multicast" or not stays_here(group):
         return ""
     return f"{UNREACHABLE} other nodes: spec.vxlanGrp {group} never leaves a node; set spec.replication to head-end"

@@ -26,7 +26,7 @@ _FIELDS = {
 
 
 def divergence(record: LanRecord, lan: LAN | None, node: str) -> str:
-    """How a LAN differs from what this node has built, with the remedy; empty if it doesn't, or is not known."""
+    """Return how a LAN differs from what this node has built, with the remedy; empty if it doesn't, or is not known."""
     fresh = record_of(lan, node) if lan is not None else record
     wrong = [
         f"spec.{field} is {quote(getattr(fresh, name))}, but it is built here with {quote(getattr(record, name))}"
@@ -39,7 +39,7 @@ def divergence(record: LanRecord, lan: LAN | None, node: str) -> str:
 
 
 def built_elsewhere(record: LanRecord, node: str, reports: Iterable[LANNode]) -> str:
-    """Why a LAN can't be built on `node`: another one has it under another identity. Empty if none has."""
+    """Return why a LAN can't be built on `node`: another one has it under another identity. Empty if none has."""
     others = [
         f"{report.metadata.name} (VNI {entry.vni}, port {entry.port})"
         for report in reports

@@ -18,7 +18,7 @@ class _Ipam(NamedTuple):
 
 
 def check_ipam(new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None) -> tuple[str, ...]:
-    """Warnings about the IPAM programs of a NAD. Raises Denied for a fault that was not there before."""
+    """Return warnings about the IPAM programs of a NAD. Raises Denied for a fault that was not there before."""
     title = f"NetworkAttachmentDefinition {new.metadata.key}"
     before = _faults(old) | _widened(old) if old is not None else frozenset()
     faults, widened = _faults(new), _widened(new)

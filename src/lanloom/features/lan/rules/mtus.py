@@ -42,7 +42,7 @@ def reported_budget(lan: LAN, reports: Iterable[LANNode]) -> MtuBudget | None:
 
 
 def asks_more(old: LAN, new: LAN) -> bool:
-    """Whether an update asks for another MTU, which is then to be judged."""
+    """Return whether an update asks for another MTU, which is then to be judged."""
     return any(True for _ in _changed(old, new))
 
 

@@ -81,7 +81,7 @@ def wanted_nads(lan: LAN) -> Iterator[WantedNad]:
 
 
 def nads_of_spoke(lan: LAN, spoke: str) -> tuple[Key, ...]:
-    """Both NADs of one spoke."""
+    """Return both NADs of one spoke."""
     return tuple(Key(lan.metadata.namespace, nad_name(spoke, mode)) for mode in _MODES)
 
 
@@ -137,7 +137,7 @@ def repair(lan: LAN, nad: WantedNad, found: NetworkAttachmentDefinition) -> Raw:
 
 
 def is_config_wanted(nad: WantedNad, config: str) -> bool:
-    """Whether a CNI configuration means what the NAD's should: the same JSON, however it is laid out."""
+    """Return whether a CNI configuration means what the NAD's should: the same JSON, however it is laid out."""
     try:
         found: object = json.loads(config)
     except (ValueError, RecursionError):
@@ -146,7 +146,7 @@ def is_config_wanted(nad: WantedNad, config: str) -> bool:
 
 
 def is_as_wanted(nad: WantedNad, found: NetworkAttachmentDefinition) -> bool:
-    """Whether a NAD does what the LAN's would, whoever made it: then it may become the LAN's."""
+    """Return whether a NAD does what the LAN's would, whoever made it: then it may become the LAN's."""
     resource = found.metadata.annotations.get(RESOURCE_NAME)
     return resource == nad.resource and is_config_wanted(nad, found.spec.config)
 

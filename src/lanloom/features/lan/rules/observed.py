@@ -54,7 +54,7 @@ class LanLink(Struct, frozen=True, kw_only=True):
     drift: frozenset[str] = frozenset()
 
     def has(self, flags: PortFlags) -> bool:
-        """Whether a port has these flags; its group belongs to isolation."""
+        """Return whether a port has these flags; its group belongs to isolation."""
         grouped = self.group == ISOLATED_GROUP
         return (self.locked, self.isolated, grouped) == (flags.locked, flags.isolated, flags.isolated)
 

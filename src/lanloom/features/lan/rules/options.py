@@ -113,7 +113,7 @@ def options_of(spec: LANSpec) -> Options:
 
 
 def entry_limit(options: Options, spokes: int) -> int:
-    """How many forwarding entries the VXLAN link of a LAN with so many spokes has.
+    """Return how many forwarding entries the VXLAN link of a LAN with so many spokes has.
 
     Those that are learned, one for frames to many receivers, and one for each spoke, as port security may pin it.
     """

@@ -106,7 +106,7 @@ _TAKEN = "which the protocols of nodes have; choose another"
 
 
 def group_fault(text: str) -> str:
-    """Why no LAN may have a multicast group, with the remedy but for an example; empty if one may."""
+    """Return why no LAN may have a multicast group, with the remedy but for an example; empty if one may."""
     group = ip_address(text)
     if not isinstance(group, IPv6Address):
         return f"one of {_LOCAL_CONTROL}, {_TAKEN}" if group in _LOCAL_CONTROL else ""

@@ -179,7 +179,7 @@ def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, LanLink], bridge: 
 
 
 def _is_vtep(wanted: DesiredLan, found: LanLink) -> bool:
-    """Whether a link is the VXLAN link that is wanted, in what the kernel changes of none that is there."""
+    """Return whether a link is the VXLAN link that is wanted, in what the kernel changes of none that is there."""
     same = found.vtep is not None and found.vtep == wanted.vtep
     marks = found.policy or not wanted.isolates
     limited = found.entry_limit == wanted.entry_limit or (wanted.unlimited and not found.entry_limit)
@@ -317,7 +317,7 @@ def _lacks_addresses(port: DesiredPort, end: PodLink) -> bool:
 
 
 def wanted_pins(wanted: DesiredLan, seen: SeenLan) -> dict[str, Pin]:
-    """Where addresses should be pinned; what is on this node comes before what a peer says."""
+    """Return where addresses should be pinned; what is on this node comes before what a peer says."""
     pins = {mac: Pin(wanted.vxlan, peer) for mac, peer in wanted.pins.items()} if wanted.vtep else {}
     for port in wanted.ports:
         if port.name not in seen.absent and port.flags.locked and port.mac:

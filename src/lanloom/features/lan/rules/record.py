@@ -73,7 +73,7 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return bool(self.container)
 
     def is_used(self, now: float) -> bool:
-        """Whether the LAN must be there for it."""
+        """Return whether the LAN must be there for it."""
         # A clock that was set back must not keep an allocation for ever.
         return self.attached or (self.allocated > 0 and abs(now - self.allocated) < ALLOCATION_SECONDS)
 
@@ -117,7 +117,7 @@ class LanRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     entry_limit: int = 0
 
     def admits(self, namespace: str) -> bool:
-        """Whether pods and machines of a namespace may attach to the spokes."""
+        """Return whether pods and machines of a namespace may attach to the spokes."""
         return admits(self.namespace, self.namespaces, namespace)
 
     @property
@@ -275,7 +275,7 @@ def choose_index(device: str, *taken: Container[int]) -> int:
 
 
 def conflict(candidate: LanRecord, others: Iterable[LanRecord]) -> str:
-    """Why a LAN can't be built beside those that this node carries; empty if it can."""
+    """Return why a LAN can't be built beside those that this node carries; empty if it can."""
     for other in others:
         if other.uid == candidate.uid:
             continue

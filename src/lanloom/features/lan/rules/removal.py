@@ -120,7 +120,7 @@ def carrying_nodes(uid: str, reports: Iterable[LANNode], nodes: Iterable[Node], 
 
 
 def given_up(node: Node) -> float | None:
-    """When a node is not waited for any more, in seconds since the epoch; None while it is Ready."""
+    """Return when a node is not waited for any more, in seconds since the epoch; None while it is Ready."""
     if node.metadata.is_deleting:
         return 0.0
     found = find(node.status.conditions, "Ready")

@@ -333,7 +333,7 @@ def _namespace_faults(spec: LANSpec) -> Iterator[str]:
 
 
 def _collisions(spec: LANSpec) -> Iterator[str]:
-    """Names of links that would be two links in the LAN's namespace."""
+    """Yield names of links that would be two links in the LAN's namespace."""
     if spec.bridge and spec.bridge == spec.vxlan:
         yield f"spec.vxlan is {quote(spec.vxlan)}, which is the name of spec.bridge as well; choose another one"
     spokes = frozenset(spec.spokes)

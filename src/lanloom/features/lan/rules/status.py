@@ -42,7 +42,7 @@ _LATE = "its agent has not applied the present spec yet"
 
 
 def node_results(lan: LAN, reports: Iterable[LANNode], nodes: Mapping[str, Node]) -> tuple[NodeResult, ...]:
-    """How a LAN is on each node that reports it, by name.
+    """Return how a LAN is on each node that reports it, by name.
 
     It is not ready on a node that is not Ready, nor on one that has not looked at the present spec.
     """

@@ -80,7 +80,7 @@ def storm_warning(ports: frozenset[str], record: LanRecord) -> str:
 
 
 def uncontrolled(wanted: DesiredLan, seen: SeenLan) -> str:
-    """Why nothing drops frames of a storm although that is asked for; empty where it does."""
+    """Return why nothing drops frames of a storm although that is asked for; empty where it does."""
     if wanted.storm_filter is None or not seen.storm_fault:
         return ""
     return (

@@ -42,7 +42,7 @@ def _kind(address: str) -> AddressKind:
 
 
 def fault_of(lan: LAN, node: str, link: UnderlayLink) -> str:
-    """Why a node can't carry a LAN over a link, with the remedy; empty if it can."""
+    """Return why a node can't carry a LAN over a link, with the remedy; empty if it can."""
     if not link.mtu:
         return endpoint(record_of(lan, node), None).problem
     addresses = tuple(_EXAMPLES[kind] for kind in link.addresses)

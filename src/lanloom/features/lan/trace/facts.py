@@ -168,7 +168,7 @@ def _spoke_of(nad: NetworkAttachmentDefinition, lan: LAN) -> Spoke | None:
 
 
 def is_at(pod: Pod, lan: LAN) -> bool:
-    """Whether a pod names a NAD of the LAN."""
+    """Return whether a pod names a NAD of the LAN."""
     try:
         named = selections(pod.metadata.annotations.get(MULTUS_NETWORKS, ""))
     except ValueError:

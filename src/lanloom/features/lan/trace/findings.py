@@ -25,7 +25,7 @@ def stops(reason: str) -> Finding:
 
 
 def unknown(reason: str) -> Finding:
-    """Whether the frame passes can't be seen."""
+    """Return whether the frame passes can't be seen."""
     return Finding("unknown", reason)
 
 

@@ -83,7 +83,7 @@ def _way(facts: Facts) -> Iterator[_Step]:
 
 
 def _is_beside(facts: Facts) -> bool:
-    """Whether both ends are at one bridge of a host, so that the frame does not come into the LAN."""
+    """Return whether both ends are at one bridge of a host, so that the frame does not come into the LAN."""
     ends = (facts.sender, facts.receiver)
     return all(end.at == "bridge" for end in ends) and len({end.node for end in ends}) == 1
 
@@ -313,7 +313,7 @@ def _sending(facts: Facts, here: str, there: str) -> Finding:
 
 
 def _peer_fault(facts: Facts, own: LANEntry, peer: LANEntry, there: str) -> str:
-    """Why the agent leaves a peer out; empty if it does not."""
+    """Return why the agent leaves a peer out; empty if it does not."""
     if not peer.address:
         return ""  # told at the peer's own VXLAN
     if (own.vni, own.port) != (peer.vni, peer.port):

@@ -12,7 +12,7 @@ _HEAL = "the agent of LANs on this node makes it anew within seconds; if not, se
 
 
 def namespace_fault(kernel: NodeKernel) -> str:
-    """Why the LAN's namespace can't be used; empty if it can."""
+    """Return why the LAN's namespace can't be used; empty if it can."""
     if kernel.seen.foreign:
         return kernel.seen.foreign
     if not kernel.seen.exists:
@@ -111,7 +111,7 @@ def _link_faults(kernel: NodeKernel, name: str, size: int, *, joined: bool) -> I
 
 
 def _is_up(kernel: NodeKernel, name: str) -> bool:
-    """Whether a link is up: ports of a bridge that is down are disabled with it."""
+    """Return whether a link is up: ports of a bridge that is down are disabled with it."""
     found = kernel.seen.links.get(name)
     return found is not None and found.up
 

@@ -22,7 +22,7 @@ class PortKernel(Protocol):
         ...
 
     async def inspect(self, found: FoundPort) -> PortBinding:
-        """Where the port is now."""
+        """Return where the port is now."""
         ...
 
     async def bridge(self, name: str) -> Bridge | None:
@@ -30,7 +30,7 @@ class PortKernel(Protocol):
         ...
 
     async def guards(self, link: str) -> bool:
-        """Whether rules of CNI's macspoofchk name a port of the node, by which they go wherever it goes."""
+        """Return whether rules of CNI's macspoofchk name a port of the node, by which they go wherever it goes."""
         ...
 
     async def move(self, found: FoundPort, goal: PortBinding) -> float:

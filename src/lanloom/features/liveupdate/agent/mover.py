@@ -379,7 +379,7 @@ def _nic(scene: Scene, identity: PodIdentity, found: FoundPort) -> PodNic:
 
 
 def _is_at(binding: PortBinding, goal: PortBinding) -> bool:
-    """Whether a port is on that bridge and in that VLAN, whatever its flags and its tagged ids are."""
+    """Return whether a port is on that bridge and in that VLAN, whatever its flags and its tagged ids are."""
     return (binding.ns, binding.bridge, _pvid(binding)) == (goal.ns, goal.bridge, _pvid(goal))
 
 

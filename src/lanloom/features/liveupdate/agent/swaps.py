@@ -197,7 +197,7 @@ def _tenths(gap: float) -> float:
 
 
 def _is_settled(swap: NetworkSwap) -> bool:
-    """Whether a swap has ended, and its port is known to be where its end wants it."""
+    """Return whether a swap has ended, and its port is known to be where its end wants it."""
     phase, port = swap.status.phase, swap.status.port
     if phase not in FINAL:
         return False

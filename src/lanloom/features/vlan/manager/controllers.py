@@ -209,7 +209,7 @@ class VlanManager:
         return (self._configs, self._networks, self._nads, self._statuses)
 
     async def run(self) -> None:
-        """Run until cancelled; looks at everything once, because events of the time before are not known."""
+        """Run until cancelled. Everything is looked at once, because events of the time before are not known."""
         for informer in self._informers.all():
             await informer.synced()
         self.detector.log_mode()

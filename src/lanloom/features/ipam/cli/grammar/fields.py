@@ -131,12 +131,12 @@ class Described(Struct, frozen=True, kw_only=True):
 
 
 def usage_of(described: Described) -> Usage:
-    """How full all pools are together."""
+    """Return how full all pools are together."""
     return total(map(described.ledger.usage, described.network.pools()))
 
 
 def free_count(described: Described, *, disabled: bool) -> int:
-    """How many addresses are free in all pools that are disabled, or in all that are not."""
+    """Return how many addresses are free in all pools that are disabled, or in all that are not."""
     pools = (pool for pool in described.network.pools() if pool.disabled == disabled)
     return total(map(described.ledger.usage, pools)).free
 

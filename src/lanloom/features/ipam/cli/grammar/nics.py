@@ -97,7 +97,7 @@ def addresses_now(
 
 
 def has_its_addresses(nic: WantedNic) -> bool:
-    """Whether a NIC asks for nothing but what it has."""
+    """Return whether a NIC asks for nothing but what it has."""
     return nic.ips == tuple(map(format_address, nic.held))
 
 

@@ -141,7 +141,7 @@ def _check_ident(flag: str, text: str, ident: str) -> None:
 
 
 def _is_acted(ident: str) -> bool:
-    """Whether an identifier has an action itself, and doesn't just end like it: 2001:db8::add is an address."""
+    """Return whether an identifier has an action itself, and doesn't just end like it: 2001:db8::add is an address."""
     return _ACTED.fullmatch(ident) is not None and find_address(ident.rpartition("-")[2]) is None
 
 

@@ -184,6 +184,6 @@ def _drift(outside: socket, port: overlay.RawLink, bridge: int) -> frozenset[str
 
 
 def _is_only(outside: socket, index: int, vlan: int) -> bool:
-    """Whether a port is in one VLAN alone, and untagged in it."""
+    """Return whether a port is in one VLAN alone, and untagged in it."""
     only = ((vlan, vlan),)
     return only == vlans_of(outside).get(index) == vlans_of(outside, pvid=True).get(index)

@@ -30,7 +30,7 @@ def silence(interface: str) -> None:
 
 
 def is_isolated() -> bool:
-    """Whether all settings are as they should be."""
+    """Return whether all settings are as they should be."""
     for name, value in _ISOLATED.items():
         with suppress(FileNotFoundError):
             if (Path("/proc/sys/net") / name).read_bytes().strip() != value:

@@ -110,7 +110,7 @@ class Joints:
             self._end(uid)
 
     def is_held(self, uid: str) -> bool:
-        """Whether the joint of a LAN is there."""
+        """Return whether the joint of a LAN is there."""
         with self._lock:
             return uid in self._held
 

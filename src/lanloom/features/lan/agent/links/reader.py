@@ -195,7 +195,7 @@ def _filters(lan: DesiredLan, held: OpenLan) -> dict[str, str]:
 
 
 def _refused(namespace: Namespace, links: Iterable[str]) -> dict[str, tuple[tuple[str, int], ...]]:
-    """How many frames options dropped, by port and reason. Not to be read is not to be counted."""
+    """Return how many frames options dropped, by port and reason. Not to be read is not to be counted."""
     found: dict[str, tuple[tuple[str, int], ...]] = {}
     try:
         with namespace.call(packetfilter.open_filter_socket) as sock:
@@ -211,7 +211,7 @@ def _refused(namespace: Namespace, links: Iterable[str]) -> dict[str, tuple[tupl
 
 
 def _stormed(sock: socket) -> dict[str, int] | None:
-    """How many frames storm control dropped, by the ports of which it did, since it was set; None without it."""
+    """Return how many frames storm control dropped, by the ports of which it did, since it was set; None without it."""
     try:
         return packetfilter.counted_by_link(sock, STORM, STORMED)
     except LinkError:

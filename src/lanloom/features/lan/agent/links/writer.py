@@ -68,7 +68,7 @@ class OpenLan:
             self._filters = None
 
     def close(self) -> None:
-        """Lets go of the namespace."""
+        """Let go of the namespace."""
         self.drop_filters()
         self.sock.close()
         self.namespace.close()

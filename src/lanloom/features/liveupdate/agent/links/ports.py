@@ -266,7 +266,7 @@ class _OpenPort:
             self.stopped = False
 
     def binding(self) -> PortBinding:
-        """Where it is."""
+        """Return where it is."""
         link = self.link
         bridge = _explained_link(self.sock, link.master) if link.master else None
         if bridge is None or bridge.kind != "bridge":

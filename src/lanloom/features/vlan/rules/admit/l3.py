@@ -342,7 +342,7 @@ def _check_list(namespace: str, field: str, what: str, network: ClusterNetwork) 
 
 
 def outsiders(network: ClusterNetwork, reader: ClusterReader) -> tuple[str, ...]:
-    """Warnings of networks that keep what their namespaces may no longer ask for. Raises AnnotationError."""
+    """Return warnings of networks that keep what their namespaces may no longer ask for. Raises AnnotationError."""
     warnings = []
     for field in LISTS:
         allowed = parse_namespaces(field, network.metadata.annotations.get(field))

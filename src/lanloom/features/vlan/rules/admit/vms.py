@@ -131,7 +131,7 @@ def _places(nodes: set[str], vms: Vms) -> str:
 
 
 def _named(vms: Vms, own: str = "") -> str:
-    """VMs for a message: `the VMs default/a, default/b`; those of other namespaces only if `own` is empty."""
+    """Return VMs for a message: `the VMs default/a, default/b`; those of other namespaces only if `own` is empty."""
     return f"the VMs {listed(_readable(own, vms) if own else (str(vm.metadata.key) for vm in vms))}"
 
 
