@@ -15,6 +15,8 @@ def patched(new: Raw, old: Raw | None = None) -> list[Raw]:
     """The subnets after the webhook."""
     subnets: list[Raw] = [dict(item) for item in new["spec"]["subnets"]]
     for operation in defaults(request(NETWORKS, new, old)).patch:
+        if operation["path"].startswith("/metadata/"):
+            continue
         _, _, index, field = operation["path"].strip("/").split("/")
         assert operation["op"] == ("add" if field not in subnets[int(index)] else "replace")
         subnets[int(index)][field] = operation["value"]
@@ -36,6 +38,18 @@ def test_a_spec_stays_as_it_was_written(written: Raw, again: bool) -> None:
     """Nothing is generated or rewritten in a spec: a tool that compares it with a file finds no difference."""
     body = network("net1", written)
     assert patched(body, body if again else None) == [written]
+
+
+@pytest.mark.parametrize("others", [[], ["example.org/hold"]], ids=["none", "another's"])
+def test_a_new_network_is_held(others: list[str]) -> None:
+    """A network has the finalizer from its creation on; that of somebody who took it away stays as it is."""
+    body = network("net1", subnet())
+    body["metadata"]["finalizers"] = others
+    (patch,) = defaults(request(NETWORKS, body)).patch
+    assert patch == {"op": "add", "path": "/metadata/finalizers", "value": [*others, FINALIZER]}
+    assert defaults(request(NETWORKS, body, body)).patch == ()
+    body["metadata"]["finalizers"] = [*others, FINALIZER]
+    assert defaults(request(NETWORKS, body)).patch == ()
 
 
 @pytest.mark.parametrize("saved", [False, True], ids=["not in the status", "in the status"])

@@ -8,7 +8,7 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from lanloom.api.ipam import NETWORKS, NICS, Grant, Nic
+from lanloom.api.ipam import FINALIZER, NETWORKS, NICS, Grant, Nic
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import (
@@ -20,7 +20,7 @@ from lanloom.kube.errors import (
 from lanloom.kube.ports import Listing, WatchEvent
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
-from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
+from tests.features.ipam.cluster import PLACE, STANDARD, IpamCluster, in_a_cluster
 from tests.harness.interceptor import Request, ScriptedClient
 
 T = TypeVar("T", bound=Object)
@@ -258,3 +258,41 @@ async def test_many_networks_are_taken_over_with_one_list(cluster: IpamCluster) 
     assert successor.count("list", of=NICS) == 2
     holders = {item.status.allocator.holder for item in (await cluster.client.list(NETWORKS)).items}
     assert holders == {"manager-2"}
+
+
+@in_a_cluster
+async def test_a_new_network_is_written_once(cluster: IpamCluster) -> None:
+    """A network that nobody asks for addresses yet is claimed and reported on by one write."""
+    await cluster.kill("manager-1")
+    manager = ScriptedClient(LocalClient(cluster.engine))
+    cluster.lead("manager-2", manager)
+    await cluster.rest()
+    body = {"metadata": {"name": "net", "finalizers": [FINALIZER]}, "spec": {"subnets": [STANDARD]}}
+    await cluster.client.create(NETWORKS, body)
+    await cluster.rest()
+    assert manager.count("patch", of=NETWORKS) == 1
+    status = (await cluster.net()).status
+    assert (status.allocator.holder, status.allocator.epoch) == ("manager-2", 1)
+    assert (status.size, status.used, status.observed_generation) == ("10", "0", 1)
+
+
+@in_a_cluster
+async def test_a_new_network_with_an_owner_that_was_not_watched(cluster: IpamCluster) -> None:
+    """What a new network's first status foresaw is put right once the NICs are listed, and nothing is given twice."""
+    await cluster.kill("manager-1")
+    await cluster.nic("old", ADDRESS)
+    old = {"ips": [ADDRESS], "network": "net"}
+    stale = await cluster.client.list(NICS, "nowhere")
+    manager = Behind(cluster.engine, stale)
+    cluster.lead("manager-2", manager)
+    await asyncio.sleep(1)
+    await cluster.force("old", **old)
+    await cluster.network()
+    await asyncio.sleep(3)
+    status = (await cluster.net()).status
+    assert (status.used, status.nics) == ("1", 1)
+    manager.ears.set()
+    await cluster.nic("young", ADDRESS)
+    await cluster.rest()
+    assert await cluster.ips("old") == (ADDRESS,)
+    assert await cluster.ips("young") == ()

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from lanloom.api.admission import Raw, Verdict
 from lanloom.api.ipam import (
+    FINALIZER,
     NETWORKS,
     NICS,
     Network,
@@ -198,7 +199,9 @@ def _uses(nic: Nic, network: str) -> bool:
 
 
 def network_defaults(new: Network, old: Network | None) -> Verdict:
-    """Return warnings where something meant another thing, and UUIDs that would be lost. Raises Malformed.
+    """Return the finalizer, UUIDs that would be lost, and warnings of what means another thing. Raises Malformed.
+
+    A new network has the finalizer from the start, so that the manager need not write it.
 
     Nothing is written into the spec of a new network: a tool that compares it with a file would always find it. Version
     0.1 wrote UUIDs there; one that goes with the next `kubectl apply` before it is in the status stays where it is.
@@ -213,6 +216,9 @@ def network_defaults(new: Network, old: Network | None) -> Verdict:
         for index, (spec, subnet) in enumerate(zip(new.spec.subnets, wanted.subnets, strict=True))
         if not spec.uuid and subnet.uuid in unsaved
     ]
+    finalizers = new.metadata.finalizers
+    if old is None and FINALIZER not in finalizers:
+        patch.append({"op": "add", "path": "/metadata/finalizers", "value": [*finalizers, FINALIZER]})
     return Verdict(patch=tuple(patch), warnings=(*stored, *_warnings(new)))
 
 

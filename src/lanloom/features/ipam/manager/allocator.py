@@ -220,7 +220,7 @@ class NetworkAllocator:
         if state is None:
             if (wait := allocation.retake_in()) > 0:
                 return wait
-            state = await self._term.take_over(network)
+            state = await self._take_over(network)
         state.observe_network(await allocation.ensure_finalizer(state.network))
         waits = [await allocation.confirm(state)]
         fresh, whole = self._connect(state)
@@ -237,6 +237,21 @@ class NetworkAllocator:
         if len(writes) == BATCH:
             return 0.0
         return min((wait for wait in waits if wait is not None), default=None)
+
+    async def _take_over(self, network: Network) -> AllocationState:
+        """Take a network over. One that nobody asks for addresses gets the status that it will have by the same write.
+
+        Most networks are such when they are created. What the list of NICs says otherwise is reported as ever.
+        """
+        name, allocator = network.metadata.name, network.status.allocator
+        if allocator.epoch or network.status.grants or self._term.has_nics(name):
+            return await self._term.take_over(network)
+        foreseen = AllocationState(network, (), 0)
+        self._connect(foreseen)
+        views, status = self._status(foreseen, ())
+        state = await self._term.take_over(network, status)
+        await self._record_events(state, views, network.status)
+        return state
 
     def _connect(self, state: AllocationState) -> tuple[frozenset[Address], bool]:
         """Bring what others have into the ledger, as it is now.

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import structlog
-from msgspec import to_builtins
+from msgspec.structs import replace
 
 from lanloom.api.ipam import (
     FINALIZER,
@@ -19,6 +19,7 @@ from lanloom.api.ipam import (
     NICS,
     Allocator,
     Network,
+    NetworkStatus,
     Nic,
 )
 from lanloom.api.meta import Key
@@ -32,7 +33,7 @@ from lanloom.features.ipam.reader import (
 )
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.lookup import SingleFlight
-from lanloom.kube.patches import StatusWriter
+from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
 
 RETAKE_SECONDS = 20.0
@@ -98,11 +99,15 @@ class NetworkAllocation:
         """For how many seconds the network is left to another allocator; 0 or less if it is not."""
         return self._retake_at - asyncio.get_running_loop().time()
 
-    async def claim(self, network: Network) -> Network:
-        """Raise the epoch, so that no other allocator can grant anything any more. Raises KubeError."""
+    async def claim(self, network: Network, status: NetworkStatus | None = None) -> Network:
+        """Raise the epoch, so that no other allocator can grant anything any more. Raises KubeError.
+
+        The rest of `status` is written with it.
+        """
         network = await self.ensure_finalizer(network)
         mine = Allocator(holder=self._identity, epoch=network.status.allocator.epoch + 1)
-        return await self.write_status(network, {"allocator": to_builtins(mine)})
+        claimed = replace(status or network.status, allocator=mine)
+        return await self.write_status(network, struct_diff(network.status, claimed))
 
     def open(self, network: Network, live: NicList) -> AllocationState:
         """Build the state of a network that was claimed before the list was begun."""
@@ -282,10 +287,17 @@ class AllocatorTerm:
             self.forget(name)
             return None
 
-    async def take_over(self, network: Network) -> AllocationState:
-        """Claim a network, and only then read which NIC owns what: the order is the proof. Raises KubeError."""
+    def has_nics(self, name: str) -> bool:
+        """Return whether a NIC is known that has to do with a network."""
+        return next(iter(self._informers.nics.store.by(BY_NETWORK, name)), None) is not None
+
+    async def take_over(self, network: Network, status: NetworkStatus | None = None) -> AllocationState:
+        """Claim a network, and only then read which NIC owns what: the order is the proof. Raises KubeError.
+
+        `status` is written with the claim.
+        """
         allocation = self.allocation(network.metadata.name)
-        network = await allocation.claim(network)
+        network = await allocation.claim(network, status)
         return allocation.open(network, await self._live.get())
 
     async def take_all(self, networks: Iterable[Network]) -> None:
