@@ -160,9 +160,8 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None], get: Fetc
     """
     rng = Random(secrets.randbits(128))
     poster = HttpsPoster()
-    engine = Engine(
-        SqliteStorage(settings.data), now=time.time, rng=rng, webhooks=HttpsWebhooks(poster), tick=TICK
-    )
+    webhooks = HttpsWebhooks(poster)
+    engine = Engine(SqliteStorage(settings.data), now=time.time, rng=rng, webhooks=webhooks, tick=TICK)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(poster.close)
         stack.push_async_callback(engine.close)
@@ -184,7 +183,7 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None], get: Fetc
         running: list[Awaitable[None]] = [probing, server]
         if settings.manager:
             features = {"dummy": settings.dummy, "liveupdate": settings.live_update}
-            running.append(await _start_manager(engine, rng, stack, metrics, features))
+            running.append(await _start_manager(engine, webhooks, rng, stack, metrics, features))
         publish = partial(write_kubeconfig, settings.kubeconfig, address)
         publish(identity.current)
         renewing = asyncio.create_task(identity.run(publish))
@@ -300,6 +299,7 @@ async def _https(
 
 async def _start_manager(
     engine: Engine,
+    webhooks: HttpsWebhooks,
     rng: Random,
     stack: contextlib.AsyncExitStack,
     metrics: ServeMetrics,
@@ -312,6 +312,7 @@ async def _start_manager(
     )
     client = LocalClient(engine, unreviewed=_OF_THE_MANAGER)
     manager = Manager(client, settings, now=time.time, rng=rng, metrics=metrics)
+    webhooks.own = manager.own
     task = asyncio.create_task(manager.run())
     stack.push_async_callback(_cancel, task)
     waiting = asyncio.create_task(manager.ready.wait())

@@ -53,6 +53,24 @@ async def test_review_is_posted_to_the_address_of_the_configuration() -> None:
     assert poster.posts == [(f"{URL}?timeout=5s", msgspec.json.encode({"request": {}}), b"PEM", None, 5.0)]
 
 
+async def test_a_webhook_of_the_same_process_is_asked_without_a_connection() -> None:
+    """The configuration that a webhook of this process has goes to it; any other one is posted to."""
+    asked: list[bytes] = []
+
+    async def ask(body: bytes) -> bytes:
+        asked.append(body)
+        return b'{"kind": "own"}'
+
+    poster = PlayedPoster(b'{"kind": "AdmissionReview"}')
+    webhooks = HttpsWebhooks(poster)
+    webhooks.own = lambda config: ask if config == WEBHOOK["clientConfig"] else None
+    assert await webhooks.call(WEBHOOK, {"request": {}}) == {"kind": "own"}
+    assert (asked, poster.posts) == ([msgspec.json.encode({"request": {}})], [])
+    other: Raw = {"clientConfig": {"url": f"{URL}/other"}}
+    assert await webhooks.call(other, {}) == {"kind": "AdmissionReview"}
+    assert len(poster.posts) == 1
+
+
 @pytest.mark.parametrize("answer", [TransportError("nobody listens"), b"<html>", b"[]"])
 async def test_silence_and_nonsense_name_the_address(answer: bytes | TransportError) -> None:
     """When there is no answer, or none that is a review, the error says where it was sought."""

@@ -86,7 +86,7 @@ async def server() -> AsyncIterator[Engine]:
 
 
 @asynccontextmanager
-async def managed(client: LocalClient, now: Callable[[], float] = time.time) -> AsyncIterator[None]:
+async def managed(client: LocalClient, now: Callable[[], float] = time.time) -> AsyncIterator[Manager]:
     """A manager that leads and whose webhooks are registered."""
     settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True)
     manager = Manager(client, settings, now=now, rng=random.Random(1))
@@ -94,7 +94,7 @@ async def managed(client: LocalClient, now: Callable[[], float] = time.time) -> 
     try:
         async with asyncio.timeout(60):
             await manager.ready.wait()
-        yield
+        yield manager
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -113,6 +113,23 @@ async def test_the_start_is_tried_until_it_works(resource: Resource[Any]) -> Non
                 assert webhooks
                 for webhook in webhooks:
                     assert webhook["clientConfig"]["url"].startswith("https://127.0.0.1:")
+
+
+async def test_a_manager_knows_its_own_webhooks() -> None:
+    """An API server in the manager's process finds each registered webhook; a changed one is not the manager's."""
+    async with server() as engine:
+        client = LocalClient(engine)
+        async with managed(client) as manager:
+            for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+                webhooks = (await client.get(kind, "lanloom")).webhooks
+                assert webhooks
+                for config in (webhook["clientConfig"] for webhook in webhooks):
+                    assert manager.own(config) is not None
+                    assert manager.own(config | {"caBundle": "eA=="}) is None
+                    assert (
+                        manager.own(config | {"url": config["url"].replace("https://127", "https://128")})
+                        is None
+                    )
 
 
 class Asked(LocalClient):

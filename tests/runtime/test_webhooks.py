@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from lanloom.runtime.webhookconfig import webhook_configurations
 from lanloom.runtime.webhooks import (
     BODY_MAX,
     Admission,
+    Reviews,
     TlsServer,
     WebhookObserver,
     answer,
@@ -171,6 +172,43 @@ async def test_nothing_is_judged_before_the_cluster_is_read() -> None:
     async with running([Scripted()], ready=False) as webhooks:
         with pytest.raises(TransportError, match=r"503.*has not read the cluster yet"):
             await webhooks.ask("/validate")
+
+
+class Faulty(Scripted):
+    """A feature with a fault."""
+
+    async def validate(self, request: AdmissionRequest) -> Verdict:
+        """Fail."""
+        raise KeyError("oops")
+
+
+@pytest.mark.parametrize(
+    ("feature", "ready", "body"),
+    [
+        (Scripted(verdict=Verdict(warnings=("one",))), True, msgspec.json.encode(REVIEW)),
+        (Scripted(verdict=Verdict(allowed=False, message="no")), True, msgspec.json.encode(REVIEW)),
+        (Scripted(), True, b"{}"),
+        (Scripted(), True, msgspec.json.encode(REVIEW | {"padding": "x" * INLINE_BYTES})),
+        (Scripted(), False, msgspec.json.encode(REVIEW)),
+        (Faulty(), True, msgspec.json.encode(REVIEW)),
+    ],
+    ids=["warning", "refusal", "rubbish", "long", "not ready", "fault"],
+)
+async def test_a_review_in_the_same_process_gets_the_same_answer(
+    feature: Admission, ready: bool, body: bytes
+) -> None:
+    """An API server in the manager's process gets, without a connection, what it would get over HTTPS."""
+
+    async def outcome(asked: Awaitable[bytes]) -> bytes | str:
+        try:
+            return await asked
+        except TransportError as error:
+            return str(error)
+
+    async with running([feature], ready=ready) as webhooks:
+        over_https = await outcome(webhooks.post("/validate", body))
+    reviews = Reviews([feature], lambda: ready)
+    assert await outcome(reviews.ask("/validate", body)) == over_https
 
 
 async def test_rubbish_is_refused() -> None:

@@ -5,12 +5,12 @@ The leader also keeps the webhooks registered with the API server.
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
 from msgspec import Struct
-from starlette.types import ASGIApp
 
 from lanloom.api.core import (
     MUTATING_WEBHOOKS,
@@ -39,7 +39,7 @@ from lanloom.runtime.context import HARVESTER_RUNS, ManagerContext, ManagerPart
 from lanloom.runtime.feature import Feature, in_order, load, webhooks_of
 from lanloom.runtime.identity import MANAGER_LEASE
 from lanloom.runtime.webhookconfig import SERVICE_NAME, Registration, may_register, webhook_configurations
-from lanloom.runtime.webhooks import TlsServer, refer_all, secret_path, webhook_app
+from lanloom.runtime.webhooks import Reviews, TlsServer, app_of, refer_all, secret_path
 from lanloom.runtime.webhooktable import Webhook
 
 CHECK_SECONDS = 60.0
@@ -100,22 +100,32 @@ class WebhookService:
         self._certified = certified
         self._embedded = embedded
         self._path = ""
+        self._reviews: Reviews | None = None
+        self._pages: list[tuple[dict[str, Any], str]] = []
         self.informer: Informer[Secret] = Informer(
             client, SECRETS, rng=rng, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={SECRET_NAME}"
         )
         self.registered = asyncio.Event()
 
-    async def serve(self, app: ASGIApp, group: asyncio.TaskGroup) -> int:
+    async def serve(self, reviews: Reviews, group: asyncio.TaskGroup) -> int:
         """Serve the webhooks as a task of the group, and return their port once they respond."""
         bundle = await self._credentials.at_last()
-        server = TlsServer(
-            secret_path(app, lambda: self._path), self._endpoint.host, self._endpoint.port, bundle
-        )
+        app = secret_path(app_of(reviews), lambda: self._path)
+        server = TlsServer(app, self._endpoint.host, self._endpoint.port, bundle)
+        self._reviews = reviews
         self._certified(expires(bundle.certificate))
         self.informer.on_change(lambda _old, new: self._present(server, new))
         group.create_task(server.run())
         await server.started()
         return server.port
+
+    def own(self, config: Mapping[str, Any]) -> Callable[[bytes], Awaitable[bytes]] | None:
+        """Return how to ask the webhook of a `clientConfig` without a connection, if this replica registered it.
+
+        A configuration that somebody changed is not one of them: it is called as it stands.
+        """
+        page = next((page for known, page in self._pages if known == config), None)
+        return partial(self._reviews.ask, page) if self._reviews is not None and page is not None else None
 
     async def keep_registered(self, port: int) -> None:
         """Register the webhooks once a replica answers; then renew the certificate, and repair the registration."""
@@ -143,12 +153,17 @@ class WebhookService:
         authority, path = secret.data["ca.crt"], path_of(secret)
         self._path = path  # before the registration
 
+        pages: list[tuple[dict[str, Any], str]] = []
+
         def client_config(page: str) -> dict[str, Any]:
-            return {"caBundle": authority, **self._endpoint.config(port, f"/{path}{page}")}
+            config = {"caBundle": authority, **self._endpoint.config(port, f"/{path}{page}")}
+            pages.append((config, page))
+            return config
 
         mutating, validating = webhook_configurations(self._table, client_config, beside=self._beside())
         await registration.apply(MUTATING_WEBHOOKS, mutating)
         await registration.apply(VALIDATING_WEBHOOKS, validating)
+        self._pages = pages if self._endpoint.local else []
 
     def _present(self, server: TlsServer, secret: Secret | None) -> None:
         """Load a new certificate; the old one stays in use while the Secret is invalid."""
@@ -231,6 +246,7 @@ class Manager:
             embedded=settings.embedded,
         )
         self.ready = self._webhooks.registered
+        self.own = self._webhooks.own
         self._followed = (*context.informers.all(), self._webhooks.informer)
         self._unreadable = UnreadableObjects(self._followed, recorder)
         self._synced = asyncio.Event()
@@ -250,10 +266,9 @@ class Manager:
 
     async def _serve_webhooks(self, group: asyncio.TaskGroup) -> int:
         """Serve the webhooks, and return their port."""
-        app = webhook_app(
-            self._admissions, self._synced.is_set, self.metrics.review, refer_all(self._admissions)
-        )
-        port = await self._webhooks.serve(app, group)
+        refer = refer_all(self._admissions)
+        reviews = Reviews(self._admissions, self._synced.is_set, self.metrics.review, refer)
+        port = await self._webhooks.serve(reviews, group)
         self.metrics.webhooks_serve = True
         return port
 

@@ -9,7 +9,7 @@ import base64
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from hmac import compare_digest
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import structlog
@@ -21,12 +21,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lanloom.api.admission import AdmissionRequest, Verdict
+from lanloom.kube.errors import TransportError
 from lanloom.runtime.certificates import Bundle
 from lanloom.runtime.https.bodies import DEPTH, VALUES, check_json
 from lanloom.runtime.https.connections import limits_of_process
 from lanloom.runtime.https.errors import StatusError, TooManyRequests
 from lanloom.runtime.https.server import HttpsServer, listen, present, server_context
 from lanloom.runtime.https.shares import INLINE_BYTES, RETRY_SECONDS, Share, Shares
+from lanloom.runtime.process import is_out_of_memory
 from lanloom.runtime.webhookconfig import REFERENCES_PATH
 from lanloom.runtime.webhooktable import TableAdmission
 
@@ -152,47 +154,99 @@ async def _allowed(_request: AdmissionRequest) -> Verdict:
     return Verdict()
 
 
+class Reply(NamedTuple):
+    """The answer of a page: a review, or a text that says why there is none."""
+
+    code: int
+    body: bytes
+    headers: dict[str, str] = {}
+
+
+class Reviews:
+    """The pages of the webhooks. What a page replies does not depend on how a review reached it.
+
+    Until `ready()`, reviews are answered with 503, so that nothing is judged blindly. Of several refusals the first
+    feature's is told, so whose rules are the narrowest comes first. `refer` judges what refers to networks.
+    """
+
+    def __init__(
+        self,
+        admissions: Sequence[Admission],
+        ready: Callable[[], bool],
+        observe: WebhookObserver = lambda _webhook, _resource, _verdict, _seconds: None,
+        refer: Decide = _allowed,
+    ) -> None:
+        self._ready = ready
+        self._shares = Shares(_HELD_BYTES, CONNECTIONS)
+        self.pages: dict[str, tuple[Decide, Observer]] = {
+            "/mutate": (mutate_all(admissions), partial(observe, "mutate")),
+            "/validate": (validate_all(admissions), partial(observe, "validate")),
+            REFERENCES_PATH: (refer, partial(observe, "references")),
+        }
+
+    async def ask(self, page: str, body: bytes) -> bytes:
+        """Return a page's answer to a review of this process's own API server. Raises TransportError as over HTTPS."""
+
+        async def read(_share: Share) -> bytes:
+            return body
+
+        try:
+            reply = await self.reply(page, "", read)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            log.exception("review-failed", page=page)
+            reply = _text(500, "Internal Server Error")
+        if reply.code != 200:
+            raise TransportError(f"the server answered {reply.code}: {reply.body.decode()}")
+        return reply.body
+
+    async def reply(self, page: str, peer: str, read: Callable[[Share], Awaitable[bytes | None]]) -> Reply:
+        """Reply to a review of a peer; `read` returns its body, None for one that is too long."""
+        if not self._ready():
+            return _text(503, "Lanloom has not read the cluster yet; try again")
+        decide, observe = self.pages[page]
+        try:
+            with self._shares.of(peer) as share:
+                body = await read(share)
+                if body is None:
+                    return _text(413, f"The body is longer than {BODY_MAX} bytes")
+                return Reply(200, await answer(body, decide, observe, share.decoded))
+        except TooManyRequests as error:
+            return _text(error.code, error.message)._replace(headers={"retry-after": str(RETRY_SECONDS)})
+        except msgspec.DecodeError as error:
+            return _text(400, f"The body is not an AdmissionReview: {error}")
+        except StatusError as error:
+            return _text(error.code, f"The body is not an AdmissionReview: {error}")
+
+
+def _text(code: int, message: str) -> Reply:
+    return Reply(code, message.encode())
+
+
 def webhook_app(
     admissions: Sequence[Admission],
     ready: Callable[[], bool],
     observe: WebhookObserver = lambda _webhook, _resource, _verdict, _seconds: None,
     refer: Decide = _allowed,
 ) -> Starlette:
-    """Return the ASGI application. Until `ready()`, reviews are answered with 503, so that nothing is judged blindly.
+    """Return the ASGI application of the webhooks of these features (see `Reviews`)."""
+    return app_of(Reviews(admissions, ready, observe, refer))
 
-    Of several refusals the first feature's is told, so whose rules are the narrowest comes first. `refer` judges what
-    refers to networks.
-    """
 
-    shares = Shares(_HELD_BYTES, CONNECTIONS)
+def app_of(reviews: Reviews) -> Starlette:
+    """Return the ASGI application that replies for all pages."""
 
-    def endpoint(webhook: str, decide: Decide) -> Callable[[Request], Any]:
+    def endpoint(page: str) -> Callable[[Request], Any]:
         async def review(request: Request) -> Response:
-            if not ready():
-                return PlainTextResponse("Lanloom has not read the cluster yet; try again", 503)
-            try:
-                with shares.of(request.client.host if request.client else "") as share:
-                    body = await _body(request, share)
-                    if body is None:
-                        return PlainTextResponse(f"The body is longer than {BODY_MAX} bytes", 413)
-                    answered = await answer(body, decide, partial(observe, webhook), share.decoded)
-                return Response(answered, media_type="application/json")
-            except TooManyRequests as error:
-                return PlainTextResponse(error.message, error.code, {"retry-after": str(RETRY_SECONDS)})
-            except msgspec.DecodeError as error:
-                return PlainTextResponse(f"The body is not an AdmissionReview: {error}", 400)
-            except StatusError as error:
-                return PlainTextResponse(f"The body is not an AdmissionReview: {error}", error.code)
+            peer = request.client.host if request.client else ""
+            reply = await reviews.reply(page, peer, partial(_body, request))
+            kind = "application/json" if reply.code == 200 else "text/plain"
+            return Response(reply.body, reply.code, reply.headers, kind)
 
         return review
 
-    return Starlette(
-        routes=[
-            Route("/mutate", endpoint("mutate", mutate_all(admissions)), methods=["POST"]),
-            Route("/validate", endpoint("validate", validate_all(admissions)), methods=["POST"]),
-            Route(REFERENCES_PATH, endpoint("references", refer), methods=["POST"]),
-        ]
-    )
+    return Starlette(routes=[Route(page, endpoint(page), methods=["POST"]) for page in reviews.pages])
 
 
 def secret_path(app: ASGIApp, path: Callable[[], str]) -> ASGIApp:
