@@ -34,6 +34,8 @@ def main() -> None:
             import msgspec  # noqa: F401 - which takes from there what Python has itself
         from lanloom.__main__ import main as run
 
+        gc.freeze()  # modules are no garbage: the first search would look through all of them
+
     run(called)
 
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+import yaml
 
 from tests.kube.server import always, serving
 
@@ -23,6 +23,7 @@ HEAVY = {
     "starlette",
     "uvicorn",
     "pyroute2",
+    "yaml",
 }
 """Modules that take longer to import than it takes to read a cluster and to print a list."""
 
@@ -83,7 +84,7 @@ async def _imported(command: str, directory: Path, *, terminal: bool) -> set[str
     try:
         async with serving(always({"metadata": {"resourceVersion": "1"}, "items": []})) as server:
             kubeconfig = directory / "kubeconfig"
-            kubeconfig.write_bytes(msgspec.json.encode(_kubeconfig(server.url, server.ca)))
+            kubeconfig.write_text(yaml.safe_dump(_kubeconfig(server.url, server.ca)))
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-c",

@@ -9,6 +9,8 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec import Struct
 
+from lanloom.runtime.slimimports import uncollected
+
 if TYPE_CHECKING:
     from lanloom.api.resource import Resource
     from lanloom.kube.config import ClusterConfig
@@ -76,8 +78,9 @@ class ClusterOptions(Struct, frozen=True, dict=True):
     @cached_property
     def quiet_config(self) -> "ClusterConfig":
         """The configuration in force. Raises ConfigError."""
-        from lanloom.kube.kubeconfigfields import Overrides
-        from lanloom.kube.loading import load
+        with uncollected():
+            from lanloom.kube.kubeconfigfields import Overrides
+            from lanloom.kube.loading import load
 
         overrides = Overrides(
             context=self.context or "",

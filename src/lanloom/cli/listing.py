@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from lanloom.cli.cluster import options_of, refusals
 from lanloom.cli.tables import cell, make_table, plain_table, width_of
 from lanloom.cli.watching import Seen, watched
+from lanloom.runtime.slimimports import uncollected
 
 if TYPE_CHECKING:
     from lanloom.api.resource import Resource
@@ -188,6 +189,7 @@ def listing_options(
     `load` imports the fields when they are needed. Without `selectable`, `-o` takes only a format. `kinds` imports the
     kinds whose changes a list with `-w` waits for; there is no `-w` without.
     """
+    load = _importing(load)
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -220,6 +222,16 @@ def listing_options(
         return decorated
 
     return decorate
+
+
+def _importing(load: "Callable[[], Query[Any]]") -> "Callable[[], Query[Any]]":
+    """Return the same fields, imported while Python looks for no garbage."""
+
+    def imported() -> "Query[Any]":
+        with uncollected():
+            return load()
+
+    return imported
 
 
 def _selection_option(load: "Callable[[], Query[Any]]") -> Callable[[F], F]:

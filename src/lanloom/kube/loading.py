@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
+from lanloom.kube import plainyaml
 from lanloom.kube.config import SERVICE_ACCOUNT, ClusterConfig
 from lanloom.kube.errors import ConfigError
 from lanloom.kube.kubeconfig import Merged, merge, resolve
@@ -93,7 +94,8 @@ def _document(path: str) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _yaml(path, text)
+        plain = plainyaml.read(text)
+        return _yaml(path, text) if plain is None else plain
 
 
 def _yaml(path: str, text: bytes) -> object:

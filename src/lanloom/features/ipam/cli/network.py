@@ -21,6 +21,7 @@ from lanloom.features.ipam.cli.cluster import (
     read_networks,
 )
 from lanloom.features.ipam.cli.ganetioptions import verbose_option
+from lanloom.runtime.slimimports import uncollected
 
 if TYPE_CHECKING:
     from lanloom.api.resource import Resource
@@ -169,7 +170,8 @@ def usage(networks: tuple[str, ...], output: str, cluster: ClusterOptions) -> No
 
 
 def _described(cluster: ClusterOptions, networks: tuple[str, ...]) -> "list[Described]":
-    from lanloom.features.ipam.commands.networkviews import described
+    with uncollected():
+        from lanloom.features.ipam.commands.networkviews import described
 
     state = read_networks(cluster, networks)
     with refusals(reading=True):
