@@ -16,7 +16,7 @@ from tests.features.ipam.ganeti.formats.clusters import config, network
 
 LANLOOM = Path(sys.executable).with_name("lanloom")
 FEW, MANY = 500, 2_000
-MILLISECONDS, GROWTH = 15.0, 1.5
+MILLISECONDS, GROWTH = 8.0, 1.5
 
 
 def rows() -> Iterator[Row]:

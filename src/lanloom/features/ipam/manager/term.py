@@ -289,7 +289,7 @@ class AllocatorTerm:
 
     def has_nics(self, name: str) -> bool:
         """Return whether a NIC is known that has to do with a network."""
-        return next(iter(self._informers.nics.store.by(BY_NETWORK, name)), None) is not None
+        return self._informers.nics.store.has(BY_NETWORK, name)
 
     async def take_over(self, network: Network, status: NetworkStatus | None = None) -> AllocationState:
         """Claim a network, and only then read which NIC owns what: the order is the proof. Raises KubeError.
