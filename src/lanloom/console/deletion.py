@@ -85,11 +85,7 @@ async def _read(
     return replace(
         content,
         remarks=(*content.remarks, *answer.notes, *((PARTIAL,) if widest.narrowed else ())),
-        tables=(
-            *content.tables,
-            *((users,) if answer.users else ()),
-            *((blockers,) if found else ()),
-        ),
+        blockers=(*((users,) if answer.users else ()), *((blockers,) if found else ())),
     )
 
 

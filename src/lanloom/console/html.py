@@ -101,9 +101,11 @@ def main(content: Content, page: Page, above: Page | None, command: str, asked: 
     parts += [svg.pool_map(item, asked.path) for item in content.maps]
     is_list = "{" not in page.path
     if content.form is None and (asked.words or is_list or _is_long(content)):
-        parts.append(_filter(asked, words=bool(content.tables), namespace=is_list))
-    parts += [table_of(table, asked, few=0 if is_list else FEW_ROWS) for table in content.tables]
+        parts.append(_filter(asked, words=bool(content.tables or content.blockers), namespace=is_list))
+    few = 0 if is_list else FEW_ROWS
+    parts += [table_of(table, asked, few=few) for table in content.tables]
     parts += [h.section(data_part=href)[h.h2[h.a(href=href)[title]]] for title, href in content.parts]
+    parts += [table_of(table, asked, few=few) for table in content.blockers]
     if content.form is not None:
         parts.append(_form(content.form, asked))
     parts += [h.p(".remark")[visible(text)] for text in content.remarks]
@@ -111,7 +113,7 @@ def main(content: Content, page: Page, above: Page | None, command: str, asked: 
 
 
 def _is_long(content: Content) -> bool:
-    return any(len(table.rows) > FEW_ROWS for table in content.tables)
+    return any(len(table.rows) > FEW_ROWS for table in (*content.tables, *content.blockers))
 
 
 def front(

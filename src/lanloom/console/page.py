@@ -152,6 +152,7 @@ class Content(Struct, frozen=True, kw_only=True):
 
     `links` are words with the addresses of pages on what can be done with that thing. `parts` are titles with the
     addresses of pages that take longer: a browser puts them in when this one is there, and reads them again by and by.
+    `blockers` are lists of what uses it or keeps it, which come last.
     """
 
     title: str
@@ -164,6 +165,7 @@ class Content(Struct, frozen=True, kw_only=True):
     form: Form | None = None
     tables: Sequence[Table] = ()
     parts: Sequence[tuple[str, str]] = ()
+    blockers: Sequence[Table] = ()
     remarks: Sequence[str] = ()
 
 

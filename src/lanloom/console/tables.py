@@ -32,7 +32,7 @@ def reason(trouble: Trouble, *, known: bool = False) -> Element:
     return h.p(".why")[
         None if known else h.span(f".state.{state}")[f"{MARKS[state]} {visible(trouble.reason)}"],
         f" {visible(trouble.message)}" if trouble.message else None,
-        h.small[" since ", moment(trouble.since)] if trouble.since else None,
+        fragment[" ", h.small["since ", moment(trouble.since)]] if trouble.since else None,
     ]
 
 
@@ -125,7 +125,7 @@ def _state(style: str, trouble: Trouble | None) -> str:
 
 def text(field: Field[Any], row: Any) -> str:
     """Return what a field shows of a row."""
-    shown = visible(field.show(field.value(row)))
+    shown = visible(field.show(field.value(row))) or MISSING
     return _BOOLS.get(shown, shown) if field.kind == "bool" else shown
 
 
