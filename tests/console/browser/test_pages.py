@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from lanloom.api.lan import LANS
+from tests.console.browser.pictures import differences, golden_of, picture_of
 from tests.console.browser.tabs import PATHS, Tabs, Theme
 from tests.console.site import TENANT
 
@@ -132,6 +133,10 @@ async def test_a_plan_is_pasted(tabs: Tabs) -> None:
 
 
 GOLDEN = Path(__file__).parents[2] / "golden/console/layout.json"
+PICTURES = GOLDEN.parent / "pictures"
+
+DRAWN = 1024
+"""The width at which pictures are taken."""
 
 READ_LAYOUT = """() => [...document.querySelectorAll(
     "header, nav, main, h1, h2, div.trouble, .problems, .filter, .wide, dl, .drawing, .pool, footer, .paste",
@@ -158,22 +163,31 @@ async def layout(page: Page) -> list[str]:
     return [" ".join(item) for item in await page.evaluate(READ_LAYOUT)]
 
 
-async def test_pages_are_laid_out_as_before(tabs: Tabs) -> None:
+async def test_pages_look_as_before(tabs: Tabs) -> None:
     """The parts of each page, their order and their edges are those of the golden file, at three widths.
 
-    Nothing stands beside the window: what is wider scrolls in its own box, by keyboard too. Boxes and not pixels: fonts
-    differ from machine to machine, and what a page consists of does not.
-    LANLOOM_GOLDEN=rewrite writes it anew.
+    Nothing stands beside the window: what is wider scrolls in its own box, by keyboard too. Pictures of both themes are
+    like the golden ones, but for the few cells that fonts and times change.
+    LANLOOM_GOLDEN=rewrite writes them anew.
     """
-    found: dict[str, list[str]] = {}
-    for width in WIDTHS:
-        async with tabs.tab(viewport={"width": width, "height": 900}) as page:
-            for path in PATHS:
-                await page.goto(path)
-                await expect(page.locator("[data-part]:not(:has(.remark))")).to_have_count(0)
-                found[f"{path} at {width}"] = await layout(page)
+    layouts: dict[str, list[str]] = {}
+    pictures: dict[Path, str] = {}
+    async with tabs.tab() as page, await tabs.browser.new_page() as reader:
+        for path in PATHS:
+            await page.goto(path)
+            await expect(page.locator("[data-part]:not(:has(.remark))")).to_have_count(0)
+            for width in WIDTHS:
+                await page.set_viewport_size({"width": width, "height": 900})
+                layouts[f"{path} at {width}"] = await layout(page)
                 assert await page.evaluate("document.documentElement.scrollWidth") <= width, path
                 assert await page.locator(".wide:not([tabindex='0'])").count() == 0
+                for theme in THEMES if width == DRAWN else ():
+                    await page.emulate_media(color_scheme=theme)
+                    pictures[golden_of(PICTURES, path, theme)] = await picture_of(page, reader)
     if os.environ.get("LANLOOM_GOLDEN") == "rewrite":
-        GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
-    assert found == json.loads(GOLDEN.read_text())
+        GOLDEN.write_text(json.dumps(layouts, indent=1) + "\n")
+        for file, picture in pictures.items():
+            file.write_text(picture)
+    assert layouts == json.loads(GOLDEN.read_text())
+    found = {file.stem: differences(seen, file.read_text()) for file, seen in pictures.items()}
+    assert not any(found.values()), "\n\n".join(f"{name}: {why}" for name, why in found.items() if why)
