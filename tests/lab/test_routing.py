@@ -13,6 +13,9 @@ LINK = interface_name("cluster-1", 2012)
 BEHIND = "192.168.2.1"
 """An address that only the router of VLAN 2012 has; the nodes' default route does not lead there."""
 
+BEHIND6 = "fd00:20::1"
+"""An address that only node3 has, which plays a router of IPv6."""
+
 
 SIX = {node: f"fd00:1::1{number}/64" for number, node in enumerate(STATIC)}
 BOTH = {node: [STATIC[node], SIX[node]] for node in STATIC}
@@ -55,6 +58,34 @@ def test_routes_and_dns(cluster: Lab) -> None:
     assert all(
         f"dev {LINK}" not in cluster.on(node, "ip route show default") for node in looks(cluster, ["node1"])
     )
+
+
+@pytest.mark.kernel
+def test_routes_and_dns_of_ipv6(cluster: Lab) -> None:
+    """Nodes reach what is behind a router of IPv6, and know its DNS servers, until the network has neither."""
+    router = f"ip address add fd00:1::99/64 dev {LINK} nodad; ip address add {BEHIND6}/128 dev lo"
+    routes = f'[{{"to": "fd00:20::/48", "via": "fd00:1::99"}}, {{"to": "{BEHIND}/32", "via": "192.168.1.1"}}]'
+    both = vm_network(
+        "vlan2012", "cluster-1", 2012, "static", BOTH, routes=routes, dns="fd00:1::53,192.168.1.53"
+    )
+    cluster.apply(both)
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
+    cluster.on("node3", router)
+    try:
+        eventually(lambda: cluster.reaches("node1", BEHIND6))
+        eventually(lambda: cluster.reaches("node1", BEHIND))
+        assert (
+            cluster.on("node1", f"nmcli -g IP6.DNS device show {LINK}").replace("\\", "").strip()
+            == "fd00:1::53"
+        )
+        cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", BOTH))
+        for key in ("routes", "dns"):
+            cluster.kubectl("annotate", "net-attach-def/vlan2012", f"network.harvesterhci.io/{key}-")
+        eventually(lambda: "fd00:20::" not in cluster.on("node1", "ip -6 route"))
+        eventually(lambda: reasons(cluster) == ["Assigned"] and cluster.reaches("node1", "fd00:1::11"))
+    finally:
+        cluster.on("node3", f"ip address delete {BEHIND6}/128 dev lo")
+        cluster.on("node3", f"ip address delete fd00:1::99/64 dev {LINK}", status=None)
 
 
 def reasons(lab: Lab) -> list[str]:

@@ -65,14 +65,16 @@ class Routing(Struct, frozen=True, kw_only=True):
     """What a VLAN adds to its nodes' routing, all empty by default.
 
     `gateway` is a CIDR: the router's address with the prefix length of the VLAN's subnet. It gets a routing table of
-    its own, used by what is sent from that subnet; `gateway6` is that of IPv6. `routes` go to the main table. `dns`
-    holds IPv4 addresses.
+    its own, used by what is sent from that subnet. `routes` go to the main table. `dns` holds addresses of servers.
+    These are of IPv4; `gateway6`, `routes6` and `dns6` are of IPv6.
     """
 
     gateway: str = ""
     gateway6: str = ""
     routes: tuple[Route, ...] = ()
     dns: tuple[str, ...] = ()
+    routes6: tuple[Route, ...] = ()
+    dns6: tuple[str, ...] = ()
 
 
 class PoolSource(Struct, frozen=True):

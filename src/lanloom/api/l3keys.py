@@ -106,11 +106,11 @@ def encode(nad: Key, value: L3) -> dict[str, str]:
 
 
 def _encode_routing(suffix: str, value: Routing) -> dict[str, str]:
-    fields = _routing_fields(suffix)
+    fields, routes = _routing_fields(suffix), (*value.routes, *value.routes6)
     texts = {
         fields.gateway: join_gateways(value.gateway, value.gateway6),
-        fields.routes: json.dumps(msgspec.to_builtins(value.routes)) if value.routes else "",
-        fields.dns: ",".join(value.dns),
+        fields.routes: json.dumps(msgspec.to_builtins(routes)) if routes else "",
+        fields.dns: ",".join([*value.dns, *value.dns6]),
     }
     return {key: text for key, text in texts.items() if text}
 

@@ -2,7 +2,15 @@
 
 from lanloom.api import names
 from lanloom.api.dualstack import NO_ADDRESSES, parse_node_addresses
-from lanloom.api.l3 import L3, AnnotationError, parse_connectivity, parse_ip_pool, parse_mode
+from lanloom.api.l3 import (
+    L3,
+    AnnotationError,
+    PoolSource,
+    Routing,
+    parse_connectivity,
+    parse_ip_pool,
+    parse_mode,
+)
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import l3_vid
 from lanloom.api.routing import RoutingFields, parse_routing
@@ -23,12 +31,8 @@ def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
         four, six = parse_node_addresses(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP))
     source = parse_ip_pool(names.IP_POOL, annotations.get(names.IP_POOL)) if mode == "pool" else None
     routing = parse_routing(annotations, ROUTING, mode, four, six)
-    if source is not None and routing.gateway6 and not source.second:
-        raise AnnotationError(
-            names.GATEWAY,
-            f"has the IPv6 address {routing.gateway6}, but nodes have none; add a pool of IPv6 to {names.IP_POOL}, "
-            f"such as {source.network}/pool4,{source.network}/pool6",
-        )
+    if source is not None and not source.second:
+        _refuse_six(source, routing)
     return L3(
         vid=vid,
         mode=mode,
@@ -37,3 +41,16 @@ def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
         routing=routing,
         source=source,
     )
+
+
+def _refuse_six(source: PoolSource, routing: Routing) -> None:
+    """Refuse what needs IPv6 addresses where nodes get none."""
+    routes = tuple(route.to for route in routing.routes6)
+    parts = ((names.GATEWAY, (routing.gateway6,)), (names.ROUTES, routes), (names.DNS, routing.dns6))
+    for field, asked in parts:
+        if any(asked):
+            raise AnnotationError(
+                field,
+                f"has {asked[0]}, but nodes have no IPv6 addresses; add a pool of IPv6 to {names.IP_POOL}, such as "
+                f"{source.network}/pool4,{source.network}/pool6",
+            )

@@ -5,12 +5,14 @@ They end up in root-owned profiles, so the same holds as for `l3`: typed values 
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, collapse_addresses
+from collections.abc import Container, Iterable, Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Network, collapse_addresses
 from typing import NamedTuple
 
-from lanloom.api.dualstack import parse_gateway6, split_gateways
+from lanloom.api import names
+from lanloom.api.dualstack import parse_gateway6, split_gateways, subnet6_of
 from lanloom.api.l3 import THIS_NETWORK, AnnotationError, Mode, Route, Routing, parse_cidr
+from lanloom.api.routing6 import is_route6, parse_address6, parse_route6
 from lanloom.text import quote
 
 ROUTES_MAX = 64
@@ -51,12 +53,28 @@ def parse_routing(
     gateway = parse_gateway(fields.gateway, four, mode, addresses)
     routes = parse_routes(fields.routes, annotations.get(fields.routes), addresses, gateway)
     _refuse_default_in_parts(fields.routes, routes)
+    gateway6 = parse_gateway6(fields.gateway, six, addresses6, pooled=mode == "pool")
+    routes6 = parse_routes6(fields.routes, annotations.get(fields.routes), addresses6, gateway6)
+    dns6 = parse_dns6(fields.dns, annotations.get(fields.dns))
+    if mode != "pool" and not addresses6:
+        _refuse_six(fields, routes6, dns6)
     return Routing(
         gateway=gateway,
-        gateway6=parse_gateway6(fields.gateway, six, addresses6, pooled=mode == "pool"),
+        gateway6=gateway6,
         routes=routes,
         dns=parse_dns(fields.dns, annotations.get(fields.dns)),
+        routes6=routes6,
+        dns6=dns6,
     )
+
+
+def _refuse_six(fields: RoutingFields, routes6: tuple[Route, ...], dns6: tuple[str, ...]) -> None:
+    """Refuse what needs IPv6 addresses that nodes have not."""
+    for field, asked in ((fields.routes, [route.to for route in routes6]), (fields.dns, dns6)):
+        if asked:
+            raise AnnotationError(
+                field, f"has {asked[0]}, but nodes have no IPv6 addresses; add them to {names.NODE_IP_MAP}"
+            )
 
 
 def subnet_of(addresses: Mapping[str, str], gateway: str = "") -> IPv4Network | None:
@@ -99,13 +117,44 @@ def parse_gateway(field: str, text: str | None, mode: Mode, addresses: Mapping[s
 def parse_routes(
     field: str, text: str | None, addresses: Mapping[str, str], gateway: str = ""
 ) -> tuple[Route, ...]:
-    """Return a JSON list of destinations and next hops, ordered by destination.
+    """Return the IPv4 routes of a JSON list of destinations and next hops, ordered by destination.
 
     Next hops must be in the network's subnet. With mode dhcp or pool and no gateway a NAD does not tell it, and
     any host's address passes.
     """
+    subnet = subnet_of(addresses, gateway)
+    routes: dict[IPv4Network, Route] = {}
+    for where, item in _items(field, text):
+        if not is_route6(item):
+            to, route = _route(where, item, addresses, subnet)
+            _refuse_twice(field, to, routes)
+            routes[to] = route
+    return tuple(routes[to] for to in sorted(routes))
+
+
+def parse_routes6(
+    field: str, text: str | None, addresses6: Mapping[str, str], gateway6: str = ""
+) -> tuple[Route, ...]:
+    """Return the IPv6 routes of the same list."""
+    subnet = subnet6_of(addresses6, gateway6)
+    routes: dict[IPv6Network, Route] = {}
+    for where, item in _items(field, text):
+        if is_route6(item):
+            to, route = parse_route6(where, _as_route(where, item), addresses6, subnet)
+            _refuse_twice(field, to, routes)
+            routes[to] = route
+    return tuple(routes[to] for to in sorted(routes))
+
+
+def _refuse_twice(field: str, to: IPv4Network | IPv6Network, routes: Container[object]) -> None:
+    if to in routes:
+        raise AnnotationError(field, f"has two routes to {to}; keep one")
+
+
+def _items(field: str, text: str | None) -> Iterator[tuple[str, object]]:
+    """Yield the items of a JSON list of routes, each after the name of its place."""
     if text is None or not text.strip():
-        return ()
+        return
     if len(text) > ROUTES_TEXT_MAX:
         raise AnnotationError(field, f"has {len(text)} characters; at most {ROUTES_TEXT_MAX} are allowed")
     try:
@@ -116,13 +165,7 @@ def parse_routes(
         raise AnnotationError(field, f"must be a JSON list of routes, such as {_ROUTES}")
     if len(items) > ROUTES_MAX:
         raise AnnotationError(field, f"has {len(items)} routes; at most {ROUTES_MAX} are allowed")
-    routes: dict[IPv4Network, Route] = {}
-    for index, item in enumerate(items):
-        to, route = _route(f"{field}[{index}]", item, addresses, subnet_of(addresses, gateway))
-        if to in routes:
-            raise AnnotationError(field, f"has two routes to {to}; keep one")
-        routes[to] = route
-    return tuple(routes[to] for to in sorted(routes))
+    yield from ((f"{field}[{index}]", item) for index, item in enumerate(items))
 
 
 def addresses_covered(routes: Iterable[Route]) -> int:
@@ -146,13 +189,10 @@ def _refuse_default_in_parts(field: str, routes: tuple[Route, ...]) -> None:
 def _route(
     field: str, item: object, addresses: Mapping[str, str], subnet: IPv4Network | None
 ) -> tuple[IPv4Network, Route]:
-    if not isinstance(item, dict) or item.keys() != {"to", "via"}:
-        raise AnnotationError(
-            field, f'is {quote(item)}; it must be an object of "to" and "via", such as {_ROUTE}'
-        )
-    to = _destination(f"{field}.to", item["to"])
+    ends = _as_route(field, item)
+    to = _destination(f"{field}.to", ends["to"])
     hop = f"{field}.via"
-    via = parse_address(hop, item["via"])
+    via = parse_address(hop, ends["via"])
     if subnet is not None and not _is_host(via, subnet):
         raise AnnotationError(
             hop, f"is {via}, which is not a host address of the subnet {subnet}; name a router on the VLAN"
@@ -164,6 +204,14 @@ def _route(
         )
     _refuse_own(hop, via, addresses)
     return to, Route(str(to), str(via))
+
+
+def _as_route(field: str, item: object) -> Mapping[str, object]:
+    if not isinstance(item, dict) or item.keys() != {"to", "via"}:
+        raise AnnotationError(
+            field, f'is {quote(item)}; it must be an object of "to" and "via", such as {_ROUTE}'
+        )
+    return item
 
 
 def _destination(field: str, text: object) -> IPv4Network:
@@ -190,10 +238,22 @@ def _destination(field: str, text: object) -> IPv4Network:
 
 
 def parse_dns(field: str, text: str | None) -> tuple[str, ...]:
-    """DNS servers: distinct IPv4 addresses with commas between them, in the order in which they are asked."""
+    """DNS servers of IPv4: distinct addresses with commas between them, in the order in which they are asked."""
+    return tuple(server for server in _servers(field, text) if ":" not in server)
+
+
+def parse_dns6(field: str, text: str | None) -> tuple[str, ...]:
+    """Return the servers of IPv6 among the same addresses."""
+    return tuple(server for server in _servers(field, text) if ":" in server)
+
+
+def _servers(field: str, text: str | None) -> tuple[str, ...]:
     if text is None or not text.strip(" "):
         return ()
-    servers = [str(parse_address(field, item.strip(" "))) for item in text.split(",", DNS_MAX + 1)]
+    items = [item.strip(" ") for item in text.split(",", DNS_MAX + 1)]
+    servers = [
+        str(parse_address6(field, item) if ":" in item else parse_address(field, item)) for item in items
+    ]
     if len(servers) > DNS_MAX:
         raise AnnotationError(field, f"names more than {DNS_MAX} servers; keep the first {DNS_MAX}")
     for server in servers:

@@ -111,6 +111,26 @@ async def test_gateways(quiet: Quiet) -> None:
 
 
 @on_a_quiet_cluster
+async def test_routes_and_servers(quiet: Quiet) -> None:
+    """Those of both families stand in the same annotations, come in place and go in place."""
+    await quiet.uplink()
+    routes = [{"to": "fd00:20::/48", "via": "fd00:1::1"}, {"to": "10.20.0.0/16", "via": "192.168.1.1"}]
+    dns = "fd00:1::53,192.168.1.53"
+    await quiet.admin.create(NADS, body(BOTH, routes=json.dumps(routes), dns=dns), "default")
+    await quiet.rest()
+    host = quiet.sim.hosts["node1"]
+    index = host.kernel.links[DEVICE].index
+    ipv4, ipv6 = host.directory.files[FILE].content.decode().split("[ipv6]")
+    assert "route1=10.20.0.0/16,192.168.1.1\n" in ipv4 and "dns=192.168.1.53;" in ipv4
+    assert "route1=fd00:20::/48,fd00:1::1\n" in ipv6 and "dns=fd00:1::53;" in ipv6
+    annotations = {names.ROUTES: None, names.DNS: None}
+    await quiet.admin.patch(NADS, "vlan2012", {"metadata": {"annotations": annotations}}, "default")
+    await quiet.until(lambda: "route1" not in host.directory.files[FILE].content.decode())
+    await quiet.rest()
+    assert host.kernel.links[DEVICE].index == index
+
+
+@on_a_quiet_cluster
 async def test_what_the_webhook_refuses(quiet: Quiet) -> None:
     """A map that is no map of both families, and a subnet in which a node is reached already."""
     await quiet.uplink()

@@ -158,8 +158,8 @@ def _l3(nad: NetworkAttachmentDefinition) -> L3 | None:
 def _stated(nad: Key, value: L3) -> Iterator[tuple[Address, Holder]]:
     """Yield the addresses that a NAD names. The first of several for one address is not told; a node's own is."""
     routing = value.routing
-    texts = [(server, "a DNS server", "") for server in routing.dns]
-    texts += [(route.via, "a next hop", "") for route in routing.routes]
+    texts = [(server, "a DNS server", "") for server in (*routing.dns, *routing.dns6)]
+    texts += [(route.via, "a next hop", "") for route in (*routing.routes, *routing.routes6)]
     texts += [(each, "the gateway", "") for each in (routing.gateway, routing.gateway6) if each]
     addresses = (*value.addresses.items(), *value.addresses6.items())
     texts += [(cidr, f"the address of node {node}", node) for node, cidr in addresses]

@@ -12,10 +12,16 @@ from tests.features.vlan.admission.cases import (
     each,
 )
 from tests.features.vlan.admission.requests import STATIC, Raw, annotated, network, renamed, static, world
+from tests.features.vlan.cluster import node
 from tests.harness.admission import request
 
 CREATE = "can't create NetworkAttachmentDefinition default/net because "
 P = names.PREFIX
+
+
+DUAL = json.dumps(
+    {name: [cidr, f"fd00:1::{number}/64"] for number, (name, cidr) in enumerate(STATIC.items(), 16)}
+)
 
 
 def routed(why: str, *, dhcp: bool = False, **annotations: str) -> Case:
@@ -45,8 +51,8 @@ ROUTING_CASES: Cases = {
         gateway="192.168.1.1,fd00:1::1",
     ),
     "an IPv6 gateway needs a pool of IPv6": routed(
-        f"{P}gateway has the IPv6 address fd00:1::1/64, but nodes have none; add a pool of IPv6 to {names.IP_POOL}, "
-        "such as net1/pool4,net1/pool6",
+        f"{P}gateway has fd00:1::1/64, but nodes have no IPv6 addresses; add a pool of IPv6 to {names.IP_POOL}, such "
+        "as net1/pool4,net1/pool6",
         mode="pool",
         ip_pool="net1",
         gateway="fd00:1::1/64",
@@ -142,6 +148,30 @@ ROUTING_CASES: Cases = {
     "a destination has one route": routed(
         f"{P}routes has two routes to 10.20.0.0/16; keep one",
         routes=json.dumps([{"to": "10.20.0.0/16", "via": f"192.168.1.{number}"} for number in (1, 2)]),
+    ),
+    "an IPv6 route needs nodes with IPv6": routed(
+        f"{P}routes has fd00:20::/48, but nodes have no IPv6 addresses; add them to {names.NODE_IP_MAP}",
+        routes=route("fd00:20::/48", "fd00:1::1"),
+    ),
+    "an IPv6 route is no default route": routed(
+        f'{P}routes[0].to is "2000::/3"; its prefix length must be from 32 to 128, or from 8 in fc00::/7: a larger '
+        "part of the internet is a default route, which belongs to the management network; use the gateway annotation",
+        routes=route("2000::/3", "fd00:1::1"),
+    ),
+    "an IPv6 route leads not to pods": Case(
+        request(NADS, annotated(static(DUAL), routes=route("fd00:20::/48", "fd00:1::1"))),
+        world({**node("witness"), "spec": {"podCIDR": "fd00:20:0:7::/64"}}),
+        f"{CREATE}{P}routes has a route to fd00:20::/48, which overlaps fd00:20:0:7::/64 of the pods of node witness; "
+        "choose destinations that do not overlap it",
+    ),
+    "an IPv6 route has an IPv6 router": routed(
+        f'{P}routes[0].via is "fe80::1", which can\'t be the address of a host; choose a global or unique local '
+        "address",
+        routes=route("fd00:20::/48", "fe80::1"),
+    ),
+    "an IPv6 DNS server needs nodes with IPv6": routed(
+        f"{P}dns has fd00:1::53, but nodes have no IPv6 addresses; add them to {names.NODE_IP_MAP}",
+        dns="fd00:1::53",
     ),
     "routes are at most 64": routed(
         f"{P}routes has 65 routes; at most 64 are allowed",

@@ -146,5 +146,10 @@ def profiles(draw: st.DrawFn) -> Profile:
     routing = draw(routings())
     if six and routed:
         routing = replace(routing, gateway6="fd00:9::fe/64")
+    if six:
+        prefixes = sorted(draw(st.sets(st.integers(0x20, 0xFF), max_size=3)))
+        routes6 = tuple(Route(f"fd00:{number:x}::/48", "fd00:9::fd") for number in prefixes)
+        servers = draw(st.lists(_HOSTS.map("fd00:53::{:x}".format), max_size=2, unique=True))
+        routing = replace(routing, routes6=routes6, dns6=tuple(servers))
     value = L3(vid=draw(VIDS), mode=mode, addresses=addresses, addresses6=six, routing=routing)
     return profile_of(CLUSTER, node, draw(NETWORKS), value)

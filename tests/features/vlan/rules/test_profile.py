@@ -43,8 +43,7 @@ def test_exactly_the_lines_that_were_meant(given: Profile) -> None:
     ipv4 = dict(sections["ipv4"])
     families = ("ipv4", "ipv6")
     assert {name: set(keys) for name, keys in sections.items() if name not in families} == SECTIONS
-    six = IPV6 | (GATEWAY6 if given.routing.gateway6 else set()) if given.address6 else {"method"}
-    assert set(sections["ipv6"]) == six
+    assert set(sections["ipv6"]) == (IPV6 | _keys6(given) if given.address6 else {"method"})
     assert sections["ipv6"].get("address1", "") == given.address6
     assert set(ipv4) == IPV4 | _keys(given)
     assert ipv4["method"] == {"static": "manual", "dhcp": "auto"}[given.mode]
@@ -52,6 +51,13 @@ def test_exactly_the_lines_that_were_meant(given: Profile) -> None:
     vlan = sections["vlan"]
     assert (vlan["id"], vlan["parent"]) == (str(given.vid), f"{given.cluster_network}-br")
     assert owner(render(given)) == f"{given.cluster_network}/{given.vid}"
+
+
+def _keys6(given: Profile) -> set[str]:
+    routing = given.routing
+    keys = {f"route{number + 1}" for number in range(len(routing.routes6) + bool(routing.gateway6))}
+    keys |= GATEWAY6 if routing.gateway6 else set()
+    return keys | ({"dns", "dns-priority"} if routing.dns6 else set())
 
 
 def _keys(given: Profile) -> set[str]:
@@ -138,7 +144,7 @@ def test_a_gateway_of_ipv6_has_the_same_table(given: Profile) -> None:
     """It is the default route of the VLAN's own table as that of IPv4 is, and no other."""
     ipv6 = parse(render(given))["ipv6"]
     if not given.routing.gateway6:
-        assert not [key for key in ipv6 if key.startswith("rout")]
+        assert not [key for key in ipv6 if key.startswith("routing") or key.endswith("options")]
         return
     table, gateway = routing_table(given.cluster_network, given.vid), IPv6Interface(given.routing.gateway6)
     assert ipv6["route1"] == f"::/0,{gateway.ip}"
@@ -200,7 +206,22 @@ def test_annotations_of_any_kind_make_a_whole_profile_or_none(texts: dict[str, s
 @given(
     profiles(),
     _HOSTILE,
-    st.sampled_from(["network", "uuid", "address", "gateway", "address6", "gateway6", "to", "via", "dns"]),
+    st.sampled_from(
+        [
+            "network",
+            "uuid",
+            "address",
+            "gateway",
+            "address6",
+            "gateway6",
+            "to",
+            "via",
+            "dns",
+            "to6",
+            "via6",
+            "dns6",
+        ]
+    ),
 )
 def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field: str) -> None:
     """A value of any kind that is put past the parsers is refused, or gives just the lines of its own meaning."""
@@ -221,6 +242,11 @@ def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field
         case "to" | "via":
             route = replace(Route("10.0.0.0/8", "192.168.1.1"), **{field: text})
             given = replace(given, routing=replace(routing, routes=(route,)))
+        case "to6" | "via6":
+            route = replace(Route("fd00:20::/48", "fd00::1"), **{field[:-1]: text})
+            given = replace(given, address6="fd00::7/64", routing=replace(routing, routes6=(route,)))
+        case "dns6":
+            given = replace(given, address6="fd00::7/64", routing=replace(routing, dns6=(text,)))
         case _:
             given = replace(given, routing=replace(routing, dns=(text,)))
     try:
@@ -230,8 +256,7 @@ def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field
     sections = parse(content)
     assert set(sections) == {*SECTIONS, "ipv4", "ipv6"}
     assert set(sections["ipv4"]) == IPV4 | _keys(given)
-    six = IPV6 | (GATEWAY6 if given.routing.gateway6 else set()) if given.address6 else {"method"}
-    assert set(sections["ipv6"]) == six
+    assert set(sections["ipv6"]) == (IPV6 | _keys6(given) if given.address6 else {"method"})
     assert len(content.splitlines()) == 1 + sum(2 + len(entries) for entries in sections.values())
 
 
@@ -278,3 +303,25 @@ def test_routes_and_servers_are_in_their_order() -> None:
     assert (ipv4["dns"], int(ipv4["dns-priority"])) == ("192.168.1.53;8.8.8.8;", 200)
     assert IPv4Network("192.168.1.0/24") == IPv4Network(ipv4["routing-rule1"].split()[3])
     assert read(render(replace(given, routing=Routing(dns=routing.dns)))) != given
+
+
+def test_routes_and_servers_of_ipv6() -> None:
+    """They stand beside those of IPv4, after the gateway's, and are read as they were meant."""
+    routing = Routing(
+        gateway6="fd00:1::1/64",
+        routes6=(Route("2001:db8::/32", "fd00:1::3"), Route("fd00:20::/48", "fd00:1::2")),
+        dns=("192.168.1.53",),
+        dns6=("fd00:1::53", "2001:db8::53"),
+    )
+    four, six = {"node1": "192.168.1.10/24"}, {"node1": "fd00:1::10/64"}
+    value = L3(vid=2012, mode="static", addresses=four, addresses6=six, routing=routing)
+    given = profile_of(CLUSTER, "node1", "cluster-1", value)
+    sections = parse(render(given))
+    assert [sections["ipv6"][f"route{number}"] for number in (1, 2, 3)] == [
+        "::/0,fd00:1::1",
+        "2001:db8::/32,fd00:1::3",
+        "fd00:20::/48,fd00:1::2",
+    ]
+    assert sections["ipv6"]["dns"] == "fd00:1::53;2001:db8::53;"
+    assert sections["ipv4"]["dns"] == "192.168.1.53;"
+    assert read(render(given)) == given

@@ -189,8 +189,9 @@ def _routing(view: "NetworkView") -> str:
 
     gateways = join_gateways(view.routing.gateway, view.routing.gateway6)
     parts = [f"gateway {gateways}"] if gateways else []
-    parts += [f"route to {route.to} via {route.via}" for route in view.routing.routes]
-    parts += [f"DNS {', '.join(view.routing.dns)}"] if view.routing.dns else []
+    routing = view.routing
+    parts += [f"route to {route.to} via {route.via}" for route in (*routing.routes, *routing.routes6)]
+    parts += [f"DNS {', '.join((*routing.dns, *routing.dns6))}"] if routing.dns or routing.dns6 else []
     return "; ".join(parts)
 
 

@@ -14,13 +14,13 @@ restricts nobody. An empty list leaves the permission to no namespace.
 import json
 import re
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Network
+from ipaddress import ip_network
 
 from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork
-from lanloom.api.l3 import L3, AnnotationError, Route, parse_connectivity
+from lanloom.api.l3 import L3, AnnotationError, Route, Routing, parse_connectivity
 from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
@@ -195,9 +195,9 @@ def _check_subnet(value: L3, before: L3 | None, reader: ClusterReader) -> None:
 
 def _check_routes(value: L3, before: L3 | None, reader: ClusterReader) -> None:
     """Refuse a route over a VLAN to what the nodes need: it would cut them off from it, and from each other."""
-    known = set(before.routing.routes) if before is not None else set()
-    for route in value.routing.routes:
-        holder = "" if route in known else reader.reserved().holder(IPv4Network(route.to))
+    known = {*before.routing.routes, *before.routing.routes6} if before is not None else set()
+    for route in (*value.routing.routes, *value.routing.routes6):
+        holder = "" if route in known else reader.reserved().holder(ip_network(route.to))
         if holder:
             raise Denied(
                 f"{names.ROUTES} has a route to {route.to}, which overlaps {holder}; choose destinations "
@@ -303,9 +303,9 @@ def check_namespace(namespace: str, value: L3, before: L3 | None, network: Clust
     """
     if before is None or _addressing(value) != _addressing(before):
         _check_list(namespace, names.NODE_ADDRESS_NAMESPACES, "node addresses", network)
-    old = before.routing if before is not None else None
-    routes = set(value.routing.routes) - set(old.routes if old else ())
-    servers = set(value.routing.dns) - set(old.dns if old else ())
+    routing, old = value.routing, before.routing if before is not None else Routing()
+    routes = {*routing.routes, *routing.routes6} - {*old.routes, *old.routes6}
+    servers = {*routing.dns, *routing.dns6} - {*old.dns, *old.dns6}
     if routes or servers:
         what = " and ".join(name for name, some in (("routes", routes), ("DNS servers", servers)) if some)
         _check_list(namespace, names.NODE_ROUTING_NAMESPACES, f"{what} of nodes", network)
@@ -368,7 +368,9 @@ def _has(nad: NetworkAttachmentDefinition, field: str) -> bool:
         return False
     if value is None:
         return False
-    return field == names.NODE_ADDRESS_NAMESPACES or bool(value.routing.routes or value.routing.dns)
+    routing = value.routing
+    routed = routing.routes or routing.routes6 or routing.dns or routing.dns6
+    return field == names.NODE_ADDRESS_NAMESPACES or bool(routed)
 
 
 NAMESPACES_MAX = 64 * 1024

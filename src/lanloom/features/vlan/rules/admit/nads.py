@@ -21,7 +21,7 @@ from lanloom.api.l3 import (
 from lanloom.api.l3nads import l3_of
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config, read_config
-from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_routes
+from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_routes, parse_routes6
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.admit.l3 import TooEarly, check_l3, nodes_that_left
 from lanloom.features.vlan.rules.admit.nadconfig import LABELS, check_config, check_labels, derived_labels
@@ -154,7 +154,7 @@ _PARSERS: dict[str, Callable[[str, str], object]] = {
     names.NODE_IP_MAP: parse_node_addresses,
     names.IP_POOL: parse_ip_pool,
     names.GATEWAY: _parse_any_gateway,
-    names.ROUTES: lambda field, text: parse_routes(field, text, {}),
+    names.ROUTES: lambda field, text: (parse_routes(field, text, {}), parse_routes6(field, text, {})),
     names.DNS: parse_dns,
 }
 

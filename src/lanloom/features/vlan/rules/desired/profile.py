@@ -7,7 +7,13 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Interface, ip_interface
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Interface,
+    ip_interface,
+)
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +21,7 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.dualstack import parse_cidr6, parse_gateway6
 from lanloom.api.l3 import L3, VID_MAX, VID_MIN, AnnotationError, Mode, Routing, parse_cidr, parse_vid
-from lanloom.api.routing import parse_dns, parse_gateway, parse_routes
+from lanloom.api.routing import parse_dns, parse_dns6, parse_gateway, parse_routes, parse_routes6
 from lanloom.features.vlan.rules.desired.names import (
     interface_name,
     is_cluster_network,
@@ -134,12 +140,19 @@ def _ipv6(profile: Profile) -> dict[str, str]:
         "method": "manual",
         "never-default": "true",
     }
-    if profile.routing.gateway6:
+    routing = profile.routing
+    if routing.gateway6:
         specific, own = routing_rules6(profile)
-        keys["route1"] = f"{_DEFAULT6},{_unscoped(profile.routing.gateway6).ip}"
+        keys["route1"] = f"{_DEFAULT6},{_unscoped(routing.gateway6).ip}"
         keys["route1_options"] = f"table={own.table}"
         keys["routing-rule1"] = f"{_rule(specific)} suppress_prefixlength 0"
         keys["routing-rule2"] = _rule(own)
+    for number, route in enumerate(routing.routes6, start=2 if routing.gateway6 else 1):
+        via = _unscoped(f"{route.via}/128").ip
+        keys[f"route{number}"] = f"{_unscoped(route.to).network},{via}"
+    if routing.dns6:
+        servers = "".join(f"{_unscoped(f'{server}/128').ip};" for server in routing.dns6)
+        keys |= {"dns": servers, "dns-priority": str(DNS_PRIORITY)}
     return keys
 
 
@@ -238,7 +251,7 @@ def _meant(sections: Keyfile) -> Profile:
         raise ValueError(cluster_network)
     mode: Mode = "static" if ipv4["method"] == "manual" else "dhcp"
     address = str(parse_cidr("address1", ipv4["address1"])) if mode == "static" else ""
-    address6, gateway6 = _meant6(sections.get("ipv6", {}))
+    address6, six = _meant6(sections.get("ipv6", {}))
     routing = _meant_routing(ipv4, mode, {"": address} if address else {})
     return Profile(
         cluster_network=cluster_network,
@@ -247,16 +260,24 @@ def _meant(sections: Keyfile) -> Profile:
         mode=mode,
         address=address,
         address6=address6,
-        routing=replace(routing, gateway6=gateway6),
+        routing=replace(routing, gateway6=six.gateway6, routes6=six.routes6, dns6=six.dns6),
     )
 
 
-def _meant6(ipv6: Mapping[str, str]) -> tuple[str, str]:
+def _meant6(ipv6: Mapping[str, str]) -> tuple[str, Routing]:
+    """Return the address and the routing of IPv6."""
     if ipv6.get("method") != "manual":
-        return "", ""
+        return "", Routing()
     address = str(parse_cidr6("address1", ipv6["address1"]))
-    to, _, router = ipv6.get("route1", "").partition(",")
-    return address, parse_gateway6("route1", router if to == _DEFAULT6 else "", {"": address})
+    addresses = {"": address}
+    pairs = [value.split(",") for key, value in ipv6.items() if _ROUTES_KEY.fullmatch(key)]
+    router = next((via for to, via in pairs if to == _DEFAULT6), "")
+    routes = json.dumps([{"to": to, "via": via} for to, via in pairs if to != _DEFAULT6])
+    return address, Routing(
+        gateway6=parse_gateway6("route1", router, addresses),
+        routes6=parse_routes6("routes", routes, addresses),
+        dns6=parse_dns6("dns", ipv6.get("dns", "").replace(";", ",").removesuffix(",")),
+    )
 
 
 def _meant_routing(ipv4: Mapping[str, str], mode: Mode, addresses: dict[str, str]) -> Routing:

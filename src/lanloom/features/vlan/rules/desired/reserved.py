@@ -12,6 +12,7 @@ from ipaddress import (
     IPv6Network,
     ip_address,
     ip_interface,
+    ip_network,
 )
 
 from msgspec import Struct
@@ -113,8 +114,8 @@ def conflict(value: L3, taken: Reserved) -> str:
     for subnet in subnets(value):
         if holder := taken.holder(subnet):
             return f"its subnet {subnet} overlaps {holder}"
-    for route in value.routing.routes:
-        if holder := taken.holder(IPv4Network(route.to)):
+    for route in (*value.routing.routes, *value.routing.routes6):
+        if holder := taken.holder(ip_network(route.to)):
             return f"its route to {route.to} overlaps {holder}"
     return ""
 
