@@ -86,7 +86,8 @@ class Daemon:
     def reapply(self, uuid: str, *, restore: bool) -> None:
         """Applies a profile's present content to its device.
 
-        With `restore`, what somebody removed comes back and addresses of others go, else neither.
+        With `restore`, what somebody removed comes back and addresses of others go, else neither. They go for a profile
+        with IPv6, too.
         """
         profile = self._known(uuid)
         active = self.activations.get(uuid)
@@ -111,7 +112,7 @@ class Daemon:
         active.profile = profile
         with self._quiet():
             others = active.others(self._kernel.links[profile.device].addresses)
-            self._devices.clear(profile.device, keep=() if restore else others)
+            self._devices.clear(profile.device, keep=() if restore or profile.address6 else others)
             if restore:
                 self._kernel.restore_routes(profile.device, local=False)
             self._devices.set_mtu(active)

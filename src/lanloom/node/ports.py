@@ -292,6 +292,8 @@ class NetworkManager(Protocol):
     async def reapply(self, uuid: str, *, restore: bool = False) -> None:
         """Apply the profile's present content to its active device in place. Addresses that others added stay.
 
+        They go if the profile has addresses of IPv6, which NetworkManager gives anew at each change of either family.
+
         With `restore`, what was removed of the applied content is put back too, and the addresses of others go:
         NetworkManager does either.
 

@@ -83,6 +83,19 @@ async def test_it_comes_and_goes_in_place(node: Node) -> None:
 
 
 @on_node
+async def test_an_edit_beside_an_address_that_stays(node: Node) -> None:
+    """Reapplying another edit leaves the node with both addresses, whatever the edit is, and without a repair."""
+    await start(node)
+    index = (await node.host.links.dump()).links[DEVICE].index
+    for more in ("\nroute1=fd00:20::/48,fd00:12::1", "\ndns=fd00:12::53;", ""):
+        await load(node, content(ADDRESS6, more))
+        await node.host.network_manager.reapply(uuid(1))
+        assert (await connection(node)).applied
+        await until_addresses(node, ADDRESS6)
+    assert (await node.host.links.dump()).links[DEVICE].index == index
+
+
+@on_node
 async def test_lost_addresses(node: Node) -> None:
     """What somebody removed, and what a device lost that was set down, comes back if it is asked for as agents do."""
     await start(node)

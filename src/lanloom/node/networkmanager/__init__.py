@@ -30,7 +30,8 @@ FIXED_OBJECTS = frozenset({ROOT, SETTINGS, OBJECTS})
 PRESERVE_EXTERNAL_IP = 0x1
 """The flag of Reapply with which addresses and routes of others stay on the device. NetworkManager has it from 1.42 on.
 
-It compares with what it applied before and not with the kernel then, so it restores nothing that was removed."""
+It compares with what it applied before and not with the kernel then, so it restores nothing that was removed. That
+holds for the IPv6 addresses of the profile, too, all of which it removes itself at each Reapply."""
 
 PATIENCE = 25.0
 """Seconds until an unanswered call is an error; the default of other D-Bus clients."""
@@ -248,10 +249,11 @@ class DBusNetworkManager:
             raise NetworkManagerError(
                 f"can't reapply the profile {uuid}: old routes would be left in table {min(tables)}; activate it"
             )
+        alone = restore or (profile is not None and profile.gives_ipv6)
         try:
-            await _reapply(bus, device, 0 if restore else PRESERVE_EXTERNAL_IP)
+            await _reapply(bus, device, 0 if alone else PRESERVE_EXTERNAL_IP)
         except NetworkManagerError as error:
-            if restore or "flags" not in str(error):
+            if alone or "flags" not in str(error):
                 raise
             await _reapply(bus, device, 0)  # it is older than the flag
 

@@ -118,6 +118,11 @@ class Profile(Struct, frozen=True):
         )
 
     @property
+    def gives_ipv6(self) -> bool:
+        """Whether its present content has addresses of IPv6."""
+        return bool(self.settings.get("ipv6", {}).get("method") == "manual")
+
+    @property
     def own_tables_left(self) -> frozenset[int]:
         """The tables besides the main one with routes that its device has and its present content has not."""
         if self.applied is None:
