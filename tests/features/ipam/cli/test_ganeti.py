@@ -226,7 +226,7 @@ def test_import(cluster: Cluster, path: Path) -> None:
     done = cluster.lanloom("ganeti", "import", str(path))
     assert done.exit_code == 0, done.output
     row = next(line for line in done.stdout.splitlines() if line.startswith("net1"))
-    assert row.split() == ["net1", "net1", "192.0.2.0/28", "2", "2", "created"]
+    assert row.split() == ["net1", "net1", "192.0.2.0/28,2001:db8::/64", "2", "2", "created"]
     after = cluster.state()
     lanloom("upgrade", path)
     again = cluster.lanloom("ganeti", "import", str(path))

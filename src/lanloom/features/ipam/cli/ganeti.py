@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lanloom.features.ipam.ganeti.environment import Environment, InstanceNics
     from lanloom.features.ipam.ganeti.files import Converted, Direction
     from lanloom.features.ipam.ganeti.formats.config import Config
-    from lanloom.features.ipam.ganeti.plan import Import
+    from lanloom.features.ipam.ganeti.plan import Import, NetworkRow
     from lanloom.kube.ports import Client
 
 _paths_argument = click.argument(
@@ -356,18 +356,25 @@ async def _import(client: "Client", plan: "Import", *, wait: bool) -> None:
 
 
 def _report_import(plan: "Import", dry_run: bool) -> None:
-    from rich.table import Table
+    from lanloom.cli.listing import Listing
+    from lanloom.cli.query import Field, Query
 
-    from lanloom.cli.console import console, print_table
+    def outcome(row: "NetworkRow") -> str:
+        return ("to be created" if dry_run else "created") if row.new else "there already"
 
-    target = console()
-    table = Table("Network", "Object", "Subnets", "NICs", "Addresses", "Outcome", box=None, pad_edge=False)
-    for row in plan.rows:
-        outcome = ("to be created" if dry_run else "created") if row.new else "there already"
-        counts = str(row.nics), str(row.addresses)
-        table.add_row(row.name, row.object, "\n".join(row.subnets) or "-", *counts, outcome)
     if plan.rows:
-        print_table(target, table)
+        query: Query[NetworkRow] = Query(
+            (
+                Field("name", "Network", "text", "Name", lambda row: row.name),
+                Field("object", "Object", "text", "Name of the object", lambda row: row.object),
+                Field("subnets", "Subnets", "list", "CIDRs", lambda row: row.subnets or None),
+                Field("nics", "NICs", "number", "NICs in the file", lambda row: row.nics),
+                Field("addresses", "Addresses", "number", "Their addresses", lambda row: row.addresses),
+                Field("outcome", "Outcome", "text", "Result for the network", outcome),
+            ),
+            ("name", "object", "subnets", "nics", "addresses", "outcome"),
+        )
+        Listing(query).print(plan.rows)
     report_notes(plan.notes)
     verb = "to be created" if dry_run else "created"
     old, present = len(plan.rows) - len(plan.networks), len(plan.present) + len(plan.kept)
