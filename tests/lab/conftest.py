@@ -65,7 +65,7 @@ def clean(lab: Lab) -> Iterator[Lab]:
 def cluster(clean: Lab) -> Lab:
     """The lab with cluster-1 ready on its three nodes; afterwards without any network."""
     clean.kubectl("apply", "-f", example("cluster-1.yaml"))
-    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=120s")
+    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=300s")
     return clean
 
 
@@ -77,13 +77,13 @@ def remove_networks(lab: Lab) -> None:
     for node in lab.status()["nodes"]:
         if node["state"] == "stopped":
             lab.run("node", "start", node["name"])
-    lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=120s")
-    lab.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=120s")
-    lab.kubectl("delete", "dummyclusternetworks", "--all", "--timeout=120s")
+    lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=300s")
+    lab.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=300s")
+    lab.kubectl("delete", "dummyclusternetworks", "--all", "--timeout=300s")
     lab.kubectl("delete", "network-attachment-definitions", "--all", "--namespace=default")
     lab.kubectl("delete", "vlanconfigs", "--all")
     eventually(
-        lambda: not [item for item in _items(lab, "clusternetworknodes") if "mgmt-" not in item], timeout=120
+        lambda: not [item for item in _items(lab, "clusternetworknodes") if "mgmt-" not in item], timeout=300
     )
     networks = [item for item in _items(lab, "clusternetworks") if item != "mgmt"]
     if networks:

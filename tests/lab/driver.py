@@ -137,7 +137,7 @@ class Lab:
             input=given,
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=400,
             check=False,
             env=environment | SHORT_LIVED,
         )
@@ -152,7 +152,7 @@ class Lab:
             [sys.executable, "-m", "lanloom", *words],
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=400,
             check=False,
             env=environment,
         ).stdout

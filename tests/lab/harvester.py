@@ -112,7 +112,7 @@ class Binaries:
             self._start(node, "agent", f"{CONTROLLER} agent --node-name {node}")
         eventually(
             lambda: WEBHOOK in self._lab.kubectl("get", "validatingwebhookconfigurations", "-o", "name"),
-            timeout=120,
+            timeout=300,
         )
 
     def off(self) -> None:

@@ -36,7 +36,7 @@ class Isolated:
 
     def ready(self, name: str = NETWORK) -> None:
         """Waits until every node has the bridge."""
-        self.lab.kubectl("wait", "--for=condition=Ready", f"dcn/{name}", "--timeout=120s")
+        self.lab.kubectl("wait", "--for=condition=Ready", f"dcn/{name}", "--timeout=300s")
 
     def delete(self) -> str:
         """Wants the network gone; what kubectl prints."""
@@ -65,7 +65,7 @@ class Isolated:
         """Pods on the network, by name and node, when they run; with their addresses."""
         self.lab.apply(*(pod(name, node) for name, node in nodes.items()))
         names = [f"pod/{name}" for name in nodes]
-        self.lab.kubectl("wait", "--for=condition=Ready", *names, "--timeout=120s")
+        self.lab.kubectl("wait", "--for=condition=Ready", *names, "--timeout=300s")
         return {name: self.address(name) for name in nodes}
 
     def address(self, name: str) -> str:

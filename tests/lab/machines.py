@@ -180,6 +180,6 @@ def body(
 
 def remove_machines(lab: Lab) -> None:
     """Deletes all machines, and waits until they are gone."""
-    lab.kubectl("delete", "vm", "--all", "--timeout=120s")
-    lab.kubectl("delete", "vmim", "--all", "--timeout=120s")
-    eventually(lambda: not json.loads(lab.kubectl("get", "vmi", "-o", "json"))["items"], timeout=120)
+    lab.kubectl("delete", "vm", "--all", "--timeout=300s")
+    lab.kubectl("delete", "vmim", "--all", "--timeout=300s")
+    eventually(lambda: not json.loads(lab.kubectl("get", "vmi", "-o", "json"))["items"], timeout=300)

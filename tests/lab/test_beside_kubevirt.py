@@ -24,7 +24,7 @@ BOTH = ("--methods", "LiveMigrate,Evict")
 def vlans(lab: Lab) -> Iterator[Lab]:
     """The lab with the NADs vlan2012 and vlan2013; afterwards it plays no KubeVirt."""
     lab.kubectl("apply", "-f", example("cluster-1.yaml"))
-    lab.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=300s")
     lab.apply(vlan("vlan2012", 2012), vlan("vlan2013", 2013))
     try:
         yield lab
@@ -151,7 +151,7 @@ def test_a_restart(fixed: tuple[Machine, Identity]) -> None:
     play(machine.lab, "main")
     words = ("vm", "move", machine.name, "net0", "--to", "vlan2013", "--policy", "in-place", "--wait")
     assert "until the machine" in " ".join(machine.lab.lanloom(*words, "--until-restart").split())
-    machine.lab.kubectl("delete", "vmi", machine.name, "--timeout=120s")
+    machine.lab.kubectl("delete", "vmi", machine.name, "--timeout=300s")
     eventually(lambda: machine.attempt("true") is not None, timeout=LONG)
     machine.run(f"ip address add {SECOND}.50/24 dev eth0")
     check_place(machine, "vlan2013")
@@ -179,5 +179,5 @@ def test_kubevirt_migrates(vlans: Lab) -> None:
         assert "kubevirt.io/workloadUpdateMigration" in json.dumps(migration["metadata"])
         eventually(lambda: not machine.condition("vmi", "MigrationRequired"))
     finally:
-        vlans.kubectl("delete", "vm", "movable", "--timeout=120s")
-        vlans.kubectl("delete", "vmim", "--all", "--timeout=120s")
+        vlans.kubectl("delete", "vm", "movable", "--timeout=300s")
+        vlans.kubectl("delete", "vmim", "--all", "--timeout=300s")

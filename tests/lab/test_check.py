@@ -17,7 +17,7 @@ OPTIONS = ("--image", IMAGE, "--underlay", "mgmt-br.2021", "-o", "json")
 def test_the_networks_of_a_lab_are_connected(clean: Lab) -> None:
     """LANs, isolated networks and addresses of pods and nodes pass, and nothing of the check is left."""
     clean.kubectl("apply", "-f", example("cluster-2.yaml"))
-    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-2", "--timeout=120s")
+    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-2", "--timeout=300s")
     clean.kubectl("apply", "-f", example("vlan2013-static.yaml"))
     states = "jsonpath={.items[*].status.interfaces[*].state}"
     eventually(lambda: clean.kubectl("get", "cnn", "-o", states).split() == ["Ready", "Ready"])

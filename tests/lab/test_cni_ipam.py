@@ -77,16 +77,16 @@ def cluster(clean: Lab) -> Iterator[Cluster]:
         for node in NODES:
             eventually(partial(clean.on, node, "test -S /run/lanloom/cni.sock && echo there", status=None))
         clean.kubectl(
-            "wait", "--for=condition=Ready", f"networks.ipam.lanloom.io/{NETWORK}", "--timeout=120s"
+            "wait", "--for=condition=Ready", f"networks.ipam.lanloom.io/{NETWORK}", "--timeout=300s"
         )
-        clean.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=120s")
+        clean.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=300s")
         yield Cluster(clean)
     finally:
         Runtime(clean, NODES).sweep()
         for kind in ("virtualmachines", "virtualmachineinstances"):
             clean.kubectl("delete", kind, "--all", "--namespace=default", "--wait=false")
         clean.kubectl("delete", "pods", "--all", "--namespace=default", "--grace-period=0", "--force")
-        clean.kubectl("delete", "nics", "--all", "--namespace=default", "--timeout=120s")
+        clean.kubectl("delete", "nics", "--all", "--namespace=default", "--timeout=300s")
         eventually(lambda: without_networks(clean))
 
 
@@ -287,14 +287,14 @@ def test_the_example(cluster: Cluster) -> None:
     """The example's pod, which the lab runs, gets the address that its annotation names, and one of the pool for IPv6;
     both are given back when it is deleted."""
     cluster.lab.kubectl("apply", "-f", example("ipam-nad.yaml"))
-    cluster.lab.kubectl("wait", "--for=condition=Ready", "pod/server", "--timeout=120s")
+    cluster.lab.kubectl("wait", "--for=condition=Ready", "pod/server", "--timeout=300s")
     server = cluster.get("pod", "server")
     (status,) = json.loads(server["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"])
     assert (status["name"], status["interface"]) == (f"default/{NETWORK}", "net1")
     assert status["ips"] == ["192.168.15.20", "fd00:15::1000"]
     shown = cluster.lab.on(server["spec"]["nodeName"], "ip -netns default.server -o address show dev net1")
     assert "192.168.15.20/24" in shown and "fd00:15::1000/64" in shown
-    cluster.lab.kubectl("delete", "pod", "server", "--timeout=120s")
+    cluster.lab.kubectl("delete", "pod", "server", "--timeout=300s")
     eventually(lambda: "server" not in cluster.nics())
 
 

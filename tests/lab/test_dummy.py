@@ -42,10 +42,10 @@ def test_a_network_that_is_used_stays(network: Isolated) -> None:
     eventually(network.drains)
     refusal = network.lab.apply(pod("late", "node1"), fails=True)
     assert NETWORK in refusal and "being deleted" in refusal
-    network.lab.kubectl("delete", "pods", "a", "b", "--timeout=120s")
+    network.lab.kubectl("delete", "pods", "a", "b", "--timeout=300s")
     eventually(lambda: network.status().get("users") == ["Pod default/c"])
     assert all(network.has_bridge(node) for node in NODES)
-    network.lab.kubectl("delete", "pod", "c", "--timeout=120s")
+    network.lab.kubectl("delete", "pod", "c", "--timeout=300s")
     eventually(lambda: not network.status())
     assert not any(network.has_bridge(node) for node in NODES)
     eventually(lambda: not network.traces())
@@ -56,26 +56,26 @@ def test_a_node_that_is_off(network: Isolated) -> None:
     network.lab.run("node", "stop", "node3")
     uid = json.loads(network.lab.kubectl("get", "dcn", NETWORK, "-o", "json"))["metadata"]["uid"]
     network.delete()
-    eventually(lambda: not network.status(), timeout=120)
+    eventually(lambda: not network.status(), timeout=300)
     assert "node3" in network.skipped(uid)
     network.lab.run("node", "start", "node3")
     # A node of the lab loses its links with its power; one that was only cut off has them still.
     network.lab.on(
         "node3", f"ip link add {BRIDGE} type bridge && ip link set {BRIDGE} alias 'lanloom-dummy {uid}'"
     )
-    eventually(lambda: not network.has_bridge("node3"), timeout=120)  # it asks, and once more after a minute
+    eventually(lambda: not network.has_bridge("node3"), timeout=300)  # it asks, and once more after a minute
 
 
 def test_a_bridge_that_somebody_uses(network: Isolated) -> None:
     """A bridge with a port of others is not taken away, and the network says where; it goes without the port."""
     network.lab.on("node2", f"ip link add {FOREIGN} type dummy && ip link set {FOREIGN} master {BRIDGE}")
     network.delete()
-    told = eventually(lambda: (message := network.message()) and FOREIGN in message and message, timeout=120)
+    told = eventually(lambda: (message := network.message()) and FOREIGN in message and message, timeout=300)
     assert "node2" in told
     eventually(lambda: not (network.has_bridge("node1") or network.has_bridge("node3")))
     assert network.has_bridge("node2")
     network.lab.on("node2", f"ip link delete {FOREIGN}")
-    eventually(lambda: not network.status(), timeout=120)
+    eventually(lambda: not network.status(), timeout=300)
     assert not network.has_bridge("node2")
 
 

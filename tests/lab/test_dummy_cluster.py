@@ -87,12 +87,12 @@ def test_example(isolated: Isolated) -> None:
     )
     try:
         isolated.ready("spanning")
-        lab.kubectl("wait", "--for=condition=Ready", "pod/anywhere", "--timeout=120s")
+        lab.kubectl("wait", "--for=condition=Ready", "pod/anywhere", "--timeout=300s")
         shown = lab.on("node2", "ip -n default.anywhere address show dev net1")
         assert "inet 10.77.0." in shown and "inet6 fd00:77::" in shown
     finally:
-        lab.kubectl("delete", "pod", "anywhere", "--timeout=120s")
-        lab.kubectl("delete", "dcn", "spanning", "--timeout=120s")
+        lab.kubectl("delete", "pod", "anywhere", "--timeout=300s")
+        lab.kubectl("delete", "dcn", "spanning", "--timeout=300s")
 
 
 def test_it_goes_as_a_whole(spanning: Isolated) -> None:
@@ -103,8 +103,8 @@ def test_it_goes_as_a_whole(spanning: Isolated) -> None:
     spanning.delete()
     eventually(lambda: spanning.status().get("phase") == "DeletionBlocked")
     assert spanning.reaches("node1", "a", found["b"])
-    lab.kubectl("delete", "pods", "a", "b", "--timeout=120s")
-    eventually(lambda: not spanning.status(), timeout=120)
+    lab.kubectl("delete", "pods", "a", "b", "--timeout=300s")
+    eventually(lambda: not spanning.status(), timeout=300)
     assert not lan(lab)
     for node in NODES:
         assert not spanning.has_bridge(node)

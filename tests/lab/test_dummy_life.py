@@ -39,7 +39,7 @@ def test_networks_are_apart(used: tuple[Isolated, str]) -> None:
     network.lab.apply(network_body(OTHER))
     network.ready(OTHER)
     network.lab.apply(pod("c", "node1", f"{OTHER}-net"))
-    network.lab.kubectl("wait", "--for=condition=Ready", "pod/c", "--timeout=120s")
+    network.lab.kubectl("wait", "--for=condition=Ready", "pod/c", "--timeout=300s")
     network.inside("node1", "c", "address add 10.77.0.200/24 dev net1")
     before = {node: seen.ids for node, seen in looks(network.lab, NODES).items()}
     for number, name in enumerate(("a", "b", "c"), 1):
@@ -85,10 +85,10 @@ def test_nobody_but_the_kernel_is_needed(used: tuple[Isolated, str]) -> None:
     network, address = used
     before = network.bridge("node1")
     daemon = network.daemon("node1")
-    network.lab.kubectl("delete", "-n", "lanloom-bridges", daemon, "--timeout=120s")
+    network.lab.kubectl("delete", "-n", "lanloom-bridges", daemon, "--timeout=300s")
     assert network.reaches("node1", "a", address)
     daemon = eventually(lambda: network.daemon("node1"))
-    network.lab.kubectl("wait", "-n", "lanloom-bridges", "--for=condition=Ready", daemon, "--timeout=120s")
+    network.lab.kubectl("wait", "-n", "lanloom-bridges", "--for=condition=Ready", daemon, "--timeout=300s")
     assert int(network.lab.on("node1", "pkill -KILL --count -f '^python3 -m lanloom (agent|dummy)'")) == 2
     assert network.reaches("node1", "a", address)
     network.lab.on("node1", f"ip link set {BRIDGE} down")
@@ -101,7 +101,7 @@ def test_without_users(used: tuple[Isolated, str]) -> None:
     """The bridge stays, up and the same one, when its last port goes."""
     network, _ = used
     before = network.bridge("node1")
-    network.lab.kubectl("delete", "pods", "a", "b", "--timeout=120s")
+    network.lab.kubectl("delete", "pods", "a", "b", "--timeout=300s")
     after = network.bridge("node1")
     assert "UP" in after["flags"]
     assert [after[key] for key in ("ifindex", "address", "ifalias")] == [
@@ -115,7 +115,7 @@ def test_reboot(used: tuple[Isolated, str]) -> None:
     network, address = used
     before = network.bridge("node1")
     network.lab.run("node", "reboot", "node1")
-    eventually(lambda: network.reaches("node1", "a", address), timeout=120)
+    eventually(lambda: network.reaches("node1", "a", address), timeout=300)
     eventually(lambda: network.bridge("node1").get("ifalias") == before["ifalias"])
     network.ready()
     assert network.address("b") == address

@@ -74,18 +74,18 @@ def applied(lab: Lab) -> Iterator[Lab]:
         lab.kubectl("apply", "-f", str(EXAMPLES))
         yield lab
     finally:
-        lab.kubectl("delete", "virtualmachines", "--all", "--namespace=default", "--timeout=120s")
+        lab.kubectl("delete", "virtualmachines", "--all", "--namespace=default", "--timeout=300s")
         for tenant in TENANTS:
-            lab.kubectl("delete", "pods", "--all", f"--namespace={tenant}", "--timeout=120s")
-        lab.kubectl("delete", "namespaces", *TENANTS, "--ignore-not-found", "--timeout=120s")
-        lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=120s")
-        lab.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=120s")
+            lab.kubectl("delete", "pods", "--all", f"--namespace={tenant}", "--timeout=300s")
+        lab.kubectl("delete", "namespaces", *TENANTS, "--ignore-not-found", "--timeout=300s")
+        lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=300s")
+        lab.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=300s")
         remove_networks(lab)
-        lab.kubectl("delete", "nics", "--all", "--namespace=default", "--timeout=120s")
+        lab.kubectl("delete", "nics", "--all", "--namespace=default", "--timeout=300s")
         lab.kubectl(
             "patch", "networks.ipam.lanloom.io", "shop", "--type=merge", "-p", '{"spec":{"connections":[]}}'
         )
-        lab.kubectl("delete", "networks.ipam.lanloom.io", "--all", "--timeout=120s")
+        lab.kubectl("delete", "networks.ipam.lanloom.io", "--all", "--timeout=300s")
 
 
 def wait(lab: Lab, condition: str, *objects: str) -> None:
@@ -172,4 +172,4 @@ def test_a_roll_out(clean: Lab) -> None:
         return len(found) == len(NODES)
 
     eventually(reached, timeout=180)
-    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/careful", "--timeout=120s")
+    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/careful", "--timeout=300s")

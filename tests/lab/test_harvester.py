@@ -125,9 +125,9 @@ def test_beside_harvester_and_then_alone(clean: Lab, harvester: Side) -> None:
     assert profile_file("hci", 2012) not in look(clean, "node1").profiles
     clean.apply(network)
     eventually(lambda: look(clean, "node1").address(LINK) == ADDRESS)
-    eventually(lambda: lan_state(clean).startswith("True"), timeout=120)
+    eventually(lambda: lan_state(clean).startswith("True"), timeout=300)
     harvester.off()
-    eventually(lambda: mode(clean) == "alone" and not ready(clean), timeout=120)
+    eventually(lambda: mode(clean) == "alone" and not ready(clean), timeout=300)
     assert look(clean, "node1").address(LINK) == ADDRESS
     clean.on("node1", ADOPT)
     eventually(lambda: ready(clean))

@@ -55,7 +55,7 @@ def carrying(cluster: Lab) -> Lab:
     """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes, which all agents have seen whole."""
     cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
     eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
-    cluster.kubectl("wait", "--for=condition=L3Ready", "clusternetwork/cluster-1", "--timeout=120s")
+    cluster.kubectl("wait", "--for=condition=L3Ready", "clusternetwork/cluster-1", "--timeout=300s")
     return cluster
 
 

@@ -57,7 +57,7 @@ def addresses(name: str, cidr: str, first: str, **fields: Any) -> Raw:
 def networks(lab: Lab) -> Iterator[Lab]:
     """The lab with two VLANs, an isolated network with a subnet, and a LAN whose machine gets 10.9.1.50."""
     lab.kubectl("apply", "-f", example("cluster-1.yaml"))
-    lab.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=300s")
     isolated = {
         "apiVersion": "network.harvester.io/v1alpha1",
         "kind": "DummyClusterNetwork",
@@ -78,16 +78,16 @@ def networks(lab: Lab) -> Iterator[Lab]:
         lan_body("green", 4721, "vm", "p"),
         nad("green-vm", type="k8slanveth", veth="vm", binding="bridge", ipam=ipam),
     )
-    lab.kubectl("wait", "--for=condition=Ready", "dcn/iso", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=Ready", "dcn/iso", "--timeout=300s")
     try:
         yield lab
     finally:
-        lab.kubectl("delete", "pods", "neighbour", "p", "--ignore-not-found", "--timeout=60s")
+        lab.kubectl("delete", "pods", "neighbour", "p", "--ignore-not-found", "--timeout=300s")
         lab.kubectl("delete", "net-attach-def", "green-vm", "--ignore-not-found")
         lab.kubectl("delete", "nswap", "--all", "--namespace=default")
-        lab.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=120s")
+        lab.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=300s")
         remove_networks(lab)
-        lab.kubectl("delete", "ipnet", "lan-addresses", "--timeout=60s")
+        lab.kubectl("delete", "ipnet", "lan-addresses", "--timeout=300s")
 
 
 @pytest.fixture
@@ -170,14 +170,14 @@ def test_from_a_vlan_over_an_isolated_network_to_a_lan(machine: Machine) -> None
     assert swap["status"]["phase"] == "Succeeded", swap["status"]
     [address] = swap["status"]["addresses"]
     lab.apply(neighbour(machine.node))
-    lab.kubectl("wait", "--for=condition=Ready", "pod/neighbour", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=Ready", "pod/neighbour", "--timeout=300s")
     machine.run(f"ip address add {address}/24 dev eth0")
     eventually(lambda: machine.reaches(address_of(lab, "neighbour")))
     assert not machine.reaches(f"{FIRST}.1")
 
     other = next(name for name in ("node1", "node2", "node3") if name != machine.node)
     lab.apply(lan_pod("p", other))
-    lab.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=300s")
     lab.on(other, f"ip -n default.p address add {LAN_HOST}/24 dev net1")
     swap = move(machine, "iso", "green-vm", "to-lan")
     assert swap["status"]["phase"] == "Succeeded", swap["status"]
@@ -192,7 +192,7 @@ def test_from_a_vlan_over_an_isolated_network_to_a_lan(machine: Machine) -> None
     assert not machine.reaches(LAN_HOST)
     assert (machine.identity(), named(machine)) == (before, "vlan2012")
     # Nothing uses the isolated network any more but the pod.
-    lab.kubectl("delete", "pod", "neighbour", "p", "--timeout=60s")
+    lab.kubectl("delete", "pod", "neighbour", "p", "--timeout=300s")
     eventually(
         lambda: "iso" not in lab.kubectl("get", "ipnic", "-o", "jsonpath={..spec.network}"), timeout=180
     )
@@ -268,5 +268,5 @@ def test_the_guest_gets_its_address(networks: Lab) -> None:
         lab.kubectl("delete", "nswap", "--all", "--namespace=default")
         for name in names:
             lab.kubectl("delete", "net-attach-def", f"{name}-vm", "--ignore-not-found")
-            lab.kubectl("delete", "lans.lan.k8slan.io", name, "--ignore-not-found", "--timeout=120s")
-            lab.kubectl("delete", "ipnet", name, "--ignore-not-found", "--timeout=60s")
+            lab.kubectl("delete", "lans.lan.k8slan.io", name, "--ignore-not-found", "--timeout=300s")
+            lab.kubectl("delete", "ipnet", name, "--ignore-not-found", "--timeout=300s")

@@ -71,14 +71,14 @@ def test_a_network_of_another_namespace(own_lab: Lab) -> None:
     lab = own_lab
     lab.run("up", "--nodes", "1", "--multus-isolation")
     lab.kubectl("apply", "-f", example("cluster-1.yaml"))
-    lab.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=300s")
     for name in ("secret", "tenant"):
         lab.kubectl("create", "namespace", name)
     lab.apply(vlan(2012), vlan(2013), placed(vlan(2013), "secret", "hidden"))
     eventually(lambda: agreement(lab) == "Agrees", timeout=150)  # agents read Multus' file once a minute
 
     lab.apply(pod("tenant", "at-home", "default/vlan2012"), pod("tenant", "away", "secret/hidden"))
-    lab.kubectl("wait", "--for=condition=Ready", "pod/at-home", "-n", "tenant", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=Ready", "pod/at-home", "-n", "tenant", "--timeout=300s")
     eventually(lambda: "namespace isolation is on" in lab.kubectl("get", "events", "-n", "tenant"))
 
     machine = Machine(lab, "vm1")

@@ -141,7 +141,7 @@ def test_agents_that_are_killed_converge(mortals: Lab) -> None:
         mortals.on(node, "touch /run/mercy")
     for wanted in FINAL:
         settle(mortals, wanted)
-    eventually(lambda: all_have(mortals, "cluster-1", 2012) == STATIC, timeout=120)
+    eventually(lambda: all_have(mortals, "cluster-1", 2012) == STATIC, timeout=300)
     eventually(lambda: all_have(mortals, "cluster-1", 2013) == SECOND)
     eventually(lambda: all_have(mortals, "cluster-2", 2013, NODES[:2]) == PAIR)
     eventually(lambda: all_lack(mortals, "cluster-1", 2020) and all_lack(mortals, "mgmt", 2014))

@@ -54,14 +54,14 @@ def blue(clean: Lab) -> Iterator[Lab]:
     try:
         yield clean
     finally:
-        clean.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=120s")
-        clean.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=120s")
+        clean.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=300s")
+        clean.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=300s")
 
 
 def start(lab: Lab) -> None:
     """Starts a pod on each node, and gives each an address on the LAN."""
     lab.apply(*(pod(name, node) for name, node in PODS.items()))
-    lab.kubectl("wait", "--for=condition=Ready", *(f"pod/{name}" for name in PODS), "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=Ready", *(f"pod/{name}" for name in PODS), "--timeout=300s")
     for name, node in PODS.items():
         lab.on(node, f"ip -n default.{name} address add {ADDRESSES[name]}/24 dev net1")
 
@@ -97,8 +97,8 @@ def test_a_lan_that_pods_use_stays(blue: Lab) -> None:
     blue.kubectl("delete", "lans.lan.k8slan.io", "blue", "--wait=false")
     eventually(lambda: "Pod default/a" in json.dumps(status(blue)))
     assert all_reach_all(blue)
-    blue.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=120s")
-    eventually(lambda: not status(blue), timeout=120)
+    blue.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=300s")
+    eventually(lambda: not status(blue), timeout=300)
     eventually(lambda: not any("lan-blue" in blue.on(node, "ip netns") for node in NODES))
 
 
@@ -113,7 +113,7 @@ def test_two_lans_do_not_hear_each_other(blue: Lab) -> None:
     blue.apply(lan("red", 4712, "d"))
     start(blue)
     blue.apply(pod("d", "node2"))
-    blue.kubectl("wait", "--for=condition=Ready", "pod/d", "--timeout=120s")
+    blue.kubectl("wait", "--for=condition=Ready", "pod/d", "--timeout=300s")
     blue.on("node2", "ip -n default.d address add 10.9.0.4/24 dev net1")
     eventually(lambda: reaches(blue, "a", "b"))
     silent = "ip netns exec default.d ping -c 2 -W 1 10.9.0.1 >/dev/null || echo silent"

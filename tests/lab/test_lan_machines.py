@@ -39,14 +39,14 @@ def green(clean: Lab) -> Iterator[Lab]:
     clean.apply(lan("green", 4720, "vm", "p"), nad(), instance())
     try:
         clean.apply(pod("p", "node3"))
-        clean.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=120s")
+        clean.kubectl("wait", "--for=condition=Ready", "pod/p", "--timeout=300s")
         clean.on("node3", f"ip -n default.p address add {OTHER}/24 dev net1")
         yield clean
     finally:
-        clean.kubectl("delete", "vmi", "--all", "--namespace=default", "--timeout=60s")
-        clean.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=120s")
+        clean.kubectl("delete", "vmi", "--all", "--namespace=default", "--timeout=300s")
+        clean.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=300s")
         clean.kubectl("delete", "net-attach-def", "vm", "--ignore-not-found")
-        clean.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=120s")
+        clean.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=300s")
 
 
 def instance() -> Raw:
@@ -69,7 +69,7 @@ def launch(lab: Lab, name: str, node: str, *, plugged: bool = True) -> None:
         meta["annotations"] = {"k8s.v1.cni.cncf.io/networks": networks}
     spec = {"nodeName": node, "containers": [{"name": "compute", "image": "any"}]}
     lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-    lab.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=300s")
     if plugged:
         bind(lab, name, node)
 
@@ -138,12 +138,12 @@ def test_a_machine_migrates(green: Lab) -> None:
     green.on("node1", "ip -n default.launcher-1 link delete guest0")
     run(green, "launcher-2", "node2")
     eventually(lambda: is_reached(green))
-    green.kubectl("delete", "pod", "launcher-1", "--timeout=120s")
+    green.kubectl("delete", "pod", "launcher-1", "--timeout=300s")
     eventually(lambda: nodes_of(green, "vm") == {"node2"})
     eventually(lambda: is_reached(green))
     assert "lan-green" not in green.on("node1", "ip netns")
-    green.kubectl("delete", "pod", "launcher-2", "--timeout=120s")
-    green.kubectl("wait", "--for=condition=Ready", "pod/thief", "--timeout=120s")
+    green.kubectl("delete", "pod", "launcher-2", "--timeout=300s")
+    green.kubectl("wait", "--for=condition=Ready", "pod/thief", "--timeout=300s")
 
 
 def thief() -> Raw:

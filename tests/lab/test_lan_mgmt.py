@@ -56,7 +56,7 @@ def test_the_installers_links_stay(clean: Lab) -> None:
     """All links of mgmt keep every attribute through the life of a LAN on one of its VLANs, and through its agent's."""
     for number, node in enumerate(NODES, 11):
         clean.on(node, f"ip address add {IPV6.format(number)} dev mgmt-br.2021 nodad")
-    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/mgmt", "--timeout=120s")
+    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/mgmt", "--timeout=300s")
     before = installers(clean)
     network = vm_network("vlan2017", "mgmt", VLAN)
     network["metadata"]["annotations"] = {}  # machines only: no addresses of nodes
@@ -67,24 +67,24 @@ def test_the_installers_links_stay(clean: Lab) -> None:
     eventually(lambda: "created" in clean.apply(body, fails=None), timeout=60)
     try:
         clean.apply(pod("s", "node1"))
-        clean.kubectl("wait", "--for=condition=Ready", "pod/s", "--timeout=120s")
-        first = eventually(lambda: joined(clean), timeout=120)
+        clean.kubectl("wait", "--for=condition=Ready", "pod/s", "--timeout=300s")
+        first = eventually(lambda: joined(clean), timeout=300)
         eventually(lambda: report(clean) == (first, 1450))
         assert kept(installers(clean)) == kept(before)
         with without_agent(clean, first):
             eventually(lambda: joined(clean) != first)
             assert kept(installers(clean)) == kept(before)
-            second = eventually(lambda: joined(clean), timeout=120)
+            second = eventually(lambda: joined(clean), timeout=300)
             assert kept(installers(clean)) == kept(before)
-            clean.kubectl("delete", "pod", "s", "--timeout=120s")
+            clean.kubectl("delete", "pod", "s", "--timeout=300s")
             clean.kubectl("delete", "lans.lan.k8slan.io", "site", "--wait=false")
-        eventually(lambda: not joined(clean), timeout=120)
+        eventually(lambda: not joined(clean), timeout=300)
         assert second != first
         clean.kubectl("delete", "net-attach-def", "vlan2017")
         eventually(partial(is_as, clean, before), timeout=60)
     finally:
-        clean.kubectl("delete", "pod", "s", "--ignore-not-found", "--timeout=120s")
-        clean.kubectl("delete", "lans.lan.k8slan.io", "site", "--ignore-not-found", "--timeout=120s")
+        clean.kubectl("delete", "pod", "s", "--ignore-not-found", "--timeout=300s")
+        clean.kubectl("delete", "lans.lan.k8slan.io", "site", "--ignore-not-found", "--timeout=300s")
         for number, node in enumerate(NODES, 11):
             clean.on(node, f"ip address del {IPV6.format(number)} dev mgmt-br.2021", status=None)
 

@@ -61,9 +61,9 @@ def tenants(clean: Lab) -> Iterator[Lab]:
         yield clean
     finally:
         for namespace in (OWNER, THIEF):
-            clean.kubectl("delete", "pods", "--all", f"--namespace={namespace}", "--timeout=120s")
-        clean.kubectl("delete", "lans.lan.k8slan.io", "--all", "--all-namespaces", "--timeout=120s")
-        clean.kubectl("delete", "namespace", OWNER, THIEF, "--timeout=120s")
+            clean.kubectl("delete", "pods", "--all", f"--namespace={namespace}", "--timeout=300s")
+        clean.kubectl("delete", "lans.lan.k8slan.io", "--all", "--all-namespaces", "--timeout=300s")
+        clean.kubectl("delete", "namespace", OWNER, THIEF, "--timeout=300s")
 
 
 def start(lab: Lab, name: str, namespace: str, network: str) -> None:
@@ -74,7 +74,7 @@ def start(lab: Lab, name: str, namespace: str, network: str) -> None:
 
 def runs(lab: Lab, name: str, namespace: str) -> None:
     """Waits for a pod, and gives it an address."""
-    lab.kubectl("wait", "--for=condition=Ready", f"pod/{name}", f"--namespace={namespace}", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=Ready", f"pod/{name}", f"--namespace={namespace}", "--timeout=300s")
     lab.on(NODES[name], f"ip -n {namespace}.{name} address add {ADDRESSES[name]}/24 dev net1")
 
 
@@ -107,7 +107,7 @@ def test_a_lan_belongs_to_its_namespace(tenants: Lab) -> None:
         tenants.apply(pod("thief", THIEF, network))
         eventually(lambda: "does not admit namespace" in told(tenants))
         assert f"{THIEF}.thief" not in tenants.on("node2", "ip -br link")
-        tenants.kubectl("delete", "pod", "thief", f"--namespace={THIEF}", "--timeout=120s")
+        tenants.kubectl("delete", "pod", "thief", f"--namespace={THIEF}", "--timeout=300s")
         tenants.kubectl("delete", "events", "--all", f"--namespace={THIEF}")
     admit(tenants, THIEF)
     tenants.apply(nad("steal", "ta2"))
@@ -154,7 +154,7 @@ def test_two_tenants_have_the_same_subnet(tenants: Lab) -> None:
         ("web", THIEF, "red1"),
     ):
         tenants.apply(pod(name, namespace, f"k8slan-veth-{network}"))
-        wanted = f"--for=condition=Ready pod/{name} --namespace={namespace} --timeout=120s"
+        wanted = f"--for=condition=Ready pod/{name} --namespace={namespace} --timeout=300s"
         tenants.kubectl("wait", *wanted.split())
     addresses = "jsonpath={range .items[*]}{.metadata.namespace}/{.spec.owner.name}={.status.ips[0]} {end}"
     found = tenants.kubectl("get", "nics.ipam.lanloom.io", "--all-namespaces", "-o", addresses)
@@ -165,8 +165,8 @@ def test_two_tenants_have_the_same_subnet(tenants: Lab) -> None:
     }
     asking = f"ip netns exec {OWNER}.thief ping -c 1 -W 1 10.9.0.1 >/dev/null && echo yes"
     eventually(lambda: "yes" in tenants.on("node2", asking, status=None))
-    tenants.kubectl("delete", "pod", "web", f"--namespace={OWNER}", "--timeout=120s")
+    tenants.kubectl("delete", "pod", "web", f"--namespace={OWNER}", "--timeout=300s")
     assert "yes" not in tenants.on("node2", asking, status=None)
-    tenants.kubectl("delete", "pod", "thief", f"--namespace={OWNER}", "--timeout=120s")
-    tenants.kubectl("delete", "lan", "blue", f"--namespace={OWNER}", "--timeout=120s")
+    tenants.kubectl("delete", "pod", "thief", f"--namespace={OWNER}", "--timeout=300s")
+    tenants.kubectl("delete", "lan", "blue", f"--namespace={OWNER}", "--timeout=300s")
     assert OWNER not in tenants.kubectl("get", "networks.ipam.lanloom.io", "-o", "name")

@@ -61,17 +61,17 @@ def test_pods_reach_the_vlan(cluster: Lab) -> None:
     cluster.apply(body)
     try:
         cluster.apply(*(pod(name, node) for node, name in PODS.items()))
-        cluster.kubectl("wait", "--for=condition=Ready", "pod/u", "pod/w", "--timeout=120s")
+        cluster.kubectl("wait", "--for=condition=Ready", "pod/u", "pod/w", "--timeout=300s")
         for number, (node, name) in enumerate(PODS.items()):
             cluster.on(node, f"ip -n default.{name} address add 192.168.1.{77 + number}/24 dev net1")
             for address in STATIONS.values():
-                eventually(partial(reaches, cluster, node, address), timeout=120)
+                eventually(partial(reaches, cluster, node, address), timeout=300)
         first = joins(cluster)
         eventually(lambda: reported(cluster) == [first])
         assert leases(cluster)["lan-uplink-2012-cluster-1"].startswith(f"{first}_")
         with without_agent(cluster, first):
             eventually(lambda: joins(cluster) != first)
-            second = eventually(lambda: joins(cluster), timeout=120)
+            second = eventually(lambda: joins(cluster), timeout=300)
             assert second != first
             alive = next(node for node in PODS if node != first)
             for address in STATIONS.values():
@@ -87,5 +87,5 @@ def test_pods_reach_the_vlan(cluster: Lab) -> None:
         trunks = [cluster.on(node, "bridge vlan show dev cluster-1-bo") for node in NODES]
         assert all("2012" in shown for shown in trunks)
     finally:
-        cluster.kubectl("delete", "pod", "u", "w", "--ignore-not-found", "--timeout=120s")
-        cluster.kubectl("delete", "lans.lan.k8slan.io", "yellow", "--timeout=120s")
+        cluster.kubectl("delete", "pod", "u", "w", "--ignore-not-found", "--timeout=300s")
+        cluster.kubectl("delete", "lans.lan.k8slan.io", "yellow", "--timeout=300s")

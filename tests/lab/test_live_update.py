@@ -56,7 +56,7 @@ def vlan(name: str, vid: int) -> Raw:
 def vlans(lab: Lab) -> Iterator[Lab]:
     """The lab with the NADs vlan2012 and vlan2013."""
     lab.kubectl("apply", "-f", example("cluster-1.yaml"))
-    lab.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=300s")
     lab.apply(vlan("vlan2012", 2012), vlan("vlan2013", 2013))
     try:
         yield lab
@@ -273,11 +273,11 @@ def test_moves_between_kinds_of_networks(machine: Machine) -> None:
     """
     lab = machine.lab
     lab.apply(network_body("iso"), lan("blue", 4711, "web", "peer"))
-    lab.kubectl("wait", "--for=condition=Ready", "dcn/iso", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=Ready", "dcn/iso", "--timeout=300s")
     try:
         before, node = start(machine), machine.node
         lab.apply(pod("iso-peer", node, "iso-net"), lan_pod("peer", node))
-        lab.kubectl("wait", "--for=condition=Ready", "pod/iso-peer", "pod/peer", "--timeout=120s")
+        lab.kubectl("wait", "--for=condition=Ready", "pod/iso-peer", "pod/peer", "--timeout=300s")
         for name, address in (("iso-peer", f"{FIRST}.61"), ("peer", f"{FIRST}.62")):
             lab.on(node, f"ip -n default.{name} address add {address}/24 dev net1")
         peers = {"vlan2012": f"{FIRST}.1", "iso-net": f"{FIRST}.61", "k8slan-veth-web": f"{FIRST}.62"}
@@ -295,19 +295,19 @@ def test_moves_between_kinds_of_networks(machine: Machine) -> None:
         assert machine.identity() == before and machine.node != node
     finally:
         remove_machines(lab)
-        lab.kubectl("delete", "pods", "--all", "--timeout=120s")
-        lab.kubectl("delete", "lans.lan.k8slan.io,dcn", "--all", "--timeout=120s")
+        lab.kubectl("delete", "pods", "--all", "--timeout=300s")
+        lab.kubectl("delete", "lans.lan.k8slan.io,dcn", "--all", "--timeout=300s")
 
 
 def test_addresses_follow(machine: Machine) -> None:
     """A guest that moves in place to a network with addresses gets one of these, which is free after it has left."""
     lab = machine.lab
     lab.apply(network_body("iso", subnet="10.77.0.0/24"))
-    lab.kubectl("wait", "--for=condition=Ready", "dcn/iso", "--timeout=120s")
+    lab.kubectl("wait", "--for=condition=Ready", "dcn/iso", "--timeout=300s")
     try:
         before, node = start(machine), machine.node
         lab.apply(pod("iso-peer", node, "iso-net"))
-        lab.kubectl("wait", "--for=condition=Ready", "pod/iso-peer", "--timeout=120s")
+        lab.kubectl("wait", "--for=condition=Ready", "pod/iso-peer", "--timeout=300s")
         peer = Isolated(lab).address("iso-peer")
         move(machine, "iso-net")
         swaps = json.loads(lab.kubectl("get", "nswap", "-o", "json"))["items"]
@@ -324,8 +324,8 @@ def test_addresses_follow(machine: Machine) -> None:
         assert peer in owned_addresses(lab)
     finally:
         remove_machines(lab)
-        lab.kubectl("delete", "pods", "--all", "--timeout=120s")
-        lab.kubectl("delete", "dcn", "--all", "--timeout=120s")
+        lab.kubectl("delete", "pods", "--all", "--timeout=300s")
+        lab.kubectl("delete", "dcn", "--all", "--timeout=300s")
 
 
 def move(machine: Machine, nad: str) -> None:

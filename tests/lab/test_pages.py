@@ -105,7 +105,7 @@ def shell(clean: Lab, tmp_path: Path) -> Iterator[Shell]:
         remove_networks(clean)
         clean.run("node", "remove", "node4", status=None)
         eventually(lambda: not clean.kubectl("get", "nics", "--namespace=default", "-o", "name"))
-        clean.kubectl("delete", "networks.ipam.lanloom.io", "--all", "--timeout=60s")
+        clean.kubectl("delete", "networks.ipam.lanloom.io", "--all", "--timeout=300s")
 
 
 @pytest.mark.parametrize("section", SECTIONS.values(), ids=SECTIONS)

@@ -144,7 +144,7 @@ def test_a_port_with_a_small_mtu(cluster: Lab) -> None:
     cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
     eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     cluster.apply(bridge_network("small", "cluster-1-br", 2017, mtu=1300), pod("narrow", "node1", "small"))
-    cluster.kubectl("wait", "--for=condition=Ready", "pod/narrow", "--namespace=default", "--timeout=120s")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/narrow", "--namespace=default", "--timeout=300s")
     assert "mtu 1300" in cluster.on("node1", "ip -n default.narrow link show dev net1")
 
     def mtus() -> set[int]:
@@ -152,7 +152,7 @@ def test_a_port_with_a_small_mtu(cluster: Lab) -> None:
         return {links[name]["mtu"] for name in ("cluster-1-bo", "cluster-1-br", LINK)}
 
     assert mtus() == {1500}
-    cluster.kubectl("delete", "pod", "narrow", "--namespace=default", "--timeout=120s")
+    cluster.kubectl("delete", "pod", "narrow", "--namespace=default", "--timeout=300s")
     assert mtus() == {1500}
 
 
@@ -168,13 +168,13 @@ def numbered(cluster: Lab) -> Iterator[Lab]:
     ipam = {"type": "lanloom-ipam", "network": "guests"}
     cluster.apply(network, bridge_network("guests", "cluster-1-br", 151, ipam=ipam))
     try:
-        cluster.kubectl("wait", "--for=condition=Ready", "networks.ipam.lanloom.io/guests", "--timeout=60s")
+        cluster.kubectl("wait", "--for=condition=Ready", "networks.ipam.lanloom.io/guests", "--timeout=300s")
         yield cluster
     finally:
         cluster.run("node", "start", "node2", status=None)
-        cluster.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=120s")
+        cluster.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=300s")
         eventually(lambda: not nics(cluster))
-        cluster.kubectl("delete", "networks.ipam.lanloom.io", "guests", "--timeout=60s")
+        cluster.kubectl("delete", "networks.ipam.lanloom.io", "guests", "--timeout=300s")
 
 
 def nics(lab: Lab) -> dict[str, list[str]]:
@@ -189,7 +189,7 @@ def test_a_node_dies_with_a_pod_that_comes_back(numbered: Lab) -> None:
     def started(name: str, node: str) -> str:
         numbered.apply(pod(name, node, "guests"))
         numbered.kubectl(
-            "wait", "--for=condition=Ready", f"pod/{name}", "--namespace=default", "--timeout=120s"
+            "wait", "--for=condition=Ready", f"pod/{name}", "--namespace=default", "--timeout=300s"
         )
         (address,) = nics(numbered)[name]
         return address

@@ -48,7 +48,7 @@ def test_story_1_dhcp(cluster: Lab) -> None:
 def test_story_2_two_nodes(cluster: Lab) -> None:
     """A network on a cluster network of two nodes gets its VLAN and addresses there, and the third node has nothing."""
     cluster.apply(*CLUSTER_2)
-    cluster.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-2", "--timeout=120s")
+    cluster.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-2", "--timeout=300s")
     cluster.apply(vm_network("vlan2013", "cluster-2", 2013))
     found = eventually(lambda: all_have(cluster, "cluster-2", 2013, ("node1", "node2")))
     assert leased(found, "192.168.2.")

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 def test_story_12_mgmt(clean: Lab) -> None:
     """A network on mgmt puts VLAN 2014 beside the installer's on mgmt-br, with an address, and goes without a trace."""
     before = installers(clean)
-    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/mgmt", "--timeout=120s")
+    clean.kubectl("wait", "--for=condition=ready", "clusternetwork/mgmt", "--timeout=300s")
     clean.apply(vm_network("vlan2014", "mgmt", 2014))
     found = eventually(lambda: all_have(clean, "mgmt", 2014))
     assert leased(found, "192.168.14.")

@@ -146,7 +146,7 @@ def test_story_10_all_nodes_reboot_without_an_api_server(cluster: Lab) -> None:
     try:
         power(cluster, "stop")
         power(cluster, "start")
-        eventually(lambda: all_have(cluster, "cluster-1", 2012) == before, timeout=120)
+        eventually(lambda: all_have(cluster, "cluster-1", 2012) == before, timeout=300)
         eventually(lambda: all_have(cluster, "cluster-1", 2013) == SECOND)
     finally:
         cluster.run("mend")

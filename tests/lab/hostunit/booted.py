@@ -53,7 +53,7 @@ class BootedHost:
         """Runs a command on the host."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         enter = ["nsenter", f"--target={children[0]}", "--all"] if children else ["false"]
-        return subprocess.run([*enter, *words], capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run([*enter, *words], capture_output=True, text=True, check=False, timeout=300)
 
     def lanloom(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Runs Lanloom's command on the host."""

@@ -67,7 +67,7 @@ class HostNode:
     def run(self, *words: str, status: int = 0) -> str:
         """What a command on the node prints."""
         process = self.start(*words)
-        output = process.communicate(timeout=120)[0]
+        output = process.communicate(timeout=300)[0]
         assert process.returncode == status, f"{words}: {process.returncode}\n{output}"
         return output
 
@@ -112,7 +112,7 @@ class HostNode:
     def answers(self) -> bool:
         """Whether NetworkManager does."""
         done = self.start("nmcli", "--terse", "--fields", "RUNNING", "general")
-        return done.communicate(timeout=120)[0].strip() == "running"
+        return done.communicate(timeout=300)[0].strip() == "running"
 
     def stop_network_manager(self) -> None:
         """Ends NetworkManager."""
