@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lanloom.api import names
 from lanloom.api.dualstack import parse_gateway6, split_gateways, subnet6_of
 from lanloom.api.l3 import THIS_NETWORK, AnnotationError, Mode, Route, Routing, parse_cidr
-from lanloom.api.routing6 import is_route6, parse_address6, parse_route6
+from lanloom.api.routing6 import check_hop, is_route6, parse_address6, parse_route6, refuse_own
 from lanloom.text import quote
 
 ROUTES_MAX = 64
@@ -110,7 +110,7 @@ def parse_gateway(field: str, text: str | None, mode: Mode, addresses: Mapping[s
             f"is {quote(text)}, which is not in the subnet {subnet} of the nodes' addresses; "
             "choose an address of that subnet",
         )
-    _refuse_own(field, gateway.ip, addresses)
+    refuse_own(field, gateway.ip, addresses)
     return str(gateway)
 
 
@@ -193,16 +193,9 @@ def _route(
     to = _destination(f"{field}.to", ends["to"])
     hop = f"{field}.via"
     via = parse_address(hop, ends["via"])
-    if subnet is not None and not _is_host(via, subnet):
-        raise AnnotationError(
-            hop, f"is {via}, which is not a host address of the subnet {subnet}; name a router on the VLAN"
-        )
-    if subnet is not None and to.subnet_of(subnet):
-        raise AnnotationError(
-            f"{field}.to",
-            f"is {to}, which the VLAN's own subnet {subnet} covers without a route; remove the route",
-        )
-    _refuse_own(hop, via, addresses)
+    if subnet is not None:
+        check_hop(field, to, via, subnet, is_host=_is_host(via, subnet))
+    refuse_own(hop, via, addresses)
     return to, Route(str(to), str(via))
 
 
@@ -286,12 +279,3 @@ def _is_routable(address: IPv4Address) -> bool:
 def _is_host(address: IPv4Address, subnet: IPv4Network) -> bool:
     ends = (subnet.network_address, subnet.broadcast_address) if subnet.prefixlen < 31 else ()
     return address in subnet and address not in ends
-
-
-def _refuse_own(field: str, address: IPv4Address, addresses: Mapping[str, str]) -> None:
-    """Refuse a gateway that is the node's own: it can't reach anything through itself."""
-    for node, cidr in addresses.items():
-        if cidr.startswith(f"{address}/"):
-            raise AnnotationError(
-                field, f"is {address}, which is the address of node {quote(node)}; name a router"
-            )

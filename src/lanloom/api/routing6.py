@@ -1,12 +1,18 @@
-"""Parsers of one route and one DNS server of IPv6, beside those of IPv4 in the same annotations (`routing`)."""
+"""Parsers of one route and one DNS server of IPv6, beside those of IPv4 in the same annotations (`routing`).
+
+`check_hop` and `refuse_own` are the rules of both.
+"""
 
 import re
 from collections.abc import Mapping
-from ipaddress import AddressValueError, IPv6Address, IPv6Network
+from ipaddress import AddressValueError, IPv4Network, IPv6Address, IPv6Network
+from typing import TypeVar
 
 from lanloom.api.dualstack import PREFIX_MIN, UNICAST
 from lanloom.api.l3 import AnnotationError, Route
 from lanloom.text import quote
+
+Network = TypeVar("Network", IPv4Network, IPv6Network)
 
 LOCAL, LOCAL_PREFIX_MIN = UNICAST[1], 8
 """Unique local addresses, and their shortest prefix: all of a site's, and nothing of the internet.
@@ -24,24 +30,41 @@ def is_route6(item: object) -> bool:
     return isinstance(to, str) and ":" in to
 
 
+def check_hop(field: str, to: Network, via: object, subnet: Network, *, is_host: bool) -> None:
+    """Raise AnnotationError for a next hop outside of the VLAN's subnet, or a destination inside of it.
+
+    `is_host` tells whether the next hop `via` is a host address of the subnet.
+    """
+    if not is_host:
+        raise AnnotationError(
+            f"{field}.via",
+            f"is {via}, which is not a host address of the subnet {subnet}; name a router on the VLAN",
+        )
+    if to.subnet_of(subnet):
+        raise AnnotationError(
+            f"{field}.to",
+            f"is {to}, which the VLAN's own subnet {subnet} covers without a route; remove the route",
+        )
+
+
+def refuse_own(field: str, address: object, addresses: Mapping[str, str]) -> None:
+    """Raise AnnotationError for a router that is a node's own address: it can't reach anything through itself."""
+    for node, cidr in addresses.items():
+        if cidr.startswith(f"{address}/"):
+            raise AnnotationError(
+                field, f"is {address}, which is the address of node {quote(node)}; name a router"
+            )
+
+
 def parse_route6(
     field: str, item: Mapping[str, object], addresses6: Mapping[str, str], subnet: IPv6Network | None
 ) -> tuple[IPv6Network, Route]:
     """Return a route of IPv6 with its destination. Without a `subnet` any host is a next hop."""
     to, hop = _destination(f"{field}.to", item["to"]), f"{field}.via"
     via = parse_address6(hop, item["via"])
-    if subnet is not None and (via not in subnet or via == subnet.network_address):
-        raise AnnotationError(
-            hop, f"is {via}, which is not a host address of the subnet {subnet}; name a router on the VLAN"
-        )
-    if subnet is not None and to.subnet_of(subnet):
-        raise AnnotationError(
-            f"{field}.to",
-            f"is {to}, which the VLAN's own subnet {subnet} covers without a route; remove the route",
-        )
-    for node, cidr in addresses6.items():
-        if cidr.startswith(f"{via}/"):
-            raise AnnotationError(hop, f"is {via}, which is the address of node {quote(node)}; name a router")
+    if subnet is not None:
+        check_hop(field, to, via, subnet, is_host=via in subnet and via != subnet.network_address)
+    refuse_own(hop, via, addresses6)
     return to, Route(str(to), str(via))
 
 
