@@ -16,6 +16,9 @@ DHCP_DELAY = 3.0
 DAD6_SECONDS = 1.5
 """Seconds that the kernel takes at most to find out whether another host has an IPv6 address."""
 
+ANSWER_SECONDS = 0.2
+"""Seconds in which another host answers that it has an address."""
+
 SETUP = 0.1
 """Seconds from an activation to a static address, duplicate detection aside."""
 
@@ -97,8 +100,7 @@ class Addressing:
         self.cancel(active)
         active.lease = None
         if active.profile.method == "manual":
-            dad6 = DAD6_SECONDS if active.profile.address6 else 0
-            self._later(active, SETUP + max(active.profile.dad_timeout, dad6), self._set_static)
+            self._later(active, SETUP + self._detection(active.profile), self._set_static)
         else:
             active.deadline = asyncio.get_running_loop().time() + active.profile.dhcp_timeout
             self._later(active, min(DHCP_DELAY, active.profile.dhcp_timeout), self._ask)
@@ -108,14 +110,22 @@ class Addressing:
         if active.timer is not None:
             self._timers.cancel(active.timer)
 
+    def _detection(self, profile: VlanProfile) -> float:
+        """Seconds until it is known whether another host has an address."""
+        if self._has_duplicate(profile):
+            return ANSWER_SECONDS
+        return max(profile.dad_timeout, DAD6_SECONDS if profile.address6 else 0)
+
     def _set_static(self, active: Activation) -> None:
-        profile = active.profile
-        looked_for = [profile.address] if profile.dad_timeout else []
-        looked_for += [profile.address6] if profile.address6 else []
-        if self._reachable(profile) and any(self._is_duplicate(profile, each) for each in looked_for):
+        if self._has_duplicate(active.profile):
             self._failed(active)
         else:
-            self._succeeded(active, profile.address)
+            self._succeeded(active, active.profile.address)
+
+    def _has_duplicate(self, profile: VlanProfile) -> bool:
+        looked_for = [profile.address] if profile.dad_timeout else []
+        looked_for += [profile.address6] if profile.address6 else []
+        return self._reachable(profile) and any(self._is_duplicate(profile, each) for each in looked_for)
 
     def _reachable(self, profile: VlanProfile) -> bool:
         return self._kernel.carries(profile.parent, profile.vlan_id)

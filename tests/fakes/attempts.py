@@ -61,7 +61,8 @@ class Attempts:
         self._orphans.discard(uuid)
 
     def activated(self, uuid: str) -> None:
-        """Somebody asked for it."""
+        """Somebody asked for it: why it failed before says nothing any more."""
+        self.failures.pop(uuid, None)
         self._tries.pop(uuid, None)
         self._waiting.discard(uuid)
         self._orphans.discard(uuid)
@@ -74,5 +75,4 @@ class Attempts:
 
     def forget(self, uuid: str) -> None:
         """Its profile is gone."""
-        self.failures.pop(uuid, None)
         self.activated(uuid)

@@ -51,6 +51,10 @@ class FakeSwitch:
         """A stranger on this VLAN has `address` from now on."""
         self._planted.setdefault(vid, set()).add(address)
 
+    def remove_address(self, vid: int, address: str) -> None:
+        """The stranger is gone."""
+        self._planted[vid].discard(address)
+
     def in_use(self, vid: int, address: str, *, besides: Station) -> bool:
         """Whether a station other than `besides`, or a DHCP server, answers for `address` on this VLAN."""
         if vid in self._dhcp and address == str(next(self._dhcp[vid].hosts())):

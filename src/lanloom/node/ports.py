@@ -244,7 +244,8 @@ class Connection(Struct, frozen=True, kw_only=True):
     `phase` is absent where it did not load the file, inactive where it knows the profile but has no device for it.
     `addresses` are all of its device, those that other programs put there, too. `applied` says whether the active
     device runs the profile's present content (False: `reapply` is due).
-    `reason` is NetworkManager's word for the last state change of the device (for example ip-config-unavailable).
+    `reason` is NetworkManager's word for why it failed last since it was activated on request (for example
+    ip-config-unavailable).
     """
 
     uuid: str

@@ -86,7 +86,7 @@ async def test_an_address_of_another_host(quiet: Quiet) -> None:
     quiet.sim.switch.plant_address(2012, "fd00:1::10")
     await quiet.admin.create(NADS, body(BOTH), "default")
     found = await quiet.reported("DuplicateAddress")
-    assert found.message == (
+    assert found.message.startswith(
         f"another host on VLAN 2012 already has {STATIC['node1']} or {SIX['node1']}; choose another address"
     )
     condition = await quiet.told("DuplicateAddress")

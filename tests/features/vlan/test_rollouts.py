@@ -252,4 +252,7 @@ async def test_nodes_exchange_addresses(quiet: Quiet) -> None:
 async def with_addresses(quiet: Quiet, addresses: dict[str, str]) -> bool:
     """Whether each node has its address."""
     hosts = quiet.sim.hosts.items()
-    return all(host.kernel.links[DEVICE].addresses == (addresses[name],) for name, host in hosts)
+    return all(
+        DEVICE in host.kernel.links and host.kernel.links[DEVICE].addresses == (addresses[name],)
+        for name, host in hosts
+    )

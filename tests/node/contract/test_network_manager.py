@@ -8,6 +8,7 @@ from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
 from lanloom.node.steps import AddVlans
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import (
+    DHCP_VLAN,
     PATIENCE,
     Node,
     connection,
@@ -170,6 +171,40 @@ async def test_duplicate_address(node: Node) -> None:
     await until_given_up(node)
     failed = await connection(node)
     assert (failed.reason, failed.addresses) == ("ip-config-unavailable", ())
+
+
+@on_node
+async def test_duplicate_address_without_end(node: Node) -> None:
+    """What is tried for ever while another host has its address stays down when taken down, and comes when edited."""
+    forever = b"\n[connection]\nautoconnect-retries=0\n"
+    await node.host.links.apply(uplink(DHCP_VLAN))
+    await load(node, profile(ipv4=static("192.168.12.1/24")) + forever)
+
+    async def tries_again() -> bool:
+        found = await connection(node)
+        return (found.phase, found.reason) == ("activating", "ip-config-unavailable")
+
+    async def is_down() -> bool:
+        gone = f"c-br.{DHCP_VLAN}" not in await link_names(node)
+        return gone and await is_phase(node, "failed")
+
+    quiet = 0
+
+    async def stays_down() -> bool:
+        nonlocal quiet
+        quiet = quiet + 1 if await is_down() else 0
+        if not quiet:  # between two tries there is nothing to take down
+            await node.host.network_manager.deactivate(uuid(1))
+        return quiet > 10
+
+    await until(tries_again)
+    await until(stays_down)
+    await stays(is_down)
+    await load(node, profile(ipv4=static("192.168.12.9/24")) + forever)
+    await stays(is_down)
+    await node.host.network_manager.activate(uuid(1))
+    assert not (await connection(node)).reason
+    assert not (await until_phase(node, "active")).reason
 
 
 @on_node

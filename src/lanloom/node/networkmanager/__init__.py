@@ -223,6 +223,7 @@ class DBusNetworkManager:
         if path is None:
             raise NetworkManagerError(UNKNOWN_PROFILE.format(uuid))
         await bus.call(ROOT, NM, "ActivateConnection", "ooo", path, "/", "/")
+        self._failures.note_request(path)
 
     async def deactivate(self, uuid: str) -> None:
         """Take the profile down; NetworkManager does not bring it up again by itself."""

@@ -39,6 +39,7 @@ _REASONS = {
     60: "new-activation",
     61: "parent-changed",
     62: "parent-managed-changed",
+    64: "ip-address-duplicate",
 }
 
 
@@ -80,7 +81,12 @@ class Failures:
 
     def note_removed(self, profile_path: str) -> None:
         """Note that a profile was removed."""
-        name = self._profiles.pop(profile_path, "")
+        self.note_request(profile_path)
+        self._profiles.pop(profile_path, None)
+
+    def note_request(self, profile_path: str) -> None:
+        """Note that somebody asked for a profile: why it failed before says nothing of that."""
+        name = self._profiles.get(profile_path, "")
         for path in [path for path in self._reasons if self._names.get(path) == name]:
             del self._reasons[path]
 

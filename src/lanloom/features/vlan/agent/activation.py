@@ -1,28 +1,19 @@
 """Bring profiles into force through NetworkManager, patiently, and keep their failures.
 
-A lease that would take the management network over is dropped, and kept off until the DHCP server is corrected:
-NetworkManager activates nothing by itself that was taken down on request, so the lease stays away until the agent
-requests another one. It does so at growing intervals: each try may bring the wrong address back for a moment.
-
 What is remembered here may be lost at any moment; the worst that follows is one request at once.
 """
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 import structlog
-from msgspec import Struct
 
 from lanloom.api.clusternetworknode import Management
-from lanloom.features.vlan.rules.desired.activation import (
-    Action,
-    Verb,
-    actions,
-    conflict,
-    problem,
-)
+from lanloom.features.vlan.agent.conflicts import AddressConflicts
+from lanloom.features.vlan.rules.desired.activation import Action, Verb, actions
 from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork, Problem, has_carrier
 from lanloom.features.vlan.rules.desired.profile import DHCP_TIMEOUT
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
@@ -57,85 +48,10 @@ NetworkManager waits for ever for the end of its search for a duplicate where th
 """
 
 
-FIRST_PAUSE, LONGEST_PAUSE = 30.0, 900.0
-"""Seconds until a lease is asked for again: after the first one that was dropped, and at the most. Each pause is twice
-the one before."""
-
-
-class _Dropped(Struct, frozen=True):
-    """A profile whose lease was dropped: why, and until when (seconds of the loop) it stays down."""
-
-    content: bytes
-    message: str
-    pause: float
-    until: float
-
-
-class LeaseConflicts:
-    """One host's profiles that are kept down, by UUID."""
-
-    def __init__(self, manager: NetworkManager) -> None:
-        self._manager = manager
-        self._dropped: dict[str, _Dropped] = {}
-
-    async def drop(
-        self,
-        interfaces: Iterable[Interface],
-        connections: Mapping[str, Connection],
-        observed: LinkState | None,
-        own: Management | None,
-    ) -> bool:
-        """Take down what has a lease that overlaps the management network `own`; whether anything had one.
-
-        Raises NetworkManagerMissing.
-        """
-        found = {item.uuid: conflict(item, connections[item.uuid], observed, own) for item in interfaces}
-        self._dropped = {
-            item.uuid: known
-            for item in interfaces
-            if (known := self._dropped.get(item.uuid)) is not None
-            and known.content == item.content
-            and (found[item.uuid] or not _has_another(connections[item.uuid]))
-        }
-        for item in interfaces:
-            if message := found[item.uuid]:
-                await self._drop(item, message)
-        return any(found.values())
-
-    def keeps_down(self, item: Interface) -> bool:
-        """Return whether an interface is not to be brought up yet."""
-        known = self._dropped.get(item.uuid)
-        return known is not None and asyncio.get_running_loop().time() < known.until
-
-    def message(self, item: Interface) -> str:
-        """Return the reason why an interface has no address, from the drop until it has another one; else empty."""
-        known = self._dropped.get(item.uuid)
-        return known.message if known is not None else ""
-
-    async def _drop(self, item: Interface, message: str) -> None:
-        known = self._dropped.get(item.uuid)
-        now = asyncio.get_running_loop().time()
-        pause = known.pause if known is not None else FIRST_PAUSE
-        if known is not None and known.until <= now:
-            pause = min(2 * pause, LONGEST_PAUSE)
-        self._dropped[item.uuid] = _Dropped(item.content, message, pause, now + pause)
-        log.warning("lease-dropped", file=item.file, message=message, again_in=pause)
-        try:
-            await self._manager.deactivate(item.uuid)
-        except NetworkManagerMissing:
-            raise
-        except NetworkManagerError as error:  # the next look tries again
-            log.warning("lease-not-dropped", file=item.file, error=str(error))
-
-
-def _has_another(connection: Connection) -> bool:
-    return connection.phase == "active" and connection.lease is not None
-
-
 class Activator:
-    """One host's profiles."""
+    """One host's profiles. `now` is the wall clock, for messages."""
 
-    def __init__(self, manager: NetworkManager) -> None:
+    def __init__(self, manager: NetworkManager, now: Callable[[], float] = time.time) -> None:
         self._manager = manager
         self._due: dict[str, float] = {}
         self._failures: dict[str, str] = {}
@@ -147,7 +63,7 @@ class Activator:
         self._beside: list[Action] = []
         self._in_force: frozenset[str] = frozenset()
         self._built: dict[str, float] = {}
-        self._conflicts = LeaseConflicts(manager)
+        self._conflicts = AddressConflicts(manager, now)
 
     def take_requested(self) -> tuple[Action, ...]:
         """Return the requests that NetworkManager accepted since the last call."""
@@ -167,19 +83,20 @@ class Activator:
         )
 
     def conflicts(self, networks: Iterable[NodeNetwork]) -> Mapping[str, tuple[Problem, ...]]:
-        """Return the interfaces that are kept down, or are tried again, because of the lease they had.
+        """Return the interfaces that are kept down, or are tried again, because of an address.
 
         By cluster network.
         """
         found = {
-            network.cluster_network: tuple(
-                problem(item, message)
-                for item in network.interfaces
-                if (message := self._conflicts.message(item))
-            )
+            network.cluster_network: tuple(filter(None, map(self._conflicts.problem, network.interfaces)))
             for network in networks
         }
         return {name: problems for name, problems in found.items() if problems}
+
+    @property
+    def wait(self) -> float:
+        """Seconds until a profile that is kept down is to be tried again."""
+        return self._conflicts.wait
 
     async def settle(
         self,
@@ -190,16 +107,18 @@ class Activator:
         """Ask for what is not in force yet; NetworkManager's view of the profiles, or None if it is away.
 
         `observed` is what the kernel has, where it is known: it shows more than NetworkManager notices. No lease is
-        kept that overlaps the node's management network `own`.
+        kept that overlaps the node's management network `own`, and no profile up whose address another host has.
         """
         uuids = tuple(item.uuid for item in interfaces)
         try:
             connections = await self._manager.connections(uuids)
             if await self._conflicts.drop(interfaces, connections, observed, own):
                 connections = await self._manager.connections(uuids)
+            self._hold()
             todo = actions(interfaces, connections, observed, self._in_force)
             todo += self._endless(interfaces, connections, observed)
             due = [action for action in todo if self._is_due(action)]
+            due += self._changed(interfaces, due)
             due += [
                 Action("activate", item)
                 for item in interfaces
@@ -213,6 +132,22 @@ class Activator:
             return None
         self._remember(interfaces, connections, observed)
         return {uuid: self._with_failure(connection) for uuid, connection in connections.items()}
+
+    def _hold(self) -> None:
+        """Wait with what is kept down."""
+        held = self._conflicts.held()
+        self._due |= held
+        self._last_verb |= dict.fromkeys(held, "activate")
+        self._in_force -= held.keys()
+
+    def _changed(self, interfaces: Iterable[Interface], due: Iterable[Action]) -> Iterator[Action]:
+        """Yield an activation of what was changed after a conflict, unless it is due already."""
+        already = {action.interface.uuid for action in due}
+        for item in interfaces:
+            if item.uuid in self._conflicts.released - already:
+                self._last_verb[item.uuid] = "activate"
+                self._due[item.uuid] = asyncio.get_running_loop().time() + RETRY_SECONDS
+                yield Action("activate", item)
 
     def _endless(
         self,
@@ -236,9 +171,9 @@ class Activator:
 
     def _is_due(self, action: Action) -> bool:
         """Reapplying an edit is due at once; the rest first waits a little for NetworkManager to do it by itself."""
-        if action.verb != "load" and self._conflicts.keeps_down(action.interface):
-            return False
         now, item = asyncio.get_running_loop().time(), action.interface
+        if action.verb != "load" and now < self._conflicts.held().get(item.uuid, now):
+            return False
         if action.verb == "reapply" and self._edits.get(item.uuid) != item.content:
             self._edits[item.uuid] = item.content
             self._last_verb[item.uuid] = action.verb
@@ -265,6 +200,8 @@ class Activator:
     async def _request(self, action: Action) -> None:
         item = action.interface
         log.info("profile-request", verb=action.verb, file=item.file)
+        if action.verb != "load":
+            self._conflicts.requested(item)
         try:
             match action.verb:
                 case "load":

@@ -169,7 +169,7 @@ class VlanAgent:
             "vlan-agent", self._reconcile, rng=rng, observe=observe
         )
         self._executor = PlanExecutor(host)
-        self._activator = Activator(host.network_manager)
+        self._activator = Activator(host.network_manager, now)
         self._repairs = Repairs()
         self._bridge_record = BridgeRecord(host.runtime)
         self._detector = HarvesterDetector(informers.harvester)
@@ -301,7 +301,7 @@ class VlanAgent:
         reports = node_reports(self._host.name, decision.selections, problems, snapshot, self._previous)
         self._conclude(reports, at_rest=step.empty and decision.plan.empty)
         again = FAILED_SECONDS if failures else RESYNC_SECONDS
-        return min(reports.recheck_after, again, *waits.values())
+        return min(reports.recheck_after, again, self._activator.wait, *waits.values())
 
     async def _restore(self, steps: tuple[RestoreRoutes, ...]) -> None:
         if not steps:

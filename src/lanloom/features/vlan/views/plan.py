@@ -11,6 +11,7 @@ from lanloom.api.bonds import render_value
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Object
+from lanloom.features.vlan.rules.desired.holds import asked_addresses
 from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork
 from lanloom.features.vlan.rules.desired.node import node_networks
 from lanloom.features.vlan.rules.report.cluster import (
@@ -20,7 +21,6 @@ from lanloom.features.vlan.rules.report.cluster import (
     matched_annotation,
     matching,
 )
-from lanloom.features.vlan.rules.report.interfaces import asked_addresses
 from lanloom.features.vlan.rules.rollout.policy import Percentage, parse_rollout
 from lanloom.features.vlan.views import VlanObjects
 from lanloom.features.vlan.views.apply import Applied, Document, apply, delete

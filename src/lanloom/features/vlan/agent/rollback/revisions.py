@@ -9,8 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from lanloom.features.vlan.rules.desired.holds import asked_addresses
 from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork
-from lanloom.features.vlan.rules.report.interfaces import asked_addresses
 from lanloom.node.vlanids import render
 
 Reason = Literal["", "Held", "RolledBack"]

@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from lanloom.api.clusternetworknode import Management
-from lanloom.features.vlan.rules.desired.network import Interface, Problem, is_down
+from lanloom.features.vlan.rules.desired.network import Interface, is_down
 from lanloom.features.vlan.rules.desired.profile import (
     DHCP_METRIC,
     STATIC_METRIC,
@@ -255,13 +255,6 @@ def conflict(
     taken = next((title for subnet, title in needed.items() if subnet.overlaps(leased)), "")
     server = connection.lease.server if connection.lease else ""
     return _message(item, address, server, taken) if taken else ""
-
-
-def problem(item: Interface, message: str) -> Problem:
-    """Return the report of an interface whose lease was dropped."""
-    return Problem(
-        vid=item.vid, network=item.network, mode=item.mode, reason=ADDRESS_CONFLICT, message=message
-    )
 
 
 def _networks(own: Management, observed: LinkState | None) -> Iterator[IPv4Network]:

@@ -7,6 +7,7 @@ from lanloom.api.clusternetworknode import DhcpLease, VlanInterface
 from lanloom.api.meta import rfc3339
 from lanloom.api.subnets import IPV6_MTU_MIN
 from lanloom.features.vlan.rules.desired.activation import lack, other_addresses, own_address
+from lanloom.features.vlan.rules.desired.holds import DUPLICATE_ADDRESS, asked_addresses, duplicate, too_small
 from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS, Interface, Problem, is_down
 from lanloom.features.vlan.rules.desired.profile import address6_of
 from lanloom.node.ports import Connection, LinkState
@@ -111,10 +112,8 @@ def _assess(item: Interface, connection: Connection, observed: LinkState, now: f
 
 
 def _small_mtu(item: Interface, observed: LinkState) -> Assessment | None:
-    """Return that the bridge is too small for an IPv6 address: the kernel has no IPv6 on links below its minimum."""
-    link = observed.links.get(item.name)
-    bridge = observed.links.get(link.parent) if link is not None else None
-    if bridge is None or bridge.mtu >= IPV6_MTU_MIN or not address6_of(item.content):
+    bridge = too_small(item, observed)
+    if bridge is None:
         return None
     message = (
         f"the MTU of {bridge.name} is {bridge.mtu}, and IPv6 needs {IPV6_MTU_MIN}; set a larger MTU in the VlanConfig, "
@@ -142,26 +141,14 @@ def _assess_active(item: Interface, connection: Connection, observed: LinkState,
     return Assessment("Ready", "Assigned")
 
 
-def asked_addresses(item: Interface, between: str = " and ") -> str:
-    """Return the addresses that the profile of a sub-interface gives, for a message; empty with DHCP."""
-    return between.join(address for address in (item.address, address6_of(item.content)) if address)
-
-
 def _waiting(item: Interface) -> Assessment:
     awaited = "an answer of a DHCP server" if item.mode == "dhcp" else f"the address {asked_addresses(item)}"
     return Assessment("Pending", "Activating", f"{item.name} is waiting for {awaited}")
 
 
 def _failure(item: Interface, reason: str) -> Assessment:
-    static = item.mode == "static"
-    if reason == "ip-address-duplicate" or (reason == "ip-config-unavailable" and static):
-        other = f"another host on VLAN {item.vid} already has"
-        remedy = (
-            f"{asked_addresses(item, ' or ')}; choose another address"
-            if static
-            else "the address that the DHCP server gave; correct that host or the server's range"
-        )
-        return Assessment("Failed", "DuplicateAddress", f"{other} {remedy}")
+    if message := duplicate(item, reason):
+        return Assessment("Failed", DUPLICATE_ADDRESS, message)
     if reason == "ip-config-unavailable":
         message = f"no DHCP server answered on VLAN {item.vid}; check the switch port and the server"
         return Assessment("Failed", "DHCPTimeout", message)

@@ -1,0 +1,128 @@
+"""Profiles that are kept down because of an address, and when each is tried again.
+
+NetworkManager activates nothing by itself that was taken down on request, so a lease that was dropped stays away. While
+another host has a static address, of either family, NetworkManager would make the sub-interface anew several times a
+second, for ever: so that profile is taken down, too. Either is tried again at growing intervals, and at once where what
+is wanted changes.
+"""
+
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from lanloom.api.clusternetworknode import Management
+from lanloom.api.meta import rfc3339
+from lanloom.api.names import bridge_name
+from lanloom.api.subnets import IPV6_MTU_MIN
+from lanloom.features.vlan.rules.desired.activation import ADDRESS_CONFLICT, conflict
+from lanloom.features.vlan.rules.desired.names import network_of_profile
+from lanloom.features.vlan.rules.desired.network import Interface, Problem
+from lanloom.features.vlan.rules.desired.profile import address6_of
+from lanloom.node.ports import Connection, Link, LinkState
+
+DUPLICATE_ADDRESS = "DuplicateAddress"
+"""The reason of a VLAN on which another host has the node's address."""
+
+
+class Pauses(NamedTuple):
+    """Seconds until a profile is tried again: after the first conflict, and at the most. Each is twice the last."""
+
+    first: float
+    longest: float
+
+
+LEASE_PAUSES = Pauses(30.0, 900.0)
+"""Each try may bring the wrong address back for a moment."""
+
+DUPLICATE_PAUSES = Pauses(2.0, 120.0)
+"""A try disturbs nobody, and addresses change hands between nodes within seconds."""
+
+
+class Conflict(NamedTuple):
+    """Why a profile is taken down: the reason of a report, and its message without the time of the next try."""
+
+    reason: str
+    message: str
+    pauses: Pauses
+
+
+class Hold(Struct, frozen=True, kw_only=True):
+    """A profile with this content that stays down `until` a time of the loop. `tried` since says that it was."""
+
+    content: bytes
+    conflict: Conflict
+    pause: float
+    until: float
+    message: str
+    tried: bool = False
+
+
+def asked_addresses(item: Interface, between: str = " and ") -> str:
+    """Return the addresses that the profile of a sub-interface gives, for a message; empty with DHCP."""
+    return between.join(address for address in (item.address, address6_of(item.content)) if address)
+
+
+def too_small(item: Interface, observed: LinkState | None) -> Link | None:
+    """Return the bridge if it is too small for an IPv6 address: the kernel has no IPv6 on links below its minimum."""
+    if observed is None or not address6_of(item.content):
+        return None
+    bridge = observed.links.get(bridge_name(network_of_profile(item.file)))
+    return bridge if bridge is not None and bridge.mtu < IPV6_MTU_MIN else None
+
+
+def duplicate(item: Interface, reason: str) -> str:
+    """Return the problem of an interface that failed because another host has its address; empty for other reasons."""
+    other, static = f"another host on VLAN {item.vid} already has", item.mode == "static"
+    if static and reason in ("ip-address-duplicate", "ip-config-unavailable"):
+        return f"{other} {asked_addresses(item, ' or ')}; choose another address"
+    if reason == "ip-address-duplicate":
+        return f"{other} the address that the DHCP server gave; correct that host or the server's range"
+    return ""
+
+
+def address_conflict(
+    item: Interface, connection: Connection, observed: LinkState | None, own: Management | None
+) -> Conflict | None:
+    """Return why a profile must be taken down, if so; `own` is the node's management network, where it is known."""
+    if message := conflict(item, connection, observed, own):
+        return Conflict(ADDRESS_CONFLICT, message, LEASE_PAUSES)
+    failed = connection.phase in ("activating", "failed") and not too_small(item, observed)
+    if failed and (message := duplicate(item, connection.reason)):
+        return Conflict(DUPLICATE_ADDRESS, message, DUPLICATE_PAUSES)
+    return None
+
+
+def is_settled(item: Interface, connection: Connection) -> bool:
+    """Return whether an interface that has no conflict has its address."""
+    return connection.phase == "active" and (item.mode == "static" or connection.lease is not None)
+
+
+def hold(known: Hold | None, item: Interface, found: Conflict, clock: float, now: float) -> Hold:
+    """Return the hold of a profile with this conflict, at this time of the loop and of the wall.
+
+    A conflict of a profile that was not tried since its hold is the same one still.
+    """
+    if known is not None and not known.tried:
+        return known
+    pause = found.pauses.first
+    if known is not None and known.conflict.reason == found.reason:
+        pause = min(2 * known.pause, found.pauses.longest)
+    return Hold(
+        content=item.content,
+        conflict=found,
+        pause=pause,
+        until=clock + pause,
+        message=f"{found.message}; next attempt at {rfc3339(now + pause)}",
+    )
+
+
+def tried(known: Hold) -> Hold:
+    """Return the hold of a profile that NetworkManager was asked to activate."""
+    return replace(known, tried=True)
+
+
+def problem(item: Interface, known: Hold) -> Problem:
+    """Return the report of an interface that is kept down, or tried again."""
+    reason = known.conflict.reason
+    return Problem(vid=item.vid, network=item.network, mode=item.mode, reason=reason, message=known.message)
