@@ -57,8 +57,8 @@ class SubnetSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     """A subnet of a network. `external` are ranges that are reserved for something outside, and not given away.
 
     The network and broadcast addresses and the gateway are reserved of themselves and not listed. With `dhcp`, agents
-    answer the DHCP requests of pods and machines for their own addresses of the subnet (IPv4), for `lease_seconds`, or
-    a day for 0. `uuid` is set for a subnet that was brought along from elsewhere; the status has those of all.
+    answer the DHCP requests of pods and machines for their own addresses of the subnet, for `lease_seconds`, or a day
+    for 0. `uuid` is set for a subnet that was brought along from elsewhere; the status has those of all.
     """
 
     cidr: str

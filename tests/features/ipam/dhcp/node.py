@@ -6,7 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from prometheus_client import CollectorRegistry
 
@@ -34,9 +34,22 @@ SUBNET: Raw = {
     "dhcp": True,
     "pools": [{"range": "192.0.2.10-192.0.2.19"}],
 }
+SUBNET6: Raw = {
+    "cidr": "2001:db8::/64",
+    "gateway": "2001:db8::1",
+    "dhcp": True,
+    "pools": [{"range": "2001:db8::10-2001:db8::19"}],
+}
+OTHER6: Raw = {
+    "cidr": "2001:db8:9::/64",
+    "dhcp": True,
+    "pools": [{"range": "2001:db8:9::10-2001:db8:9::19"}],
+}
 OTHER: Raw = {"cidr": "198.51.100.0/24", "dhcp": True, "pools": [{"range": "198.51.100.10-198.51.100.19"}]}
 PORT_MAC = "fe:00:00:00:00:01"
 PATIENCE = 30.0
+
+T = TypeVar("T")
 
 
 class Links:
@@ -151,10 +164,24 @@ class Node(AgentCluster):
         self, name: str = "web", *, mac: str = MAC, nad: str = "lan", network: str = "net1", node: str = NODE
     ) -> str:
         """Create a pod with an interface, as Multus does; return its address."""
+        [address] = await self.attach_all(name, mac=mac, nad=nad, network=network, node=node)
+        return address
+
+    async def attach_all(
+        self,
+        name: str = "web",
+        *,
+        mac: str = MAC,
+        nad: str = "lan",
+        network: str = "net1",
+        node: str = NODE,
+        **ipam: Any,
+    ) -> list[str]:
+        """Create a pod with an interface whose NAD has further fields of IPAM; return all of its addresses."""
         await self.pod(name, pod_body(name, node=node, networks=nad))
-        [address] = await self.add(name, settings=config(network, nad), node=node)
+        addresses = await self.add(name, settings=config(network, nad, **ipam), node=node)
         await self.report(name, mac=mac, nad=nad)
-        return address.partition("/")[0]
+        return [address.partition("/")[0] for address in addresses]
 
     async def report(self, name: str, *, mac: str = MAC, nad: str = "lan", interface: str = "net1") -> None:
         """Write what Multus tells of a pod."""
@@ -187,17 +214,40 @@ class Node(AgentCluster):
             await asyncio.sleep(0.02)
         return None
 
-    async def silence(self, port: PortId, result: str, **fields: Any) -> None:
+    async def exchange(self, port: PortId, *frames: bytes, found: Callable[[list[bytes]], T | None]) -> T:
+        """Send frames by a port, and again each second, until something is found in the answers so far; return it."""
+        answers: list[bytes] = []
+        async with asyncio.timeout(PATIENCE):
+            while (value := found(answers)) is None:
+                guest = await self.until(lambda: self.links.guests.get(port))
+                with suppress(OSError):  # the server has closed its end, and opens another one
+                    for data in frames:
+                        guest.send(data)
+                await self._collect(guest, answers, found)
+        return value
+
+    async def _collect(
+        self, guest: socket.socket, answers: list[bytes], found: Callable[[list[bytes]], T | None]
+    ) -> None:
+        for _ in range(50):
+            with suppress(OSError):
+                while data := guest.recv(2048):
+                    answers.append(data)
+            if found(answers) is not None:
+                return
+            await asyncio.sleep(0.02)
+
+    async def silence(self, port: PortId, result: str, data: bytes = b"", **fields: Any) -> None:
         """Send a request by a port, and wait until it is counted as this result; nothing is answered."""
         before = self.counted(result)
         await self.until(lambda: port in self.links.guests)
-        self.links.guests[port].send(frame(**fields))
+        self.links.guests[port].send(data or frame(**fields))
         await self.until(lambda: self.counted(result) > before)
         try:
             answer = self.links.guests[port].recv(2048)
         except BlockingIOError:
             return
-        raise AssertionError(f"answered: {heard(answer)}")
+        raise AssertionError(f"answered: {answer.hex()}")
 
     def counted(self, result: str) -> float:
         """How many requests were counted as a result."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ from lanloom.features.ipam.dhcp.clients import (
     nads_of,
     place_in,
 )
-from lanloom.features.ipam.dhcp.given import given_to
+from lanloom.features.ipam.dhcp.given import given6_to, given_to
 from lanloom.features.ipam.dhcp.packet import ANY, GuestRoute
 from lanloom.features.ipam.state import network_of
 from tests.features.ipam.agent.objects import LAN, Raw, pod, pod_body
@@ -205,14 +205,19 @@ def test_clients_of_pods() -> None:
 SUBNET: Raw = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "dhcp": True}
 
 
-def what_is_given(*ips: str, subnets: tuple[Raw, ...] = (SUBNET,), network: str = "net1", **ipam: Any) -> Any:
-    """What a NIC with these addresses gets."""
+def what_is_given(
+    *ips: str, subnets: tuple[Raw, ...] = (SUBNET,), network: str = "net1", version: int = 4, **ipam: Any
+) -> Any:
+    """What a NIC with these addresses gets over that version of IP."""
     owner = {"kind": "Pod", "name": "web"}
     status = {"network": network, "ips": ips}
     nic = msgspec.convert({"metadata": {"name": "n"}, "spec": {"owner": owner}, "status": status}, Nic)
     body = {"metadata": {"name": "net1", "uid": "u"}, "spec": {"subnets": subnets}}
     config = parse_ipam({"ipam": {**IPAM, **ipam}})
-    return given_to(nic, network_of(msgspec.convert(body, Network)), config, host="web", mtu=1450)
+    home = network_of(msgspec.convert(body, Network))
+    if version == 6:
+        return given6_to(nic, home, config, mtu=1450)
+    return given_to(nic, home, config, host="web", mtu=1450)
 
 
 def test_the_address_of_a_subnet_with_dhcp() -> None:
@@ -261,3 +266,49 @@ def test_settings_of_the_nad() -> None:
     )
     bare = what_is_given("192.0.2.5", subnets=({**SUBNET, "gateway": ""},), routes=[{"dst": "10.9.0.0/16"}])
     assert bare.routes == (GuestRoute(IPv4Network("10.9.0.0/16"), ANY),)
+
+
+SUBNET6: Raw = {"cidr": "2001:db8::/64", "gateway": "2001:db8::1", "dhcp": True, "leaseSeconds": 600}
+
+
+def test_addresses_of_ipv6() -> None:
+    """All IPv6 addresses in the subnet with dhcp are given; the NIC's others are known, and nothing else is."""
+    plain = {"cidr": "2001:db8:5::/64"}
+    dns = {"nameservers": ["192.0.2.53", "2001:db8::53"], "search": ["b.test", "-x"]}
+    ips = "2001:db8:5::5", "192.0.2.5", "2001:db8::6", "2001:db8::5"
+    found = what_is_given(*ips, subnets=(plain, SUBNET6, SUBNET), version=6, dns=dns)
+    assert found.addresses == (IPv6Address("2001:db8::6"), IPv6Address("2001:db8::5"))
+    assert found.owned == {*found.addresses, IPv6Address("2001:db8:5::5")}
+    assert (found.prefix, found.mtu, found.seconds) == (IPv6Network("2001:db8::/64"), 1450, 600)
+    assert (found.dns, found.search) == ((IPv6Address("2001:db8::53"),), ("b.test",))
+
+
+@pytest.mark.parametrize(
+    ("ips", "fields"),
+    [
+        ((), {}),
+        (("2001:db8::5",), {"subnets": ({**SUBNET6, "dhcp": False},)}),
+        (("192.0.2.5",), {"subnets": (SUBNET,)}),
+        (("2001:db8:5::5",), {}),
+        (("2001:db8::5",), {"network": "net2"}),
+        (("no address",), {}),
+    ],
+)
+def test_nothing_to_give_over_ipv6(ips: tuple[str, ...], fields: Raw) -> None:
+    """Without an IPv6 address in a subnet with dhcp, of the network that the NAD names, nothing is given."""
+    known: Raw = {"subnets": (SUBNET6,)} | fields
+    assert what_is_given(*ips, version=6, **known) is None
+
+
+def test_the_versions_are_apart() -> None:
+    """A subnet without dhcp stays unserved, whatever that of the other version has."""
+    both = SUBNET, {**SUBNET6, "dhcp": False}
+    assert what_is_given("192.0.2.5", "2001:db8::5", subnets=both) is not None
+    assert what_is_given("192.0.2.5", "2001:db8::5", subnets=both, version=6) is None
+
+
+def test_no_more_than_an_answer_holds() -> None:
+    """Of many IPv6 addresses the first are given; the rest are still known as the NIC's."""
+    ips = [f"2001:db8::{at:x}" for at in range(5, 45)]
+    found = what_is_given(*ips, subnets=(SUBNET6,), version=6)
+    assert (len(found.addresses), len(found.owned)) == (16, 40)

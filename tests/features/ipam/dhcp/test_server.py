@@ -248,7 +248,7 @@ async def test_a_declined_address() -> None:
     "fields",
     [{"mac": SECOND_MAC}, {"client": SECOND_MAC}, {"relay": "192.0.2.1"}, {"mac": "00:00:00:00:00:00"}],
 )
-async def test_another_client_at_the_port(fields: dict[str, str]) -> None:
+async def test_another_client_at_the_port(fields: dict[str, Any]) -> None:
     """A client behind a guest, a guest that speaks for another, and a relay agent get nothing."""
     async with a_node() as node:
         port = node.links.plug()

@@ -19,6 +19,7 @@ from lanloom.features.ipam.dhcp.clients import BridgePlace, Client, PortId, Seen
 from lanloom.features.ipam.dhcp.packet import Answer, Kind, read, write
 from lanloom.node.namespaces import open_namespace
 from tests.features.ipam.agent.objects import config, machine_body
+from tests.features.ipam.dhcp import client6
 from tests.features.ipam.dhcp.client import ACK, DISCOVER, REQUEST, Heard, frame, heard
 from tests.features.ipam.dhcp.node import Node, a_node
 from tests.features.lan.kernel.machines import run
@@ -117,6 +118,46 @@ def test_what_a_port_lets_through(ground: Ground) -> None:
         assert pings(far)
         heard = everything(server)
         assert [data[: len(asked)] for data in heard] == [asked]
+
+
+def test_what_of_ipv6_a_port_lets_through(ground: Ground) -> None:
+    """The server hears messages, solicitations and probes of the guest, and nothing else of IPv6 that passes it."""
+    port = seen(ground, "one-br")["port-db"]
+    guest, far = ground.names.path("guest-db"), ground.names.path("one")
+    assert pings(far)
+    with ExitStack() as stack:
+        server = stack.enter_context(listening(ground, port.id))
+        inside, outside = stack.enter_context(wire(guest, "guest0")), stack.enter_context(wire(far, "eth0"))
+        asked = said("fe80::2", "2001:db8::9")
+        in_a_vlan = said("fe80::3", "2001:db8::8")
+        others = (
+            client6.packet(client6.datagram(bytes(4), port=546), to=client6.SERVERS, mac=MAC),
+            client6.packet(client6.datagram(bytes(4)), to=client6.SERVERS, protocol=6, mac=MAC),
+            client6.discovery(bytes((134,)) + bytes(15), to=client6.EVERYBODY, mac=MAC),
+            client6.probe("2001:db8::9", source="fe80::2", mac=MAC),
+            client6.probe("fe80::9", mac=MAC),
+        )
+        for data in (*(tagged(each, 7) for each in in_a_vlan), *others, *asked):
+            inside.send(data)
+        for data in said("fe80::2", "2001:db8::9", FAR_MAC):
+            outside.send(data)
+        assert pings(far)
+        heard = everything(server)  # the guest's and the pod's own kernel ask for routers, too
+        assert set(asked) <= set(heard)
+        assert not {*in_a_vlan, *others} & set(heard)
+        assert FAR_MAC not in {data[6:12].hex(":") for data in heard}
+
+
+FAR_MAC = "02:00:00:00:00:55"
+
+
+def said(source: str, target: str, mac: str = MAC) -> tuple[bytes, ...]:
+    """What a host with a link-local address asks, that is about to use another address."""
+    return (
+        client6.message(source=source, mac=mac),
+        client6.solicitation(source=source, mac=mac),
+        client6.probe(target, mac=mac),
+    )
 
 
 def test_an_answer_stays_at_the_port(ground: Ground) -> None:

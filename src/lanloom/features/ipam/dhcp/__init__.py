@@ -3,7 +3,8 @@
 It is a feature of its own, as it belongs into an agent that may look at the namespaces of LANs, while address
 management itself needs no rights on a node.
 
-`packet`, `answers`, `given` and `clients` are rules; `server` with its `listeners` and `guests` is what runs.
+`packet`, `answers`, `given` and `clients` are rules, `packet6` and `answers6` those of IPv6; `server` with its
+`listeners` and `guests` is what runs.
 """
 
 from lanloom.runtime.feature import Feature

@@ -19,8 +19,9 @@ from lanloom.features.ipam.agent.pods import (
     pod_holder,
 )
 from lanloom.features.ipam.dhcp.answers import Given
+from lanloom.features.ipam.dhcp.answers6 import Given6
 from lanloom.features.ipam.dhcp.clients import Client
-from lanloom.features.ipam.dhcp.given import given_to
+from lanloom.features.ipam.dhcp.given import given6_to, given_to
 from lanloom.features.ipam.dhcp.recent import SECONDS, Recent
 from lanloom.features.ipam.rules.model import Network
 from lanloom.features.ipam.state import network_of
@@ -44,8 +45,12 @@ class Guest(Struct, frozen=True, kw_only=True):
     host: str
 
     def given(self, mtu: int) -> Given | None:
-        """Return what the guest gets by DHCP, on a link with that MTU."""
+        """Return what the guest gets by DHCPv4, on a link with that MTU."""
         return given_to(self.nic, self.network, self.config, host=self.host, mtu=mtu)
+
+    def given6(self, mtu: int) -> Given6 | None:
+        """Return what the guest gets over IPv6, on a link with that MTU."""
+        return given6_to(self.nic, self.network, self.config, mtu=mtu)
 
 
 class Guests:

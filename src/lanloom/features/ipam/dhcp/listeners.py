@@ -8,6 +8,10 @@ from contextlib import suppress
 from lanloom.features.ipam.dhcp.answers import is_of
 from lanloom.features.ipam.dhcp.clients import Client, SeenPort
 from lanloom.features.ipam.dhcp.packet import Request, read
+from lanloom.features.ipam.dhcp.packet6 import Heard6, read6
+
+Heard = Request | Heard6
+"""What a client says that is answered."""
 
 FRAME_MAX = 2048
 BURST, PER_SECOND = 20, 4.0
@@ -26,7 +30,7 @@ class Listener:
         port: SeenPort,
         client: Client,
         *,
-        answer: Callable[["Listener", Request], Awaitable[None]],
+        answer: Callable[["Listener", Heard], Awaitable[None]],
         count: Callable[[str], None],
         lost: Callable[[], None],
     ) -> None:
@@ -39,7 +43,7 @@ class Listener:
         self._lost = lost
         self._loop = asyncio.get_running_loop()
         self._share, self._counted = float(BURST), self._loop.time()
-        self._waiting: Request | None = None
+        self._waiting: dict[type[Heard], Heard] = {}
         self._task: asyncio.Task[None] | None = None
         self._pause: asyncio.TimerHandle | None = None
         self._loop.add_reader(sock, self._readable)
@@ -74,22 +78,24 @@ class Listener:
             self._loop.remove_reader(self._sock)
             self._pause = self._loop.call_later(PAUSE_SECONDS, self._resume)
             return
-        self._take(read(frame))
+        self._take(read(frame) or read6(frame))
 
-    def _take(self, request: Request | None) -> None:
-        """Answer the latest request; a client that asks again has no use for earlier answers."""
-        if request is None or not is_of(request, request.client):
-            self._count("unreadable" if request is None else "foreign")
+    def _take(self, request: Heard | None) -> None:
+        """Answer the latest request of each kind; a client that asks again has no use for earlier answers."""
+        if request is None:
+            self._count("unreadable")
             return
-        self._waiting = request
+        if isinstance(request, Request) and not is_of(request, request.client):
+            self._count("foreign")
+            return
+        self._waiting[type(request)] = request
         if self._task is None:
             self._task = asyncio.create_task(self._answer_all())
 
     async def _answer_all(self) -> None:
         try:
-            while (request := self._waiting) is not None:
-                self._waiting = None
-                await self._answer(self, request)
+            while self._waiting:
+                await self._answer(self, self._waiting.pop(next(iter(self._waiting))))
         finally:
             self._task = None
 

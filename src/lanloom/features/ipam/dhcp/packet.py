@@ -186,14 +186,14 @@ def write(answer: Answer, request: Request, mac: str) -> bytes:
         answer.address.packed,
         ANY.packed,
         ANY.packed,
-        _mac(request.client),
+        octets(request.client),
         _COOKIE,
     )
     room = request.largest - _IP.size - _UDP.size - len(body) - 1
     body += b"".join(_fitting(_said(answer, request), room)) + bytes((_END,))
     far, to = _receiver(answer, request)
     datagram = _datagram(answer.server, to, body)
-    return _ETHERNET.pack(_mac(far), _mac(mac), _IPV4) + _packet(answer.server, to, datagram)
+    return _ETHERNET.pack(octets(far), octets(mac), _IPV4) + _packet(answer.server, to, datagram)
 
 
 def _receiver(answer: Answer, request: Request) -> tuple[str, IPv4Address]:
@@ -221,7 +221,7 @@ def _said(answer: Answer, request: Request) -> Iterator[tuple[int, bytes]]:
     yield _MTU, answer.mtu.to_bytes(2) if answer.mtu else b""
     yield _HOST, answer.host.encode()
     yield _DOMAIN, answer.domain.encode()
-    yield _SEARCH, b"".join(map(_labels, answer.search))
+    yield _SEARCH, b"".join(map(labels, answer.search))
 
 
 def _fitting(options: Iterable[tuple[int, bytes]], room: int) -> Iterator[bytes]:
@@ -240,29 +240,32 @@ def _route(route: GuestRoute) -> bytes:
     return bytes((length,)) + route.to.network_address.packed[: (length + 7) // 8] + route.router.packed
 
 
-def _labels(name: str) -> bytes:
+def labels(name: str) -> bytes:
+    """Return a domain name as DNS writes it (RFC 1035, 3.1)."""
     return b"".join(bytes((len(label),)) + label.encode() for label in name.split(".")) + b"\0"
 
 
 def _datagram(source: IPv4Address, to: IPv4Address, body: bytes) -> bytes:
     size = _UDP.size + len(body)
     pseudo = source.packed + to.packed + struct.pack("!HH", _UDP_PROTOCOL, size)
-    found = _checksum(pseudo + _UDP.pack(SERVER_PORT, CLIENT_PORT, size, 0) + body) or 0xFFFF
+    found = checksum(pseudo + _UDP.pack(SERVER_PORT, CLIENT_PORT, size, 0) + body) or 0xFFFF
     return _UDP.pack(SERVER_PORT, CLIENT_PORT, size, found) + body
 
 
 def _packet(source: IPv4Address, to: IPv4Address, datagram: bytes) -> bytes:
     fields = (0x45, 0xC0, _IP.size + len(datagram), 0, 0x4000, 64, _UDP_PROTOCOL)
     ends = (source.packed, to.packed)
-    return _IP.pack(*fields, _checksum(_IP.pack(*fields, 0, *ends)), *ends) + datagram
+    return _IP.pack(*fields, checksum(_IP.pack(*fields, 0, *ends)), *ends) + datagram
 
 
-def _checksum(data: bytes) -> int:
+def checksum(data: bytes) -> int:
+    """Return the Internet checksum (RFC 1071); 0 where `data` has its own, and that is right."""
     padded = data + bytes(len(data) % 2)
     total: int = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
     total = (total & 0xFFFF) + (total >> 16)
     return ~(total + (total >> 16)) & 0xFFFF
 
 
-def _mac(text: str) -> bytes:
+def octets(text: str) -> bytes:
+    """Return a hardware address as it is on the wire."""
     return bytes.fromhex(text.replace(":", ""))

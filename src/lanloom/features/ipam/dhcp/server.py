@@ -8,7 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
 
 import structlog
 
@@ -17,6 +17,7 @@ from lanloom.api.ipam import NICS
 from lanloom.api.meta import Key
 from lanloom.api.multus import NETWORK_STATUS
 from lanloom.features.ipam.dhcp.answers import Decision, decide
+from lanloom.features.ipam.dhcp.answers6 import Decision6, decide6
 from lanloom.features.ipam.dhcp.clients import (
     BridgePlace,
     Client,
@@ -29,9 +30,10 @@ from lanloom.features.ipam.dhcp.clients import (
     place_in,
 )
 from lanloom.features.ipam.dhcp.guests import Guest, Guests
-from lanloom.features.ipam.dhcp.listeners import Listener
+from lanloom.features.ipam.dhcp.listeners import Heard, Listener
 from lanloom.features.ipam.dhcp.metrics import DhcpMetrics
 from lanloom.features.ipam.dhcp.packet import Request, write
+from lanloom.features.ipam.dhcp.packet6 import Heard6, Probe, Solicitation, advertise, write6
 from lanloom.features.ipam.dhcp.ports import GuestPorts
 from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder, reference
@@ -167,7 +169,7 @@ class GuestDhcp:
         for port in ports:
             self._listeners.pop(port).close()
 
-    async def _answer(self, listener: Listener, request: Request) -> None:
+    async def _answer(self, listener: Listener, heard: Heard) -> None:
         client = listener.client
         try:
             guest = await self._guests.find(client)
@@ -177,29 +179,48 @@ class GuestDhcp:
             return
         if listener.client != client:
             return  # it has moved to another network meanwhile, and asks again
-        given = guest.given(listener.port.mtu) if guest is not None else None
-        decision = decide(request, guest.mac if guest is not None else client.mac, given)
+        mac = guest.mac if guest is not None else client.mac
+        decision, frames = (
+            _answered(heard, mac, guest, listener.port)
+            if isinstance(heard, Request)
+            else _answered6(heard, mac, guest, listener.port)
+        )
         self._metrics.heard(decision.why)
-        if decision.answer is not None:
-            listener.send(write(decision.answer, request, listener.port.mac))
-        if guest is not None:
-            await self._report(guest, decision)
-
-    async def _report(self, guest: Guest, decision: Decision) -> None:
-        if decision.other is not None:
-            await self._event(
-                guest,
-                "OtherDhcpServer",
-                f"The guest takes another address of the DHCP server {decision.other} than {_listed(guest)}, which "
-                f"Network {guest.network.name} has for it; {_remedy(decision.other)}",
-            )
+        for frame in frames:
+            listener.send(frame)
+        if guest is None:
+            return
+        if decision.other:
+            await self._other_server(guest, _server_name(decision.other), _remedy(decision.other))
         if decision.declined is not None:
-            await self._event(
-                guest,
-                "AddressDeclined",
-                f"The guest refuses {decision.declined}, because another station of its network has it; find that "
-                "station, or give the NIC another address",
-            )
+            await self._declined(guest, decision.declined)
+        if isinstance(decision, Decision6) and decision.stray is not None:
+            await self._stray(guest, decision.stray)
+
+    async def _other_server(self, guest: Guest, server: str, remedy: str) -> None:
+        await self._event(
+            guest,
+            "OtherDhcpServer",
+            f"The guest takes another address of the DHCP server {server} than {_listed(guest)}, which "
+            f"Network {guest.network.name} has for it; {remedy}",
+        )
+
+    async def _declined(self, guest: Guest, address: IPv4Address | IPv6Address) -> None:
+        await self._event(
+            guest,
+            "AddressDeclined",
+            f"The guest refuses {address}, because another station of its network has it; find that "
+            "station, or give the NIC another address",
+        )
+
+    async def _stray(self, guest: Guest, address: IPv6Address) -> None:
+        await self._event(
+            guest,
+            "OtherAddress",
+            f"The guest takes {address} beside {_listed(guest)}, which Network {guest.network.name} has for it; "
+            "if nobody configured it in the guest, a router of the network announces the prefix for "
+            "autoconfiguration: take the flag A of the prefix away there, or set dhcp of the subnet to false",
+        )
 
     async def _event(self, guest: Guest, reason: str, message: str) -> None:
         key, now = (guest.nic.metadata.uid, reason), asyncio.get_running_loop().time()
@@ -216,8 +237,33 @@ class GuestDhcp:
         self._problem = problem
 
 
-def _remedy(server: IPv4Address) -> str:
-    if server in KUBEVIRT:
+def _answered(
+    request: Request, mac: str, guest: Guest | None, port: SeenPort
+) -> tuple[Decision | Decision6, list[bytes]]:
+    decision = decide(request, mac, guest.given(port.mtu) if guest is not None else None)
+    answer = decision.answer
+    return decision, [write(answer, request, port.mac)] if answer is not None else []
+
+
+def _answered6(
+    heard: Heard6, mac: str, guest: Guest | None, port: SeenPort
+) -> tuple[Decision | Decision6, list[bytes]]:
+    """Advertise the prefix before the address in it, so that a client never has the one without the other."""
+    decision = decide6(heard, mac, guest.given6(port.mtu) if guest is not None else None)
+    frames = []
+    if decision.advertisement is not None and not isinstance(heard, Probe):
+        frames.append(advertise(decision.advertisement, heard, port.mac))
+    if decision.answer is not None and not isinstance(heard, Probe | Solicitation):
+        frames.append(write6(decision.answer, heard, port.mac))
+    return decision, frames
+
+
+def _server_name(server: IPv4Address | bytes) -> str:
+    return f"with the DUID {server.hex(':')}" if isinstance(server, bytes) else str(server)
+
+
+def _remedy(server: IPv4Address | bytes) -> str:
+    if isinstance(server, IPv4Address) and server in KUBEVIRT:
         return (
             "that is KubeVirt's in the launcher pod, which keeps the address of the pod's start; migrate or restart "
             "the machine"

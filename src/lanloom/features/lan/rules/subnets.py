@@ -65,8 +65,6 @@ def subnet_faults(spec: LANSpec) -> Iterator[str]:
         seen.append(subnet)
         if fault := _gateway_fault(item, subnet):
             yield f"{field}.gateway {fault}"
-        if item.dhcp and subnet.version == 6:
-            yield f"{field}.dhcp is true, but addresses of {subnet} are not given by DHCP; remove it"
 
 
 def _gateway_fault(item: LanSubnet, subnet: Subnet) -> str:

@@ -1,8 +1,9 @@
 """Ports of guests, and packet sockets at them: everything blocks for a moment, in a thread of the pool.
 
 What is behind a port is asked of the port's own namespace, which knows the pod's by a number: no pod's is entered. A
-packet socket at a port gets each frame before the bridge does. A filter in the kernel leaves it DHCP requests alone,
-and what the port sends is no matter for it: the other traffic of the port costs a few instructions a frame.
+packet socket at a port gets each frame before the bridge does. A filter in the kernel leaves it what guests ask for
+their addresses alone, and what the port sends is no matter for it: the other traffic of the port costs a few
+instructions a frame.
 """
 
 import asyncio
@@ -36,29 +37,47 @@ BUFFER = 64 * 1024
 _VLAN_TAG, _PACKET_TYPE = 0xFFFFF000 + 48, 0xFFFFF000 + 4
 _OUTGOING = 4
 _LOAD_WORD, _LOAD_HALF, _LOAD_BYTE, _LOAD_HALF_AT, _LOAD_HEADER = 0x20, 0x28, 0x30, 0x48, 0xB1
-_IF_EQUAL, _IF_SET, _RETURN = 0x15, 0x45, 0x06
+_IF_EQUAL, _IF_SET, _RETURN, _AND = 0x15, 0x45, 0x06, 0x54
 
-_REJECTED = 255
-"""Where a condition goes that rejects the frame, as the program below is written."""
-
-_PROGRAM = (
+_PROGRAM: tuple[str | tuple[int, int | str, int | str, int], ...] = (
     (_LOAD_WORD, 0, 0, _VLAN_TAG),
-    (_IF_EQUAL, 0, _REJECTED, 0),
+    (_IF_EQUAL, 0, "reject", 0),
     (_LOAD_WORD, 0, 0, _PACKET_TYPE),
-    (_IF_EQUAL, _REJECTED, 0, _OUTGOING),
+    (_IF_EQUAL, "reject", 0, _OUTGOING),
     (_LOAD_HALF, 0, 0, 12),
-    (_IF_EQUAL, 0, _REJECTED, 0x0800),
+    (_IF_EQUAL, 0, "version 6", 0x0800),
     (_LOAD_BYTE, 0, 0, 23),
-    (_IF_EQUAL, 0, _REJECTED, socket.IPPROTO_UDP),
+    (_IF_EQUAL, 0, "reject", socket.IPPROTO_UDP),
     (_LOAD_HALF, 0, 0, 20),
-    (_IF_SET, _REJECTED, 0, 0x3FFF),
+    (_IF_SET, "reject", 0, 0x3FFF),
     (_LOAD_HEADER, 0, 0, 14),
     (_LOAD_HALF_AT, 0, 0, 16),
-    (_IF_EQUAL, 0, _REJECTED, 67),
+    (_IF_EQUAL, "accept", "reject", 67),
+    "version 6",
+    (_IF_EQUAL, 0, "reject", 0x86DD),
+    (_LOAD_BYTE, 0, 0, 20),
+    (_IF_EQUAL, 0, "discovery", socket.IPPROTO_UDP),
+    (_LOAD_HALF, 0, 0, 56),
+    (_IF_EQUAL, "accept", "reject", 547),
+    "discovery",
+    (_IF_EQUAL, 0, "reject", socket.IPPROTO_ICMPV6),
+    (_LOAD_BYTE, 0, 0, 54),
+    (_IF_EQUAL, "accept", 0, 133),
+    (_IF_EQUAL, 0, "reject", 135),
+    *(step for at in (22, 26, 30, 34) for step in ((_LOAD_WORD, 0, 0, at), (_IF_EQUAL, 0, "reject", 0))),
+    (_LOAD_HALF, 0, 0, 62),
+    (_AND, 0, 0, 0xFFC0),
+    (_IF_EQUAL, "reject", "accept", 0xFE80),
+    "accept",
     (_RETURN, 0, 0, 2048),
+    "reject",
     (_RETURN, 0, 0, 0),
 )
-"""Untagged frames that came in, IPv4, UDP, whole, to port 67."""
+"""Untagged frames that came in, and are one of these. A text is the place at which a condition goes on.
+
+IPv4: UDP, whole, to port 67. IPv6, without headers of extensions: UDP to port 547; solicitations of routers; and probes
+for an address, which come from no address, unless it is link-local.
+"""
 
 
 class NetlinkGuestPorts:
@@ -161,13 +180,29 @@ def _packet_socket(index: int) -> socket.socket:
 
 
 def _attach_filter(sock: socket.socket) -> None:
-    last = len(_PROGRAM) - 1
-    code = b"".join(
-        struct.pack(
-            "=HBBI", operation, *(last - at - 1 if jump == _REJECTED else jump for jump in jumps), value
-        )
-        for at, (operation, *jumps, value) in enumerate(_PROGRAM)
-    )
+    code = _assembled()
     buffer = ctypes.create_string_buffer(code)
-    program = struct.pack("@HP", len(_PROGRAM), ctypes.addressof(buffer))
+    program = struct.pack("@HP", len(code) // _INSTRUCTION.size, ctypes.addressof(buffer))
     sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+
+
+_INSTRUCTION = struct.Struct("=HBBI")
+
+
+def _assembled() -> bytes:
+    """Return the program as the kernel takes it: a jump is a number of instructions to leave out."""
+    steps: list[tuple[int, int | str, int | str, int]] = []
+    places: dict[str, int] = {}
+    for item in _PROGRAM:
+        if isinstance(item, str):
+            places[item] = len(steps)
+        else:
+            steps.append(item)
+    return b"".join(
+        _INSTRUCTION.pack(
+            operation,
+            *(places[jump] - at - 1 if isinstance(jump, str) else jump for jump in (yes, no)),
+            value,
+        )
+        for at, (operation, yes, no, value) in enumerate(steps)
+    )
