@@ -104,7 +104,12 @@ def test_a_lan_that_pods_use_stays(blue: Lab) -> None:
 
 def status(lab: Lab) -> Raw:
     """The status of the LAN blue; empty when it is gone."""
-    text = lab.kubectl("get", "lans.lan.k8slan.io", "blue", "--ignore-not-found", "-o", "json")
+    return status_of(lab, "blue")
+
+
+def status_of(lab: Lab, name: str) -> Raw:
+    """The status of a LAN; empty when it is gone."""
+    text = lab.kubectl("get", "lans.lan.k8slan.io", name, "--ignore-not-found", "-o", "json")
     return dict(json.loads(text).get("status", {})) if text.strip() else {}
 
 
