@@ -14,6 +14,7 @@ from lanloom_lab.layout import Layout
 from lanloom_lab.nodes import Registry
 from lanloom_lab.plan import IMAGE
 from lanloom_lab.protocol import InnerClient
+from lanloom_lab.workloads.agentpods import AgentPods
 from lanloom_lab.workloads.daemonsets import DaemonSets
 from lanloom_lab.workloads.hosts import InsideHosts, Machines
 from lanloom_lab.workloads.kubelet import Kubelet
@@ -57,6 +58,7 @@ class Workloads:
             DaemonSets(client, rng),
             Scheduler(client, rng),
             kubelet,
+            AgentPods(client, machines, rng),
             multus,
             self.kubevirt,
             VirtApi(client, rng, time.time),

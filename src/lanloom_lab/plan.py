@@ -30,6 +30,9 @@ MANAGEMENT_MAC = "02:4c:61:6e:ff:00"
 API_PORT = 6443
 INNER_PORT = 7443
 
+AGENT_PORT = 9810
+"""Where an agent shows how it fares, on its node's loopback address and in the management network."""
+
 UPLINK_NICS = ("eth1", "eth2", "eth3", "eth4", "eth5")
 """The NICs of a node that are plugged into the switch; `eth0` is plugged into the management switch."""
 

@@ -20,6 +20,7 @@ from lanloom_lab.inner.sandbox import (
     succeeds,
 )
 from lanloom_lab.plan import (
+    AGENT_PORT,
     CNI_CONFIGURATIONS,
     DEVICE_PLUGINS,
     MANAGEMENT_VLAN,
@@ -106,7 +107,9 @@ class Node:
             "--cni-config",
             CNI_CONFIGURATIONS,
         )
-        self.run("agent", "lanloom", "agent", "--node", name, *access, *kubelet)
+        shown = ("127.0.0.1", self.spec.address)
+        metrics = (word for host in shown for word in ("--metrics-address", f"{host}:{AGENT_PORT}"))
+        self.run("agent", "lanloom", "agent", "--node", name, *access, *kubelet, *metrics)
         await self._wait_for("NetworkManager", until_done(self._network_manager_answers, 0.2))
 
     async def _network_manager_answers(self) -> bool:
