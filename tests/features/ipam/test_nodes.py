@@ -11,7 +11,7 @@ from lanloom.api.meta import Key, OwnerReference
 from lanloom.features.ipam.nodes import NodePools
 from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.informer import Informers, all_synced
-from lanloom.runtime.context import NO_LEASES, NodeClaim, NodeLeases
+from lanloom.runtime.ports import NO_LEASES, NodeClaim, NodeLeases
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
 

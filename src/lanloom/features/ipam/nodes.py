@@ -47,7 +47,7 @@ from lanloom.kube.ports import Client
 from lanloom.kube.refusals import Refusals
 from lanloom.refusals import Denied, Malformed
 from lanloom.runtime.cni.calls import CniError
-from lanloom.runtime.context import NO_LEASES, ClaimedAddresses, NodeClaim, NodeLeases
+from lanloom.runtime.ports import NO_LEASES, ClaimedAddresses, NodeClaim, NodeLeases
 
 REPAIR_SECONDS = 1.0
 """How long after a NIC or network changed the claim is compared with it.

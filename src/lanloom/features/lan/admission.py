@@ -49,8 +49,8 @@ from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied
-from lanloom.runtime.context import LanUplinks, NadUse, NadUsers
 from lanloom.runtime.identity import NodeOfPod, agent_node
+from lanloom.runtime.ports import LanUplinks, NadUse, NadUsers
 from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook, verdict_of
 from lanloom.text import listed
 

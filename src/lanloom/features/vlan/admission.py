@@ -38,8 +38,8 @@ from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Refusal
-from lanloom.runtime.context import NadUse
 from lanloom.runtime.identity import NodeOfPod, agent_node
+from lanloom.runtime.ports import NadUse
 from lanloom.runtime.webhooktable import (
     EVERY,
     WRITTEN,

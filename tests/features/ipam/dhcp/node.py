@@ -22,7 +22,7 @@ from lanloom.features.ipam.dhcp.server import GuestDhcp
 from lanloom.kube.informer import Informers
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError
-from lanloom.runtime.context import LanPlace, LanPlaces
+from lanloom.runtime.ports import LanPlace, LanPlaces
 from tests.features.ipam.agent.cluster import AgentCluster
 from tests.features.ipam.agent.objects import NODE, Raw, config, pod_body
 from tests.features.ipam.dhcp.client import MAC, Heard, frame, heard

@@ -18,7 +18,8 @@ from lanloom.features.lan.rules.observed import Underlay
 from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.errors import TransportError
 from lanloom.kube.ports import Client, WatchEvent
-from lanloom.runtime.context import MULTUS, AgentContext
+from lanloom.runtime.context import AgentContext
+from lanloom.runtime.ports import MULTUS
 from tests.fakes import FakeHost, FakeSwitch
 from tests.fakes.lankernel import FakeLanKernel
 from tests.fakes.lanworld import LanWorld

@@ -10,7 +10,7 @@ from lanloom.api.core import PODS
 from lanloom.api.lan import LANS
 from lanloom.features.lan.agent.ports import Attachment, SpokeError
 from lanloom.node.errors import LinkError
-from lanloom.runtime.context import LanPlace, PodNic
+from lanloom.runtime.ports import LanPlace, PodNic
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, advertised, macvtap, veth
 from tests.harness.cluster import play
 

@@ -7,7 +7,7 @@ import pytest
 
 from lanloom.features.lan.rules.observed import LanLink, PodLink
 from lanloom.node.errors import LinkError
-from lanloom.runtime.context import LanPlace, PodNic
+from lanloom.runtime.ports import LanPlace, PodNic
 from tests.fakes.lanworld import FarEnd
 from tests.features.lan.agent.nodes import LanCluster, Node, macvtap, veth
 from tests.harness.cluster import play

@@ -6,7 +6,7 @@ from lanloom.api.lan import Spoke
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.users import users_of, with_attached
-from lanloom.runtime.context import NadRequest
+from lanloom.runtime.ports import NadRequest
 from tests.features.lan.samples import lan
 
 NAD = Key("default", "k8slan-veth-a")

@@ -15,7 +15,7 @@ from lanloom.api.liveupdate import Phase
 from lanloom.features.liveupdate.agent.mover import Mover, Outcome
 from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.node.records import RecordDirectory
-from lanloom.runtime.context import LanPlace, LanPlaces, PodNic
+from lanloom.runtime.ports import LanPlace, LanPlaces, PodNic
 from tests.features.lan.kernel.machines import run
 from tests.features.liveupdate.kernel.ground import Ground, is_silent, pings
 from tests.features.liveupdate.swap.scene import FROM, PLACE, TO

@@ -29,7 +29,7 @@ from lanloom.features.liveupdate.manager.swapreader import SwapReader, swap_info
 from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
-from lanloom.runtime.context import MachineAddresses
+from lanloom.runtime.ports import MachineAddresses
 from lanloom_embedded.local import LocalClient
 from tests.harness import cluster
 

@@ -19,7 +19,7 @@ from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.features.liveupdate.rules.port import Bridge, PortBinding
 from lanloom.node.errors import LinkError
 from lanloom.node.vlanids import VlanEntry
-from lanloom.runtime.context import LanPlace, PodNic
+from lanloom.runtime.ports import LanPlace, PodNic
 from tests.fakes.ports import Died, FakePorts, PortWorld
 from tests.fakes.profiles import FakeRecords
 from tests.features.liveupdate.swap.scene import (

@@ -10,7 +10,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.vlan.admission import check_request
 from lanloom.features.vlan.rules.admit.losses import losses
-from lanloom.runtime.context import NadRequest
+from lanloom.runtime.ports import NadRequest
 from tests.features.vlan.admission.requests import Raw, network, report, world
 from tests.features.vlan.cluster import vlan_config
 from tests.harness.admission import request

@@ -23,7 +23,7 @@ from lanloom.features.vlan.rules.desired.profile import address6_of
 from lanloom.features.vlan.rules.desired.reserved import LINK_LOCAL, Held, Reserved
 from lanloom.features.vlan.rules.report.cluster import annotation_patch, derive_annotations
 from lanloom.features.vlan.views.plan import annotated
-from lanloom.runtime.context import NodeLeases
+from lanloom.runtime.ports import NodeLeases
 from tests.features.vlan.cluster import (
     Cluster,
     cluster_network,

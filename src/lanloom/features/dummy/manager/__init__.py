@@ -23,8 +23,9 @@ from lanloom.features.dummy.rules.admit_references import (
 from lanloom.features.dummy.rules.flags import Flags
 from lanloom.features.dummy.users import Handler, LiveUsers, Users, shared_live_users, user_informers
 from lanloom.kube.ports import Client
-from lanloom.runtime.context import NAD_USERS, ManagerContext, ManagerPart, NadRequest
+from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.identity import Managers
+from lanloom.runtime.ports import NAD_USERS, NadRequest
 
 
 class UsersAt:

@@ -12,7 +12,8 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.ports import Client
 from lanloom.runtime.cni.calls import VERSIONS, Call, Raw, shaped
 from lanloom.runtime.cni.server import CniService
-from lanloom.runtime.context import IPAM_PROGRAMS, AgentContext, AgentPart
+from lanloom.runtime.context import AgentContext, AgentPart
+from lanloom.runtime.ports import IPAM_PROGRAMS
 
 if TYPE_CHECKING:
     from lanloom.features.ipam.agent.service import IpamService

@@ -7,7 +7,8 @@ from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS
 from lanloom.features.ipam.dhcp.guests import Guests
 from lanloom.features.ipam.dhcp.ports import GuestPorts
 from lanloom.features.ipam.dhcp.server import GuestDhcp
-from lanloom.runtime.context import LAN_PLACES, AgentContext, AgentPart, Port
+from lanloom.runtime.context import AgentContext, AgentPart
+from lanloom.runtime.ports import LAN_PLACES, Port
 
 GUEST_PORTS: Port[GuestPorts] = Port("a node's kernel, as far as DHCP goes")
 """Provided before the part is built by those who play a node; otherwise the kernel is this machine's."""

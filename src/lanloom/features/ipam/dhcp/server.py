@@ -39,7 +39,7 @@ from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import Informer, changed
 from lanloom.node.errors import NodeError
-from lanloom.runtime.context import LanPlaces
+from lanloom.runtime.ports import LanPlaces
 
 GATHER_SECONDS = 0.2
 """After a change, until ports are looked for: pods come in groups."""

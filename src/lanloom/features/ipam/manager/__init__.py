@@ -22,8 +22,9 @@ from lanloom.features.ipam.reader import AddressReader, ipam_informers
 from lanloom.features.ipam.wirereader import WireReader, wire_informers
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.refusalreports import RefusalEvents
-from lanloom.runtime.context import MACHINE_ADDRESSES, NODE_POOLS, ManagerContext, ManagerPart
+from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.identity import agent_node, pod_node
+from lanloom.runtime.ports import MACHINE_ADDRESSES, NODE_POOLS
 
 
 def _nad(key: str) -> ObjectReference:

@@ -25,7 +25,8 @@ from lanloom.features.lan.agentoptions import LanAgentSettings
 from lanloom.kube.events import node_reference
 from lanloom.kube.refusalreports import RefusalEvents
 from lanloom.node.errors import NodeError
-from lanloom.runtime.context import IPAM_PROGRAMS, LAN_PLACES, MULTUS, AgentContext, AgentPart, Port, idle
+from lanloom.runtime.context import AgentContext, AgentPart, idle
+from lanloom.runtime.ports import IPAM_PROGRAMS, LAN_PLACES, MULTUS, Port
 
 SPOKES: Port[SpokesPort] = Port("spokes of LANs on this node")
 LAN_KERNEL: Port[LanKernel] = Port("a node's kernel, as far as LANs go")

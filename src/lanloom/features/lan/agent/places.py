@@ -19,7 +19,7 @@ from lanloom.features.lan.agent.view import ClusterView
 from lanloom.features.lan.rules.record import LanRecord, Place, pod_beside, record_of, refused
 from lanloom.node.errors import LinkError, NodeError
 from lanloom.node.namespaces import DIRECTORY
-from lanloom.runtime.context import LanPlace, PodNic
+from lanloom.runtime.ports import LanPlace, PodNic
 
 T = TypeVar("T")
 

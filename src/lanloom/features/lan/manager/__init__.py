@@ -11,8 +11,9 @@ from lanloom.features.lan.admission import LanAdmission, refuse_management
 from lanloom.features.lan.manager.controllers import LanManager
 from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.permits import USUAL
-from lanloom.runtime.context import LAN_UPLINKS, NAD_USERS, ManagerContext, ManagerPart
+from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.identity import Managers, pod_node
+from lanloom.runtime.ports import LAN_UPLINKS, NAD_USERS
 
 
 def build(context: ManagerContext) -> ManagerPart:

@@ -11,7 +11,7 @@ from lanloom.features.lan.rules.nads import owner_of
 from lanloom.features.lan.rules.removal import Retirement, retirement
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
-from lanloom.runtime.context import NadUsers
+from lanloom.runtime.ports import NadUsers
 
 log = structlog.get_logger(__name__)
 

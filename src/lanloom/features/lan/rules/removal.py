@@ -17,7 +17,7 @@ from lanloom.api.meta import Key, parse_rfc3339, rfc3339
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.users import users_of
 from lanloom.kube.conditions import find
-from lanloom.runtime.context import NadUse
+from lanloom.runtime.ports import NadUse
 from lanloom.text import listed
 
 NODE_SECONDS = 300.0

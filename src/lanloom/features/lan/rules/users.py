@@ -10,7 +10,7 @@ from lanloom.api.lan import LAN, LANNode, Spoke
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.nads import owner_of
-from lanloom.runtime.context import NadUse
+from lanloom.runtime.ports import NadUse
 
 
 def attached(uid: str, reports: Iterable[LANNode]) -> Iterator[tuple[str, Spoke]]:

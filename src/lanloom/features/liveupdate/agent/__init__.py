@@ -12,7 +12,8 @@ from lanloom.features.liveupdate.agent.multus import MultusReader, unknown
 from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.features.liveupdate.agent.swaps import SwapAgent
 from lanloom.features.liveupdate.agentoptions import SwapAgentSettings
-from lanloom.runtime.context import LAN_PLACES, MULTUS, AgentContext, AgentPart, Port
+from lanloom.runtime.context import AgentContext, AgentPart
+from lanloom.runtime.ports import LAN_PLACES, MULTUS, Port
 
 PORT_KERNEL: Port[PortKernel] = Port("a node's kernel, as far as ports of machines go")
 """Provided before the part is built by those who play a node; otherwise the kernel is this machine's."""

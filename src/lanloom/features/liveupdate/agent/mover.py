@@ -47,7 +47,7 @@ from lanloom.features.liveupdate.rules.port import (
     is_bound,
 )
 from lanloom.node.errors import LinkError, NodeError
-from lanloom.runtime.context import LanPlace, LanPlaces, PodNic
+from lanloom.runtime.ports import LanPlace, LanPlaces, PodNic
 
 log = structlog.get_logger(__name__)
 

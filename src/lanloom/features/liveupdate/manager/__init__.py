@@ -21,8 +21,9 @@ from lanloom.features.liveupdate.manager.swapreader import SwapInformers, SwapRe
 from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.refusalreports import RefusalEvents, referring
-from lanloom.runtime.context import MACHINE_ADDRESSES, ManagerContext, ManagerPart
+from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.identity import Managers, pod_node
+from lanloom.runtime.ports import MACHINE_ADDRESSES
 
 
 def build(context: ManagerContext) -> ManagerPart:

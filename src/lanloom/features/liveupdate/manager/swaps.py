@@ -46,7 +46,7 @@ from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
 from lanloom.kube.refusals import Refusals
 from lanloom.refusals import Denied
-from lanloom.runtime.context import MachineAddresses
+from lanloom.runtime.ports import MachineAddresses
 
 KEPT_SECONDS = 86_400.0
 """How long a swap that ended is kept, to be looked at."""

@@ -39,7 +39,7 @@ from lanloom.kube.informer import changed, present
 from lanloom.kube.lookup import get_or_none, ignore_not_found
 from lanloom.kube.ports import Client
 from lanloom.kube.refusalreports import RefusalConditions, RefusalEvents, referring, stored
-from lanloom.runtime.context import NodePools
+from lanloom.runtime.ports import NodePools
 
 SETTLE_SECONDS = 10.0
 """Seconds for which a cluster network has been ready, or not, before the label of its NADs follows."""

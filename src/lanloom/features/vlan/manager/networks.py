@@ -59,7 +59,7 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
-from lanloom.runtime.context import NO_LEASES, NodeLeases, NodePools
+from lanloom.runtime.ports import NO_LEASES, NodeLeases, NodePools
 
 ORPHAN_SECONDS = 5.0
 """Seconds that a VlanConfig may be without its ClusterNetwork before an Event: watches bring both in any order."""

@@ -10,7 +10,7 @@ from lanloom.api.l3 import AnnotationError, PoolSource, parse_cidr
 from lanloom.api.meta import Key, OwnerReference
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.desired.reserved import Reserved
-from lanloom.runtime.context import NO_LEASES, NodeClaim, NodeLeases
+from lanloom.runtime.ports import NO_LEASES, NodeClaim, NodeLeases
 
 
 class NoPools:

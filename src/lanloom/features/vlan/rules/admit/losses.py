@@ -12,7 +12,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.runtime.context import NadUse
+from lanloom.runtime.ports import NadUse
 from lanloom.text import listed
 
 
