@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from lanloom.console import svg
 from lanloom.console.drawing import BOX_HEIGHT, BOX_WIDTH, MOST_BOXES, Layout, lay_out
-from lanloom.console.page import READY, TROUBLE, Box, Drawing, PoolMap, Square
+from lanloom.console.page import READY, TROUBLE, Box, Chain, Drawing, PoolMap, Square
 
-GOLDEN = Path(__file__).parents[1] / "golden/console/node.svg"
+GOLDEN = Path(__file__).parents[1] / "golden/console"
 
 NODE = Drawing(
     title="Networks of node1",
@@ -87,13 +87,30 @@ def test_a_large_layer_is_cut() -> None:
     assert {f"node{n}" for n in range(490, 500)} <= shown and "and 440 more" in shown
 
 
-def test_a_drawing_as_svg() -> None:
-    """The SVG has marks and words for states, titles for boxes, and links; LANLOOM_GOLDEN=rewrite writes it anew."""
-    text = str.replace(str(svg.drawing(NODE)), "><", ">\n<") + "\n"
+def drawn(drawing: Drawing | Chain, name: str) -> str:
+    """A drawing, which is that of the golden file; LANLOOM_GOLDEN=rewrite writes it anew."""
+    text = str.replace(str(svg.drawing(drawing)), "><", ">\n<") + "\n"
     if os.environ.get("LANLOOM_GOLDEN") == "rewrite":
-        GOLDEN.parent.mkdir(exist_ok=True)
-        GOLDEN.write_text(text)
-    assert text == GOLDEN.read_text()
+        (GOLDEN / name).write_text(text)
+    assert text == (GOLDEN / name).read_text()
+    return text
+
+
+def test_a_chain_as_svg() -> None:
+    """A chain is a list of pictures, each with lines to those beside it, to the right and below."""
+    boxes = [Box(key=str(n), label=f"hop {n}", note="port", words=f"word {n}") for n in range(3)]
+    chain = Chain(title="The way", boxes=[(f"{box.key}. node1", box) for box in boxes])
+    root = ElementTree.fromstring(drawn(chain, "chain.svg"))
+    lines = [[line.get("class") for line in item.findall("path")] for item in root.iter("svg")]
+    right, down = "line right", "line down"
+    assert lines == [[right, down], [down, right, down], [down]]
+    assert [title.text for title in root.iter("title")] == ["word 0", "word 1", "word 2"]
+    assert "tabindex" not in root.attrib and svg.drawing(Chain(title="No way", boxes=())) is None
+
+
+def test_a_drawing_as_svg() -> None:
+    """The SVG has marks and words for states, titles for boxes, and links."""
+    text = drawn(NODE, "node.svg")
     root = ElementTree.fromstring(text)
     assert len(root.findall(".//title")) == 5
     assert "◆ </tspan>cluster-1-br" in text and "no carrier" in text and 'href="/networks/default/a"' in text

@@ -1,10 +1,12 @@
 """Pages as HTML."""
 
+import re
 from html.parser import HTMLParser
 from typing import get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from lanloom.cli.query import Field, Kind, Query
 from lanloom.console import html
@@ -151,6 +153,38 @@ def test_words_are_kept_and_can_be_cleared() -> None:
     page = shown(things, words="HOUSE bad")
     assert ">bad house<" in page and "red" not in page.replace("rel", "") and ">Clear<" in page
     assert "q=HOUSE+bad" in page
+
+
+def test_an_empty_list_names_the_first_step() -> None:
+    """A list without rows says how to make one, with the command as code; without such a step it is left out."""
+    empty = Table(title="Things", query=NAMES, rows=(), first="None exists. To begin: `lanloom thing add`.")
+    assert "None exists. To begin: <code>lanloom thing add</code>." in shown(empty)
+    assert "None exists" not in shown(replace(empty, rows=("a",)))
+    assert "<h2>" not in shown(replace(empty, first=""))
+
+
+def test_a_filter_that_leaves_nothing_says_so() -> None:
+    """Where a filter leaves nothing, the list names the filter and has a link without it, and no first step."""
+    things = replace(table("red"), first="None exists.")
+    by_words = shown(things, words="blue")
+    assert "nothing here has the words “blue”" in by_words.casefold()
+    by_namespace = made(
+        Content(title="Things", tables=(replace(things, rows=()),)), Asked(path="/things", namespace="a")
+    )
+    assert "nothing here has the namespace “a”" in by_namespace.casefold()
+    for page in (by_words, by_namespace):
+        assert '<a href="/things">Clear the filter</a>' in page and "None exists" not in page
+    assert "None exists" in shown(replace(things, rows=()), words="blue")
+
+
+def test_each_cell_has_the_name_of_its_column() -> None:
+    """Each cell of a list and of a matrix has the name of its column, which a narrow page shows, and its role."""
+    matrix = Matrix(
+        title="Nodes", columns=(("a", "/a"), ("b", "/b")), cells={"n": {"a": Cell(READY, "fine")}}
+    )
+    page = made(Content(title="Things", matrix=matrix, tables=(table("good", "bad", bad=("bad",)),)))
+    labels = re.findall(r'<td[^>]* role="cell" data-label="([^"]+)"', page)
+    assert labels == ["a", "b", "Name"] and page.count("<td") == len(labels) + 1  # and the reason of a row
 
 
 def test_a_matrix_shows_troubled_nodes_first() -> None:

@@ -56,7 +56,7 @@ async def test_what_is_not_ready_comes_first_with_its_reason(tmp_path: Path) -> 
         assert "2 things are not ready" in page and "check that one runs" in page
         assert 'href="/cluster-networks/cluster-1"' in page and 'href="/lans/ours/blue"' in page
         assert "blue" in await read(browser, "/lans/ours/blue")
-        assert "Nothing has these words" in await read(browser, "/lans?q=green")
+        assert "Nothing here has the words “green”" in await read(browser, "/lans?q=green")
 
 
 async def machine(made: Site, namespace: str, name: str) -> None:

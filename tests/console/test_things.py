@@ -91,7 +91,7 @@ async def test_what_a_network_keeps(filled: Site) -> None:
 def rows(table: str) -> list[tuple[str, ...]]:
     """The texts of a table's rows, times as they are for programs."""
     found = []
-    for line in table.partition("<tbody>")[2].split("<tr")[1:]:
+    for line in table.partition("<tbody")[2].split("<tr")[1:]:
         cells = [re.sub(r'<time datetime="([^"]*)">[^<]*', r"\1", cell) for cell in line.split("<td")[1:]]
         found.append(tuple(re.sub("<[^>]*>", "", cell.partition(">")[2]) for cell in cells))
     return found

@@ -85,7 +85,15 @@ async def changes(client: Reader, _names: Names) -> Content:
             if condition.last_transition_time  # without one nobody has written it yet
         ]
     found.sort(key=lambda item: (item.time, item.what, item.reason), reverse=True)
-    return Content(title="Changes", tables=(Table(title="Changes", query=CHANGE_FIELDS, rows=found),))
+    return Content(
+        title="Changes", tables=(Table(title="Changes", query=CHANGE_FIELDS, rows=found, first=FIRST),)
+    )
+
+
+FIRST = (
+    "No change has been reported that you may see. Lanloom's Events, and conditions that change, come here by "
+    "themselves, once there is a network."
+)
 
 
 async def _listed(client: Reader, kind: Resource[Any]) -> Iterable[Any]:

@@ -85,7 +85,7 @@ async def _read(
     return replace(
         content,
         remarks=(*content.remarks, *answer.notes, *((PARTIAL,) if widest.narrowed else ())),
-        blockers=(*((users,) if answer.users else ()), *((blockers,) if found else ())),
+        blockers=(users, blockers),
     )
 
 

@@ -20,8 +20,9 @@ async def read_front(client: Reader, menu: Sequence[Page], asked: Asked, at: str
     ]
     problems = [problem for page, content in shown for problem in _problems(page, content)]
     things = sum(len(table.rows) for _, content in shown for table in content.tables if not table.searched)
+    first = [(page, table.first) for page, item in shown for table in item.tables if not table.searched]
     matrices = (item.matrix for _, item in shown if item.matrix is not None)
-    return html.front(problems, things, asked, matrices, remarks, at)
+    return html.front(problems, things, first, asked, matrices, remarks, at)
 
 
 async def _read(client: Reader, page: Page) -> Content | str:

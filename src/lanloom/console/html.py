@@ -11,14 +11,9 @@ from msgspec import Struct
 from lanloom.cli.console import visible
 from lanloom.console import svg
 from lanloom.console.page import MARKS, TROUBLE, Asked, Content, Form, Matrix, Page, Trouble
-from lanloom.console.tables import MOST_ROWS, matrix_of, moment, reason, state_of, table_of
+from lanloom.console.tables import MOST_ROWS, hidden, matrix_of, moment, reason, state_of, steps, table_of
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-
-BEGIN = (
-    "What you create is shown here by itself. "
-    "To begin: apply a ClusterNetwork and a VlanConfig, a LAN or a DummyClusterNetwork, or "
-)
 
 FEW_ROWS = 10
 """Rows of a page of one thing that need no filter."""
@@ -119,12 +114,16 @@ def _is_long(content: Content) -> bool:
 def front(
     problems: Sequence[Problem],
     things: int,
+    first: Sequence[tuple[Page, str]],
     asked: Asked,
     matrices: Iterable[Matrix],
     remarks: Iterable[str],
     at: str,
 ) -> str:
-    """Return the first page: what of so many things is not ready, with reason and remedy; networks against nodes."""
+    """Return the first page: what of so many things is not ready, with reason and remedy; networks against nodes.
+
+    `first` are the first steps of pages that have nothing, for a cluster without any of these things.
+    """
     bad = [item for item in problems if not item.trouble.under_way]
     busy = [item for item in problems if item.trouble.under_way]
     title = "Everything is ready" if things else "There is no network yet"
@@ -135,7 +134,7 @@ def front(
     return str(
         fragment[
             h.h1[title],
-            None if things else h.p[BEGIN, h.code["lanloom network add"], "."],
+            None if things else _begin(first, asked),
             _problems(bad),
             h.section[h.h2["Under way", h.small[f" {len(busy)}"]], _problems(busy)] if busy else None,
             (h.p(".remark")[visible(text)] for text in remarks),
@@ -144,6 +143,17 @@ def front(
             _source("lanloom status", at),
         ]
     )
+
+
+def _begin(first: Sequence[tuple[Page, str]], asked: Asked) -> Node:
+    if asked.namespace:
+        return h.p[hidden(asked)]
+    return fragment[
+        h.p["What you create is shown here by itself. The first step, for each kind:"],
+        h.dl(".begin")[
+            (h.div[h.dt[h.a(href=page.path)[page.menu]], h.dd[steps(text)]] for page, text in first)
+        ],
+    ]
 
 
 def _problems(items: Sequence[Problem]) -> Node:

@@ -58,6 +58,7 @@ async def _nodes(client: Reader, _names: Names) -> Content:
         title="Nodes",
         query=NODE_FIELDS,
         rows=sorted((await client.list(NODES)).items, key=lambda node: node.metadata.name),
+        first="No node has joined the cluster. One is here once its kubelet runs; see `kubectl get nodes`.",
         name=lambda node: node.metadata.name,
         href=lambda node: f"/nodes/{node.metadata.name}",
         trouble=_trouble,
@@ -77,13 +78,12 @@ async def _node(views: Sequence[NodeView], client: Reader, names: Names) -> Cont
     lines = [line for part in parts for line in part.lines]
     events = await _events(client, name)
     changes = Table(title="Changes and repairs", query=CHANGE_FIELDS, rows=events)
-    tables = [table for part in parts for table in part.tables if table.rows]
     return Content(
         title=name,
         trouble=_trouble(node),
         facts=(("Addresses", ", ".join(_addresses(node))),),
         drawing=Drawing(title=f"Networks of {name}", layers=_unique(layers), lines=lines),
-        tables=(*tables, *((changes,) if events else ())),
+        tables=(*(table for part in parts for table in part.tables), changes),
     )
 
 

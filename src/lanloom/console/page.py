@@ -30,6 +30,13 @@ class Asked(Struct, frozen=True, kw_only=True):
     namespace: str = ""
     everything: bool = False
 
+    @property
+    def filtered_by(self) -> str:
+        """Return what a reader filters by; empty without a filter."""
+        words = f"the words “{self.words}”" if self.words else ""
+        namespace = f"the namespace “{self.namespace}”" if self.namespace else ""
+        return " and ".join(filter(None, (words, namespace)))
+
     def href(self, *, everything: bool) -> str:
         """Return the address of the same page with or without what is well."""
         asked = {"q": self.words, "namespace": self.namespace, "show": "all" if everything else ""}
@@ -57,7 +64,8 @@ class Table(Struct, frozen=True, kw_only=True):
     """A list of things by the fields of a command. `name` is what one of them is called, `href` where its page is.
 
     `selection` are the fields, None for the default ones. Of a table that is `searched`, only those are shown that have
-    the reader's words, or are not ready.
+    the reader's words, or are not ready. `first` is what a table without rows says: that there is none, and the first
+    step to one, with commands in `backticks`. A table without rows and without a first step is left out.
     """
 
     title: str
@@ -65,6 +73,7 @@ class Table(Struct, frozen=True, kw_only=True):
     rows: Sequence[Any]
     selection: str | None = None
     searched: bool = False
+    first: str = ""
     name: Callable[[Any], str] = str
     href: Callable[[Any], str] | None = None
     trouble: Callable[[Any], Trouble | None] = _no_trouble
@@ -105,6 +114,13 @@ class Drawing(Struct, frozen=True, kw_only=True):
     title: str
     layers: Sequence[tuple[str, Sequence[Box]]]
     lines: Sequence[tuple[str, str]] = ()
+
+
+class Chain(Struct, frozen=True, kw_only=True):
+    """Boxes one after the other, each with a title: a way. It breaks into lines where there is no room."""
+
+    title: str
+    boxes: Sequence[tuple[str, Box]]
 
 
 class Square(Struct, frozen=True):
@@ -160,7 +176,7 @@ class Content(Struct, frozen=True, kw_only=True):
     facts: Sequence[tuple[str, str]] = ()
     links: Sequence[tuple[str, str]] = ()
     matrix: Matrix | None = None
-    drawing: Drawing | None = None
+    drawing: Drawing | Chain | None = None
     maps: Sequence[PoolMap] = ()
     form: Form | None = None
     tables: Sequence[Table] = ()

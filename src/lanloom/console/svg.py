@@ -7,34 +7,83 @@ import htpy as h
 from htpy import Element, Node
 
 from lanloom.cli.console import visible
-from lanloom.console.drawing import BOX_HEIGHT, BOX_WIDTH, Placed, lay_out, shortened
-from lanloom.console.page import MARKS, Drawing, PoolMap, Square
+from lanloom.console.drawing import (
+    BOX_HEIGHT,
+    BOX_WIDTH,
+    GAP_X,
+    GAP_Y,
+    MARGIN,
+    TITLE_HEIGHT,
+    Placed,
+    lay_out,
+    shortened,
+)
+from lanloom.console.page import MARKS, Box, Chain, Drawing, PoolMap, Square
 
 _SQUARES = {"used": "■", "reserved": "▨", "free": "□"}
 
 
-MOST_FITTED = 5
-"""Layers, those of a node, that a window of 1,024 pixels shows side by side in letters that can be read."""
-
-
-def drawing(what: Drawing) -> Node:
+def drawing(what: Drawing | Chain) -> Node:
     """Return a drawing that a page can be as narrow as it likes for, and that a screen reader can read out."""
+    return _chain(what) if isinstance(what, Chain) else _layers(what)
+
+
+def _layers(what: Drawing) -> Node:
     layout = lay_out(what)
     if not layout.boxes:
         return None
     return h.figure(".wide", tabindex="0", role="region", aria_label=what.title)[
         h.svg(
-            ".drawing.layered" if len(layout.titles) <= MOST_FITTED else ".drawing",
+            ".drawing.layered",
             {"viewBox": f"0 0 {layout.width} {layout.height}"},
             width=layout.width,
             height=layout.height,
             role="group",
             aria_label=what.title,
         )[
-            (h.text(".layer", x=x, y=16)[title] for title, x in layout.titles),
+            (h.text(".layer", x=x, y=16)[visible(title)] for title, x in layout.titles),
             (h.path(".line", d=line.path) for line in layout.lines),
             (_box(placed) for placed in layout.boxes),
         ]
+    ]
+
+
+def _chain(what: Chain) -> Node:
+    """Return a chain as a list of small pictures, which the page breaks into lines as it does words."""
+    if not what.boxes:
+        return None
+    last = len(what.boxes) - 1
+    return h.figure(role="group", aria_label=what.title)[
+        h.ol(".chain", role="list")[
+            (
+                h.li[_link(title, box, number > 0, number < last)]
+                for number, (title, box) in enumerate(what.boxes)
+            )
+        ]
+    ]
+
+
+def _link(title: str, box: Box, has_before: bool, has_next: bool) -> Element:
+    """Return a box of a chain with its lines: to the right; and from above and to below, for one box in a row."""
+    placed = Placed(box, MARGIN, TITLE_HEIGHT + MARGIN)
+    width, height = placed.x + BOX_WIDTH + GAP_X, placed.y + BOX_HEIGHT + GAP_Y
+    right, across = placed.x + BOX_WIDTH, placed.x + BOX_WIDTH - GAP_X // 2
+    onward = (
+        h.path(".line.right", d=f"M{right} {placed.y + BOX_HEIGHT // 2}H{width}"),
+        h.path(".line.down", d=f"M{across} {placed.y + BOX_HEIGHT}V{height}"),
+    )
+    return h.svg(
+        ".drawing",
+        {"viewBox": f"0 0 {width} {height}"},
+        width=width,
+        height=height,
+        role="group",
+        aria_label=visible(title),
+    )[
+        h.text(".layer", x=placed.x, y=16)[shortened(visible(title))],
+        h.path(".line.down", d=f"M{across} 0V{placed.y}") if has_before else None,
+        onward if has_next else None,
+        _box(placed),
     ]
 
 

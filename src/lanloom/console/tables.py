@@ -1,6 +1,6 @@
 """Tables and the matrix as HTML: what is not ready first, with its reason."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import htpy as h
@@ -45,8 +45,10 @@ def moment(text: str) -> Element:
 def table_of(table: Table, asked: Asked, *, few: int = 0) -> Node:
     """Return a table: the rows that have the words, and only those that are not ready where some are not.
 
-    A table with `few` rows shows all of them.
+    A table with `few` rows shows all of them. One without rows says what hides them, or the first step to one.
     """
+    if not (table.rows or table.first):
+        return None
     fields = table.query.choose(table.selection)
     found = [(row, table.trouble(row)) for row in table.rows if _has(table, row, asked.words)]
     bad = [item for item in found if item[1] is not None]
@@ -59,15 +61,44 @@ def table_of(table: Table, asked: Asked, *, few: int = 0) -> Node:
     return h.section[
         h.h2[table.title, h.small[f" {len(table.rows)}"]],
         _counts(len(found), len(bad), len(shown), asked) if len(found) > few else None,
-        h.div(".wide", tabindex="0", role="region", aria_label=table.title)[
-            h.table[
-                h.thead[h.tr[(h.th(scope="col", class_=_kind(field))[field.title] for field in fields)]],
-                h.tbody[(_row(table, fields, row, trouble) for row, trouble in shown)],
-            ]
-        ]
+        _grid(
+            table.title,
+            (h.th(scope="col", role="columnheader", class_=_kind(field))[field.title] for field in fields),
+            (_row(table, fields, row, trouble) for row, trouble in shown),
+        )
         if shown
-        else h.p(".none")["Nothing here." if not asked.words else "Nothing has these words."],
+        else h.p(".none")[hidden(asked) if table.rows or asked.namespace else steps(table.first)],
     ]
+
+
+def _grid(title: str, heads: Iterable[Element], rows: Iterable[Renderable], *, class_: str = "") -> Element:
+    """Return a table that a wide page scrolls, and that a narrow one shows as a block for each row.
+
+    The roles say what the elements are by themselves: some browsers forget it once they are shown as blocks.
+    """
+    return h.div(".wide", tabindex="0", role="region", aria_label=title)[
+        h.table(class_=class_ or None, role="table")[
+            h.thead(role="rowgroup")[h.tr(role="row")[heads]], h.tbody(role="rowgroup")[rows]
+        ]
+    ]
+
+
+def _labelled(label: str, content: Node, *, class_: str | None = None) -> Element:
+    """Return a cell with the name of its column, which stands beside it on a narrow page."""
+    return h.td(class_=class_, role="cell", data_label=label)[content]
+
+
+def hidden(asked: Asked) -> Node:
+    """Return that it is a filter that leaves nothing, with a way to clear it."""
+    return fragment[
+        f"Nothing here has {visible(asked.filtered_by)}: this page is filtered. ",
+        h.a(href=asked.path)["Clear the filter"],
+    ]
+
+
+def steps(text: str) -> Node:
+    """Return a text whose `backticks` are code."""
+    return [h.code[part] if number % 2 else part for number, part in enumerate(text.split("`"))]
 
 
 def _counts(found: int, bad: int, shown: int, asked: Asked) -> Node:
@@ -89,12 +120,13 @@ def _row(table: Table, fields: Sequence[Field[Any]], row: Any, trouble: Trouble 
     if table.href is not None and (href := table.href(row)):
         names = [field.name for field in fields]
         at = names.index(table.query.identity) if table.query.identity in names else 0
-        cells[at] = h.td(class_=_kind(fields[at]))[h.a(href=href)[texts[at]]]
-    line = h.tr(class_=state_of(trouble) if trouble else None)[cells]
+        cells[at] = _labelled(fields[at].title, h.a(href=href)[texts[at]], class_=_kind(fields[at]))
+    line = h.tr(class_=state_of(trouble) if trouble else None, role="row")[cells]
     if trouble is None or _says(fields, texts, trouble):
         return line
     known = visible(trouble.reason) in texts
-    return fragment[line, h.tr(".why")[h.td(colspan=len(fields))[reason(trouble, known=known)]]]
+    why = h.td(colspan=len(fields), role="cell")[reason(trouble, known=known)]
+    return fragment[line, h.tr(".why", role="row")[why]]
 
 
 def _says(fields: Sequence[Field[Any]], texts: Sequence[str], trouble: Trouble) -> bool:
@@ -108,12 +140,13 @@ def _says(fields: Sequence[Field[Any]], texts: Sequence[str], trouble: Trouble) 
 def _cell(field: Field[Any], row: Any, shown: str, trouble: Trouble | None) -> Element:
     state = _state(field.style(row), trouble) if field.style is not None else ""
     if state:
-        return h.td(class_=_kind(field))[h.span(class_=f"state {state}")[f"{MARKS[state]} {shown}"]]
+        return _labelled(
+            field.title, h.span(class_=f"state {state}")[f"{MARKS[state]} {shown}"], class_=_kind(field)
+        )
     if len(shown) > LONG:
-        return h.td(".long")[shown]
-    return h.td(class_=_kind(field))[
-        moment(shown) if field.kind == "timestamp" and shown != MISSING else shown
-    ]
+        return _labelled(field.title, shown, class_="long")
+    is_time = field.kind == "timestamp" and shown != MISSING
+    return _labelled(field.title, moment(shown) if is_time else shown, class_=_kind(field))
 
 
 def _state(style: str, trouble: Trouble | None) -> str:
@@ -149,17 +182,15 @@ def matrix_of(matrix: Matrix, asked: Asked) -> Node:
     shown = named or (rows if asked.everything else rows[:MOST_NODES])
     return h.section[
         h.h2[matrix.title, h.small[f" {len(rows)} × {len(matrix.columns)}"]],
-        h.div(".wide", tabindex="0", role="region", aria_label=matrix.title)[
-            h.table(".matrix")[
-                h.thead[
-                    h.tr[
-                        h.th(scope="col")["Node"],
-                        (h.th(scope="col")[h.a(href=href)[title]] for title, href in matrix.columns),
-                    ]
-                ],
-                h.tbody[(_node(node, cells, matrix.columns) for node, cells in shown)],
-            ]
-        ],
+        _grid(
+            matrix.title,
+            (
+                h.th(scope="col", role="columnheader")[title]
+                for title in ("Node", *(h.a(href=href)[title] for title, href in matrix.columns))
+            ),
+            (_node(node, cells, matrix.columns) for node, cells in shown),
+            class_="matrix",
+        ),
         h.p(".counts")[
             f"{len(rows) - len(shown)} more nodes; those with something not ready come first. ",
             h.a(href=asked.href(everything=True))[f"Show all {len(rows)}"],
@@ -174,15 +205,17 @@ def _is_troubled(cells: Mapping[str, Any]) -> bool:
 
 
 def _node(node: str, cells: Mapping[str, Cell], columns: Sequence[tuple[str, str]]) -> Element:
-    return h.tr[
-        h.th(scope="row")[h.a(href=f"/nodes/{node}")[node]],
-        (_place(cells.get(title), f"{href}?q={node}") for title, href in columns),
+    return h.tr(role="row")[
+        h.th(scope="row", role="rowheader")[h.a(href=f"/nodes/{node}")[node]],
+        (_place(title, cells.get(title), f"{href}?q={node}") for title, href in columns),
     ]
 
 
-def _place(cell: Cell | None, href: str) -> Element:
-    if cell is None:
-        return h.td(".absent")["–"]
-    words = visible(cell.words)
-    mark = MARKS.get(cell.state, MARKS[TROUBLE])
-    return h.td[h.a(class_=f"state {cell.state}", href=href, title=words)[mark]]
+def _place(title: str, place: Cell | None, href: str) -> Element:
+    if place is None:
+        return _labelled(title, "–", class_="absent")
+    words = visible(place.words)
+    mark = MARKS.get(place.state, MARKS[TROUBLE])
+    return _labelled(
+        title, h.a(class_=f"state {place.state}", href=href, title=words, aria_label=words)[mark]
+    )

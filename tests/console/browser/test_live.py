@@ -36,14 +36,19 @@ async def test_a_change_is_on_the_page(tabs: Tabs) -> None:
     """What is created, changed and deleted shows by itself; focus, typed words and the place of scrolling stay."""
     async with tabs.tab("/lans?show=all", viewport={"width": 360, "height": 500}) as page:
         await page.get_by_label("Words").fill("typed")
-        await page.locator(".wide").first.evaluate("box => { box.scrollLeft = 40 }")
+        await page.evaluate("scrollTo(0, 40)")
         await lan(tabs, "fresh")
         await expect(page.locator("tbody")).to_contain_text("fresh")
         await expect(page.get_by_label("Words")).to_be_focused()
         await expect(page.get_by_label("Words")).to_have_value("typed")
-        assert await page.locator(".wide").first.evaluate("box => box.scrollLeft") == 40
+        assert await page.evaluate("scrollY") == 40
         await tabs.site.admin.delete(LANS, "fresh", "ours")
         await expect(page.locator("tbody")).not_to_contain_text("fresh")
+        await page.goto("/lans/ours/blue")
+        await page.locator("figure").evaluate("box => { box.scrollLeft = 40 }")
+        await tabs.site.admin.patch(LANS, "blue", {"status": {"mtu": 1404}}, "ours", subresource="status")
+        await expect(page.locator("dl")).to_contain_text("1404")
+        assert await page.locator("figure").evaluate("box => box.scrollLeft") == 40
 
 
 async def test_the_object_of_a_page_is_deleted(tabs: Tabs) -> None:

@@ -19,8 +19,17 @@ AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 
 WIDTHS = (320, 1024, 3840)
 
-THEMES: dict[Theme, list[str]] = {"light": [], "dark": ["color-contrast"]}
-"""The rules that are run in each theme; none means all of them."""
+THEMES: tuple[Theme, ...] = ("light", "dark")
+
+NARROW, PAPER = 320, 720
+"""The widths of a small phone, and of a page of paper, in pixels."""
+
+SEEN: tuple[tuple[int, Theme, list[str]], ...] = (
+    (1280, "light", []),
+    (1280, "dark", ["color-contrast"]),
+    (NARROW, "light", []),
+)
+"""The rules that are run at a width in a theme; none means all of them."""
 
 RUN_AXE = """async (rules) => (await axe.run(rules.length ? { runOnly: rules } : {})).violations.map(
   (rule) => `${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 200)).join(" | ")}`)"""
@@ -28,15 +37,16 @@ RUN_AXE = """async (rules) => (await axe.run(rules.length ? { runOnly: rules } :
 
 
 async def test_everybody_can_use_every_page(tabs: Tabs) -> None:
-    """No page breaks a rule of accessibility that can be checked, in either theme; nor does the login."""
+    """No page breaks a rule of accessibility that can be checked, in either theme or on a phone; nor does the login."""
     found: dict[str, list[str]] = {}
     async with tabs.tab(bypass_csp=True) as page:
         for path in (*PATHS, "/nowhere", "/login"):
             await page.goto(path)
             await page.evaluate(AXE)
-            for theme, rules in THEMES.items():
+            for width, theme, rules in SEEN:
+                await page.set_viewport_size({"width": width, "height": 900})
                 await page.emulate_media(color_scheme=theme)
-                found[f"{path} {theme}"] = await page.evaluate(RUN_AXE, rules)
+                found[f"{path} {theme} {width}"] = await page.evaluate(RUN_AXE, rules)
     bad = {name: violations for name, violations in found.items() if violations}
     assert not bad, json.dumps(bad, indent=1)
 
@@ -158,6 +168,89 @@ async def test_the_drawing_of_a_node_fits_its_window(tabs: Tabs) -> None:
         assert await figure.evaluate("(e) => e.scrollWidth > 1000")
 
 
+LENGTHEN = """() => {
+  const texts = document.createTreeWalker(document.getElementById("main"), NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const { currentNode: text } = texts;
+    if (text.parentElement.matches(":not(time, small, svg *)")) text.data += "-n".repeat(31);
+  }
+}"""
+"""Make each name and message longer by a word of 62 characters; times are as long as they are."""
+
+READ_TOO_WIDE = """() => [document.documentElement, ...document.querySelectorAll(".wide:has(table)")]
+  .filter((e) => e.scrollWidth > e.clientWidth)
+  .map((e) => `${e.getAttribute("aria-label") ?? "the page"}: ${e.scrollWidth} of ${e.clientWidth}`)"""
+"""Return what scrolls sideways: the page, and its tables."""
+
+READ_HIDDEN = """() => {
+  const found = [];
+  const isSeen = (box) => box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= innerWidth;
+  for (const table of document.querySelectorAll(".wide table")) {
+    const heads = [...table.querySelectorAll("thead th")].map((e) => e.textContent);
+    for (const row of table.querySelectorAll("tbody tr:not(.why)")) {
+      const cells = [...row.children].slice(row.querySelectorAll("th").length);
+      const names = cells.map((e) => e.dataset.label);
+      if (names.join() !== heads.slice(heads.length - names.length).join()) found.push(`${names} under ${heads}`);
+      for (const cell of cells) {
+        const label = getComputedStyle(cell, "::before").content;
+        if (!isSeen(cell.getBoundingClientRect()) || !label.includes(cell.dataset.label)) found.push(cell.outerHTML);
+      }
+    }
+    for (const link of table.querySelectorAll("a")) {
+      link.focus();
+      if (document.activeElement === link && !isSeen(link.getBoundingClientRect())) found.push(link.outerHTML);
+    }
+  }
+  return found;
+}"""
+"""Return cells that are not seen beside the name of their column, and links that take the focus and are not seen."""
+
+
+async def test_no_page_of_a_phone_scrolls_sideways(tabs: Tabs) -> None:
+    """At 320 pixels no page and no table is wider than its window, however long names are; nor is any on paper."""
+    found: dict[str, list[str]] = {}
+    async with tabs.tab(viewport={"width": NARROW, "height": 900}) as page:
+        for path in PATHS:
+            await opened(page, f"{path}?show=all")
+            found[path] = await page.evaluate(f"(({LENGTHEN})(), ({READ_TOO_WIDE})())")
+            await page.emulate_media(media="print")
+            await page.set_viewport_size({"width": PAPER, "height": 900})
+            found[f"{path} on paper"] = await page.evaluate(f"(({LENGTHEN})(), ({READ_TOO_WIDE})())")
+            await page.emulate_media(media="screen")
+            await page.set_viewport_size({"width": NARROW, "height": 900})
+    assert not any(found.values()), json.dumps({path: wide for path, wide in found.items() if wide}, indent=1)
+
+
+async def test_a_phone_shows_every_column(tabs: Tabs) -> None:
+    """At 320 pixels each cell of a table is seen beside the name of its column, and so is each link with the focus."""
+    found: dict[str, list[str]] = {}
+    async with tabs.tab(viewport={"width": NARROW, "height": 900}) as page:
+        for path in PATHS:
+            await opened(page, f"{path}?show=all")
+            found[path] = await page.evaluate(READ_HIDDEN)
+    assert not any(found.values()), json.dumps(
+        {path: cells for path, cells in found.items() if cells}, indent=1
+    )
+
+
+async def test_the_way_of_a_frame_fits_its_window(tabs: Tabs) -> None:
+    """All hops of a trace are inside of the window: some beside each other, or one below the other on a phone."""
+    async with tabs.tab("/lans/ours/green/trace/web/db") as page:
+        hops = page.locator(".chain svg")
+        await expect(hops).to_have_count(12)
+        for width, in_a_row in ((NARROW, 1), (DRAWN, 4)):
+            await page.set_viewport_size({"width": width, "height": 900})
+            boxes = await hops.evaluate_all("(all) => all.map((e) => e.getBoundingClientRect().toJSON())")
+            assert all(box["right"] <= width for box in boxes)
+            assert sum(box["top"] == boxes[0]["top"] for box in boxes) == in_a_row
+
+
+async def opened(page: Page, path: str) -> None:
+    """Open a page, and wait for its parts that come later."""
+    await page.goto(path)
+    await expect(page.locator("[data-part]:not(:has(.remark))")).to_have_count(0)
+
+
 async def layout(page: Page) -> list[str]:
     """What a page consists of, from top to bottom, and where each begins and ends."""
     return [" ".join(item) for item in await page.evaluate(READ_LAYOUT)]
@@ -174,8 +267,7 @@ async def test_pages_look_as_before(tabs: Tabs) -> None:
     pictures: dict[Path, str] = {}
     async with tabs.tab() as page, await tabs.browser.new_page() as reader:
         for path in PATHS:
-            await page.goto(path)
-            await expect(page.locator("[data-part]:not(:has(.remark))")).to_have_count(0)
+            await opened(page, path)
             for width in WIDTHS:
                 await page.set_viewport_size({"width": width, "height": 900})
                 layouts[f"{path} at {width}"] = await layout(page)

@@ -53,6 +53,8 @@ async def networks(client: Reader, _names: Names) -> Content:
         title="Isolated networks",
         query=NETWORK_FIELDS,
         rows=await _views(client),
+        first="No isolated network exists. To begin, create a DummyClusterNetwork: "
+        "`kubectl apply -f examples/dummy.yaml` (docs/dummy.md).",
         name=lambda view: view.name,
         href=lambda view: f"/isolated/{view.name}",
         trouble=_trouble,
@@ -91,7 +93,7 @@ async def network(client: Reader, names: Names) -> Content:
         href=page_of,
     )
     awaited = Table(title="Requests that may still be stored", query=AWAITED_FIELDS, rows=view.awaited)
-    tables = [table for table in (users, awaited, nodes) if table.rows]
+    tables = (users, awaited, nodes)
     return Content(title=view.name, trouble=_trouble(view), facts=facts, tables=tables)
 
 

@@ -156,6 +156,8 @@ async def networks(client: Reader, _names: Names) -> Content:
         title="Pools",
         query=_with_counts({name: total(pool.usage for pool in items) for name, items in pools.items()}),
         rows=rows,
+        first="No network with addresses exists. To begin, add one with a pool: "
+        "`lanloom network add --subnet cidr=192.0.2.0/24,pool NAME` (docs/ipam.md).",
         name=lambda item: item.network.name,
         href=lambda item: f"/pools/{item.network.name}",
         trouble=lambda item: _trouble(pools[item.network.id], objects[item.network.id]),
@@ -191,6 +193,8 @@ async def network(client: Reader, names: Names) -> Content:
         title="Pools",
         query=POOL_FIELDS,
         rows=known.pools(found),
+        first="It has no pool to take addresses from. To add one: "
+        f"`lanloom network modify --pool add:FIRST-LAST {found.network.name}` (docs/ipam.md).",
         trouble=lambda item: (
             Trouble(item.warning, "add a pool, or release addresses") if item.warning else None
         ),
@@ -209,7 +213,7 @@ async def network(client: Reader, names: Names) -> Content:
         trouble=_unready(known.state.by_id()[found.network.id]),
         facts=facts,
         maps=drawn,
-        tables=(pools, *(table for table in (kept, shares) if table.rows), _nics(mine), *ranges),
+        tables=(pools, kept, shares, _nics(mine), *ranges),
         remarks=(COUNTED,) if known.partial else (),
     )
 
@@ -219,6 +223,8 @@ def _nics(nics: Iterable[NicObject], selection: str = "", *, searched: bool = Fa
         title="Addresses",
         query=NIC_FIELDS,
         selection=selection or None,
+        first="No NIC has an address here. To give one: "
+        "`lanloom instance add --net 0:ip=pool,network=NAME INSTANCE` (docs/ipam.md).",
         rows=sorted(nics, key=lambda nic: (owner_of(nic), nic.spec.index, nic.metadata.key)),
         name=lambda nic: str(nic.metadata.key),
         href=_machine,

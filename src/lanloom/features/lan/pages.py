@@ -11,6 +11,7 @@ from lanloom.console.page import (
     READY,
     TROUBLE,
     Box,
+    Chain,
     Content,
     Drawing,
     Names,
@@ -53,6 +54,8 @@ PAIR_FIELDS: Query[tuple[str, str]] = Query(
 )
 """The fields of a way through a LAN."""
 
+NO_SPOKES = "It has no spoke. A LAN for pods and machines names them in `spec.spokes` (docs/lan.md)."
+
 UPLINK = "uplink"
 """The end of a trace that is the VLAN of a LAN."""
 
@@ -72,6 +75,7 @@ async def lans(client: Reader, _names: Names) -> Content:
         title="LANs",
         query=LAN_FIELDS,
         rows=await read_views(client),
+        first="No LAN exists. To begin, create one: `kubectl apply -f examples/lan.yaml` (docs/lan.md).",
         name=lambda view: view.title,
         href=lambda view: f"/lans/{view.title}",
         trouble=_trouble,
@@ -90,10 +94,17 @@ async def lan(client: Reader, names: Names) -> Content:
         title="Nodes",
         query=_with_peers(view),
         rows=view.nodes,
+        first="No node reports it. Whether an agent can run on a node, `lanloom doctor` says there.",
         name=lambda item: item.name,
         trouble=lambda item: None if item.ready else Trouble("NotReady", item.message),
     )
-    spokes = Table(title="Spokes", query=SPOKE_FIELDS, rows=view.spokes, name=lambda item: item.name)
+    spokes = Table(
+        title="Spokes",
+        query=SPOKE_FIELDS,
+        rows=view.spokes,
+        first=NO_SPOKES,
+        name=lambda item: item.name,
+    )
     facts = (
         ("Nodes ready", view.summary),
         ("Spokes attached", f"{view.attached} of {len(view.spokes)}"),
@@ -121,7 +132,7 @@ async def lan(client: Reader, names: Names) -> Content:
         trouble=_trouble(view),
         facts=facts,
         drawing=_drawing(view),
-        tables=(nodes, spokes, *((traces,) if traces.rows else ())),
+        tables=(nodes, spokes, traces),
         parts=(("Traffic", f"/lans/{title}/counters"),),
     )
 
@@ -137,6 +148,7 @@ async def counters(client: Reader, names: Names) -> Content:
         title="Traffic",
         query=COUNTER_FIELDS,
         rows=found.spokes,
+        first="No spoke is attached where an agent answers, so nothing was counted.",
         name=lambda item: f"{item.spoke} {item.node}",
     )
     return Content(
@@ -178,13 +190,12 @@ async def trace(client: Reader, names: Names) -> Content:
     title = f"{names['namespace']}/{names['name']}"
     asked = Asked(lan=title, sender=names["sender"], receiver=names["receiver"])
     view = trace_view(await read_facts(client, asked, now=time.time()))
-    hops = [(f"{hop.number}. {hop.node}" if hop.node else f"{hop.number}.", [_hop(hop)]) for hop in view.hops]
-    lines = [(str(hop.number), str(hop.number + 1)) for hop in view.hops]
+    hops = [(f"{hop.number}. {hop.node}" if hop.node else f"{hop.number}.", _hop(hop)) for hop in view.hops]
     return Content(
         title=f"{title}: from {view.sender} to {view.receiver}",
         trouble=None if view.passes else Trouble("Stops", view.verdict),
         facts=(("Verdict", view.verdict if view.passes else ""),),
-        drawing=Drawing(title="The way of the frame", layers=hops, lines=lines),
+        drawing=Chain(title="The way of the frame", boxes=hops),
         tables=(Table(title="Hops", query=_HOPS, rows=view.hops, name=lambda hop: hop.name),),
     )
 

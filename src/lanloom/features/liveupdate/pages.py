@@ -25,6 +25,8 @@ async def machines(client: Reader, _names: Names) -> Content:
         title="Machines",
         query=MACHINE_FIELDS,
         rows=tuple(map(view_of, machines_of(await read_objects(client)))),
+        first="No virtual machine exists. To begin, create one with KubeVirt: "
+        "`kubectl apply -f examples/vm.yaml` (docs/live-update.md).",
         name=lambda view: view.title,
         href=lambda view: f"/machines/{view.title}",
         trouble=_trouble,
@@ -40,6 +42,7 @@ async def machine(client: Reader, names: Names) -> Content:
         title="NICs",
         query=NIC_FIELDS,
         rows=view.nics,
+        first="It has no NIC. To add one, name a network in `spec.template.spec.networks` (docs/live-update.md).",
         name=lambda nic: nic.name,
         trouble=lambda nic: (
             None
@@ -51,10 +54,10 @@ async def machine(client: Reader, names: Names) -> Content:
     if found.swap is not None:
         steps = found.swap.status.conditions
         tables.append(Table(title=f"Steps of {found.swap.metadata.name}", query=STEP_FIELDS, rows=steps))
-    if moves := moves_of(view):
-        tables.append(Table(title="History", query=MOVE_FIELDS, rows=moves))
-    events = await _events(client, view)
-    tables += [Table(title="Events", query=CHANGE_FIELDS, rows=events)] if events else []
+    tables += [
+        Table(title="History", query=MOVE_FIELDS, rows=moves_of(view)),
+        Table(title="Events", query=CHANGE_FIELDS, rows=await _events(client, view)),
+    ]
     return Content(
         title=view.title,
         trouble=_trouble(view),

@@ -53,7 +53,7 @@ async def networks(client: Reader, _names: Names) -> Content:
     """Return all networks, and where each is."""
     objects = await read_objects(client)
     views = network_views(objects)
-    table = _networks("Networks", views, objects)
+    table = _networks("No VLAN network exists.", views, objects)
     return Content(title="VLAN networks", matrix=_matrix(views), tables=(table,))
 
 
@@ -132,7 +132,10 @@ async def cluster_network(client: Reader, names: Names) -> Content:
         ),
         links=((_PLAN, f"/cluster-networks/{found.cluster_network}/plan"),),
         drawing=_over_nodes(found.cluster_network, top, found.nodes),
-        tables=(_nodes(found.nodes, UPLINK_FIELDS), _networks("Networks", found.networks, objects)),
+        tables=(
+            _nodes(found.nodes, UPLINK_FIELDS),
+            _networks("No VLAN network is on it.", found.networks, objects),
+        ),
     )
 
 
@@ -164,6 +167,8 @@ async def cluster_networks(client: Reader, _names: Names) -> Content:
         title="Cluster networks",
         query=CLUSTER_NETWORK_FIELDS,
         rows=sorted(views, key=lambda view: view.cluster_network),
+        first="No cluster network with uplinks exists. To begin, create a ClusterNetwork and a VlanConfig: "
+        "`kubectl apply -f examples/cluster-1.yaml` (docs/vlan.md).",
         name=lambda view: view.cluster_network,
         href=lambda view: f"/cluster-networks/{view.cluster_network}",
         trouble=lambda view: why.get(view.cluster_network),
@@ -178,11 +183,13 @@ def _find(objects: VlanObjects, name: str) -> NetworkView | ClusterNetworkView:
         raise NoSuchPage(str(error)) from None
 
 
-def _networks(title: str, views: tuple[NetworkView, ...], objects: VlanObjects) -> Table:
+def _networks(none: str, views: tuple[NetworkView, ...], objects: VlanObjects) -> Table:
     return Table(
-        title=title,
+        title="Networks",
         query=NETWORK_FIELDS,
         rows=views,
+        first=f"{none} To begin, create a NetworkAttachmentDefinition on a cluster network: "
+        "`kubectl apply -f examples/vlan2012-dhcp.yaml` (docs/vlan.md).",
         name=lambda view: view.network,
         href=_href,
         trouble=lambda view: _trouble(view, objects),
@@ -222,6 +229,7 @@ def _nodes(nodes: tuple[NodeView, ...], fields: Query[NodeView]) -> Table:
         title="Nodes",
         query=fields,
         rows=nodes,
+        first="No node carries it. The VlanConfigs of its cluster network select nodes by labels (docs/vlan.md).",
         name=lambda view: view.node,
         trouble=lambda view: (
             Trouble(view.state, view.message, view.since, under_way=view.state in _UNDER_WAY)

@@ -150,8 +150,10 @@ def _content(found: VlanPlan, form: Form) -> Content:
         for network, nodes, changes in alike(found.nodes)
         for change in changes
     ]
-    tables = [Table(title="Objects", query=OBJECT_FIELDS, rows=found.objects, trouble=_trouble)]
-    tables += [Table(title="Changes on nodes", query=STEP_FIELDS, rows=steps)] if steps else []
+    tables = (
+        Table(title="Objects", query=OBJECT_FIELDS, rows=found.objects, trouble=_trouble),
+        Table(title="Changes on nodes", query=STEP_FIELDS, rows=steps),
+    )
     return Content(
         title=f"{count} node{'s' * (count > 1)} would change" if count else "No node would change",
         facts=(("Notes", " ".join(found.notes)),),
