@@ -49,7 +49,11 @@ def six(clean: Lab) -> Iterator[Lab]:
         clean.kubectl("wait", "--for=condition=Ready", "pod/a", "--timeout=300s")
         yield clean
     finally:
-        clean.on("node1", "test ! -e /tmp/networkd.pid || kill $(cat /tmp/networkd.pid)", status=None)
+        clean.on(
+            "node1",
+            "test ! -e /tmp/networkd.pid || kill $(cat /tmp/networkd.pid); rm -f /tmp/networkd.*",
+            status=None,
+        )
         remove_machines(clean)
         clean.kubectl("delete", "net-attach-def", "six-vm", "--ignore-not-found")
         clean.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=300s")
@@ -70,7 +74,7 @@ def test_those_who_ask_get_their_addresses(six: Lab) -> None:
     six.on("node1", f"ip -n default.a address del {own}/64 dev net1")
     assert addresses(six) == {}
     six.on("node1", NETWORKD)
-    eventually(lambda: addresses(six))
+    eventually(lambda: addresses(six), timeout=240)
     [(got, seconds)] = addresses(six).items()
     assert (got, seconds <= DAY) == (own, True)
     routes = {item["dst"]: item for item in json.loads(six.on("node1", "ip -n default.a -6 -json route"))}
@@ -81,6 +85,6 @@ def test_those_who_ask_get_their_addresses(six: Lab) -> None:
     six.apply(nad("six-vm", type="k8slanveth", veth="vm", binding="bridge", ipam=ipam))
     machine = Machine(six, "vm1")
     machine.create("six-vm")
-    eventually(lambda: "fd07::/64 dev eth0" in machine.run("ip -6 route"))
+    eventually(lambda: "fd07::/64 dev eth0" in machine.run("ip -6 route"), timeout=240)
     assert "fd07:" not in machine.run("ip -6 address")
     assert "default" not in machine.run("ip -6 route")

@@ -118,7 +118,10 @@ async def test_another_agent() -> None:
 
 
 async def test_a_move_in_place() -> None:
-    """After a move, a renewal takes the old address away, and gives that of the new network with its prefix."""
+    """After a move, a renewal takes the old address away, and gives that of the new network with its prefix.
+
+    A guest that still uses the old one is none of those that have another address by themselves.
+    """
     async with a_node(SUBNET6) as node:
         await node.network("net6", OTHER6)
         await node.nad("six", "net6", bridge="br2")
@@ -134,6 +137,9 @@ async def test_a_move_in_place() -> None:
         told, reply = found
         assert reply.addresses == {new.partition("/")[0]: DAY, old: 0}
         assert told.options[3][-16:] == octets("2001:db8:9::")
+        await node.silence(port, "stray", probe(old))
+        await node.silence(port, "stray", probe("2001:db8::ff:fe00:1"))
+        assert "The guest takes 2001:db8::ff:fe00:1 beside" in await node.until_reason("OtherAddress")
 
 
 async def test_a_subnet_without_dhcp() -> None:

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from lanloom.api.core import PODS
 from lanloom.features.ipam.agent.links.guestports import NetlinkGuestPorts
 from lanloom.node.namespaces import open_namespace
 from lanloom_lab.assets import default_cache, private_tree
+from tests.features.ipam.agent.objects import config, pod_body
 from tests.features.ipam.dhcp.node import OTHER6, SUBNET6, Node, a_node
 from tests.features.lan.kernel.machines import run
-from tests.features.liveupdate.kernel.ground import Ground
+from tests.features.liveupdate.kernel.ground import INTERFACE, MAC, Ground
 from tests.features.liveupdate.kernel.test_guest_dhcp import a_machine
 from tests.harness.kernel import INSIDE
 
@@ -60,10 +62,10 @@ def routes(where: Path) -> dict[str, dict[str, Any]]:
     return {item["dst"]: item for item in json.loads(run(where, "ip -6 -json route show") or "[]")}
 
 
-async def until_addressed(node: Node, where: Path) -> None:
+async def until_addressed(node: Node, where: Path, own: str) -> None:
     """Wait until the guest has an address, as the server sees it and as the guest does."""
     async with asyncio.timeout(120):
-        while not node.counted("ack") or not await asyncio.to_thread(addresses, where):  # noqa: ASYNC110 - another program's
+        while not node.counted("ack") or own not in await asyncio.to_thread(addresses, where):  # noqa: ASYNC110 - another program's
             await asyncio.sleep(0.3)
 
 
@@ -76,9 +78,42 @@ async def test_a_real_client(ground: Ground, subnet: dict[str, Any]) -> None:
         own = (await a_machine(node)).partition("/")[0]
         node.serve()
         with networkd(guest):
-            await until_addressed(node, guest)
+            await until_addressed(node, guest, own)
             assert addresses(guest) == [own]
             found = routes(guest)
             assert "gateway" not in found[subnet["cidr"]]
             assert "default" not in found
         assert not {"OtherDhcpServer", "OtherAddress", "AddressDeclined"} & set(await node.reasons())
+
+
+async def attached(node: Node) -> str:
+    """A pod with the client's interface at the first bridge, as Multus, CNI and kubelet leave it; its address."""
+    await node.nad("lan0", bridge="one-br")
+    await node.pod("web", pod_body("web", networks="lan0"))
+    [address] = await node.add("web", interface=INTERFACE, settings=config(name="lan0"))
+    await node.report("web", nad="lan0", interface=INTERFACE, mac=MAC)
+    status = {"status": {"podIP": "10.0.0.7", "podIPs": [{"ip": "10.0.0.7"}]}}
+    await node.client.patch(PODS, "web", status, "default", subresource="status")
+    return address.partition("/")[0]
+
+
+@pytest.mark.slow
+async def test_a_real_client_after_a_move(ground: Ground) -> None:
+    """A client whose NIC gets another network has its address there, and no other, when it has renewed its lease."""
+    guest = ground.names.path("guest-db")
+    async with a_node({**SUBNET6, "leaseSeconds": 60}) as node:
+        await node.network("net6", OTHER6)
+        await node.nad("six", "net6", bridge="one-br")
+        node.links = NetlinkGuestPorts(host=ground.host)
+        old = await attached(node)
+        node.serve()
+        with networkd(guest):
+            await until_addressed(node, guest, old)
+            [new] = await node.add("web", interface=INTERFACE, settings=config("net6", "six"))
+            await node.report("web", nad="six", interface=INTERFACE, mac=MAC)
+            await until_addressed(node, guest, own := new.partition("/")[0])
+            async with asyncio.timeout(120):
+                while await asyncio.to_thread(addresses, guest) != [own]:  # noqa: ASYNC110 - another program's
+                    await asyncio.sleep(0.3)
+            assert OTHER6["cidr"] in routes(guest)
+        assert "OtherAddress" not in await node.reasons()

@@ -77,6 +77,7 @@ class GuestDhcp:
         self._listeners: dict[PortId, Listener] = {}
         self._places: dict[Key, Place] = {}
         self._reported: dict[tuple[str, str], float] = {}
+        self._given: dict[tuple[str, str], frozenset[IPv6Address]] = {}
         self._changed = asyncio.Event()
         self._problem = ""
         pods.on_change(lambda _old, _new: self._changed.set(), changed(_facts))
@@ -105,6 +106,7 @@ class GuestDhcp:
         unread = await self._read_places(nads)
         clients = frozenset(clients_of(pods, self._places))
         self._guests.keep(clients, nads)
+        self._given = {key: self._given[key] for key in map(_key, clients) if key in self._given}
         try:
             found = await self._matched(clients)
         except NodeError as error:
@@ -194,8 +196,8 @@ class GuestDhcp:
             await self._other_server(guest, _server_name(decision.other), _remedy(decision.other))
         if decision.declined is not None:
             await self._declined(guest, decision.declined)
-        if isinstance(decision, Decision6) and decision.stray is not None:
-            await self._stray(guest, decision.stray)
+        if isinstance(decision, Decision6):
+            await self._note(guest, client, decision)
 
     async def _other_server(self, guest: Guest, server: str, remedy: str) -> None:
         await self._event(
@@ -212,6 +214,15 @@ class GuestDhcp:
             f"The guest refuses {address}, because another station of its network has it; find that "
             "station, or give the NIC another address",
         )
+
+    async def _note(self, guest: Guest, client: Client, decision: Decision6) -> None:
+        """Remember what was given here: after a move, a guest may use the former address until it renews."""
+        granted = decision.answer.granted if decision.answer is not None else ()
+        given = self._given.get(_key(client), frozenset()).union(*(each.addresses for each in granted))
+        if given:
+            self._given[_key(client)] = given
+        if decision.stray is not None and decision.stray not in given:
+            await self._stray(guest, decision.stray)
 
     async def _stray(self, guest: Guest, address: IPv6Address) -> None:
         await self._event(
@@ -256,6 +267,10 @@ def _answered6(
     if decision.answer is not None and not isinstance(heard, Probe | Solicitation):
         frames.append(write6(decision.answer, heard, port.mac))
     return decision, frames
+
+
+def _key(client: Client) -> tuple[str, str]:
+    return client.uid, client.interface
 
 
 def _server_name(server: IPv4Address | bytes) -> str:
