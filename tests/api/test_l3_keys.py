@@ -52,8 +52,17 @@ DUAL = st.sets(LABEL, min_size=1, max_size=4).map(
         routing=SIX,
     )
 )
+MADE = st.builds(
+    L3,
+    vid=VIDS,
+    mode=st.just("dhcp"),
+    mode6=st.just("slaac"),
+    subnet6=st.just("fd00:1::/64"),
+    routing=ROUTINGS,
+)
 VALUES = (
     DUAL
+    | MADE
     | st.builds(L3, vid=VIDS, mode=st.just("dhcp"), routing=ROUTINGS)
     | st.builds(L3, vid=VIDS, mode=st.just("static"), addresses=ADDRESSES, routing=ROUTINGS)
 )
@@ -94,7 +103,9 @@ def test_a_reference_names_vlan_id_and_mode(networks: dict[Key, L3]) -> None:
     for nad, value in networks.items():
         annotations |= encode_reference(nad, value)
     assert decode(annotations) == {
-        network_suffix(nad): L3Entry(L3(vid=value.vid, mode=value.mode), None, value.vid, in_nad=True)
+        network_suffix(nad): L3Entry(
+            L3(vid=value.vid, mode=value.mode, mode6=value.mode6), None, value.vid, in_nad=True
+        )
         for nad, value in networks.items()
     }
     assert values_in_nads(annotations) == {network_suffix(nad) for nad in networks}

@@ -8,13 +8,16 @@ from typing import Literal
 from lanloom.node.ports import Lease
 from tests.fakes.connection import VlanProfile
 from tests.fakes.kernel import FakeKernel
-from tests.fakes.switch import FakeSwitch, Offer, bare
+from tests.fakes.switch import FakeSwitch, Offer, bare, eui64
 
 DHCP_DELAY = 3.0
 """Seconds from an activation to its first possible DHCP lease, and between two tries to get one."""
 
 DAD6_SECONDS = 1.5
 """Seconds that the kernel takes at most to find out whether another host has an IPv6 address."""
+
+ADVERTISED_SECONDS = 4.0
+"""Seconds between two advertisements of a router."""
 
 ANSWER_SECONDS = 0.2
 """Seconds in which another host answers that it has an address."""
@@ -37,10 +40,12 @@ class Activation:
     lease: Lease | None = None
     deadline: float = 0
     timer: asyncio.TimerHandle | None = None
+    listening: asyncio.TimerHandle | None = None
     carrier: bool = False
     parent_mtu: int = 0
     lost: asyncio.TimerHandle | None = None
     own: str = ""
+    leased6: str = ""
 
     def others(self, addresses: tuple[str, ...]) -> tuple[str, ...]:
         """The addresses that other programs put on the device."""
@@ -109,6 +114,39 @@ class Addressing:
         """Gives up what was begun."""
         if active.timer is not None:
             self._timers.cancel(active.timer)
+        if active.listening is not None:
+            self._timers.cancel(active.listening)
+            active.listening = None
+
+    def listen(self, active: Activation) -> None:
+        """Makes addresses of the prefixes of routers from now on, and drops those of prefixes that are gone."""
+        if active.listening is None:
+            self._listen(active)
+
+    def _listen(self, active: Activation) -> None:
+        profile = active.profile
+        link = self._kernel.links[profile.device]
+        prefixes = self._switch.advertised(profile.vlan_id) if self._reachable(profile) else ()
+        active.leased6 = self._switch.leased6(profile.vlan_id) if prefixes else ""
+        leased = (f"{active.leased6}/128",) if active.leased6 else ()
+        found = (*(eui64(prefix, link.mac) for prefix in prefixes), *leased)
+        new = tuple(address for address in found if address not in link.addresses6)
+        if set(found) != set(link.addresses6):
+            self._kernel.change(profile.device, addresses6=found, tentative6=new)
+        then = self._detect if new else self._listen
+        delay = DAD6_SECONDS if new else ADVERTISED_SECONDS
+        active.listening = self._timers.after(delay, lambda: then(active))
+
+    def _detect(self, active: Activation) -> None:
+        profile = active.profile
+        known = self._kernel.links[profile.device].addresses6
+        usable = tuple(
+            address
+            for address in known
+            if not (self._reachable(profile) and self._is_duplicate(profile, address))
+        )
+        self._kernel.change(profile.device, addresses6=usable, tentative6=())
+        active.listening = self._timers.after(ADVERTISED_SECONDS, lambda: self._listen(active))
 
     def _detection(self, profile: VlanProfile) -> float:
         """Seconds until it is known whether another host has an address."""

@@ -116,6 +116,7 @@ class VlanProfile(Struct, frozen=True, kw_only=True):
     autoconnect: bool = True
     address: str = ""
     address6: str = ""
+    listens: bool = False
     dad_timeout: float = 0
     dhcp_timeout: float = DHCP_TIMEOUT
     tries: int = TRIES
@@ -184,6 +185,7 @@ def _profile(name: str, sections: Keyfile) -> VlanProfile:
         autoconnect=connection.get("autoconnect", "true") == "true",
         address=cidr(ipv4.get("address1", "")) if method == "manual" else "",
         address6=_address6(sections.get("ipv6", {})),
+        listens=sections.get("ipv6", {}).get("method") == "auto",
         dad_timeout=max(int(ipv4.get("dad-timeout", "0")), 0) / 1000,
         dhcp_timeout=float(ipv4.get("dhcp-timeout", "0")) or DHCP_TIMEOUT,
         tries=_tries(connection.get("autoconnect-retries", "-1")),

@@ -283,6 +283,8 @@ class Daemon:
         )
         if before.phase == "active" and before.profile.method == "manual":
             active.phase = "active"
+            if active.profile.listens:
+                self._addressing.listen(active)
         else:
             self._configure(active)
 
@@ -296,17 +298,20 @@ class Daemon:
         with self._quiet():
             device, profile = active.profile.device, active.profile
             others = active.others(self._kernel.links[device].addresses)
+            made = self._kernel.links[device].addresses6 if profile.listens else ()
             active.own = address
             self._kernel.change(
                 device,
                 addresses=(*(each for each in others if each != address), address),
-                addresses6=(profile.address6,) if profile.address6 else (),
+                addresses6=(profile.address6,) if profile.address6 else made,
                 tables=profile.tables,
                 routes=profile.kernel_routes,
             )
             self._kernel.set_rules(device, frozenset(map(kernel_rule, profile.rules)))
             if profile.default_route:
                 self._kernel.default_route_links |= {device}
+            if profile.listens:
+                self._addressing.listen(active)
         self._notify()
 
     def _fail(self, active: Activation, reason: str = UNAVAILABLE) -> None:

@@ -36,7 +36,9 @@ class Devices:
     def clear(self, device: str, *, keep: tuple[str, ...] = ()) -> None:
         """Takes all addresses but `keep`, routes and rules off a device, if it is there."""
         if device in self._kernel.links:
-            self._kernel.change(device, addresses=keep, addresses6=(), tables=(), routes=frozenset())
+            self._kernel.change(
+                device, addresses=keep, addresses6=(), tentative6=(), tables=(), routes=frozenset()
+            )
             self._kernel.default_route_links -= {device}
         self._kernel.set_rules(device, frozenset())
 

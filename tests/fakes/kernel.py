@@ -25,6 +25,7 @@ from lanloom.node.steps import (
     EnsureBond,
     EnsureBridge,
     Mark,
+    RemoveAddress6,
     RemoveVlans,
     RestoreRoutes,
     SetMaster,
@@ -392,6 +393,15 @@ def _restore_routes(step: RestoreRoutes, kernel: FakeKernel) -> None:
     kernel.lost_routes[step.link] = kernel.lost_routes.get(step.link, frozenset()) - set(step.routes)
     link = kernel.links[step.link]
     kernel.change(step.link, routes=link.routes | set(step.routes), tables=tuple({*link.tables, *tables}))
+
+
+@apply.register
+def _remove_address6(step: RemoveAddress6, kernel: FakeKernel) -> None:
+    link = kernel.links[step.link]
+    left, waiting = (
+        tuple(each for each in known if each != step.address) for known in (link.addresses6, link.tentative6)
+    )
+    kernel.change(step.link, addresses6=left, tentative6=waiting)
 
 
 @apply.register(AddVlans)

@@ -103,4 +103,5 @@ class FakeNetworkManager:
             addresses=link.addresses if link is not None else (),
             lease=active.lease,
             applied=active.profile == profile,
+            leased6=active.leased6,
         )

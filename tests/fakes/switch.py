@@ -1,7 +1,7 @@
 """The physical switch of a simulated cluster: which address is in use on which VLAN, and DHCP on chosen ones."""
 
 from collections.abc import Mapping
-from ipaddress import IPv4Network, ip_interface
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_interface
 from typing import Protocol
 
 from msgspec import Struct
@@ -34,6 +34,8 @@ class FakeSwitch:
         self._leases: dict[int, dict[str, str]] = {}
         self._stations: list[Station] = []
         self._planted: dict[int, set[str]] = {}
+        self._advertised: dict[int, tuple[IPv6Network, ...]] = {}
+        self._dhcpv6: dict[int, str] = {}
 
     def attach(self, station: Station) -> None:
         """Plugs a station in."""
@@ -46,6 +48,22 @@ class FakeSwitch:
             self._dhcp.pop(vid, None)
         else:
             self._dhcp[vid] = IPv4Network(prefix)
+
+    def set_router(self, vid: int, *prefixes: str, dhcpv6: str = "") -> None:
+        """Starts a router that advertises these prefixes of IPv6 on a VLAN, or without any stops it.
+
+        `dhcpv6` is an address that a server gives to whoever asks.
+        """
+        self._advertised[vid] = tuple(map(IPv6Network, prefixes))
+        self._dhcpv6[vid] = dhcpv6
+
+    def advertised(self, vid: int) -> tuple[IPv6Network, ...]:
+        """The prefixes of which stations on this VLAN make addresses."""
+        return self._advertised.get(vid, ())
+
+    def leased6(self, vid: int) -> str:
+        """The address that the DHCPv6 server of a VLAN gives; empty without one."""
+        return self._dhcpv6.get(vid, "")
 
     def plant_address(self, vid: int, address: str) -> None:
         """A stranger on this VLAN has `address` from now on."""
@@ -84,3 +102,10 @@ class FakeSwitch:
 def bare(address: str) -> str:
     """The address of a CIDR, without the prefix length."""
     return str(ip_interface(address).ip)
+
+
+def eui64(prefix: IPv6Network, mac: str) -> str:
+    """The address that a station makes of its MAC address (RFC 4291), as a CIDR."""
+    octets = bytes.fromhex(mac.replace(":", ""))
+    own = bytes([octets[0] ^ 2]) + octets[1:3] + b"\xff\xfe" + octets[3:]
+    return f"{IPv6Address(int(prefix.network_address) | int.from_bytes(own))}/{prefix.prefixlen}"

@@ -10,6 +10,7 @@ from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetwork
 from lanloom.api.core import NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, ClusterNetwork
 from lanloom.api.multus import NADS
+from lanloom.features.vlan.rules.desired.madeaddress import modes_of
 from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork
 from lanloom.features.vlan.rules.desired.plan import plan
 from lanloom.features.vlan.rules.report.status import L3_READY, READY
@@ -140,6 +141,6 @@ def _report_complaints(
         if item.status != "True":
             yield f"{title}: {item.type} is {item.status}: {item.reason}: {item.message}"
     reported = {(item.vlan_id, item.name, item.mode, item.state) for item in status.interfaces}
-    wanted = {(item.vid, item.name, item.mode, "Ready") for item in network.interfaces}
+    wanted = {(item.vid, item.name, modes_of(item), "Ready") for item in network.interfaces}
     if reported != wanted:
         yield f"the report of {title} has the interfaces {sorted(reported)}, not {sorted(wanted)}"

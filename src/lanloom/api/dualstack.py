@@ -12,7 +12,15 @@ from ipaddress import AddressValueError, IPv6Interface, IPv6Network, NetmaskValu
 from typing import NamedTuple
 
 from lanloom.api import names
-from lanloom.api.l3 import AnnotationError, Pairs, addresses_of, node_pairs, parse_cidr, parse_node_ip_map
+from lanloom.api.l3 import (
+    AnnotationError,
+    Mode6,
+    Pairs,
+    addresses_of,
+    node_pairs,
+    parse_cidr,
+    parse_node_ip_map,
+)
 from lanloom.text import quote
 
 UNICAST = (IPv6Network("2000::/3"), IPv6Network("fc00::/7"))
@@ -20,6 +28,9 @@ UNICAST = (IPv6Network("2000::/3"), IPv6Network("fc00::/7"))
 
 PREFIX_MIN = 32
 """Shortest prefix of a subnet: what a provider has, so a shorter one would be a part of the internet."""
+
+SLAAC_PREFIX = 64
+"""The prefix in which a host makes an address of its own (RFC 4862, RFC 7421)."""
 
 _CIDR6 = re.compile(r"[0-9a-f:]{2,39}/[1-9][0-9]{0,2}", re.ASCII)
 _PAIR = '["192.168.1.10/24", "fd00:1::10/64"]'
@@ -76,6 +87,39 @@ def _families(field: str, value: object) -> tuple[object, object]:
     )
 
 
+def parse_subnet6(field: str, text: str | None) -> str:
+    """Return the subnet in which nodes make IPv6 addresses themselves: their half of an address has 64 bits."""
+    example = "such as fd00:1::/64"
+    if text is None:
+        raise AnnotationError(
+            field,
+            f"is missing; mode slaac needs the subnet that the router of the VLAN advertises, {example}",
+        )
+    address = _interface6(text)
+    if address is None or address.network.prefixlen != SLAAC_PREFIX:
+        raise AnnotationError(
+            field, f"is {quote(text)}; it must be an IPv6 subnet with a prefix of 64 bits, {example}"
+        )
+    network = address.network
+    if address.ip != network.network_address:
+        raise AnnotationError(field, f"is {quote(text)}, the address of a host; write {network}")
+    if not any(network.subnet_of(known) for known in UNICAST):
+        raise AnnotationError(
+            field, f"is {quote(text)}, which nodes can't have; choose a global or unique local subnet"
+        )
+    return str(network)
+
+
+def refuse_addresses6(field: str, mode6: Mode6, addresses6: Mapping[str, str]) -> None:
+    """Raise AnnotationError for IPv6 addresses of nodes that make theirs themselves."""
+    if mode6 and addresses6:
+        raise AnnotationError(
+            field,
+            f"has IPv6 addresses, but with mode {mode6} nodes make theirs themselves; remove the IPv6 addresses, "
+            f"or {mode6} from {names.MODE}",
+        )
+
+
 def parse_cidr6(field: str, text: object) -> IPv6Interface:
     """Return a host's IPv6 address with its prefix length, such as fd00:1::10/64."""
     address = _interface6(text)
@@ -111,9 +155,9 @@ def join_addresses(four: Mapping[str, str], six: Mapping[str, str]) -> str:
     return json.dumps(values, sort_keys=True)
 
 
-def subnet6_of(addresses6: Mapping[str, str], gateway6: str = "") -> IPv6Network | None:
-    """Return the IPv6 subnet of a network: of its addresses, else of its gateway; None if it has none."""
-    cidr = next(filter(None, addresses6.values()), gateway6)
+def subnet6_of(addresses6: Mapping[str, str], other: str = "") -> IPv6Network | None:
+    """Return the IPv6 subnet of a network: of its addresses, else of its gateway or as it is named; None for none."""
+    cidr = next(filter(None, addresses6.values()), other)
     return IPv6Interface(cidr).network if cidr else None
 
 
@@ -134,14 +178,17 @@ def split_gateways(field: str, text: str | None) -> tuple[str, str]:
     return "".join(four), "".join(six)
 
 
-def parse_gateway6(field: str, text: str, addresses6: Mapping[str, str], *, pooled: bool = False) -> str:
+def parse_gateway6(
+    field: str, text: str, addresses6: Mapping[str, str], *, pooled: bool = False, subnet6: str = ""
+) -> str:
     """Return the IPv6 router with the prefix length of the nodes' subnet; empty for none.
 
-    With `pooled` the nodes may have no addresses yet, and nothing but the text tells the length.
+    With `pooled` the nodes may have no addresses yet, and nothing but the text tells the length. `subnet6` is the
+    subnet in which nodes make addresses themselves.
     """
     if not text:
         return ""
-    subnet = subnet6_of(addresses6)
+    subnet = subnet6_of(addresses6, subnet6)
     if subnet is None and not pooled:
         raise AnnotationError(
             field, f"has the IPv6 address {quote(text)}, but nodes have none; add them to {names.NODE_IP_MAP}"

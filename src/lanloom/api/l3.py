@@ -21,6 +21,9 @@ from lanloom.text import quote
 Mode = Literal["static", "dhcp", "pool"]
 """How nodes get their addresses: as the NAD maps them, from a DHCP server, or from a pool of address management."""
 
+Mode6 = Literal["", "slaac"]
+"""How nodes get IPv6 addresses beside `Mode`: from the same source or not at all, or of what routers advertise."""
+
 VID_MIN, VID_MAX = 2, 4094
 """VLAN ids that can carry node addresses: 1 is the bridges' default id, 0 and 4095 are reserved (IEEE 802.1Q)."""
 
@@ -100,11 +103,13 @@ class L3(Struct, frozen=True, kw_only=True):
     `addresses` maps node names to CIDRs; it is empty with mode dhcp, and with mode pool until the pool gave some. Only
     a NAD with mode pool has a `source`: what its ClusterNetwork says for the agents holds the addresses instead.
     `addresses6` are those of IPv6, of the same nodes, or empty. Mode pool has an empty one for a node whose address is
-    still to come.
+    still to come. With a `mode6` they are empty, and nodes make addresses of `subnet6`, a CIDR, themselves.
     """
 
     vid: int
     mode: Mode
+    mode6: Mode6 = ""
+    subnet6: str = ""
     addresses: dict[str, str] = {}
     addresses6: dict[str, str] = {}
     routing: Routing = Routing()
@@ -114,6 +119,11 @@ class L3(Struct, frozen=True, kw_only=True):
     def fixed(self) -> bool:
         """Whether each node has an address of its own, which does not come from a DHCP server."""
         return self.mode != "dhcp"
+
+    @property
+    def modes(self) -> str:
+        """The modes of both families, as `parse_modes` reads them."""
+        return join_modes(self.mode, self.mode6)
 
 
 def parse_vid(field: str, text: object, minimum: int = VID_MIN) -> int:
@@ -134,8 +144,30 @@ def parse_connectivity(text: str | None) -> bool:
     raise AnnotationError(names.L3_CONNECTIVITY, f'is {quote(text)}; it must be "true" or "false"')
 
 
+def join_modes(mode: str, mode6: str) -> str:
+    """Return the text of the modes of both families."""
+    return f"{mode},{mode6}" if mode6 else mode
+
+
+def mode4_of(text: str | None) -> str:
+    """Return the part of `mode` that speaks of IPv4, whether or not it is a mode."""
+    return (text or "").partition(",")[0].strip(" ")
+
+
+def parse_modes(field: str, text: str | None) -> tuple[Mode, Mode6]:
+    """`mode`: how the nodes get their addresses; after a comma, how they get those of IPv6 beside."""
+    if text is None or "," not in text:
+        return parse_mode(field, text), ""
+    mode, _, mode6 = text.partition(",")
+    if mode6.strip(" ") != "slaac":
+        raise AnnotationError(
+            field, f'is {quote(text)}; after the comma, it must be slaac, such as "static,slaac"'
+        )
+    return parse_mode(field, mode.strip(" ")), "slaac"
+
+
 def parse_mode(field: str, text: str | None) -> Mode:
-    """`mode`: how the nodes get their addresses."""
+    """`mode` of IPv4, or of both families."""
     match text:
         case "static":
             return "static"

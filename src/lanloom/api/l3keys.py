@@ -8,20 +8,26 @@ from typing import NamedTuple
 import msgspec
 
 from lanloom.api import names
-from lanloom.api.dualstack import NO_ADDRESSES, join_addresses, join_gateways, parse_node_addresses
+from lanloom.api.dualstack import (
+    NO_ADDRESSES,
+    join_addresses,
+    join_gateways,
+    parse_node_addresses,
+    parse_subnet6,
+)
 from lanloom.api.l3 import (
     L3,
     AnnotationError,
     Routing,
     parse_connectivity,
-    parse_mode,
+    parse_modes,
     parse_vid,
 )
 from lanloom.api.meta import Key
 from lanloom.api.routing import RoutingFields, parse_routing
 
 _KEY_NAME_MAX = 63
-_KINDS = ("l3connectivity", "vlan-id", "mode", "ipmap", "gateway", "routes", "dns", "l3values")
+_KINDS = ("l3connectivity", "vlan-id", "mode", "ipmap", "gateway", "routes", "dns", "l3values", "subnet6")
 _BEGINS = tuple(f"{names.PREFIX}{kind}-" for kind in _KINDS)
 _LONGEST_KIND = max(len(kind) for kind in _KINDS)
 
@@ -92,7 +98,7 @@ def _encode_small(suffix: str, value: L3) -> dict[str, str]:
     return {
         f"{names.PREFIX}l3connectivity-{suffix}": "true",
         f"{names.PREFIX}vlan-id-{suffix}": str(value.vid),
-        f"{names.PREFIX}mode-{suffix}": value.mode,
+        f"{names.PREFIX}mode-{suffix}": value.modes,
     }
 
 
@@ -102,6 +108,8 @@ def encode(nad: Key, value: L3) -> dict[str, str]:
     annotations = _encode_small(suffix, value)
     if value.addresses:
         annotations[f"{names.PREFIX}ipmap-{suffix}"] = join_addresses(value.addresses, value.addresses6)
+    if value.subnet6:
+        annotations[f"{names.PREFIX}subnet6-{suffix}"] = value.subnet6
     return annotations | _encode_routing(suffix, value.routing)
 
 
@@ -142,18 +150,23 @@ def _decode_one(annotations: Mapping[str, str], suffix: str, suffixes: list[str]
         vid_field = f"{names.PREFIX}vlan-id-{suffix}"
         vid = parse_vid(vid_field, annotations.get(vid_field))
         mode_field = f"{names.PREFIX}mode-{suffix}"
-        mode = parse_mode(mode_field, annotations.get(mode_field))
+        mode, mode6 = parse_modes(mode_field, annotations.get(mode_field))
         if f"{names.PREFIX}l3values-{suffix}" in annotations:
-            return L3Entry(L3(vid=vid, mode=mode), None, vid, in_nad=True)
+            return L3Entry(L3(vid=vid, mode=mode, mode6=mode6), None, vid, in_nad=True)
         four, six = NO_ADDRESSES
         if mode != "dhcp":
             map_field = _map_field(annotations, suffix, suffixes)
             if mode == "static" or map_field in annotations:
                 four, six = parse_node_addresses(map_field, annotations.get(map_field), pooled=mode == "pool")
-        routing = parse_routing(annotations, _routing_fields(suffix), mode, four, six)
+        subnet_field = f"{names.PREFIX}subnet6-{suffix}"
+        subnet6 = parse_subnet6(subnet_field, annotations.get(subnet_field)) if mode6 else ""
+        routing = parse_routing(annotations, _routing_fields(suffix), mode, four, six, subnet6)
     except AnnotationError as error:
         return L3Entry(None, error, vid)
-    return L3Entry(L3(vid=vid, mode=mode, addresses=four, addresses6=six, routing=routing), None, vid)
+    value = L3(
+        vid=vid, mode=mode, mode6=mode6, subnet6=subnet6, addresses=four, addresses6=six, routing=routing
+    )
+    return L3Entry(value, None, vid)
 
 
 def _map_field(annotations: Mapping[str, str], suffix: str, suffixes: list[str]) -> str:

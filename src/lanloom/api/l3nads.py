@@ -1,7 +1,7 @@
 """The L3 configuration that a NAD asks for: node addresses on its VLAN, with mode, map, pool and routing."""
 
 from lanloom.api import names
-from lanloom.api.dualstack import NO_ADDRESSES, parse_node_addresses
+from lanloom.api.dualstack import NO_ADDRESSES, parse_node_addresses, parse_subnet6, refuse_addresses6
 from lanloom.api.l3 import (
     L3,
     AnnotationError,
@@ -9,7 +9,7 @@ from lanloom.api.l3 import (
     Routing,
     parse_connectivity,
     parse_ip_pool,
-    parse_mode,
+    parse_modes,
 )
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import l3_vid
@@ -25,17 +25,23 @@ def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
     if nad.metadata.is_deleting or not parse_connectivity(annotations.get(names.L3_CONNECTIVITY)):
         return None
     vid = l3_vid(nad.spec.config)
-    mode = parse_mode(names.MODE, annotations.get(names.MODE))
+    mode, mode6 = parse_modes(names.MODE, annotations.get(names.MODE))
     four, six = NO_ADDRESSES
     if mode == "static":
         four, six = parse_node_addresses(names.NODE_IP_MAP, annotations.get(names.NODE_IP_MAP))
+    refuse_addresses6(names.NODE_IP_MAP, mode6, six)
     source = parse_ip_pool(names.IP_POOL, annotations.get(names.IP_POOL)) if mode == "pool" else None
-    routing = parse_routing(annotations, ROUTING, mode, four, six)
-    if source is not None and not source.second:
+    if source is not None:
+        refuse_addresses6(names.IP_POOL, mode6, {source.network: source.second} if source.second else {})
+    subnet6 = parse_subnet6(names.IPV6_SUBNET, annotations.get(names.IPV6_SUBNET)) if mode6 else ""
+    routing = parse_routing(annotations, ROUTING, mode, four, six, subnet6)
+    if source is not None and not (source.second or mode6):
         _refuse_six(source, routing)
     return L3(
         vid=vid,
         mode=mode,
+        mode6=mode6,
+        subnet6=subnet6,
         addresses=four,
         addresses6=six,
         routing=routing,

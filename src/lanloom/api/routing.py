@@ -47,16 +47,21 @@ def parse_routing(
     mode: Mode,
     addresses: Mapping[str, str],
     addresses6: Mapping[str, str] = {},
+    subnet6: str = "",
 ) -> Routing:
-    """Parse the routing of a network of that mode with those static addresses; empty without annotations."""
+    """Parse the routing of a network of that mode with those static addresses; empty without annotations.
+
+    `subnet6` is the subnet in which nodes make IPv6 addresses themselves.
+    """
     four, six = split_gateways(fields.gateway, annotations.get(fields.gateway))
     gateway = parse_gateway(fields.gateway, four, mode, addresses)
     routes = parse_routes(fields.routes, annotations.get(fields.routes), addresses, gateway)
     _refuse_default_in_parts(fields.routes, routes)
-    gateway6 = parse_gateway6(fields.gateway, six, addresses6, pooled=mode == "pool")
-    routes6 = parse_routes6(fields.routes, annotations.get(fields.routes), addresses6, gateway6)
+    pooled = mode == "pool" and not subnet6
+    gateway6 = parse_gateway6(fields.gateway, six, addresses6, pooled=pooled, subnet6=subnet6)
+    routes6 = parse_routes6(fields.routes, annotations.get(fields.routes), addresses6, subnet6 or gateway6)
     dns6 = parse_dns6(fields.dns, annotations.get(fields.dns))
-    if mode != "pool" and not addresses6:
+    if not (pooled or addresses6 or subnet6):
         _refuse_six(fields, routes6, dns6)
     return Routing(
         gateway=gateway,
@@ -133,10 +138,10 @@ def parse_routes(
 
 
 def parse_routes6(
-    field: str, text: str | None, addresses6: Mapping[str, str], gateway6: str = ""
+    field: str, text: str | None, addresses6: Mapping[str, str], subnet6: str = ""
 ) -> tuple[Route, ...]:
-    """Return the IPv6 routes of the same list."""
-    subnet = subnet6_of(addresses6, gateway6)
+    """Return the IPv6 routes of the same list. `subnet6` or a gateway in it tells the subnet without addresses."""
+    subnet = subnet6_of(addresses6, subnet6)
     routes: dict[IPv6Network, Route] = {}
     for where, item in _items(field, text):
         if is_route6(item):

@@ -48,7 +48,8 @@ class Link(Struct, frozen=True, kw_only=True):
     `secluded` is of bridges on which the host takes part in IPv4 with that bridge's own addresses alone (rp_filter and
     arp_ignore are set, or there is no IPv4); `forwarding`, of those whose IPv4 packets it passes on to other links.
     `addresses6` are IPv6 CIDRs but those of the link itself, known only of VLAN links, as far as no other host has the
-    address, and where a step is about an unmarked bridge.
+    address, and where a step is about an unmarked bridge. `tentative6` are those of them that wait for the answer of
+    another host which may have them, too.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Link(Struct, frozen=True, kw_only=True):
     secluded: bool = False
     forwarding: bool = False
     addresses6: tuple[str, ...] = ()
+    tentative6: tuple[str, ...] = ()
 
     @property
     def ours(self) -> bool:
@@ -244,6 +246,7 @@ class Connection(Struct, frozen=True, kw_only=True):
     `phase` is absent where it did not load the file, inactive where it knows the profile but has no device for it.
     `addresses` are all of its device, those that other programs put there, too. `applied` says whether the active
     device runs the profile's present content (False: `reapply` is due).
+    `leased6` is an address that a DHCPv6 server gave, without prefix length.
     `reason` is NetworkManager's word for why it failed last since it was activated on request (for example
     ip-config-unavailable).
     """
@@ -258,6 +261,7 @@ class Connection(Struct, frozen=True, kw_only=True):
     lease: Lease | None = None
     reason: str = ""
     applied: bool = True
+    leased6: str = ""
 
 
 class NetworkManager(Protocol):

@@ -213,6 +213,23 @@ class RestoreRoutes(LinkStep, frozen=True, kw_only=True):
             raise NotOurs(f"{self.title}: it is no VLAN link")
 
 
+class RemoveAddress6(LinkStep, frozen=True, kw_only=True):
+    """Take an IPv6 address, a CIDR, from a VLAN link."""
+
+    link: str
+    address: str
+
+    @property
+    def title(self) -> str:
+        """Say that the address can't be removed."""
+        return f"can't remove {self.address} from {self.link}"
+
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """Accept a VLAN link that is there."""
+        if _present(self.title, self.link, links).kind != "vlan":
+            raise NotOurs(f"{self.title}: it is no VLAN link")
+
+
 class _VlanStep(LinkStep, frozen=True, kw_only=True):
     """Tagged VLAN ids of a bridge port, or with `self_` of the bridge itself.
 

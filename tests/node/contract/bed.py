@@ -30,7 +30,7 @@ class FakeBed:
             switch = FakeSwitch({DHCP_VLAN: "192.168.12.0/24"})
             switch.plant_address(DHCP_VLAN, "fd00:12::1")
             now = asyncio.get_running_loop().time
-            await scenario(FakeNode(FakeHost("node", ("eth1", "eth2"), switch=switch, now=now)))
+            await scenario(FakeNode(FakeHost("node", ("eth1", "eth2"), switch=switch, now=now), switch))
 
         virtual.run(main())
 

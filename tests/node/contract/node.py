@@ -18,7 +18,7 @@ from lanloom.node.steps import (
     SetMaster,
 )
 from lanloom.node.vlanids import vlan_ids
-from tests.fakes import FakeHost
+from tests.fakes import FakeHost, FakeSwitch
 from tests.node.contract.profile import uuid
 
 DHCP_VLAN = 2012
@@ -95,6 +95,15 @@ class Node(Protocol):
     def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
         """Adds or removes a VLAN id of a bridge or port by hand."""
 
+    def advertise(self, *prefixes: str, dhcpv6: str = "") -> None:
+        """Makes the router of the switch's VLAN `DHCP_VLAN` advertise these prefixes alone; none stops it.
+
+        `dhcpv6` is an address of the first one that it gives to whoever asks.
+        """
+
+    def occupy(self, address: str, present: bool = True) -> None:
+        """Gives an IPv6 address (a CIDR) to another host on that VLAN, or takes it away."""
+
     async def stop_network_manager(self) -> None:
         """Ends NetworkManager."""
 
@@ -105,8 +114,9 @@ class Node(Protocol):
 class FakeNode:
     """A node in memory."""
 
-    def __init__(self, fake: FakeHost) -> None:
+    def __init__(self, fake: FakeHost, switch: FakeSwitch) -> None:
         self._fake = fake
+        self._switch = switch
         self.host = fake.host
 
     def plant_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
@@ -178,6 +188,13 @@ class FakeNode:
 
     def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
         (self._fake.add_vlan if add else self._fake.drop_vlan)(link, vid, self_=self_)
+
+    def advertise(self, *prefixes: str, dhcpv6: str = "") -> None:
+        self._switch.set_router(DHCP_VLAN, *prefixes, dhcpv6=dhcpv6)
+
+    def occupy(self, address: str, present: bool = True) -> None:
+        change = self._switch.plant_address if present else self._switch.remove_address
+        change(DHCP_VLAN, address.partition("/")[0])
 
     async def stop_network_manager(self) -> None:
         self._fake.daemon.stop()

@@ -58,6 +58,7 @@ address add 192.168.12.1/24 dev dhcp
 address add fd00:12::1/64 dev dhcp nodad
 link set dhcp up
 """
+ROUTER_LEASES = Path("/tmp/router-leases")
 SWITCH_VLANS = "vlan add vid 2-4094 dev port\nvlan add vid 2-4094 dev switch self\n"
 NODE = "link set lo up\nlink set eth1 up\nlink add eth2 up type veth peer name cable2\nlink set cable2 up\n"
 KEPT_LINKS = frozenset({"lo", "eth1", "eth2", "cable2"})
@@ -79,6 +80,7 @@ class Machine:
     def __init__(self) -> None:
         self._stack = ExitStack()
         self._network_manager: subprocess.Popen[bytes] | None = None
+        self._router: subprocess.Popen[bytes] | None = None
         self.log = Path("/tmp/networkmanager.log")
 
     def __enter__(self) -> "Machine":
@@ -93,6 +95,7 @@ class Machine:
             assert self._holder.stdout is not None
             assert self._holder.stdout.readline() == b"ready\n"
             stack.callback(self.stop_network_manager)
+            stack.callback(self.advertise)
             self.start_network_manager()
             self._stack = stack.pop_all()
         return self
@@ -149,6 +152,37 @@ class Machine:
             words = [*self.enter, "NetworkManager", "--debug"]
             self._network_manager = subprocess.Popen(words, stdout=log, stderr=log)
 
+    def advertise(self, *prefixes: str, dhcpv6: str = "") -> None:
+        """Runs a router that advertises these prefixes, in place of the one before; it has the first address of each.
+
+        `dhcpv6` is the address of the first prefix that its DHCPv6 server gives.
+        """
+        if self._router is not None:
+            self._router.terminate()
+            self._router.wait()
+            self._router = None
+        ROUTER_LEASES.unlink(missing_ok=True)
+        ip("-6 address flush dev dhcp scope global", where="switch")
+        ip("address add fd00:12::1/64 dev dhcp nodad", where="switch")
+        if not prefixes:
+            return
+        for prefix in self._begins(prefixes):
+            ip(f"address replace {prefix}1/64 dev dhcp nodad", where="switch")
+        words = (
+            "dnsmasq --keep-in-foreground --conf-file=/dev/null --port=0 --user=root --log-facility=/dev/null"
+        )
+        words += " --bind-interfaces --interface=dhcp --pid-file= --enable-ra"
+        words += f" --dhcp-leasefile={ROUTER_LEASES}"
+        words += " --ra-param=dhcp,4,1800"
+        begins = self._begins(prefixes)
+        words += f" --dhcp-range={dhcpv6},{dhcpv6},slaac,64,1h" if dhcpv6 else ""
+        words += "".join(f" --dhcp-range={prefix},ra-only,64,1h" for prefix in begins[bool(dhcpv6) :])
+        self._router = subprocess.Popen(["ip", "netns", "exec", "switch", *words.split()])
+
+    @staticmethod
+    def _begins(prefixes: Collection[str]) -> list[str]:
+        return [prefix.removesuffix("/64") for prefix in prefixes]
+
     def stop_network_manager(self) -> None:
         """Ends it if it runs."""
         if self._network_manager is not None:
@@ -199,6 +233,7 @@ class RealNode:
         """Begins with nothing: no profile, no link but the NICs."""
         if not self._machine.network_manager_runs:
             self._machine.start_network_manager()
+        self.advertise()
         await self._answers()
         names = tuple(path.name for path in self._directory.iterdir())
         for name in names:
@@ -305,6 +340,13 @@ class RealNode:
     def change_vlan(self, link: str, vid: int, *, add: bool, self_: bool) -> None:
         arguments = f"vlan {'add' if add else 'delete'} vid {vid} dev {link} {'self' if self_ else ''}"
         ip(arguments, program="bridge")
+
+    def advertise(self, *prefixes: str, dhcpv6: str = "") -> None:
+        self._machine.advertise(*prefixes, dhcpv6=dhcpv6)
+
+    def occupy(self, address: str, present: bool = True) -> None:
+        change = f"replace {address} dev dhcp nodad" if present else f"delete {address} dev dhcp"
+        ip(f"address {change}", where="switch")
 
     async def stop_network_manager(self) -> None:
         self._machine.stop_network_manager()

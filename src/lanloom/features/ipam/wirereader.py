@@ -58,6 +58,7 @@ _L3_ANNOTATIONS = (
     names.MODE,
     names.IP_POOL,
     names.NODE_IP_MAP,
+    names.IPV6_SUBNET,
     names.GATEWAY,
     names.ROUTES,
     names.DNS,

@@ -7,7 +7,7 @@ from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import Node
 from lanloom.api.harvester import HOST_NETWORK_CONFIGS, HostNetworkConfig
-from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.l3 import L3, AnnotationError, mode4_of
 from lanloom.api.l3nads import l3_of
 from lanloom.api.lan import LAN
 from lanloom.api.meta import Key
@@ -93,7 +93,7 @@ def read_report(report: ClusterNetworkNode) -> Mapping[Wire, Held]:
         )
         wire = Wire(_cluster_network(status.cluster_network), item.vlan_id)
         texts = [(text, foreign) for text in item.other_addresses]
-        own = leased if item.mode == "dhcp" else stated
+        own = leased if mode4_of(item.mode) == "dhcp" else stated
         for text, holder in (*texts, (item.address, own), (item.address6, stated)):
             if (address := find_address(text.partition("/")[0])) is not None:
                 wires.setdefault(wire, {})[address] = holder
@@ -119,7 +119,7 @@ def read_host_network(item: HostNetworkConfig) -> Held:
 
 def is_pooled(nad: NetworkAttachmentDefinition | None) -> bool:
     """Return whether NICs say which addresses a NAD gives to nodes."""
-    return nad is not None and nad.metadata.annotations.get(names.MODE) == "pool"
+    return nad is not None and mode4_of(nad.metadata.annotations.get(names.MODE)) == "pool"
 
 
 def _plugins(nad: NetworkAttachmentDefinition) -> Iterator[dict[str, Any]]:

@@ -78,6 +78,8 @@ _NSID = struct.Struct("=i")
 IFA_TARGET_NETNSID = 10
 IFA_F_DADFAILED = 0x08
 """Flag of <linux/if_addr.h>: another host has the address."""
+IFA_F_TENTATIVE = 0x40
+"""Flag: the kernel does not know yet whether another host has it."""
 
 
 def ipv4_addresses(sock: socket.socket) -> dict[int, list[str]]:
@@ -100,12 +102,12 @@ def ipv6_addresses(sock: socket.socket, index: int) -> list[IPv6Interface]:
     ]
 
 
-def usable_ipv6_addresses(sock: socket.socket) -> dict[int, list[str]]:
-    """Return the IPv6 addresses of every link as CIDRs, ordered, by the link's index.
+def usable_ipv6_addresses(sock: socket.socket) -> dict[int, dict[str, bool]]:
+    """Return the IPv6 addresses of every link as CIDRs, ordered, by the link's index, and whether each is tentative.
 
     Those of the links themselves are left out, and those that another host has, as far as that was found out.
     """
-    found: dict[int, list[IPv6Interface]] = {}
+    found: dict[int, dict[IPv6Interface, bool]] = {}
     for body in dump(sock, RTM_GETADDR, _ADDRESS.pack(socket.AF_INET6, 0, 0, 0, 0)):
         family, length, flags, _, index = _ADDRESS.unpack_from(body)
         if family != socket.AF_INET6 or flags & IFA_F_DADFAILED:
@@ -113,8 +115,8 @@ def usable_ipv6_addresses(sock: socket.socket) -> dict[int, list[str]]:
         values = attributes(body, _ADDRESS.size)
         address = IPv6Interface((values.get(IFA_LOCAL) or values[IFA_ADDRESS], length))
         if not address.is_link_local:
-            found.setdefault(index, []).append(address)
-    return {index: [str(address) for address in sorted(each)] for index, each in found.items()}
+            found.setdefault(index, {})[address] = bool(flags & IFA_F_TENTATIVE)
+    return {index: {str(each): known[each] for each in sorted(known)} for index, known in found.items()}
 
 
 def remove_ipv6_address(sock: socket.socket, index: int, address: IPv6Interface) -> None:
@@ -176,9 +178,10 @@ def read_state(sock: socket.socket) -> LinkState:
     for index, found in ipv4_addresses(sock).items():
         if (name := names.get(index)) is not None:
             links[name] = replace(links[name], addresses=tuple(found))
-    for index, found in usable_ipv6_addresses(sock).items():
+    for index, known in usable_ipv6_addresses(sock).items():
         if (name := names.get(index)) is not None and links[name].kind == "vlan":
-            links[name] = replace(links[name], addresses6=tuple(found))
+            waiting = tuple(address for address, tentative in known.items() if tentative)
+            links[name] = replace(links[name], addresses6=tuple(known), tentative6=waiting)
     main: set[str] = set()
     defaults, out_of = _routes(sock, {link.index for link in links.values() if link.kind == "vlan"})
     for table, indexes in defaults.items():

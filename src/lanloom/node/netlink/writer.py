@@ -9,6 +9,7 @@ import socket
 import struct
 from binascii import crc32
 from functools import singledispatch
+from ipaddress import IPv6Interface
 
 from lanloom.node.errors import KernelUnsupported
 from lanloom.node.marks import MARK, UNFINISHED
@@ -53,6 +54,7 @@ from lanloom.node.steps import (
     EnsureBond,
     EnsureBridge,
     Mark,
+    RemoveAddress6,
     RemoveVlans,
     RestoreRoutes,
     SetMaster,
@@ -280,6 +282,12 @@ def _restore_routes(step: RestoreRoutes, writer: LinkWriter) -> None:
         # A route to neighbours names the address to use with them, as NetworkManager's own does.
         source = "" if via else step.source
         add_route(writer.sock, index, to, via, priority=step.metric, table=table, source=source)
+
+
+@apply.register
+def _remove_address6(step: RemoveAddress6, writer: LinkWriter) -> None:
+    with tolerating(errno.EADDRNOTAVAIL):  # it is gone
+        remove_ipv6_address(writer.sock, writer.links[step.link].index, IPv6Interface(step.address))
 
 
 @apply.register(AddVlans)

@@ -203,6 +203,7 @@ def connection(profile: Profile, objects: Objects, failure: str) -> Connection:
     data = objects.properties(device.get("Ip4Config", ""), "IP4Config").get("AddressData", ())
     addresses = tuple(f"{address['address']}/{address['prefix']}" for address in data)
     options = objects.properties(device.get("Dhcp4Config", ""), "DHCP4Config").get("Options", {})
+    options6 = objects.properties(device.get("Dhcp6Config", ""), "DHCP6Config").get("Options", {})
     return replace(
         known,
         phase=phase(device.get("State", 0)),
@@ -210,6 +211,7 @@ def connection(profile: Profile, objects: Objects, failure: str) -> Connection:
         addresses=addresses,
         lease=_lease(options, addresses),
         applied=profile.up_to_date,
+        leased6=options6.get("ip6_address", ""),
     )
 
 

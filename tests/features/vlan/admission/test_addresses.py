@@ -69,6 +69,12 @@ def managed(vid: int, cidr: str = "10.115.252.135/23", ready: bool = True) -> Ra
     return body
 
 
+def made(subnet: str | None, mode: str = "static,slaac", **more: str) -> Raw:
+    """A network of which nodes make IPv6 addresses themselves in this subnet."""
+    body = annotated(static(STATIC), mode=mode, **more)
+    return body if subnet is None else annotated(body, ipv6_subnet=subnet)
+
+
 WORD_CASES: Cases = {
     "l3-connectivity is true or false": new(
         annotated(network(), l3_connectivity="yes"),
@@ -80,6 +86,43 @@ WORD_CASES: Cases = {
     "l3-connectivity needs a mode": new(
         annotated(network(mode=""), l3_connectivity="true"),
         f'{P}mode is missing; it must be "static", "dhcp" or "pool"',
+    ),
+    "the mode of IPv6 beside another is slaac": new(
+        made("fd00:1::/64", "static,dhcp"),
+        f'{P}mode is "static,dhcp"; after the comma, it must be slaac, such as "static,slaac"',
+    ),
+    "the mode of IPv6 stands beside one of IPv4": new(
+        made("fd00:1::/64", "slaac,slaac"), f'{P}mode is "slaac"; it must be "static", "dhcp" or "pool"'
+    ),
+    "mode slaac needs a subnet": new(
+        made(None),
+        f"{P}ipv6-subnet is missing; mode slaac needs the subnet that the router of the VLAN advertises, such as "
+        "fd00:1::/64",
+    ),
+    "the subnet of mode slaac has 64 bits": new(
+        made("fd00:1::/80"),
+        f'{P}ipv6-subnet is "fd00:1::/80"; it must be an IPv6 subnet with a prefix of 64 bits, such as fd00:1::/64',
+    ),
+    "the subnet of mode slaac is no host": new(
+        made("fd00:1::1/64"), f'{P}ipv6-subnet is "fd00:1::1/64", the address of a host; write fd00:1::/64'
+    ),
+    "the subnet of mode slaac is one of hosts": new(
+        made("fe80::/64"),
+        f'{P}ipv6-subnet is "fe80::/64", which nodes can\'t have; choose a global or unique local subnet',
+    ),
+    "a subnet that is not in use is right too": new(
+        made("fd00:1::", "static"),
+        f'{P}ipv6-subnet is "fd00:1::"; it must be an IPv6 subnet with a prefix of 64 bits, such as fd00:1::/64',
+    ),
+    "nodes of mode slaac have no other IPv6 addresses": new(
+        annotated(dual("fd00:1::10/64"), mode="static,slaac", ipv6_subnet="fd00:1::/64"),
+        f"{MAP} has IPv6 addresses, but with mode slaac nodes make theirs themselves; remove the IPv6 addresses, or "
+        f"slaac from {P}mode",
+    ),
+    "nodes of mode slaac have no addresses of a pool of IPv6": new(
+        made("fd00:1::/64", "pool,slaac", ip_pool="net1,net1/pool6"),
+        f"{P}ip-pool has IPv6 addresses, but with mode slaac nodes make theirs themselves; remove the IPv6 addresses, "
+        f"or slaac from {P}mode",
     ),
     "mode pool needs a source": new(
         network(mode="pool"),
@@ -230,6 +273,12 @@ def crowded(name: str, spare: int) -> tuple[Raw, ...]:
 FULL, WIDE = crowded("full", 100), crowded("wide", 200)
 
 CLUSTER_CASES: Cases = {
+    "the subnet of mode slaac is not that of pods": new(
+        made("fd00:20:0:7::/64"),
+        f"{P}ipv6-subnet uses the subnet fd00:20:0:7::/64, which overlaps fd00:20::/48 of the pods of node witness; "
+        "choose another subnet",
+        {**node("witness"), "spec": {"podCIDR": "fd00:20::/48"}},
+    ),
     "a VLAN has no addresses of Harvester's": new(
         network(mode="dhcp"),
         "spec.config.vlan is 2012 and Harvester's HostNetworkConfig storage already gives nodes addresses on that "

@@ -64,6 +64,13 @@ ROUTING_CASES: Cases = {
         ip_pool="net1,net1/pool6",
         gateway="fd00:1::1",
     ),
+    "an IPv6 gateway of mode slaac is in its subnet": routed(
+        f'{P}gateway has the IPv6 address "fd00:2::1/64", which is not in the subnet fd00:1::/64 of the nodes\' '
+        "addresses; choose an address of that subnet",
+        mode="static,slaac",
+        ipv6_subnet="fd00:1::/64",
+        gateway="fd00:2::1",
+    ),
     "a gateway is in the subnet of the map": routed(
         f'{P}gateway is "192.168.2.1/24", which is not in the subnet 192.168.1.0/24 of the nodes\' addresses; choose '
         "an address of that subnet",

@@ -141,15 +141,24 @@ def profiles(draw: st.DrawFn) -> Profile:
     modes: st.SearchStrategy[Mode] = st.sampled_from(["static", "dhcp"])
     node, mode = draw(NODES), draw(modes)
     addresses = {node: f"10.9.8.{draw(st.integers(1, 99))}/24"} if mode == "static" else {}
-    dual, routed = draw(st.booleans()), draw(st.booleans())
-    six = {node: f"fd00:9::{draw(st.integers(1, 99)):x}/64"} if addresses and dual else {}
+    dual, routed = draw(st.sampled_from(["", "map", "slaac"])), draw(st.booleans())
+    six = {node: f"fd00:9::{draw(st.integers(1, 99)):x}/64"} if addresses and dual == "map" else {}
+    subnet6 = "fd00:9::/64" if dual == "slaac" else ""
     routing = draw(routings())
-    if six and routed:
+    if (six or subnet6) and routed:
         routing = replace(routing, gateway6="fd00:9::fe/64")
-    if six:
+    if six or subnet6:
         prefixes = sorted(draw(st.sets(st.integers(0x20, 0xFF), max_size=3)))
         routes6 = tuple(Route(f"fd00:{number:x}::/48", "fd00:9::fd") for number in prefixes)
         servers = draw(st.lists(_HOSTS.map("fd00:53::{:x}".format), max_size=2, unique=True))
         routing = replace(routing, routes6=routes6, dns6=tuple(servers))
-    value = L3(vid=draw(VIDS), mode=mode, addresses=addresses, addresses6=six, routing=routing)
+    value = L3(
+        vid=draw(VIDS),
+        mode=mode,
+        mode6="slaac" if subnet6 else "",
+        subnet6=subnet6,
+        addresses=addresses,
+        addresses6=six,
+        routing=routing,
+    )
     return profile_of(CLUSTER, node, draw(NETWORKS), value)

@@ -32,6 +32,7 @@ SECTIONS = {
     "user": {"lanloom.owner"},
 }
 IPV6 = {"address1", "ignore-auto-dns", "ignore-auto-routes", "may-fail", "never-default", "method"}
+MADE = IPV6 - {"address1"} | {"addr-gen-mode", "ip6-privacy", "ra-timeout"}
 GATEWAY6 = {"route1", "route1_options", "routing-rule1", "routing-rule2"}
 IPV4 = {"dad-timeout", "ignore-auto-dns", "ignore-auto-routes", "may-fail", "never-default", "method"}
 
@@ -43,8 +44,9 @@ def test_exactly_the_lines_that_were_meant(given: Profile) -> None:
     ipv4 = dict(sections["ipv4"])
     families = ("ipv4", "ipv6")
     assert {name: set(keys) for name, keys in sections.items() if name not in families} == SECTIONS
-    assert set(sections["ipv6"]) == (IPV6 | _keys6(given) if given.address6 else {"method"})
+    assert set(sections["ipv6"]) == _ipv6(given)
     assert sections["ipv6"].get("address1", "") == given.address6
+    assert not given.subnet6 or given.subnet6 in sections["ipv6"].values()
     assert set(ipv4) == IPV4 | _keys(given)
     assert ipv4["method"] == {"static": "manual", "dhcp": "auto"}[given.mode]
     assert ipv4.get("address1", "") == given.address
@@ -53,9 +55,15 @@ def test_exactly_the_lines_that_were_meant(given: Profile) -> None:
     assert owner(render(given)) == f"{given.cluster_network}/{given.vid}"
 
 
+def _ipv6(given: Profile) -> set[str]:
+    own = MADE if given.subnet6 else IPV6
+    return own | _keys6(given) if given.address6 or given.subnet6 else {"method"}
+
+
 def _keys6(given: Profile) -> set[str]:
     routing = given.routing
-    keys = {f"route{number + 1}" for number in range(len(routing.routes6) + bool(routing.gateway6))}
+    routes = len(routing.routes6) + bool(routing.gateway6) + bool(given.subnet6)
+    keys = {f"route{number + 1}" for number in range(routes)}
     keys |= GATEWAY6 if routing.gateway6 else set()
     return keys | ({"dns", "dns-priority"} if routing.dns6 else set())
 
@@ -213,6 +221,7 @@ def test_annotations_of_any_kind_make_a_whole_profile_or_none(texts: dict[str, s
             "address",
             "gateway",
             "address6",
+            "subnet6",
             "gateway6",
             "to",
             "via",
@@ -225,6 +234,7 @@ def test_annotations_of_any_kind_make_a_whole_profile_or_none(texts: dict[str, s
 )
 def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field: str) -> None:
     """A value of any kind that is put past the parsers is refused, or gives just the lines of its own meaning."""
+    given = replace(given, subnet6="")
     routing = given.routing
     match field:
         case "network":
@@ -237,6 +247,8 @@ def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field
             given = replace(given, routing=replace(routing, gateway=text))
         case "address6":
             given = replace(given, address6=text, routing=replace(routing, gateway6=""))
+        case "subnet6":
+            given = replace(given, subnet6=text, routing=replace(routing, gateway6=""))
         case "gateway6":
             given = replace(given, address6="fd00::7/64", routing=replace(routing, gateway6=text))
         case "to" | "via":
@@ -256,7 +268,7 @@ def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field
     sections = parse(content)
     assert set(sections) == {*SECTIONS, "ipv4", "ipv6"}
     assert set(sections["ipv4"]) == IPV4 | _keys(given)
-    assert set(sections["ipv6"]) == (IPV6 | _keys6(given) if given.address6 else {"method"})
+    assert set(sections["ipv6"]) == _ipv6(given)
     assert len(content.splitlines()) == 1 + sum(2 + len(entries) for entries in sections.values())
 
 
@@ -276,6 +288,27 @@ def test_an_address_with_a_scope_is_not_written(field: str, text: str) -> None:
     )
     with pytest.raises(ValueError, match="no profile can be written of the address"):
         render(given)
+
+
+def test_an_address_that_the_node_makes() -> None:
+    """Nothing but the address is taken of router advertisements: no route, no DNS server, no address beside it."""
+    given = profile_of(
+        CLUSTER, "node1", "cluster-1", L3(vid=2012, mode="dhcp", mode6="slaac", subnet6="fd00:1::/64")
+    )
+    assert parse(render(given))["ipv6"] == {
+        "addr-gen-mode": "eui64",
+        "ignore-auto-dns": "true",
+        "ignore-auto-routes": "true",
+        "ip6-privacy": "0",
+        "may-fail": "true",
+        "method": "auto",
+        "never-default": "true",
+        "ra-timeout": "2147483647",
+        "route1": "fd00:1::/64",
+    }
+    content = render(given)
+    for other in (b"", b"route1=fd00:1::/80\n", b"route1=fd00:1::/64\naddress1=fd00:1::7/64\n"):
+        assert read(content.replace(b"route1=fd00:1::/64\n", other)) is None
 
 
 @pytest.mark.parametrize("vid", [-1, 0, 1, 4095, 20120])

@@ -14,11 +14,12 @@ import structlog
 from lanloom.api.clusternetworknode import Management
 from lanloom.features.vlan.agent.conflicts import AddressConflicts
 from lanloom.features.vlan.rules.desired.activation import Action, Verb, actions
+from lanloom.features.vlan.rules.desired.madeaddress import MadeAddresses, removals
 from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork, Problem, has_carrier
 from lanloom.features.vlan.rules.desired.profile import DHCP_TIMEOUT
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
-from lanloom.node.ports import Connection, ConnectionPhase, LinkState, NetworkManager
-from lanloom.node.steps import RestoreRoutes
+from lanloom.node.ports import Connection, ConnectionPhase, LinkState, LinkStep, NetworkManager
+from lanloom.node.steps import RemoveAddress6
 
 log = structlog.get_logger(__name__)
 
@@ -64,17 +65,20 @@ class Activator:
         self._in_force: frozenset[str] = frozenset()
         self._built: dict[str, float] = {}
         self._conflicts = AddressConflicts(manager, now)
+        self._made = MadeAddresses()
+        self._removals: tuple[RemoveAddress6, ...] = ()
 
     def take_requested(self) -> tuple[Action, ...]:
         """Return the requests that NetworkManager accepted since the last call."""
         taken, self._requested = tuple(self._requested), []
         return taken
 
-    def take_steps(self) -> tuple[RestoreRoutes, ...]:
+    def take_steps(self) -> tuple[LinkStep, ...]:
         """Return what the kernel itself is to be asked since the last call."""
         taken = tuple(action.beside for action in self._beside if action.beside and action.beside.routes)
         self._beside.clear()
-        return taken
+        removals, self._removals = self._removals, ()
+        return (*removals, *taken)
 
     def uplink_built(self, interfaces: Iterable[Interface]) -> None:
         """Note that the uplink of these interfaces was built a moment ago."""
@@ -85,13 +89,17 @@ class Activator:
     def conflicts(self, networks: Iterable[NodeNetwork]) -> Mapping[str, tuple[Problem, ...]]:
         """Return the interfaces that are kept down, or are tried again, because of an address.
 
-        By cluster network.
+        Also those that wait for router advertisements in vain. By cluster network.
         """
         found = {
-            network.cluster_network: tuple(filter(None, map(self._conflicts.problem, network.interfaces)))
+            network.cluster_network: tuple(filter(None, map(self._problem, network.interfaces)))
             for network in networks
         }
         return {name: problems for name, problems in found.items() if problems}
+
+    def _problem(self, item: Interface) -> Problem | None:
+        clock = asyncio.get_running_loop().time()
+        return self._conflicts.problem(item) or self._made.problem(item, clock)
 
     @property
     def wait(self) -> float:
@@ -131,6 +139,11 @@ class Activator:
         except NetworkManagerMissing:
             return None
         self._remember(interfaces, connections, observed)
+        if observed is not None:
+            self._made.update(interfaces, connections, observed, asyncio.get_running_loop().time())
+            self._removals = tuple(
+                step for item in interfaces for step in removals(item, connections[item.uuid], observed)
+            )
         return {uuid: self._with_failure(connection) for uuid, connection in connections.items()}
 
     def _hold(self) -> None:

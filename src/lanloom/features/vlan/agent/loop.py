@@ -45,8 +45,7 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import all_synced
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError, NodeError
-from lanloom.node.ports import Host, LinkState
-from lanloom.node.steps import RestoreRoutes
+from lanloom.node.ports import Host, LinkState, LinkStep
 
 
 class DesiredState:
@@ -303,13 +302,13 @@ class VlanAgent:
         again = FAILED_SECONDS if failures else RESYNC_SECONDS
         return min(reports.recheck_after, again, self._activator.wait, *waits.values())
 
-    async def _restore(self, steps: tuple[RestoreRoutes, ...]) -> None:
+    async def _restore(self, steps: tuple[LinkStep, ...]) -> None:
         if not steps:
             return
         try:
             await self._host.links.apply(steps)
         except LinkError as error:  # the link may be gone by now
-            log.warning("routes-not-restored", error=str(error))
+            log.warning("sub-interfaces-not-corrected", error=str(error))
 
     async def _decide(self, observed: LinkState, files: Mapping[str, bytes]) -> Decision:
         desired = self._desired.get(observed, files, self._bridge_record.added) if self._synced else None

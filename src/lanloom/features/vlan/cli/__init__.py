@@ -168,11 +168,13 @@ def _print_network(view: "NetworkView") -> None:
     from lanloom.features.vlan.views.view import ADDRESS_FIELDS
 
     console = make_console()
+    mode4, _, mode6 = view.mode.partition(",")
     mode = {
         "dhcp": "node addresses by DHCP",
         "static": "static node addresses",
         "pool": "node addresses from a pool",
-    }.get(view.mode, "no node addresses")
+    }.get(mode4, "no node addresses")
+    mode += " and by SLAAC" if mode6 else ""
     vlan = f"VLAN {view.vlan}" if view.vlan != "untagged" else view.vlan
     console.print(f"{view.network}: {vlan or 'no VLAN'} on {view.cluster_network}, {mode}", style="bold")
     if routing := _routing(view):

@@ -18,7 +18,7 @@ NODE_DOWN = "NodeDown"
 NODE_DOWN_MESSAGE = "the node is not Ready; this is the last report of its agent"
 """The state of what a node has that is down, and what it means."""
 
-_ASSIGNED = {"static": "static", "dhcp": "DHCP"}
+_ASSIGNED = {"static": "static", "dhcp": "DHCP", "static,slaac": "static, SLAAC", "dhcp,slaac": "DHCP, SLAAC"}
 
 
 class Row(Struct, frozen=True, kw_only=True, rename="camel"):

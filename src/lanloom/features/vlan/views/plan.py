@@ -11,7 +11,7 @@ from lanloom.api.bonds import render_value
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Object
-from lanloom.features.vlan.rules.desired.holds import asked_addresses
+from lanloom.features.vlan.rules.desired.holds import asked_sources
 from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork
 from lanloom.features.vlan.rules.desired.node import node_networks
 from lanloom.features.vlan.rules.report.cluster import (
@@ -228,7 +228,7 @@ def _uplink_facts(network: NodeNetwork) -> dict[_Fact, str]:
 
 def _address(item: Interface) -> str:
     table = f", routing table {item.table}" if item.table else ""
-    return f"{asked_addresses(item) or 'address by DHCP'} of {item.network}{table}"
+    return f"{asked_sources(item, 'address by DHCP')} of {item.network}{table}"
 
 
 def _id_changes(before: NodeNetwork | None, after: NodeNetwork | None) -> Iterator[Change]:

@@ -125,7 +125,7 @@ def network_view(objects: VlanObjects, nad: NetworkAttachmentDefinition) -> Netw
         network=str(nad.metadata.key),
         cluster_network=cluster_network,
         vlan=_vlan(network),
-        mode=value.mode if value else "",
+        mode=value.modes if value else "",
         routing=value.routing if value else Routing(),
         ready=sum(view.state == READY for view in nodes),
         total=len(nodes),

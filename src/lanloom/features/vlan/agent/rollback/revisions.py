@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from lanloom.features.vlan.rules.desired.holds import asked_addresses
+from lanloom.features.vlan.rules.desired.holds import asked_sources
 from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork
 from lanloom.node.vlanids import render
 
@@ -131,4 +131,4 @@ def _differences(old: NodeNetwork, new: NodeNetwork) -> Iterator[str]:
 
 
 def _address(item: Interface) -> str:
-    return asked_addresses(item) or f"an address by {item.mode.upper()}"
+    return asked_sources(item, f"an address by {item.mode.upper()}")

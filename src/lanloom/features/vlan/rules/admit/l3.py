@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork
-from lanloom.api.l3 import L3, AnnotationError, Route, Routing, parse_connectivity
+from lanloom.api.l3 import L3, AnnotationError, Route, Routing, mode4_of, parse_connectivity
 from lanloom.api.l3nads import l3_of
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
@@ -190,6 +190,7 @@ def _check_subnet(value: L3, before: L3 | None, reader: ClusterReader) -> None:
         holder = "" if subnet in known else reader.reserved().holder(subnet)
         if holder:
             field = names.NODE_IP_MAP if value.addresses else names.GATEWAY
+            field = names.IPV6_SUBNET if str(subnet) == value.subnet6 else field
             raise Denied(f"{field} uses the subnet {subnet}, which overlaps {holder}; choose another subnet")
 
 
@@ -266,7 +267,7 @@ def check_room(nad: NetworkAttachmentDefinition, cluster_network: str, reader: C
     ]
     if len(every) * LEAST_MAX <= allowed and all(map(_is_plain, every)):
         return  # nearly always: no configuration has to be read
-    pooled = any(item.metadata.annotations.get(names.MODE) == "pool" for item in every)
+    pooled = any(mode4_of(item.metadata.annotations.get(names.MODE)) == "pool" for item in every)
     nodes = reader.covered(cluster_network) if pooled else frozenset()
     needed = sum(_size(item, nodes) for item in every)
     if needed > allowed:
@@ -276,7 +277,7 @@ def check_room(nad: NetworkAttachmentDefinition, cluster_network: str, reader: C
 def _is_plain(nad: NetworkAttachmentDefinition) -> bool:
     """Return whether no more than LEAST_MAX has to be written of a network."""
     meta = nad.metadata
-    return meta.annotations.get(names.MODE) != "pool" and names.CLUSTER_NETWORK_LABEL in meta.labels
+    return mode4_of(meta.annotations.get(names.MODE)) != "pool" and names.CLUSTER_NETWORK_LABEL in meta.labels
 
 
 def _size(nad: NetworkAttachmentDefinition, nodes: frozenset[str]) -> int:
@@ -316,7 +317,8 @@ def _addressing(value: L3) -> tuple[object, ...]:
     routing = value.routing
     return (
         value.vid,
-        value.mode,
+        value.modes,
+        value.subnet6,
         value.addresses,
         value.addresses6,
         value.source,

@@ -9,14 +9,15 @@ label counts in that namespace only: else whoever may write a NAD somewhere coul
 from collections.abc import Callable
 
 from lanloom.api import names
-from lanloom.api.dualstack import parse_cidr6, parse_node_addresses, split_gateways
+from lanloom.api.dualstack import parse_cidr6, parse_node_addresses, parse_subnet6, split_gateways
 from lanloom.api.harvester import DEFAULT_MTU
 from lanloom.api.l3 import (
     L3,
     AnnotationError,
+    mode4_of,
     parse_connectivity,
     parse_ip_pool,
-    parse_mode,
+    parse_modes,
 )
 from lanloom.api.l3nads import l3_of
 from lanloom.api.multus import NetworkAttachmentDefinition
@@ -129,12 +130,14 @@ def _check_annotations(nad: NetworkAttachmentDefinition) -> None:
     annotations = nad.metadata.annotations
     on = parse_connectivity(annotations.get(names.L3_CONNECTIVITY))
     if names.MODE in annotations:
-        parse_mode(names.MODE, annotations[names.MODE])
+        parse_modes(names.MODE, annotations[names.MODE])
     unused = tuple(
         field
         for field, mode in ((names.NODE_IP_MAP, "static"), (names.IP_POOL, "pool"))
-        if not on or annotations.get(names.MODE) != mode
+        if not on or mode4_of(annotations.get(names.MODE)) != mode
     )
+    if not on or "," not in annotations.get(names.MODE, ""):
+        unused = (*unused, names.IPV6_SUBNET)
     if not on:
         unused = (*unused, names.GATEWAY, names.ROUTES, names.DNS)
     for field in unused:
@@ -153,6 +156,7 @@ def _parse_any_gateway(field: str, text: str) -> object:
 _PARSERS: dict[str, Callable[[str, str], object]] = {
     names.NODE_IP_MAP: parse_node_addresses,
     names.IP_POOL: parse_ip_pool,
+    names.IPV6_SUBNET: parse_subnet6,
     names.GATEWAY: _parse_any_gateway,
     names.ROUTES: lambda field, text: (parse_routes(field, text, {}), parse_routes6(field, text, {})),
     names.DNS: parse_dns,

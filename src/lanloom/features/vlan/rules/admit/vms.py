@@ -181,8 +181,10 @@ def _loss(before: L3, after: L3 | None) -> str:
     """Return the change that takes node addresses from every node, empty for none."""
     if after is None:
         return f"{names.L3_CONNECTIVITY} can't be switched off"
-    if after.mode != before.mode:
-        return f'{names.MODE} can\'t change from "{before.mode}" to "{after.mode}"'
+    if after.mode != before.mode or before.mode6 not in ("", after.mode6):
+        return f'{names.MODE} can\'t change from "{before.modes}" to "{after.modes}"'
+    if before.mode6 and after.subnet6 != before.subnet6:
+        return f"{names.IPV6_SUBNET} can't change"
     if before.source is not None and not _is_kept(before.source, after.source):
         return f"{names.IP_POOL} can't change"
     return (

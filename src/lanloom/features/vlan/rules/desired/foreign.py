@@ -8,6 +8,7 @@ become that controller's.
 from collections.abc import Iterable
 
 from lanloom.api import names
+from lanloom.features.vlan.rules.desired.madeaddress import modes_of
 from lanloom.features.vlan.rules.desired.names import parse_profile_file
 from lanloom.features.vlan.rules.desired.network import NodeNetwork, Problem, kept_ids
 from lanloom.features.vlan.rules.desired.node import management_vlan
@@ -47,7 +48,7 @@ def problems_of(
     managed = [item for item in network.interfaces if item.vid in reserved]
     foreign = foreign_interfaces(network, observed, named)
     return (
-        *(management_vlan(item.vid, item.network, item.mode) for item in managed),
+        *(management_vlan(item.vid, item.network, modes_of(item)) for item in managed),
         *(problem for problem in foreign if problem.vid not in reserved),
     )
 

@@ -142,7 +142,7 @@ def with_leases(nad: NetworkAttachmentDefinition, value: L3, leases: NodeAddress
     Raises AnnotationError where its gateway or routes do not fit these.
     """
     four, six = leases
-    routing = parse_routing(nad.metadata.annotations, ROUTING, value.mode, four, six)
+    routing = parse_routing(nad.metadata.annotations, ROUTING, value.mode, four, six, value.subnet6)
     return structs.replace(value, addresses=dict(four), addresses6=dict(six), routing=routing, source=None)
 
 
@@ -170,7 +170,7 @@ def _from_nad(entry: L3Entry, nad: NetworkAttachmentDefinition | None) -> L3Entr
         value = l3_of(nad) if nad is not None else None
     except AnnotationError as error:
         return L3Entry(None, error, entry.vid)
-    if value is None or settled is None or (value.vid, value.mode) != (settled.vid, settled.mode):
+    if value is None or settled is None or (value.vid, value.modes) != (settled.vid, settled.modes):
         problem = "does not match its cluster network yet"
         return L3Entry(None, Unsettled(names.L3_CONNECTIVITY, problem), entry.vid)
     return L3Entry(value, None, entry.vid)

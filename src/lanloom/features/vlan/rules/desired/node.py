@@ -9,13 +9,14 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.clusternetworknode import Management
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
-from lanloom.api.l3 import L3, VID_MIN, AnnotationError
+from lanloom.api.l3 import L3, VID_MIN, AnnotationError, join_modes
 from lanloom.api.l3keys import network_suffix
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
 from lanloom.features.vlan.rules.desired.adoption import given
 from lanloom.features.vlan.rules.desired.conflicts import age
 from lanloom.features.vlan.rules.desired.l3values import Unsettled, l3_entries
+from lanloom.features.vlan.rules.desired.madeaddress import modes_of
 from lanloom.features.vlan.rules.desired.names import (
     interface_name,
     is_cluster_network,
@@ -117,7 +118,7 @@ def _contents(
     if network.metadata.name == names.MGMT and management is not None:
         reserved = [item for item in interfaces if item.vid == management.vlan_id]
         interfaces = tuple(item for item in interfaces if item not in reserved)
-        problems += tuple(management_vlan(item.vid, item.network, item.mode) for item in reserved)
+        problems += tuple(management_vlan(item.vid, item.network, modes_of(item)) for item in reserved)
     l3_ids = vlan_ids(item.vid for item in interfaces)
     vm_ids, broken = _vm_ids(nads)
     return _Contents(
@@ -264,7 +265,7 @@ _MISSING = {
 
 
 def _problem(value: L3, network: str, reason: str, message: str) -> Problem:
-    mode = "static" if value.fixed else "dhcp"
+    mode = join_modes("static" if value.fixed else "dhcp", value.mode6)
     return Problem(vid=value.vid, network=network, mode=mode, reason=reason, message=message)
 
 

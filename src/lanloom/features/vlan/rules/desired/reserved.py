@@ -123,7 +123,10 @@ def conflict(value: L3, taken: Reserved) -> str:
 def subnets(value: L3) -> tuple[Subnet, ...]:
     """Return the subnets of a network, of IPv4 and IPv6, as far as its NAD tells them."""
     routing = value.routing
-    found = (subnet_of(value.addresses, routing.gateway), subnet6_of(value.addresses6, routing.gateway6))
+    found = (
+        subnet_of(value.addresses, routing.gateway),
+        subnet6_of(value.addresses6, value.subnet6 or routing.gateway6),
+    )
     return tuple(subnet for subnet in found if subnet is not None)
 
 

@@ -8,8 +8,9 @@ from lanloom.api.meta import rfc3339
 from lanloom.api.subnets import IPV6_MTU_MIN
 from lanloom.features.vlan.rules.desired.activation import lack, other_addresses, own_address
 from lanloom.features.vlan.rules.desired.holds import DUPLICATE_ADDRESS, asked_addresses, duplicate, too_small
+from lanloom.features.vlan.rules.desired.madeaddress import made_address, modes_of
 from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS, Interface, Problem, is_down
-from lanloom.features.vlan.rules.desired.profile import address6_of
+from lanloom.features.vlan.rules.desired.profile import address6_of, subnet6_of
 from lanloom.node.ports import Connection, LinkState
 
 
@@ -40,7 +41,7 @@ def unbuilt(item: Interface, problem: Problem, connection: Connection | None = N
         vlan_id=item.vid,
         name=item.name,
         network=item.network,
-        mode=item.mode,
+        mode=modes_of(item),
         address=_address(item, connection) if connection is not None else "",
         state="Failed",
         reason=problem.reason,
@@ -65,7 +66,7 @@ def interface_report(
         vlan_id=item.vid,
         name=item.name,
         network=item.network,
-        mode=item.mode,
+        mode=modes_of(item),
         address=_address(item, connection),
         address6=_address6(item, observed),
         other_addresses=other_addresses(item, connection, observed) if connection.phase == "active" else (),
@@ -87,7 +88,7 @@ def _address(item: Interface, connection: Connection) -> str:
 
 def _address6(item: Interface, observed: LinkState) -> str:
     own, link = address6_of(item.content), observed.links.get(item.name)
-    return own if link is not None and own in link.addresses6 else ""
+    return own if link is not None and own in link.addresses6 else made_address(item, link)
 
 
 def _assess(item: Interface, connection: Connection, observed: LinkState, now: float) -> Assessment:
@@ -133,6 +134,11 @@ def _assess_active(item: Interface, connection: Connection, observed: LinkState,
         if missing.kind == "address":
             return _waiting(item)
         return Assessment("Pending", "RouteMissing", f"{missing.what} is gone; it is being restored")
+    subnet6 = subnet6_of(item.content)
+    if subnet6 and not made_address(item, link):
+        return Assessment(
+            "Pending", "Activating", f"{item.name} is waiting for a router to advertise {subnet6}"
+        )
     lease = connection.lease
     if lease is not None and 0 < lease.expiry < now:
         ended = rfc3339(lease.expiry)

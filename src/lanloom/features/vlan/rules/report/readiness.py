@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
 from lanloom.api.core import EventDraft
-from lanloom.api.l3 import L3
+from lanloom.api.l3 import L3, join_modes
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS
 from lanloom.features.vlan.rules.report.status import L3_READY, PASSING, READY, Finding, with_finding
@@ -79,9 +79,11 @@ def wanted_of(values: Iterable[L3]) -> Wanted:
     """Return the node addresses that a cluster network's L3 configurations ask for."""
     known = {value.vid: value for value in values}
     return Wanted(
-        modes={vid: "static" if value.fixed else "dhcp" for vid, value in known.items()},
+        modes={
+            vid: join_modes("static" if value.fixed else "dhcp", value.mode6) for vid, value in known.items()
+        },
         maps={vid: value.addresses for vid, value in known.items() if value.fixed},
-        maps6={vid: value.addresses6 for vid, value in known.items() if value.fixed},
+        maps6={vid: value.addresses6 for vid, value in known.items() if value.fixed and not value.mode6},
     )
 
 
@@ -121,7 +123,7 @@ def _outdated(status: ClusterNetworkNodeStatus, wanted: Wanted) -> bool:
         reported[vid].state == "Ready"
         and (
             addresses.get(status.node, reported[vid].address) != reported[vid].address
-            or wanted.maps6.get(vid, {}).get(status.node, "") != reported[vid].address6
+            or (vid in wanted.maps6 and wanted.maps6[vid].get(status.node, "") != reported[vid].address6)
         )
         for vid, addresses in wanted.maps.items()
     )

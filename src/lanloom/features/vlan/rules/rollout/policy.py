@@ -68,13 +68,17 @@ def revision(
 
 
 _IN_NAD = (names.L3_CONNECTIVITY, names.MODE, names.NODE_IP_MAP, names.GATEWAY, names.ROUTES, names.DNS)
+_OPTIONAL = (names.IPV6_SUBNET,)
+"""Where they are absent, the revision is that of earlier versions, which do not know them."""
 
 
 def _agent_view(nad: NetworkAttachmentDefinition, elsewhere: frozenset[str]) -> object:
     """Return the parts of a NAD that nodes carry: its configuration, and L3 annotations that only it has."""
     if not elsewhere or network_suffix(nad.metadata.key) not in elsewhere:
         return nad.spec.config
-    return [nad.spec.config, {key: nad.metadata.annotations.get(key) for key in _IN_NAD}]
+    annotations = nad.metadata.annotations
+    optional = {key: annotations[key] for key in _OPTIONAL if key in annotations}
+    return [nad.spec.config, {key: annotations.get(key) for key in _IN_NAD} | optional]
 
 
 def rollout_state(network: ClusterNetwork) -> RolloutState:
