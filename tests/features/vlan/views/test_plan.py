@@ -108,6 +108,17 @@ def test_what_is_there_already() -> None:
     assert found.nodes == ()
 
 
+def test_an_address_that_nodes_make() -> None:
+    """The plan names its subnet beside the address of IPv4."""
+    wanted = static_network()
+    wanted["metadata"]["annotations"] |= {names.MODE: "static,slaac", names.IPV6_SUBNET: "fd00:1::/64"}
+    assert words(planned(CARRYING, wanted), "node1") == [
+        "change interface clust-4afb.2012 192.168.1.10/24 of default/vlan2012 192.168.1.10/24 and an address of "
+        "fd00:1::/64 of default/vlan2012",
+        "change profile cluster-1-vlan2012.nmconnection",
+    ]
+
+
 def test_an_address_changes() -> None:
     """One node's new address changes that node's interface and profile, and no other node."""
     changed = nad(
