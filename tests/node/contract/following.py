@@ -57,6 +57,8 @@ async def following(changes: AsyncGenerator[None, None], poke: Callable[[], obje
             await asyncio.sleep(0.1)
             if heard.times:
                 break
+        else:
+            raise AssertionError("no change was heard: each poke must make one")
         await heard.quiet()
         yield heard
     finally:

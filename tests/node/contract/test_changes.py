@@ -59,15 +59,16 @@ async def test_own_link_changes(node: Node) -> None:
 @on_node
 async def test_two_followers(node: Node) -> None:
     """Each of two followers hears a change, and one goes on when the other has ended."""
-    async with following(node.host.links.changes(), poking_links(node)) as first:
-        before = first.times
-        async with following(node.host.links.changes(), lambda: node.set_mtu("eth1", 1400)) as second:
+    poke = poking_links(node)
+    async with following(node.host.links.changes(), poke) as first:
+        async with following(node.host.links.changes(), poke) as second:
+            before = await first.quiet(), await second.quiet()
             node.set_mtu("eth1", 1410)
-            await second.more_than(second.times - 1)
-            await first.more_than(before)
-        before = await first.quiet()
+            await first.more_than(before[0])
+            await second.more_than(before[1])
+        before_end = await first.quiet()
         node.set_mtu("eth1", 1420)
-        await first.more_than(before)
+        await first.more_than(before_end)
 
 
 def poking_profiles(node: Node) -> Callable[[], object]:
