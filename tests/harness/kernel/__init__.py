@@ -37,13 +37,17 @@ INSIDE = "LANLOOM_TESTS_INSIDE"
 SHARED = Path("/inside/shared")
 """Where the tests inside find the directory that is shared with them."""
 
+SLOWEST = 15
+"""Tests inside whose times are printed."""
+
 
 class Case(Struct, frozen=True):
-    """The outcome of one test inside. `text` is pytest's report of a failure."""
+    """The outcome of one test inside, and how long it took. `text` is pytest's report of a failure."""
 
     name: str
     outcome: str
     text: str
+    seconds: float
 
     def check(self) -> None:
         """Raise AssertionError with the report unless the test passed."""
@@ -73,8 +77,13 @@ def run_inside(
 def check_inside(
     scratch: Path, subtests: pytest.Subtests, *paths: str, fewest: int = 1, shared: Path | None = None
 ) -> None:
-    """Run tests inside, and report each: there are at least `fewest`, and all pass."""
+    """Run tests inside, and report each: there are at least `fewest`, and all pass.
+
+    How long the slowest took is printed (`-rP`).
+    """
     cases = run_inside(scratch, *paths, shared=shared)
+    for case in sorted(cases, key=lambda case: -case.seconds)[:SLOWEST]:
+        print(f"{case.seconds:7.2f} s  {case.name}")
     assert len(cases) >= fewest
     for case in cases:
         with subtests.test(case.name):
@@ -160,7 +169,8 @@ def _case(element: ElementTree.Element) -> Case:
         child.tag: f"{child.get('message')}\n{child.text}" for child in element if child.tag != "system-out"
     }
     outcome = next((tag for tag in ("failure", "error", "skipped") if tag in faults), "passed")
-    return Case(f"{element.get('classname')}::{element.get('name')}", outcome, faults.get(outcome, ""))
+    name = f"{element.get('classname')}::{element.get('name')}"
+    return Case(name, outcome, faults.get(outcome, ""), float(element.get("time", 0)))
 
 
 def _tail(path: Path, lines: int = 40) -> str:

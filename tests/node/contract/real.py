@@ -61,6 +61,9 @@ link set dhcp up
 ROUTER_LEASES = Path("/tmp/router-leases")
 SWITCH_VLANS = "vlan add vid 2-4094 dev port\nvlan add vid 2-4094 dev switch self\n"
 NODE = "link set lo up\nlink set eth1 up\nlink add eth2 up type veth peer name cable2\nlink set cable2 up\n"
+BARE = (
+    "link set eth1 up mtu 1500\nlink set eth2 up nomaster\naddress flush dev eth1\naddress flush dev eth2\n"
+)
 KEPT_LINKS = frozenset({"lo", "eth1", "eth2", "cable2"})
 
 
@@ -69,9 +72,9 @@ def ip(arguments: str, *, where: str = "node", program: str = "ip") -> None:
     subprocess.run([program, "-n", where, *arguments.split()], check=True)
 
 
-def batch(program: str, where: str, text: str) -> None:
-    """Runs lines of `ip` or `bridge` in a namespace."""
-    subprocess.run([program, "-n", where, "-batch", "-"], input=text, text=True, check=True)
+def batch(program: str, where: str, text: str, *options: str) -> None:
+    """Runs lines of `ip` or `bridge` in a namespace: where system calls are slow, a process costs most of it."""
+    subprocess.run([program, "-n", where, *options, "-batch", "-"], input=text, text=True, check=True)
 
 
 class Machine:
@@ -242,11 +245,8 @@ class RealNode:
         while surplus := set((await self.host.links.dump()).links) - KEPT_LINKS:
             # NetworkManager removes its own devices at the same time, and VLAN links go with their parents.
             with suppress(subprocess.CalledProcessError):
-                ip(f"link delete {surplus.pop()}")
-        ip("link set eth1 up mtu 1500")
-        ip("link set eth2 up nomaster")
-        for nic in ("eth1", "eth2"):
-            ip(f"address flush dev {nic}")
+                batch("ip", "node", "".join(f"link delete {name}\n" for name in sorted(surplus)), "-force")
+        batch("ip", "node", BARE)
 
     async def _answers(self) -> None:
         deadline = time.monotonic() + PATIENCE
