@@ -25,6 +25,8 @@ PATIENCE = 120
 _NOISE = (
     # Notes of kubectl's own log, such as that a watch was short.
     (re.compile(r"^[WI]\d{4} .*\n?", re.MULTILINE), ""),
+    # The end of the time that a command was given may meet its watch, or not.
+    (re.compile(r"^E\d{4} .*Failed to watch.*: context deadline exceeded\"\n?", re.MULTILINE), ""),
     (re.compile(r"(?<![\w-])(\d+(\.\d+)?(ms|[smhdy]))+(?![\w-])( ago)?"), "<age>"),
     (re.compile(r"<age> {2,}"), "<age>  "),
     (re.compile(r"/[^\s]*?(LIVE|MERGED)-[0-9]+"), r"/tmp/\1"),

@@ -104,7 +104,7 @@ def after_waiting_for_a_condition(k: Kubectl) -> None:
 def after_waiting_for_a_deletion(k: Kubectl) -> None:
     """kubectl wait --for=delete ends when the object is gone."""
     k.make(widget("a", finalizers=[FINALIZER]))
-    k("wait", "--for=delete", "widget/a", "--timeout=300ms", code=1)
+    k("wait", "--for=delete", "widget/a", "--timeout=2s", code=1)
     k.api.delete("widgets/a")
     with k.watching("delete", "widget", "a") as deletion:
         deletion.lines(1)
