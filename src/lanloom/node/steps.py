@@ -190,13 +190,23 @@ class SetUp(LinkStep, frozen=True, kw_only=True):
         return "; set its parent up first" if code == errno.ENETDOWN else LinkStep.remedy(self, code)
 
 
-class RestoreRoutes(LinkStep, frozen=True, kw_only=True):
+class _SubInterfaceStep(LinkStep, frozen=True, kw_only=True):
+    """A change of a VLAN link."""
+
+    link: str
+
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """Accept a VLAN link that is there."""
+        if _present(self.title, self.link, links).kind != "vlan":
+            raise NotOurs(f"{self.title}: it is no VLAN link")
+
+
+class RestoreRoutes(_SubInterfaceStep, frozen=True, kw_only=True):
     """Give a VLAN link routes again that its profile asks for. Those that it has stay, as do addresses of others.
 
     `source` is the link's own address, without a prefix; `metric` is that of NetworkManager's routes on the link.
     """
 
-    link: str
     source: str
     metric: int
     routes: tuple[Route, ...]
@@ -206,28 +216,16 @@ class RestoreRoutes(LinkStep, frozen=True, kw_only=True):
         """Say that the routes can't be added."""
         return f"can't restore the routes to {', '.join(route.to for route in self.routes)} of {self.link}"
 
-    def guard(self, links: Mapping[str, Link]) -> None:
-        """Accept a VLAN link that is there."""
-        link = _present(self.title, self.link, links)
-        if link.kind != "vlan":
-            raise NotOurs(f"{self.title}: it is no VLAN link")
 
-
-class RemoveAddress6(LinkStep, frozen=True, kw_only=True):
+class RemoveAddress6(_SubInterfaceStep, frozen=True, kw_only=True):
     """Take an IPv6 address, a CIDR, from a VLAN link."""
 
-    link: str
     address: str
 
     @property
     def title(self) -> str:
         """Say that the address can't be removed."""
         return f"can't remove {self.address} from {self.link}"
-
-    def guard(self, links: Mapping[str, Link]) -> None:
-        """Accept a VLAN link that is there."""
-        if _present(self.title, self.link, links).kind != "vlan":
-            raise NotOurs(f"{self.title}: it is no VLAN link")
 
 
 class _VlanStep(LinkStep, frozen=True, kw_only=True):

@@ -25,6 +25,9 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from lanloom.api.clusternetworknode import Management
+from lanloom.api.names import bridge_name
+from lanloom.api.subnets import IPV6_MTU_MIN
+from lanloom.features.vlan.rules.desired.names import network_of_profile
 from lanloom.features.vlan.rules.desired.network import Interface, is_down
 from lanloom.features.vlan.rules.desired.profile import (
     DHCP_METRIC,
@@ -32,6 +35,7 @@ from lanloom.features.vlan.rules.desired.profile import (
     address6_of,
     read,
     routing_rules,
+    subnet6_of,
 )
 from lanloom.features.vlan.rules.desired.reserved import LINK_LOCAL_SUBNET, LINK_LOCAL_TITLE
 from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Link, LinkState, Route, Rule
@@ -234,6 +238,14 @@ def _of_profile(content: bytes) -> _Asked:
 
 ADDRESS_CONFLICT = "AddressConflict"
 """The reason of a VLAN whose DHCP server leases addresses of the node's management network."""
+
+
+def too_small(item: Interface, observed: LinkState | None) -> Link | None:
+    """Return the bridge if it is too small for an IPv6 address: the kernel has no IPv6 on links below its minimum."""
+    if observed is None or not (address6_of(item.content) or subnet6_of(item.content)):
+        return None
+    bridge = observed.links.get(bridge_name(network_of_profile(item.file)))
+    return bridge if bridge is not None and bridge.mtu < IPV6_MTU_MIN else None
 
 
 def conflict(

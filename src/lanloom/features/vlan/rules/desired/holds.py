@@ -13,14 +13,11 @@ from msgspec.structs import replace
 
 from lanloom.api.clusternetworknode import Management
 from lanloom.api.meta import rfc3339
-from lanloom.api.names import bridge_name
-from lanloom.api.subnets import IPV6_MTU_MIN
-from lanloom.features.vlan.rules.desired.activation import ADDRESS_CONFLICT, conflict
+from lanloom.features.vlan.rules.desired.activation import ADDRESS_CONFLICT, conflict, too_small
 from lanloom.features.vlan.rules.desired.madeaddress import modes_of
-from lanloom.features.vlan.rules.desired.names import network_of_profile
 from lanloom.features.vlan.rules.desired.network import Interface, Problem
 from lanloom.features.vlan.rules.desired.profile import address6_of, subnet6_of
-from lanloom.node.ports import Connection, Link, LinkState
+from lanloom.node.ports import Connection, LinkState
 
 DUPLICATE_ADDRESS = "DuplicateAddress"
 """The reason of a VLAN on which another host has the node's address."""
@@ -68,14 +65,6 @@ def asked_sources(item: Interface, dhcp: str) -> str:
     """Return where a sub-interface has its addresses from, for a message; `dhcp` stands for those of a DHCP server."""
     made = f" and an address of {subnet6}" if (subnet6 := subnet6_of(item.content)) else ""
     return (asked_addresses(item) or dhcp) + made
-
-
-def too_small(item: Interface, observed: LinkState | None) -> Link | None:
-    """Return the bridge if it is too small for an IPv6 address: the kernel has no IPv6 on links below its minimum."""
-    if observed is None or not (address6_of(item.content) or subnet6_of(item.content)):
-        return None
-    bridge = observed.links.get(bridge_name(network_of_profile(item.file)))
-    return bridge if bridge is not None and bridge.mtu < IPV6_MTU_MIN else None
 
 
 def duplicate(item: Interface, reason: str) -> str:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.names import IPV6_SUBNET
-from lanloom.api.subnets import IPV6_MTU_MIN
+from lanloom.features.vlan.rules.desired.activation import too_small
 from lanloom.features.vlan.rules.desired.network import Interface, Problem, has_carrier
 from lanloom.features.vlan.rules.desired.profile import subnet6_of
 from lanloom.node.ports import Connection, Link, LinkState
@@ -88,10 +88,8 @@ def followed(
 ) -> Awaited | None:
     """Return what is known of an interface after another look at it; None for one that waits for no address."""
     link = observed.links.get(item.name)
-    bridge = observed.links.get(link.parent) if link is not None else None
-    small = bridge is not None and bridge.mtu < IPV6_MTU_MIN
     ready = connection.phase == "active" and connection.applied and has_carrier(item, observed)
-    if not subnet6_of(item.content) or small or not ready or made_address(item, link):
+    if not (subnet6_of(item.content) and ready) or too_small(item, observed) or made_address(item, link):
         return None
     if before is None or before.content != item.content:
         before = Awaited(content=item.content, since=now)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from lanloom.api.clusternetworknode import DhcpLease, VlanInterface
 from lanloom.api.meta import rfc3339
 from lanloom.api.subnets import IPV6_MTU_MIN
-from lanloom.features.vlan.rules.desired.activation import lack, other_addresses, own_address
-from lanloom.features.vlan.rules.desired.holds import DUPLICATE_ADDRESS, asked_addresses, duplicate, too_small
+from lanloom.features.vlan.rules.desired.activation import lack, other_addresses, own_address, too_small
+from lanloom.features.vlan.rules.desired.holds import DUPLICATE_ADDRESS, asked_addresses, duplicate
 from lanloom.features.vlan.rules.desired.madeaddress import made_address, modes_of
 from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS, Interface, Problem, is_down
 from lanloom.features.vlan.rules.desired.profile import address6_of, subnet6_of
