@@ -131,6 +131,9 @@ async def test_agent_restarts(tmp_path: Path, guest_files: GuestAssets) -> None:
             *("nsenter", f"--net={made[1].pods.path('p')}", "ping", "-i", "0.02", "-c", "100000", GUEST),
             stdout=asyncio.subprocess.PIPE,
         )
+        assert pings.stdout
+        # On a slow kernel the program starts after the agents have come back, unless it is waited for.
+        printed = await pings.stdout.readuntil(b" ttl=")
         try:
             for node in made.machines:
                 await node.kill()
@@ -142,7 +145,7 @@ async def test_agent_restarts(tmp_path: Path, guest_files: GuestAssets) -> None:
             tap = await made[0].spokes.allocate(SPOKE)
         finally:
             pings.send_signal(2)
-            printed, _ = await pings.communicate()
+            printed += (await pings.communicate())[0]
         # What was sent after the last one that was answered is under way: on a busy machine it is more than one.
         answered = [int(number) for number in re.findall(r"icmp_seq=(\d+) ttl", printed.decode())]
         assert sorted(answered) == list(range(1, max(answered) + 1))
