@@ -1,8 +1,8 @@
 """What a pod waits for its addresses: calls of `lanloom-ipam` on a real kube-apiserver, from the start of the program.
 
 The unit of an ADD is one bare POST of an object with one webhook, on the same server and by turns; that of CHECK and
-DEL one GET. Manager and agent are processes of their own. Medians by the clock: a machine that is busy with something
-else is busy for both.
+DEL one GET; that of an ADD of a pod whose addresses belong to its name is the ADD of another pod. Manager and agent are
+processes of their own. Medians by the clock: a machine that is busy with something else is busy for all of them.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 import trustme
 
 from bench.report import Row
+from lanloom.api.ipam import STICKY_FOR
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom_lab.assets import default_cache
@@ -38,6 +39,7 @@ from tests.harness.servers.real import RealServer
 
 ROUNDS = 30
 ADD_LIMIT, END_LIMIT = 12.0, 8.0
+NAMED_LIMIT, AGAIN_LIMIT = 1.5, 1.0
 PODS, MAPS = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/configmaps"
 NETWORK = {
     "metadata": {"name": "net1"},
@@ -49,7 +51,7 @@ Times = dict[str, list[float]]
 
 
 def rows() -> Iterator[Row]:
-    """ADD, CHECK and DEL of one pod at a time."""
+    """ADD, CHECK and DEL of one pod at a time, and ADD of one whose addresses belong to its name."""
     with ExitStack() as stack:
         server = stack.enter_context(RealServer(binaries(default_cache(), print)))
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lanloom-bench-")))
@@ -72,23 +74,36 @@ def rows() -> Iterator[Row]:
             unit="×",
             note=note.format(best[command], best[unit]),
         )
+    for command, which, limit in (("NAMED", "first", NAMED_LIMIT), ("AGAIN", "next", AGAIN_LIMIT)):
+        yield Row(
+            name=f"ADD of the {which} pod of a name that keeps its addresses, against ADD of another pod",
+            measured=best[command] / best["ADD"],
+            limit=limit,
+            unit="×",
+            note=note.format(best[command], best["ADD"]),
+        )
 
 
 def _rounds(api: "Api", program: Path) -> Times:
-    times: Times = {name: [] for name in ("POST", "GET", "ADD", "CHECK", "DEL")}
+    times: Times = {name: [] for name in ("POST", "GET", "ADD", "CHECK", "DEL", "NAMED", "AGAIN")}
     for number in range(-3, ROUNDS):
-        name = f"pod{number}"
+        name, kept = f"pod{number}", f"kept{number}"
         uid = api.call("POST", PODS, pod_body(name))["metadata"]["uid"]
         work: dict[str, Callable[[], Raw]] = {
             "POST": partial(api.call, "POST", MAPS, {"metadata": {"name": name}}),
             "ADD": partial(_cni, program, "ADD", name, uid),
+            "NAMED": partial(_cni, program, "ADD", kept, _add_named(api, kept)),
+            "AGAIN": dict,
             "GET": partial(api.call, "GET", f"{PODS}/{name}"),
             "CHECK": dict,
             "DEL": partial(_cni, program, "DEL", name, uid),
         }
         for what in work:
             if what == "DEL":
-                api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+                _end(api, name)
+            if what == "AGAIN":
+                _end(api, kept)
+                work[what] = partial(_cni, program, "ADD", kept, _add_named(api, kept))
             begin = time.perf_counter()
             found = work[what]()
             if number >= 0:  # the first ones load modules and open connections
@@ -96,6 +111,18 @@ def _rounds(api: "Api", program: Path) -> Times:
             if what == "ADD":
                 work["CHECK"] = partial(_cni, program, "CHECK", name, uid, found)
     return times
+
+
+def _add_named(api: "Api", name: str) -> str:
+    """Make a pod whose addresses belong to its name; return its uid."""
+    body = pod_body(name)
+    body["metadata"]["annotations"][STICKY_FOR] = "1h"
+    uid: str = api.call("POST", PODS, body)["metadata"]["uid"]
+    return uid
+
+
+def _end(api: "Api", pod: str) -> None:
+    api.call("DELETE", f"{PODS}/{pod}?gracePeriodSeconds=0")
 
 
 def _cni(program: Path, command: str, name: str, uid: str, result: Raw | None = None) -> Raw:
