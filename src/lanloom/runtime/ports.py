@@ -3,7 +3,7 @@
 Features know the ports, and not each other; a context connects them.
 """
 
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections.abc import Awaitable, Callable, Collection, Container, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
@@ -112,6 +112,21 @@ class NadUsers(NadUse, Protocol):
         ...
 
 
+class NadClaims(Protocol):
+    """The NADs that a feature's networks claim, whether these exist or not, and the namespaces that may use them."""
+
+    def claimed(self) -> Collection[Key]:
+        """Return every claimed NAD once, as far as the watches have brought them."""
+        ...
+
+    async def exclusion(self, nad: Key, namespace: str) -> str:
+        """Return why objects of a namespace may not refer to a claimed NAD; empty if they may.
+
+        A watch that lags behind excludes nobody. Raises KubeError.
+        """
+        ...
+
+
 class ClaimedAddresses(NamedTuple):
     """What a machine's NIC has of a network. Not `ready` and without a `problem`, they are on their way."""
 
@@ -191,6 +206,7 @@ LAN_PLACES: Port[LanPlaces] = Port("places at LANs for ports of machines")
 LAN_UPLINKS: Port[LanUplinks] = Port("namespaces whose LANs may be joined to VLANs")
 MACHINE_ADDRESSES: Port[MachineAddresses] = Port("addresses for NICs that move")
 MULTUS: Port[Callable[[], Awaitable[MultusReport | None]]] = Port("Multus' configuration on the node")
+NAD_CLAIMS: Port[NadClaims] = Port("NADs that networks claim")
 NAD_USERS: Port[NadUsers] = Port("users of NADs")
 NODE_POOLS: Port[NodePools] = Port("addresses for nodes")
 HARVESTER_RUNS: Port[Callable[[], bool]] = Port("whether Harvester's network controller runs")

@@ -3,7 +3,7 @@
 `references` validates the NADs that machines and pods name, and records on NADs the requests that are allowed.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -36,6 +36,7 @@ from lanloom.features.dummy.rules.admit import (
     check_unused,
     check_uplinks,
     concerns,
+    not_admitted,
 )
 from lanloom.features.dummy.rules.admit_references import Reservation, reservations_of, unsettled
 from lanloom.features.dummy.rules.model import Isolated, owner_of
@@ -186,6 +187,26 @@ IsManager = Callable[[UserInfo], Awaitable[bool]]
 """Whether a manager asks."""
 
 
+class NetworkClaims:
+    """The NADs of isolated networks, and the namespaces that may use them; the `NadClaims` of this feature."""
+
+    def __init__(self, client: Client, reader: StoreReader) -> None:
+        self._client = client
+        self._reader = reader
+
+    def claimed(self) -> Collection[Key]:
+        """Return every claimed NAD once, as far as the watches have brought them."""
+        return dict.fromkeys(item.spec.nad for item in self._reader.networks())
+
+    async def exclusion(self, nad: Key, namespace: str) -> str:
+        """Return why objects of a namespace may not refer to the NAD of an isolated network; empty if they may."""
+        known = next((item for item in self._reader.networks() if item.spec.nad == nad), None)
+        if known is None or known.spec.admits(namespace):
+            return ""
+        network = await get_or_none(self._client, DUMMY_CLUSTER_NETWORKS, known.metadata.key)
+        return "" if network is None or network.spec.admits(namespace) else not_admitted(network, namespace)
+
+
 class DummyAdmission(TableAdmission):
     """Answers admission requests about isolated networks, their NADs, and who refers to these.
 
@@ -198,7 +219,8 @@ class DummyAdmission(TableAdmission):
         super().__init__(WEBHOOKS)
         self._is_manager = is_manager
         self._objects = ObjectValidator(client, reader, now=now)
-        self._references = References(client, reader, now=now)
+        claims = NetworkClaims(client, reader)
+        self._references = References(client, reader.nad, reader.users.seen, claims, now=now)
 
     async def validate_network(self, request: AdmissionRequest) -> Verdict:
         """Allow or refuse what is written of a DummyClusterNetwork."""

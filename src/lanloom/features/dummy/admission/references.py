@@ -30,7 +30,7 @@ from lanloom.api.admission import (
     refusal,
 )
 from lanloom.api.core import PODS, Pod
-from lanloom.api.dummy import ADMITTED, DUMMY_CLUSTER_NETWORKS
+from lanloom.api.dummy import ADMITTED
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES, VirtualMachineInstance
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.meta import Key, Object
@@ -46,11 +46,10 @@ from lanloom.api.workloads import (
     Job,
     ReplicaSet,
 )
-from lanloom.features.dummy.reader import StoreReader
-from lanloom.features.dummy.rules.admit import not_admitted
 from lanloom.features.dummy.rules.admit_references import (
     REQUEST_SECONDS,
     Reservation,
+    VersionOf,
     draining_text,
     excluded,
     is_closed,
@@ -66,6 +65,7 @@ from lanloom.kube.errors import Conflict, KubeError, NotFound
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied
+from lanloom.runtime.ports import NadClaims
 from lanloom.runtime.webhooktable import REVIEW_SECONDS
 
 _SIZE_MAX = 200_000
@@ -90,12 +90,17 @@ class _Queue(NamedTuple):
         return is_isolated(nad) and not is_closed(nad, for_users=self.for_users)
 
 
+NadOf = Callable[[Key], NetworkAttachmentDefinition | None]
+"""A NAD as the watches have brought it; None if they have not."""
+
+
 class Reservations:
     """The notes of one replica. `now` is in seconds since the epoch."""
 
-    def __init__(self, client: Client, reader: StoreReader, *, now: Callable[[], float]) -> None:
+    def __init__(self, client: Client, nad_of: NadOf, seen: VersionOf, *, now: Callable[[], float]) -> None:
         self._client = client
-        self._reader = reader
+        self._nad_of = nad_of
+        self._seen = seen
         self._now = now
         self._waiting: defaultdict[_Queue, list[_Waiting]] = defaultdict(list)
         self._writers: dict[_Queue, asyncio.Task[None]] = {}
@@ -149,7 +154,7 @@ class Reservations:
                 nad = await self.get_live(key)
                 if nad is None or not queue.takes(nad):
                     return nad
-            text = with_reservations(nad, requests, self._reader.users.seen, self._now())
+            text = with_reservations(nad, requests, self._seen, self._now())
             if len(text) > _SIZE_MAX:
                 raise TooManyReservations
             metadata = {
@@ -174,11 +179,11 @@ class Reservations:
         if nad is None or not is_isolated(nad):
             return False
         waiting = sum(item.request.namespace == namespace for item in self._waiting.get(queue, ()))
-        return is_crowded(nad, namespace, waiting, self._reader.users.seen, self._now())
+        return is_crowded(nad, namespace, waiting, self._seen, self._now())
 
     def _known(self, key: Key) -> NetworkAttachmentDefinition | None:
         """Return the newest state that is known without asking."""
-        stored, written = self._reader.nad(key), self._written.get(key)
+        stored, written = self._nad_of(key), self._written.get(key)
         if written is None or (stored is not None and stored.metadata.version >= written.metadata.version):
             self._written.pop(key, None)
             return stored
@@ -230,13 +235,19 @@ _KINDS: dict[str, Resource[Any]] = {
 
 
 class References:
-    """Judges references, and notes those that it allows. `now` is in seconds since the epoch."""
+    """Judges references, and notes those that it allows. `now` is in seconds since the epoch.
 
-    def __init__(self, client: Client, reader: StoreReader, *, now: Callable[[], float]) -> None:
+    `seen` returns the newest version of an object that the watches have brought. `claims` are those of networks.
+    """
+
+    def __init__(
+        self, client: Client, nad_of: NadOf, seen: VersionOf, claims: NadClaims, *, now: Callable[[], float]
+    ) -> None:
         self._client = client
-        self._reader = reader
+        self._nad_of = nad_of
+        self._claims = claims
         self._now = now
-        self._reservations = Reservations(client, reader, now=now)
+        self._reservations = Reservations(client, nad_of, seen, now=now)
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
         """Allow or refuse. What was allowed is noted, unless it is a dry run."""
@@ -262,12 +273,12 @@ class References:
         """With each reference the NADs of isolated networks that it may mean, as far as is known without asking."""
         if not references:
             return []
-        claimed = dict.fromkeys(item.spec.nad for item in self._reader.networks())
+        claimed = self._claims.claimed()
         return [
             (reference, key)
             for reference in references
             for key in meant(reference, claimed)
-            if (nad := self._reader.nad(key)) is None or is_isolated(nad) or key in claimed
+            if (nad := self._nad_of(key)) is None or is_isolated(nad) or key in claimed
         ]
 
     async def _validate(
@@ -304,20 +315,16 @@ class References:
         raise Denied(draining_text(new, reference, nad))
 
     async def _check_admitted(self, new: Object, reference: Key, key: Key) -> None:
-        """Raise Denied where the isolated network is not for the object's namespace.
+        """Raise Denied where the network is not for the object's namespace.
 
-        What was let in before, and what such a machine makes, stays. No watch that lags behind refuses anybody.
+        What was let in before, and what such a machine makes, stays.
         """
-        namespace = new.metadata.namespace
-        known = next((item for item in self._reader.networks() if item.spec.nad == key), None)
-        if known is None or known.spec.admits(namespace):
-            return
-        network = await get_or_none(self._client, DUMMY_CLUSTER_NETWORKS, known.metadata.key)
-        if network is None or network.spec.admits(namespace):
+        why = await self._claims.exclusion(key, new.metadata.namespace)
+        if not why:
             return
         nad = await self._reservations.get_live(key)
         if nad is not None and not is_restart(await controller_owners(self._client, new), nad):
-            raise Denied(excluded(new, reference, not_admitted(network, namespace)))
+            raise Denied(excluded(new, reference, why))
 
     async def _reserve(
         self, request: AdmissionRequest, new: Object, old: Object | None, key: Key, *, for_users: bool = False
