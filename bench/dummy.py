@@ -23,13 +23,13 @@ from bench.report import Row
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
-from lanloom.api.references import references_of
 from lanloom.api.workloads import ReplicaSet, strip_pod
-from lanloom.features.dummy.users import REFERENCES, Users, user_informers, values_of
 from lanloom.kube.informer import Informer, Informers
 from lanloom.kube.store import Store
-from tests.features.dummy.users.cluster import Cluster, Watching
-from tests.features.dummy.users.objects import instance, machine, pod
+from lanloom.nads.references import references_of
+from lanloom.nads.users import REFERENCES, Users, user_informers, values_of
+from tests.nads.users.cluster import Cluster, Watching
+from tests.nads.users.objects import instance, machine, pod
 
 Raw = dict[str, Any]
 

@@ -10,8 +10,8 @@ from lanloom.api.dummy import UID_LABEL
 from lanloom.api.kubevirt import instance_of
 from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NETWORK_STATUS
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.api.references import references_of
 from lanloom.api.workloads import strip_pod
+from lanloom.nads.references import references_of
 
 
 def pod(namespace: str = "own", **labels: str) -> Pod:

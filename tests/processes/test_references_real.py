@@ -29,11 +29,11 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.rules.admit_references import reservations_of
 from lanloom.kube.errors import AlreadyExists, Forbidden
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
+from lanloom.nads.guard import reservations_of
 from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME

@@ -19,11 +19,11 @@ from lanloom.features.dummy.admission import DummyAdmission
 from lanloom.features.dummy.manager.controllers import DummyManager
 from lanloom.features.dummy.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
-from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.election import Elector
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
+from lanloom.nads.users import Users, user_informers
 from lanloom.runtime.https import errors
 from lanloom.runtime.webhooks import answer
 from lanloom_embedded.engine.calls import SYSTEM, Call

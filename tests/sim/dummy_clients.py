@@ -16,9 +16,9 @@ from lanloom.api.dummy import ADMITTED, DRAINING
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.users import UserInformers
 from lanloom.kube.errors import TransportError
 from lanloom.kube.ports import Client, Listing
+from lanloom.nads.users import UserInformers
 from tests.harness.interceptor import Interceptor, Request
 from tests.sim.faults import retrieve
 from tests.sim.twomanagers import HardOfHearing, TwoManagers

@@ -27,9 +27,9 @@ from lanloom.api.dummy import (
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.references import NONE, References, references_of
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SET_TEMPLATES, DAEMON_SETS, DaemonSet
+from lanloom.nads.references import NONE, References, references_of
 from lanloom_embedded.engine.storage import Change
 from lanloom_embedded.kinds import Raw
 

@@ -12,10 +12,10 @@ from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS, UID_LABEL
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS
-from lanloom.api.references import references_of
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SET_TEMPLATES
 from lanloom.kube.errors import ApiError, KubeError, NotFound
+from lanloom.nads.references import references_of
 from tests.sim.dummy import DummyCluster
 from tests.sim.faults import retrieve
 

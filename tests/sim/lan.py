@@ -19,7 +19,6 @@ from lanloom.features.dummy.admission import DummyAdmission
 from lanloom.features.dummy.manager import SharedUsers
 from lanloom.features.dummy.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
-from lanloom.features.dummy.users import Users, user_informers
 from lanloom.features.lan.admission import LanAdmission
 from lanloom.features.lan.manager.controllers import LanManager
 from lanloom.features.lan.reader import lan_informers
@@ -27,6 +26,7 @@ from lanloom.kube.election import Elector
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
+from lanloom.nads.users import Users, user_informers
 from lanloom.runtime.webhooks import Admission, answer, mutate_all, refer_all, validate_all
 from lanloom.runtime.webhooktable import TableAdmission
 from lanloom_embedded.engine.calls import SYSTEM

@@ -54,7 +54,7 @@ DRAINING = f"{GROUP}/draining"
 """Annotation of a NAD: since when (RFC 3339) nobody new may use it, because its network is being deleted."""
 
 ADMITTED = f"{GROUP}/admitted"
-"""Annotation of a NAD: requests allowed to refer to it and may not be stored yet (`rules.admit_references`)."""
+"""Annotation of a NAD: requests allowed to refer to it and may not be stored yet (`lanloom.nads.guard`)."""
 
 GUARDED = "lanloom.io/guarded-for"
 """Annotation of another feature's NAD that is guarded as those of isolated networks are: the object that it was made

@@ -27,8 +27,8 @@ from lanloom.api.meta import Condition, Key, ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.api.workloads import DaemonSet, DaemonSetSpec
-from lanloom.features.dummy.rules.model import User
 from lanloom.features.dummy.views import DummyObjects, DummyView, dummy_view
+from lanloom.nads.references import User
 
 UID = "0b9fd7b2-8d53-4f43-b1c0-0a1f9f7d2f10"
 NAD = Key("harvester-system", "dummy-bridge-net")

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from lanloom.api.dummy import FINALIZER, NAME_ANNOTATION, UID_LABEL, DummyResource
 from lanloom.api.meta import Object, ObjectMeta
 from lanloom.features.dummy.blockers import blockers, owner_notes, usage
-from lanloom.features.dummy.rules.admit_references import Reservation
-from lanloom.features.dummy.rules.model import User
 from lanloom.features.dummy.views import DummyView
+from lanloom.nads.guard import Reservation
+from lanloom.nads.references import User
 from lanloom.processes.blockers import user_notes
 from tests.features.dummy.clusterview import (
     MACHINE,

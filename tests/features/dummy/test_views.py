@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from lanloom.api.core import NodeStatus
 from lanloom.api.meta import Condition, rfc3339
-from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.features.dummy.views import DummyObjects, DummyView, dummy_views
+from lanloom.nads.guard import Reservation
 from tests.features.dummy.clusterview import (
     MACHINE,
     NAD,

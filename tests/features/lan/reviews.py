@@ -14,13 +14,13 @@ from lanloom.api.lan import LAN, LANS
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.resource import Resource
 from lanloom.features.dummy.manager import SharedUsers
-from lanloom.features.dummy.users import Users, user_informers
 from lanloom.features.lan.admission import LanAdmission
 from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.nads import body_of, wanted_nads
 from lanloom.features.lan.rules.permits import Permits
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.patches import merge
+from lanloom.nads.users import Users, user_informers
 from lanloom.refusals import Denied
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient

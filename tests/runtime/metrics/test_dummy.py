@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.meta import Key
 from lanloom.features.dummy.metrics import NETWORKS_SHOWN, DummyMetrics
-from lanloom.features.dummy.rules.model import User
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client, WatchEvent
+from lanloom.nads.references import User
 
 
 class TwoUsers(Struct, frozen=True):

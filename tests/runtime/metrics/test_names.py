@@ -17,9 +17,9 @@ from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.lan import LANS
 from lanloom.api.liveupdate import NETWORK_SWAPS
-from lanloom.features.dummy.rules.model import UserView
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
+from lanloom.nads.references import UserView
 from lanloom.processes.metrics import AgentMetrics
 from lanloom.runtime.metrics import ProcessMetrics
 from lanloom_embedded.serve import ServeMetrics

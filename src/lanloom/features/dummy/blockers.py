@@ -19,11 +19,11 @@ from lanloom.api.lan import LANS
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS
-from lanloom.features.dummy.rules.model import User
-from lanloom.features.dummy.users import USING, list_live_users
 from lanloom.features.dummy.views import AWAY, KINDS, NO_POD, DummyView, dummy_view, read_dummies
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
+from lanloom.nads.references import User
+from lanloom.nads.users import USING, list_live_users
 from lanloom.runtime.blockers import MANAGER, Answer, Blocker, DeletionQuestion, Usage
 
 _WHAT = f"finalizer {FINALIZER}"

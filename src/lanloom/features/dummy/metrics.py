@@ -13,8 +13,8 @@ from prometheus_client.metrics_core import Metric
 from lanloom.api.dummy import DummyClusterNetwork
 from lanloom.api.meta import parse_rfc3339
 from lanloom.features.dummy.reader import nads_of
-from lanloom.features.dummy.rules.model import UserView
 from lanloom.kube.informer import Informer
+from lanloom.nads.references import UserView
 from lanloom.runtime.metrics import OnDemand, gauge
 
 NETWORKS_SHOWN = 500

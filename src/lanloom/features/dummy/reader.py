@@ -26,7 +26,6 @@ from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet, strip_pod
 from lanloom.features.dummy.rules.model import (
     Settings,
-    UserView,
     daemon_set_name,
     daemon_set_places,
     is_foreign,
@@ -42,10 +41,11 @@ from lanloom.features.dummy.rules.observed import (
     Observed,
 )
 from lanloom.features.dummy.rules.subnet import Ranges, ranges
-from lanloom.features.dummy.users import shared_live_users
 from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import list_or_empty, read_service_ranges
 from lanloom.kube.ports import Client
+from lanloom.nads.references import UserView
+from lanloom.nads.users import shared_live_users
 
 BY_UID = "dummy-uid"
 """DummyClusterNetworks by their own uid; everything else by that of the DummyClusterNetwork that it was made for."""

@@ -35,18 +35,14 @@ from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.cli.details import EventView
 from lanloom.cli.query import Field, Query
-from lanloom.features.dummy.rules.admit_references import Reservation, reservations_of, unsettled
 from lanloom.features.dummy.rules.daemonset import acknowledgement, is_up
-from lanloom.features.dummy.rules.model import (
-    Settings,
-    User,
-    UserView,
-    daemon_set_places,
-)
+from lanloom.features.dummy.rules.model import Settings, daemon_set_places
 from lanloom.features.dummy.rules.spec import CLUSTER_MTU
-from lanloom.features.dummy.users import USING, list_live_users
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
+from lanloom.nads.guard import Reservation, reservations_of, unsettled
+from lanloom.nads.references import User, UserView
+from lanloom.nads.users import USING, list_live_users
 
 T = TypeVar("T", bound=Object)
 

@@ -20,8 +20,8 @@ from lanloom.api.resource import Resource
 from lanloom.features.dummy.admission import DummyAdmission, IsManager
 from lanloom.features.dummy.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
-from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.informer import Informers, all_synced
+from lanloom.nads.users import Users, user_informers
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient

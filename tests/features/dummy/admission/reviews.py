@@ -11,8 +11,8 @@ from lanloom.api.dummy import ADMITTED, DRAINING
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS as DCNS
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.rules.admit_references import reservations_of
 from lanloom.kube.errors import TransportError
+from lanloom.nads.guard import reservations_of
 from lanloom_embedded.local import LocalClient
 from tests.features.dummy.admission.requests import (
     Present,

@@ -9,8 +9,8 @@ import msgspec
 from lanloom.api.admission import AdmissionRequest
 from lanloom.api.core import PODS
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.admission.references import NOTE_SECONDS
-from lanloom.features.dummy.rules.admit_references import NAMESPACE_MAX, Reservation, is_crowded
+from lanloom.nads.admission import NOTE_SECONDS
+from lanloom.nads.guard import NAMESPACE_MAX, Reservation, is_crowded
 from lanloom_embedded.local import LocalClient
 from tests.features.dummy.admission.requests import admission_of, first_storage, pod, server, with_uids
 from tests.features.dummy.admission.reviews import OURS, annotated, reviewed

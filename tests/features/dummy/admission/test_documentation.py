@@ -29,7 +29,7 @@ GROUPS: tuple[tuple[str, Any, Cases], ...] = (
         test_references.REFERENCE_CASES,
     ),
 )
-RULES = [ROOT / f"src/lanloom/features/dummy/rules/{name}.py" for name in ("admit", "admit_references")]
+RULES = [ROOT / f"src/lanloom/{name}.py" for name in ("features/dummy/rules/admit", "nads/guard")]
 
 
 def test_the_tables_are_what_the_webhooks_say() -> None:

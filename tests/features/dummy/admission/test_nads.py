@@ -8,7 +8,7 @@ from lanloom.api.core import PODS
 from lanloom.api.dummy import ADMITTED, DRAINING, NAME_ANNOTATION
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS as DCNS
 from lanloom.api.multus import NADS
-from lanloom.features.dummy.rules.admit_references import REQUEST_SECONDS
+from lanloom.nads.guard import REQUEST_SECONDS
 from tests.features.dummy.admission.cases import (
     Case,
     Cases,

@@ -17,8 +17,8 @@ from lanloom.api.workloads import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from lanloom.features.dummy.admission.references import controller_owners
 from lanloom.kube.errors import NotFound, ServerError
+from lanloom.nads.admission import controller_owners
 from tests.harness.virtual import run
 
 Kind = Resource[Any]

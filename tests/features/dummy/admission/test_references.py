@@ -16,13 +16,13 @@ from lanloom.api.meta import Key, rfc3339
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SET_TEMPLATES
-from lanloom.features.dummy.rules.admit_references import (
+from lanloom.kube.errors import Conflict
+from lanloom.nads.guard import (
     REQUEST_SECONDS,
     Reservation,
     reservations_of,
     with_reservations,
 )
-from lanloom.kube.errors import Conflict
 from lanloom_embedded.local import LocalClient
 from tests.features.dummy.admission.cases import (
     Case,

@@ -9,8 +9,8 @@ from click.testing import Result
 
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.multus import MULTUS_NETWORKS
-from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.kube.ports import Client
+from lanloom.nads.guard import Reservation
 from tests.cli.cluster import Cluster, served
 from tests.features.dummy.cli.dummies import (
     HOME,

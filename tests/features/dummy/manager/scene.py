@@ -19,11 +19,11 @@ from lanloom.api.workloads import DAEMON_SETS, DaemonSet
 from lanloom.features.dummy.manager.controllers import DummyManager
 from lanloom.features.dummy.reader import dummy_informers
 from lanloom.features.dummy.rules.model import Settings
-from lanloom.features.dummy.users import Users, user_informers
 from lanloom.kube.controller import Outcome
 from lanloom.kube.errors import NotFound
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
+from lanloom.nads.users import Users, user_informers
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient

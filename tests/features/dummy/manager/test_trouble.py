@@ -15,9 +15,9 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
-from lanloom.features.dummy.rules.admit_references import Reservation
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.errors import ApiError, from_status
+from lanloom.nads.guard import Reservation
 from lanloom_embedded.engine.storage import Change
 from tests.features.dummy.manager.judge import Judge
 from tests.features.dummy.manager.scene import (

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from lanloom.api.dummy import DummyClusterNetworkSpec, DummyClusterNetworkStatus, DummyResource
 from lanloom.api.meta import Key
-from lanloom.features.dummy.rules.model import Settings, User
+from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.rules.spec import (
     bridge_fault,
     changes,
@@ -21,6 +21,7 @@ from lanloom.features.dummy.rules.spec import (
     subnet_fault,
 )
 from lanloom.features.vlan.rules.desired.names import is_link
+from lanloom.nads.references import User
 from lanloom.refusals import Denied, Malformed
 from tests.features.dummy.rules.made import UID, dcn
 

@@ -14,8 +14,8 @@ from lanloom.api.harvester import VLAN_CONFIGS, ClusterNetwork, VlanConfig
 from lanloom.api.meta import Key, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.rules.admit_references import Reservation
-from lanloom.features.dummy.rules.model import User
+from lanloom.nads.guard import Reservation
+from lanloom.nads.references import User
 from lanloom_embedded.patches import merge_patch
 from tests.features.dummy.scenarios.course import run
 from tests.features.dummy.scenarios.state import (

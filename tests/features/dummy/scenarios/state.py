@@ -29,8 +29,9 @@ from lanloom.api.meta import Key, Object, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
-from lanloom.features.dummy.rules.model import Settings, User
+from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.rules.observed import Failure
+from lanloom.nads.references import User
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]

@@ -14,8 +14,9 @@ from lanloom.api.ipam import NETWORKS
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.api.workloads import DAEMON_SETS
-from lanloom.features.dummy.rules.model import Settings, User
+from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.conditions import find
+from lanloom.nads.references import User
 from tests.features.dummy.scenarios import events as on
 from tests.features.dummy.scenarios.course import run
 from tests.features.dummy.scenarios.events import (

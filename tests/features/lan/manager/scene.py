@@ -15,7 +15,6 @@ from lanloom.api.meta import Object, rfc3339
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.resource import Resource
 from lanloom.features.dummy.manager import SharedUsers
-from lanloom.features.dummy.users import Users, user_informers
 from lanloom.features.lan.manager.controllers import LanManager
 from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.spec import default_group
@@ -24,6 +23,7 @@ from lanloom.kube.errors import NotFound
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
+from lanloom.nads.users import Users, user_informers
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient

@@ -13,16 +13,16 @@ from lanloom.features.dummy.admission import DummyAdmission
 from lanloom.features.dummy.manager.controllers import DummyManager
 from lanloom.features.dummy.manager.settings import DefaultNetwork, DummySettings
 from lanloom.features.dummy.reader import StoreReader, dummy_informers
-from lanloom.features.dummy.rules.admit_references import (
+from lanloom.features.dummy.rules.flags import Flags
+from lanloom.kube.ports import Client
+from lanloom.nads.guard import (
     REQUEST_SECONDS,
     VersionOf,
     closing,
     reservations_of,
     unsettled,
 )
-from lanloom.features.dummy.rules.flags import Flags
-from lanloom.features.dummy.users import Handler, LiveUsers, Users, shared_live_users, user_informers
-from lanloom.kube.ports import Client
+from lanloom.nads.users import Handler, LiveUsers, Users, shared_live_users, user_informers
 from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.identity import Managers
 from lanloom.runtime.ports import NAD_USERS, NadRequest

@@ -31,12 +31,12 @@ from lanloom.features.dummy.reader import (
 )
 from lanloom.features.dummy.rules.daemonset import READY
 from lanloom.features.dummy.rules.model import Settings, owner_of
-from lanloom.features.dummy.users import Users
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced, changed, present
 from lanloom.kube.ports import Client
+from lanloom.nads.users import Users
 
 
 def waits_for_users(dcn: DummyClusterNetwork) -> bool:

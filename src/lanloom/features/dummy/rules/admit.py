@@ -14,16 +14,12 @@ from lanloom.api.dummy import (
 from lanloom.api.harvester import VlanConfig
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import bridges_of
-from lanloom.features.dummy.rules.admit_references import Reservation
-from lanloom.features.dummy.rules.model import (
-    Isolated,
-    User,
-    is_ours,
-    owner_of,
-)
+from lanloom.features.dummy.rules.model import Isolated, is_ours, owner_of
 from lanloom.features.dummy.rules.objects import implied_cluster_network, is_as_wanted, uplink_fault
 from lanloom.features.dummy.rules.spec import parse
 from lanloom.features.dummy.rules.subnet import Ranges, overlaps
+from lanloom.nads.guard import Reservation
+from lanloom.nads.references import User
 from lanloom.refusals import Denied, Malformed, titles_for
 from lanloom.text import listed
 

@@ -1,7 +1,7 @@
 """The values of isolated networks, the names of their objects, and how to recognise these."""
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -18,7 +18,6 @@ from lanloom.api.meta import Key, Object, ObjectMeta
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.subnets import Subnet
 from lanloom.api.workloads import DAEMON_SETS
-from lanloom.text import listed
 
 
 class Isolated(Struct, frozen=True, kw_only=True):
@@ -61,46 +60,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     node_timeout: float = 300.0
     service_cidrs: tuple[str, ...] = ()
     pod_cidrs: tuple[str, ...] = ()
-
-
-class User(Struct, frozen=True, order=True):
-    """A user of a network: the object that an operator must change or delete. `via` is what refers to it instead.
-
-    `problem` is set if its networks can't be read, with the reason: then it counts as a user of each. `nodes` are those
-    on which it runs with the network.
-    """
-
-    kind: str
-    namespace: str
-    name: str
-    via: str = ""
-    problem: str = ""
-    nodes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        more = self.via or self.problem
-        return f"{self.kind} {self.namespace}/{self.name}" + (f" ({more})" if more else "")
-
-    @property
-    def placed(self) -> str:
-        """The user with its nodes, unless it says already where it runs."""
-        where = [node for node in self.nodes if node not in self.via.split()]
-        return f"{self} on {listed(where)}" if where else str(self)
-
-
-class UserView(Protocol):
-    """The users of networks, as the watches delivered them or as read from the API server a moment ago."""
-
-    def users_of(self, nad: Key) -> tuple[User, ...]:
-        """Return everything that uses a NAD or may use it, each once, in order."""
-        ...
-
-    def seen(self, uid: str) -> int | None:
-        """Return the newest known resourceVersion of a VM, VMI or pod of that uid; None if it is unknown.
-
-        It is also known for an object that was deleted within the last minutes.
-        """
-        ...
 
 
 def resource_name(name: str, uid: str) -> str:

@@ -13,8 +13,9 @@ from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DaemonSet
-from lanloom.features.dummy.rules.model import Raw, Settings, UserView
+from lanloom.features.dummy.rules.model import Raw, Settings
 from lanloom.features.dummy.rules.subnet import Ranges
+from lanloom.nads.references import UserView
 
 
 class Made(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,8 @@ from lanloom.api import names
 from lanloom.api.dummy import DummyClusterNetwork, DummyClusterNetworkSpec
 from lanloom.api.lan import EVERY_NAMESPACE, NAMESPACES_MAX
 from lanloom.api.subnets import EXAMPLES, IPV6_MTU_MIN, Subnet, cidr_fault
-from lanloom.features.dummy.rules.model import Isolated, User
+from lanloom.features.dummy.rules.model import Isolated
+from lanloom.nads.references import User
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote
 

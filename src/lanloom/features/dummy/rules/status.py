@@ -26,9 +26,9 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.rules.daemonset import Acknowledgement
-from lanloom.features.dummy.rules.model import User
 from lanloom.features.dummy.rules.observed import Made, Observed
 from lanloom.kube.conditions import ConditionStatus, find, set_condition, set_ready, without
+from lanloom.nads.references import User
 from lanloom.text import LISTED
 
 USERS_MAX = 50

@@ -21,15 +21,8 @@ from lanloom.api.lan import LAN, LANS
 from lanloom.api.meta import Key, Object, rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet
-from lanloom.features.dummy.rules.admit_references import (
-    Reservation,
-    closing,
-    reservations_of,
-    unsettled,
-)
 from lanloom.features.dummy.rules.bridges import acknowledgement_of, remover, removing
 from lanloom.features.dummy.rules.daemonset import Acknowledgement, UnknownImage, titles
-from lanloom.features.dummy.rules.model import User, UserView
 from lanloom.features.dummy.rules.observed import (
     REREAD_SECONDS,
     Action,
@@ -40,6 +33,13 @@ from lanloom.features.dummy.rules.observed import (
     deletion,
     on_version,
 )
+from lanloom.nads.guard import (
+    Reservation,
+    closing,
+    reservations_of,
+    unsettled,
+)
+from lanloom.nads.references import User, UserView
 from lanloom.text import listed
 
 Stage = Literal[

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 
 from lanloom.api.meta import Key, Object
-from lanloom.api.references import references_of
-from lanloom.features.dummy.users import list_live_users
-from tests.features.dummy.users.cluster import Cluster, Watching
-from tests.features.dummy.users.objects import (
+from lanloom.nads.references import references_of
+from lanloom.nads.users import list_live_users
+from tests.harness.examples import seeds
+from tests.harness.virtual import run
+from tests.nads.users.cluster import Cluster, Watching
+from tests.nads.users.objects import (
     instance,
     machine,
     orphan,
     pod,
     workload,
 )
-from tests.harness.examples import seeds
-from tests.harness.virtual import run
 
 Raw = dict[str, Any]
 Title = tuple[str, str, str]

@@ -10,10 +10,10 @@ import msgspec
 from lanloom.api.core import CRDS
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.users import WAVES, UserInformers, Users, user_informers
 from lanloom.kube.errors import Gone, KubeError, NotFound
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import EventType, Listing, WatchEvent
+from lanloom.nads.users import WAVES, UserInformers, Users, user_informers
 
 Raw = dict[str, Any]
 

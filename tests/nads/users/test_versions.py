@@ -2,9 +2,10 @@
 
 import asyncio
 
-from lanloom.features.dummy.users import GONE_SECONDS, VersionTracker
-from tests.features.dummy.users.cluster import Cluster, Watching
-from tests.features.dummy.users.objects import (
+from lanloom.nads.users import GONE_SECONDS, VersionTracker
+from tests.harness.virtual import run
+from tests.nads.users.cluster import Cluster, Watching
+from tests.nads.users.objects import (
     instance,
     machine,
     pod,
@@ -12,7 +13,6 @@ from tests.features.dummy.users.objects import (
     uid,
     workload,
 )
-from tests.harness.virtual import run
 
 
 def test_machines_instances_and_pods() -> None:

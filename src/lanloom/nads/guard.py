@@ -29,13 +29,13 @@ from lanloom.api.kubevirt import (
 from lanloom.api.liveupdate import NetworkSwap
 from lanloom.api.meta import Key, Object, parse_rfc3339, rfc3339
 from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NetworkAttachmentDefinition
-from lanloom.api.references import (
+from lanloom.api.workloads import Maker
+from lanloom.nads.references import (
     ANY,
     made_by,
     marks_of,
     references_of,
 )
-from lanloom.api.workloads import Maker
 from lanloom.text import one_line
 
 Place = tuple[str, Mapping[str, str], VirtualMachineInstanceSpec]

@@ -17,7 +17,7 @@ from lanloom.api.workloads import (
     JOBS,
     REPLICA_SETS,
 )
-from lanloom.features.dummy.rules.admit_references import is_restart, new_references
+from lanloom.nads.guard import is_restart, new_references
 
 Raw = dict[str, Any]
 MARK = "2026-01-01T00:00:10Z"

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from lanloom.api.meta import Key
-from tests.features.dummy.users.cluster import Cluster, Watching
-from tests.features.dummy.users.objects import (
+from tests.harness.virtual import run
+from tests.nads.users.cluster import Cluster, Watching
+from tests.nads.users.objects import (
     instance,
     machine,
     pod,
@@ -15,7 +16,6 @@ from tests.features.dummy.users.objects import (
     swap,
     workload,
 )
-from tests.harness.virtual import run
 
 Raw = dict[str, Any]
 

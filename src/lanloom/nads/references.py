@@ -5,6 +5,7 @@ that can't be read may use every network.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -24,7 +25,7 @@ from lanloom.api.multus import (
     selections,
 )
 from lanloom.api.workloads import CronJob, Job, ReplicaSet, Workload
-from lanloom.text import quote
+from lanloom.text import listed, quote
 
 ANY = "*"
 """The namespace of a reference that leaves it open, see DEFAULT_NETWORK; no namespace can be called so."""
@@ -158,3 +159,43 @@ def _all(parts: Iterable[References]) -> References:
     problems = [item.problem for item in found if item.problem]
     more = f"; and {len(problems) - _PROBLEMS_SHOWN} more" if len(problems) > _PROBLEMS_SHOWN else ""
     return References(networks, "; ".join(problems[:_PROBLEMS_SHOWN]) + more)
+
+
+class User(Struct, frozen=True, order=True):
+    """A user of a network: the object that an operator must change or delete. `via` is what refers to it instead.
+
+    `problem` is set if its networks can't be read, with the reason: then it counts as a user of each. `nodes` are those
+    on which it runs with the network.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    via: str = ""
+    problem: str = ""
+    nodes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        more = self.via or self.problem
+        return f"{self.kind} {self.namespace}/{self.name}" + (f" ({more})" if more else "")
+
+    @property
+    def placed(self) -> str:
+        """The user with its nodes, unless it says already where it runs."""
+        where = [node for node in self.nodes if node not in self.via.split()]
+        return f"{self} on {listed(where)}" if where else str(self)
+
+
+class UserView(Protocol):
+    """The users of networks, as the watches delivered them or as read from the API server a moment ago."""
+
+    def users_of(self, nad: Key) -> tuple[User, ...]:
+        """Return everything that uses a NAD or may use it, each once, in order."""
+        ...
+
+    def seen(self, uid: str) -> int | None:
+        """Return the newest known resourceVersion of a VM, VMI or pod of that uid; None if it is unknown.
+
+        It is also known for an object that was deleted within the last minutes.
+        """
+        ...

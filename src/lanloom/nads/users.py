@@ -25,13 +25,6 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import Key, Object
-from lanloom.api.references import (
-    ANY,
-    NONE,
-    References,
-    marks_of,
-    references_of,
-)
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import (
     CRON_JOBS,
@@ -42,11 +35,18 @@ from lanloom.api.workloads import (
     STATEFUL_SETS,
     strip_pod,
 )
-from lanloom.features.dummy.rules.model import User
 from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import SingleFlight, list_or_empty
 from lanloom.kube.ports import Reader
 from lanloom.kube.store import Store
+from lanloom.nads.references import (
+    ANY,
+    NONE,
+    References,
+    User,
+    marks_of,
+    references_of,
+)
 from lanloom.text import listed
 
 POD_CONTROLLERS: tuple[Resource[Any], ...] = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SET_TEMPLATES, CRON_JOBS)

@@ -12,19 +12,19 @@ from lanloom.api.core import Node, Pod
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NETWORK_STATUS, NETWORKS_MAX
-from lanloom.api.references import (
+from lanloom.api.workloads import (
+    CronJob,
+    Job,
+    ReplicaSet,
+    Workload,
+)
+from lanloom.nads.references import (
     ANY,
     NONE,
     UNREADABLE,
     References,
     marks_of,
     references_of,
-)
-from lanloom.api.workloads import (
-    CronJob,
-    Job,
-    ReplicaSet,
-    Workload,
 )
 
 T = TypeVar("T", bound=Object)

@@ -46,7 +46,10 @@ from lanloom.api.workloads import (
     Job,
     ReplicaSet,
 )
-from lanloom.features.dummy.rules.admit_references import (
+from lanloom.kube.errors import Conflict, KubeError, NotFound
+from lanloom.kube.lookup import get_or_none
+from lanloom.kube.ports import Client
+from lanloom.nads.guard import (
     REQUEST_SECONDS,
     Reservation,
     VersionOf,
@@ -61,9 +64,6 @@ from lanloom.features.dummy.rules.admit_references import (
     title_of,
     with_reservations,
 )
-from lanloom.kube.errors import Conflict, KubeError, NotFound
-from lanloom.kube.lookup import get_or_none
-from lanloom.kube.ports import Client
 from lanloom.refusals import Denied
 from lanloom.runtime.ports import NadClaims
 from lanloom.runtime.webhooktable import REVIEW_SECONDS

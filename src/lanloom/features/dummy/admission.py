@@ -22,7 +22,6 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.features.dummy.admission.references import References
 from lanloom.features.dummy.reader import StoreReader, read_ranges
 from lanloom.features.dummy.rules.admit import (
     NODE_GATEWAY,
@@ -38,12 +37,13 @@ from lanloom.features.dummy.rules.admit import (
     concerns,
     not_admitted,
 )
-from lanloom.features.dummy.rules.admit_references import Reservation, reservations_of, unsettled
 from lanloom.features.dummy.rules.model import Isolated, owner_of
 from lanloom.features.dummy.rules.spec import changes, changes_while_used, parse
-from lanloom.features.dummy.users import shared_live_users
 from lanloom.kube.lookup import cached_then_live, get_or_none, recheck
 from lanloom.kube.ports import Client
+from lanloom.nads.admission import References
+from lanloom.nads.guard import Reservation, reservations_of, unsettled
+from lanloom.nads.users import shared_live_users
 from lanloom.refusals import Denied, Malformed
 from lanloom.runtime.webhooktable import (
     EVERY,

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from lanloom.api.meta import Key
-from lanloom.features.dummy.users import list_live_users
-from tests.features.dummy.users.cluster import Cluster, Watching
-from tests.features.dummy.users.objects import (
+from lanloom.nads.users import list_live_users
+from tests.harness.virtual import run
+from tests.nads.users.cluster import Cluster, Watching
+from tests.nads.users.objects import (
     instance,
     machine,
     orphan,
@@ -16,7 +17,6 @@ from tests.features.dummy.users.objects import (
     renewed,
     workload,
 )
-from tests.harness.virtual import run
 
 Raw = dict[str, Any]
 

@@ -22,15 +22,15 @@ from lanloom.api.workloads import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from lanloom.features.dummy.users import Users, list_live_users
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import all_synced
 from lanloom.kube.loading import load
-from tests.features.dummy.users.cluster import informers_of
-from tests.features.dummy.users.objects import notes
+from lanloom.nads.users import Users, list_live_users
 from tests.harness.servers.eventually import eventually
 from tests.harness.servers.real import READY_TIMEOUT, RealServer
+from tests.nads.users.cluster import informers_of
+from tests.nads.users.objects import notes
 
 pytestmark = [pytest.mark.realserver, pytest.mark.slow]
 

@@ -11,7 +11,6 @@ from lanloom.api.crds import manifest
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.users import LiveUsers, list_live_users, shared_live_users
 from lanloom.kube.errors import (
     Forbidden,
     Gone,
@@ -22,18 +21,19 @@ from lanloom.kube.errors import (
 )
 from lanloom.kube.lookup import SingleFlight
 from lanloom.kube.ports import Listing
+from lanloom.nads.users import LiveUsers, list_live_users, shared_live_users
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from tests.features.dummy.users.cluster import RESOURCES, Cluster, absent
-from tests.features.dummy.users.objects import (
+from tests.harness.virtual import run
+from tests.nads.users.cluster import RESOURCES, Cluster, absent
+from tests.nads.users.objects import (
     instance,
     machine,
     pod,
     uid,
     workload,
 )
-from tests.harness.virtual import run
 
 DEFINED = ("VirtualMachine", "VirtualMachineInstance", "NetworkSwap")
 NAD = Key("own", "a")
