@@ -2,8 +2,8 @@
 
 500 namespaces, 50 networks; every machine is on one of them and on a VLAN of its own namespace, and every second one
 runs, so that it has an instance and a pod as well. The watches are those of the manager, on a server in the same
-process that does nothing but tell. What wakes a DummyClusterNetwork is what `Users.on_change` tells of its NAD. Times
-are CPU time: nothing waits here.
+process that does nothing but tell. What wakes a DummyClusterNetwork is what `NadUsers.on_change` tells of its NAD.
+Times are CPU time: nothing waits here.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from lanloom.api.workloads import ReplicaSet, strip_pod
 from lanloom.kube.informer import Informer, Informers
 from lanloom.kube.store import Store
 from lanloom.nads.references import references_of
-from lanloom.nads.users import REFERENCES, Users, user_informers, values_of
+from lanloom.nads.users import REFERENCES, NadUsers, user_informers, values_of
 from tests.nads.users.cluster import Cluster, Watching
 from tests.nads.users.objects import instance, machine, pod
 
@@ -203,7 +203,7 @@ def _memory(cluster: Cluster) -> Row:
             pass
     gc.collect()
     tracemalloc.start()
-    kept = Users(user_informers(informers), time.monotonic)
+    kept = NadUsers(cluster, user_informers(informers), time.monotonic)
     added, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     del kept

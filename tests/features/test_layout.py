@@ -1,5 +1,7 @@
 """Every feature has the same parts under the same names, so that a reader of one finds everything in the next."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,8 +36,13 @@ PARTS = ("rules", "manager", "agent", "admission", "cli", "metrics", "blockers",
 AGENT_ALONE = "dhcp"
 """A part of address management that agents run or not: a feature by that alone, in that feature's package."""
 
+GROUND = "nads"
+"""What features build on, and import: a feature to processes, and no folder beside the others."""
+
 each_feature = pytest.mark.parametrize(
-    "feature", [each for each in FEATURES if each.name != AGENT_ALONE], ids=lambda feature: feature.name
+    "feature",
+    [each for each in FEATURES if each.name not in (AGENT_ALONE, GROUND)],
+    ids=lambda feature: feature.name,
 )
 
 
@@ -68,4 +75,39 @@ def test_every_feature_has_the_same_parts(feature: Feature) -> None:
 def test_every_package_is_a_feature() -> None:
     """No package lies beside the features that is none."""
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert packages == {feature.name for feature in FEATURES} - {AGENT_ALONE}
+    assert packages == {feature.name for feature in FEATURES} - {AGENT_ALONE, GROUND}
+
+
+MANAGER = """
+import random, sys, time
+from lanloom.features import FEATURES
+from lanloom.processes.manager import Manager, ManagerSettings
+names = sys.argv[1:]
+features = [each for each in FEATURES if each.name in names]
+Manager(None, ManagerSettings(identity="m"), now=time.time, rng=random.Random(1), features=features)
+print(*sys.modules)
+"""
+
+
+def _needed(name: str) -> set[str]:
+    """Return a feature and all that it says to come after, and these in turn."""
+    (feature,) = (each for each in FEATURES if each.name == name)
+    return {name}.union(*map(_needed, feature.after))
+
+
+@pytest.mark.parametrize("name", [feature.name for feature in FEATURES if feature.manager])
+def test_a_feature_needs_no_other_than_it_says(name: str) -> None:
+    """A manager of one feature, and of those that it comes after, runs no module of the others."""
+    done = subprocess.run(
+        [sys.executable, "-c", MANAGER, *_needed(name)], capture_output=True, text=True, check=True
+    )
+    packages = {f"lanloom.features.{each.name}" for each in FEATURES} | {
+        f"lanloom.features.ipam.{AGENT_ALONE}"
+    }
+    run = {module for module in done.stdout.split() if module.startswith("lanloom.features.")} - packages
+    assert {module.split(".")[2] for module in run} <= _needed(name)
+
+
+def test_lans_need_no_isolated_networks() -> None:
+    """LANs work in a manager without isolated networks: who uses a NAD is known to the ground."""
+    assert "dummy" not in _needed("lan") | _needed("liveupdate")

@@ -15,7 +15,7 @@ from lanloom.api.admission import UserInfo
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
-from lanloom.features.dummy.admission import DummyAdmission
+from lanloom.features.dummy.admission import DummyAdmission, NetworkClaims
 from lanloom.features.dummy.manager.controllers import DummyManager
 from lanloom.features.dummy.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
@@ -23,9 +23,11 @@ from lanloom.kube.election import Elector
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
-from lanloom.nads.users import Users, user_informers
+from lanloom.nads.admission import ReferenceAdmission
+from lanloom.nads.users import NadUsers, user_informers
 from lanloom.runtime.https import errors
-from lanloom.runtime.webhooks import answer
+from lanloom.runtime.webhooks import answer, refer_all, validate_all
+from lanloom.runtime.webhooktable import TableAdmission
 from lanloom_embedded.engine.calls import SYSTEM, Call
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
@@ -69,7 +71,7 @@ class DummyCluster(TwoManagers):
         super().__init__(seed, engine, LANLOOM_NAMESPACE)
         self.users = LocalClient(self.engine, ALICE)
         self.witness = Witness(self.note)
-        self.replicas: dict[str, DummyAdmission] = {}
+        self.replicas: dict[str, tuple[TableAdmission, ...]] = {}
         self.served = asyncio.Event()
         self.rng = Random(f"delays {seed}")
         slow = SlowAdmission(self.engine._admission, self.faults, self.rng)
@@ -85,10 +87,10 @@ class DummyCluster(TwoManagers):
         client: Client = FaultyClient(late, self.faults, life, name)
         shared = Informers(client, rng)
         informers, watched = dummy_informers(shared), user_informers(shared)
-        users = Users(watched, self.now)
         blind: Client = client if self._protections.fresh else BlindClient(client, watched)
         if not self._protections.version:
             blind = CarelessClient(blind)
+        users = NadUsers(client, watched, self.now)
         recorder = Recorder(client, "lanloom-manager", name, now=self.now, rng=rng)
         manager = DummyManager(blind, informers, users, recorder, lambda: SETTINGS, now=self.now, rng=rng)
         webhooks = ForgetfulClient(client, self._protections)
@@ -99,13 +101,17 @@ class DummyCluster(TwoManagers):
             for informer in every:
                 group.create_task(informer.run())
             await all_synced(every)
-            admission = DummyAdmission(webhooks, world, _is_manager, now=self.now)
-            self.replicas[name] = admission
+            claims = NetworkClaims(webhooks, world)
+            admissions: tuple[TableAdmission, ...] = (
+                DummyAdmission(webhooks, world, _is_manager, now=self.now),
+                ReferenceAdmission(webhooks, world.nad, users.seen, lambda: claims, now=self.now),
+            )
+            self.replicas[name] = admissions
             self.served.set()
             try:
                 await elector.run(lambda: self._lead(name, manager, rng))
             finally:
-                if self.replicas.get(name) is admission:  # the next life may have begun
+                if self.replicas.get(name) is admissions:  # the next life may have begun
                     del self.replicas[name]
 
     async def _lose_hearing(self) -> None:
@@ -141,7 +147,7 @@ class _Webhooks:
         asking = asyncio.create_task(
             answer(
                 msgspec.json.encode(review),
-                replica.refer if refers else replica.validate,
+                refer_all(replica) if refers else validate_all(replica),
                 lambda _resource, _outcome, _seconds: None,
             )
         )

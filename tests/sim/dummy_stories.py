@@ -14,6 +14,7 @@ from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.admission import WEBHOOKS
+from lanloom.nads.admission import WEBHOOKS as REFERENCES
 from lanloom.runtime.webhookconfig import webhook_configurations
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
@@ -45,7 +46,7 @@ def _first_storage() -> MemoryStorage:
     async def fill(admin: LocalClient) -> None:
         await add_kinds(admin, LANLOOM_NAMESPACE, BRIDGES_NAMESPACE, PLACE)
         await add_nodes(admin)
-        validating = webhook_configurations(WEBHOOKS, _url)[1]
+        validating = webhook_configurations((*WEBHOOKS, *REFERENCES), _url)[1]
         await admin.create(VALIDATING_WEBHOOKS, validating)
 
     return filled(fill)

@@ -15,10 +15,6 @@ from lanloom.api.core import NAMESPACES, NODES
 from lanloom.api.meta import rfc3339
 from lanloom.api.multus import NADS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
-from lanloom.features.dummy.admission import DummyAdmission
-from lanloom.features.dummy.manager import SharedUsers
-from lanloom.features.dummy.reader import StoreReader, dummy_informers
-from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.lan.admission import LanAdmission
 from lanloom.features.lan.manager.controllers import LanManager
 from lanloom.features.lan.reader import lan_informers
@@ -26,7 +22,8 @@ from lanloom.kube.election import Elector
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
-from lanloom.nads.users import Users, user_informers
+from lanloom.nads.admission import ReferenceAdmission
+from lanloom.nads.users import NadUsers, user_informers
 from lanloom.runtime.webhooks import Admission, answer, mutate_all, refer_all, validate_all
 from lanloom.runtime.webhooktable import TableAdmission
 from lanloom_embedded.engine.calls import SYSTEM
@@ -51,8 +48,6 @@ GRACE_SECONDS = 40.0
 
 PACE_SECONDS = 0.3
 """How long a write of a manager takes at the most, when nothing is wrong."""
-
-SETTINGS = Settings(default=False)
 
 
 def has_uplinks(seed: int) -> bool:
@@ -112,14 +107,13 @@ class LanCluster(TwoManagers):
         client: Client = FrugalClient(FaultyClient(late, self.faults, life, name))
         shared = Informers(client, rng)
         watched, informers = user_informers(shared), lan_informers(shared)
-        users = Users(watched, self.now)
-        reader = StoreReader(dummy_informers(shared), users, lambda: SETTINGS)
+        users = NadUsers(client, watched, self.now)
         hasty: Client = client if self.protections.nodes else HastyClient(client)
         blind: Client = hasty if self.protections.fresh else BlindClient(hasty, watched)
-        port = SharedUsers(blind, users, self.now)
+        blind_users = NadUsers(blind, watched, self.now)
         recorder = Recorder(client, "lanloom-manager", name, now=self.now, rng=rng)
         judged = JudgedClient(blind, self.witness, name)
-        manager = LanManager(judged, informers, port, recorder, now=self.now, rng=rng)
+        manager = LanManager(judged, informers, blind_users, recorder, now=self.now, rng=rng)
         elector = Elector(
             client, LANLOOM_NAMESPACE, "lanloom-manager", name, now=self.now, rng=rng, retry=5.0
         )
@@ -129,8 +123,10 @@ class LanCluster(TwoManagers):
             await all_synced(shared.all())
             webhooks = ForgetfulClient(client, self.protections)
             admissions: tuple[TableAdmission, ...] = (
-                DummyAdmission(webhooks, reader, _is_manager, now=self.now),
-                LanAdmission(client, informers, SharedUsers(client, users, self.now), _is_manager, _nowhere),
+                ReferenceAdmission(
+                    webhooks, informers.nads.store.get, users.seen, lambda: None, now=self.now
+                ),
+                LanAdmission(client, informers, users, _is_manager, _nowhere, now=self.now),
             )
             self.replicas[name] = admissions
             self.served.set()

@@ -14,10 +14,10 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.admission import WEBHOOKS as REFERENCES
 from lanloom.features.lan.admission import WEBHOOKS
 from lanloom.features.lan.rules.hostbridge import far_name
 from lanloom.kube.conditions import find
+from lanloom.nads.admission import WEBHOOKS as REFERENCES
 from lanloom.runtime.webhookconfig import webhook_configurations
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient

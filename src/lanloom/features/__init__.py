@@ -1,5 +1,7 @@
 """The features. A new one is a folder beside these, and an entry here.
 
+NADS is no folder here, as the others build on it.
+
 The order is that of manifests and registrations. Webhooks are asked in the reverse order: a feature builds on those
 before it and has narrower rules. VLAN networks are asked last, because what they allow counts for the next request.
 """
@@ -10,6 +12,7 @@ from lanloom.features.ipam.dhcp import FEATURE as DHCP
 from lanloom.features.lan import FEATURE as LAN
 from lanloom.features.liveupdate import FEATURE as LIVEUPDATE
 from lanloom.features.vlan import FEATURE as VLAN
+from lanloom.nads import FEATURE as NADS
 from lanloom.runtime.feature import Feature
 
-FEATURES: tuple[Feature, ...] = (VLAN, IPAM, DUMMY, LAN, LIVEUPDATE, DHCP)
+FEATURES: tuple[Feature, ...] = (VLAN, IPAM, DUMMY, NADS, LAN, LIVEUPDATE, DHCP)

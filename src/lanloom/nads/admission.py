@@ -66,7 +66,7 @@ from lanloom.nads.guard import (
 )
 from lanloom.refusals import Denied
 from lanloom.runtime.ports import NadClaims
-from lanloom.runtime.webhooktable import REVIEW_SECONDS
+from lanloom.runtime.webhooktable import REVIEW_SECONDS, WRITTEN, TableAdmission, Webhook
 
 _SIZE_MAX = 200_000
 """Kubernetes takes 256 KiB of annotations at the most."""
@@ -234,23 +234,34 @@ _KINDS: dict[str, Resource[Any]] = {
 }
 
 
-class References:
-    """Judges references, and notes those that it allows. `now` is in seconds since the epoch.
+class ReferenceAdmission(TableAdmission):
+    """Validates references, and notes those that it allows. `now` is in seconds since the epoch.
 
-    `seen` returns the newest version of an object that the watches have brought. `claims` are those of networks.
+    `seen` returns the newest version of an object that the watches have brought. `claims` returns those of networks,
+    None where no feature has any.
     """
 
     def __init__(
-        self, client: Client, nad_of: NadOf, seen: VersionOf, claims: NadClaims, *, now: Callable[[], float]
+        self,
+        client: Client,
+        nad_of: NadOf,
+        seen: VersionOf,
+        claims: Callable[[], NadClaims | None],
+        *,
+        now: Callable[[], float],
     ) -> None:
+        super().__init__(WEBHOOKS)
         self._client = client
         self._nad_of = nad_of
         self._claims = claims
         self._now = now
         self._reservations = Reservations(client, nad_of, seen, now=now)
 
-    async def validate(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuse. What was allowed is noted, unless it is a dry run."""
+    async def validate_reference(self, request: AdmissionRequest) -> Verdict:
+        """Return whether a machine, a pod or a swap may refer to the networks that it names.
+
+        What was allowed is noted, unless it is a dry run.
+        """
         kind = _KINDS.get(request.resource.resource)
         if kind is None:
             return Verdict()
@@ -273,7 +284,8 @@ class References:
         """With each reference the NADs of isolated networks that it may mean, as far as is known without asking."""
         if not references:
             return []
-        claimed = self._claims.claimed()
+        claims = self._claims()
+        claimed = claims.claimed() if claims is not None else ()
         return [
             (reference, key)
             for reference in references
@@ -319,7 +331,8 @@ class References:
 
         What was let in before, and what such a machine makes, stays.
         """
-        why = await self._claims.exclusion(key, new.metadata.namespace)
+        claims = self._claims()
+        why = await claims.exclusion(key, new.metadata.namespace) if claims is not None else ""
         if not why:
             return
         nad = await self._reservations.get_live(key)
@@ -352,3 +365,13 @@ def _placed(item: Object, request: AdmissionRequest) -> Object:
     if item.metadata.namespace:
         return item
     return replace(item, metadata=replace(item.metadata, namespace=request.namespace))
+
+
+WEBHOOKS = (
+    # Whoever moves a running machine's NIC refers to both networks; a swap is no pod that others wait for.
+    Webhook("validate", NETWORK_SWAPS, ("CREATE",), ReferenceAdmission.validate_reference),
+    Webhook("refer", VIRTUAL_MACHINES, WRITTEN, ReferenceAdmission.validate_reference),
+    Webhook("refer", VIRTUAL_MACHINE_INSTANCES, ("CREATE",), ReferenceAdmission.validate_reference),
+    Webhook("refer", PODS, ("CREATE",), ReferenceAdmission.validate_reference),
+)
+"""What the API server asks about."""

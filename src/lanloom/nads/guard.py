@@ -163,7 +163,7 @@ REQUEST_SECONDS = 75.0
 """An API server gives up a request after 60 seconds (`--request-timeout`); clocks may differ a little."""
 
 VersionOf = Callable[[str], int | None]
-"""The newest known resourceVersion of an object by its uid, see `UserView.seen`."""
+"""The newest known resourceVersion of an object by its uid, see `NadUse.seen`."""
 
 
 NAMESPACE_MAX = 200
@@ -215,6 +215,14 @@ def with_reservations(
 def unsettled(requests: Iterable[Reservation], seen: VersionOf, now: float) -> tuple[Reservation, ...]:
     """Return the reservations whose objects may still be stored."""
     return tuple(item for item in requests if item.until > now and (seen(item.uid) or -1) <= item.version)
+
+
+def pending(nad: NetworkAttachmentDefinition, seen: VersionOf, now: float) -> tuple[Reservation, ...]:
+    """Return requests whose objects may still be stored; where they can't be read, that there may be some."""
+    try:
+        return unsettled(reservations_of(nad), seen, now)
+    except ValueError:
+        return (Reservation("", 0, now + REQUEST_SECONDS, "requests that can't be read"),)
 
 
 def closing(nad: NetworkAttachmentDefinition, seen: VersionOf, now: float) -> dict[str, str]:

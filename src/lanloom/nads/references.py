@@ -186,15 +186,19 @@ class User(Struct, frozen=True, order=True):
         return f"{self} on {listed(where)}" if where else str(self)
 
 
-class UserView(Protocol):
-    """The users of networks, as the watches delivered them or as read from the API server a moment ago."""
+class NadUse(Protocol):
+    """The users of NADs at one moment: as the watches delivered them, or as read from the API server a moment ago."""
 
     def users_of(self, nad: Key) -> tuple[User, ...]:
         """Return everything that uses a NAD or may use it, each once, in order."""
         ...
 
+    def user_of(self, pod: Key) -> User:
+        """Return the user that a pod is, or is a part of."""
+        ...
+
     def seen(self, uid: str) -> int | None:
-        """Return the newest known resourceVersion of a VM, VMI or pod of that uid; None if it is unknown.
+        """Return the newest known resourceVersion of a swap, VM, VMI or pod of that uid; None if it is unknown.
 
         It is also known for an object that was deleted within the last minutes.
         """

@@ -39,9 +39,11 @@ from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import SingleFlight, list_or_empty
 from lanloom.kube.ports import Reader
 from lanloom.kube.store import Store
+from lanloom.nads.guard import VersionOf
 from lanloom.nads.references import (
     ANY,
     NONE,
+    NadUse,
     References,
     User,
     marks_of,
@@ -145,10 +147,24 @@ class _Using:
 
 
 class StoredUsers:
-    """The users of every NAD, from stores by kind that have the index REFERENCES."""
+    """A `NadUse` of stores by kind that have the index REFERENCES; `seen` returns the newest version of an object."""
 
-    def __init__(self, stores: Mapping[str, Store[Any]]) -> None:
+    def __init__(self, stores: Mapping[str, Store[Any]], seen: VersionOf) -> None:
         self._stores = stores
+        self._seen = seen
+
+    def seen(self, uid: str) -> int | None:
+        """Return the newest known resourceVersion of a swap, VM, VMI or pod of that uid; None if it is unknown."""
+        return self._seen(uid)
+
+    def newest(self, other: NadUse) -> "StoredUsers":
+        """Return these users with the newer version of each object, as they or another view know it."""
+
+        def seen(uid: str) -> int | None:
+            known = (self._seen(uid), other.seen(uid))
+            return max((version for version in known if version is not None), default=None)
+
+        return StoredUsers(self._stores, seen)
 
     def users_of(self, nad: Key) -> tuple[User, ...]:
         """Return every user of a NAD, and every object that may use it, each once, ordered."""
@@ -166,7 +182,7 @@ class StoredUsers:
         return tuple(sorted(_user(using) for using in users.values()))
 
     def is_used(self, nad: Key) -> bool:
-        """Return whether the NAD has users, however many."""
+        """Return whether the NAD has users. Many users take no longer than few."""
         values = values_of(nad)
         return any(store.has(REFERENCES, value) for store in self._stores.values() for value in values)
 
@@ -291,36 +307,25 @@ Handler = Callable[[frozenset[Key] | None], None]
 """Receives the NADs whose users may have changed; None: any NAD."""
 
 
-class Users:
-    """The users of every NAD as observed by the watches; a `UserView`.
+class NadUsers(StoredUsers):
+    """The users of every NAD as observed by the watches.
 
     It is whole when all its informers are synced. `now` is in seconds, of any clock that does not go back.
     """
 
-    def __init__(self, informers: UserInformers, now: Callable[[], float]) -> None:
-        self._stored = StoredUsers({item.resource.kind: item.store for item in informers.all()})
-        self._seen = VersionTracker(now)
+    def __init__(self, client: Reader, informers: UserInformers, now: Callable[[], float]) -> None:
+        versions = VersionTracker(now)
+        super().__init__({item.resource.kind: item.store for item in informers.all()}, versions)
+        self._live = shared_live_users(client)
         self._handlers: list[Handler] = []
         for informer in (informers.swaps, informers.machines, informers.instances, informers.pods):
-            informer.on_change(self._seen.changed)
+            informer.on_change(versions.changed)
         for informer in informers.all():
             informer.on_change(self._changed)
 
-    def users_of(self, nad: Key) -> tuple[User, ...]:
-        """Return every user of a NAD, and every object that may use it, each once, ordered."""
-        return self._stored.users_of(nad)
-
-    def user_of(self, pod: Key) -> User:
-        """Return the user that a pod is, or is a part of."""
-        return self._stored.user_of(pod)
-
-    def is_used(self, nad: Key) -> bool:
-        """Return whether the NAD has users. Many users take no longer than few."""
-        return self._stored.is_used(nad)
-
-    def seen(self, uid: str) -> int | None:
-        """Return the newest observed resourceVersion of a swap, VM, VMI or pod of that uid; see `VersionTracker`."""
-        return self._seen(uid)
+    async def live(self) -> StoredUsers:
+        """Return the users as the API server has them now. Raises KubeError where that can't be known."""
+        return (await self._live.get()).newest(self)
 
     def on_change(self, handler: Handler) -> None:
         """Add a quick, synchronous handler. It is called after each change, when the answers contain it."""
@@ -347,37 +352,17 @@ def _references(item: Object | None) -> References:
 _SEEN = {resource.kind for resource in (NETWORK_SWAPS, VIRTUAL_MACHINES, VIRTUAL_MACHINE_INSTANCES, PODS)}
 
 
-class LiveUsers:
-    """The users of every NAD as they were listed; a `UserView`."""
-
-    def __init__(self, stores: dict[str, Store[Any]]) -> None:
-        self._stored = StoredUsers(stores)
-        read = (item.metadata for kind in _SEEN for item in stores[kind].items())
-        self._versions = {meta.uid: meta.version for meta in read}
-
-    def users_of(self, nad: Key) -> tuple[User, ...]:
-        """Return every user of a NAD, and every object that may use it, each once, ordered."""
-        return self._stored.users_of(nad)
-
-    def user_of(self, pod: Key) -> User:
-        """Return the user that a pod is, or is a part of."""
-        return self._stored.user_of(pod)
-
-    def seen(self, uid: str) -> int | None:
-        """Return the resourceVersion of a VM, VMI or pod of that uid; None if it did not exist."""
-        return self._versions.get(uid)
-
-
-async def list_live_users(client: Reader) -> LiveUsers:
+async def list_live_users(client: Reader) -> StoredUsers:
     """List everything that may use a network. Raises KubeError; any NAD may be in use then."""
     stores: dict[str, Store[Any]] = {}
     for wave in WAVES:
         lists = await asyncio.gather(*(_listed(client, resource) for resource in wave))
         stores |= {resource.kind: _store(items) for resource, items in zip(wave, lists, strict=True)}
-    return LiveUsers(stores)
+    seen = (item.metadata for kind in _SEEN for item in stores[kind].items())
+    return StoredUsers(stores, {meta.uid: meta.version for meta in seen}.get)
 
 
-def shared_live_users(client: Reader) -> SingleFlight[LiveUsers]:
+def shared_live_users(client: Reader) -> SingleFlight[StoredUsers]:
     """Share `list_live_users` between callers: each call lists everything, and 50 networks may be deleted together."""
     return SingleFlight(partial(list_live_users, client))
 

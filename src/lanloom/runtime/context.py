@@ -83,10 +83,14 @@ class ManagerContext(Context):
         self.user = user
 
 
+async def idle() -> None:
+    """Do not run anything."""
+
+
 class ManagerPart(Struct, frozen=True, kw_only=True):
     """A feature in a manager. `run` is for the leader; `admission` answers the feature's webhooks."""
 
-    run: Callable[[], Coroutine[Any, Any, None]]
+    run: Callable[[], Coroutine[Any, Any, None]] = idle
     controllers: tuple[Controller[Any], ...] = ()
     admission: TableAdmission | None = None
 
@@ -102,10 +106,6 @@ class AgentContext(Context):
         self.host = host
         self.cluster = cluster
         self.cni = cni
-
-
-async def idle() -> None:
-    """Do not run anything."""
 
 
 class AgentPart(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 Features know the ports, and not each other; a context connects them.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Container, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
@@ -62,53 +62,6 @@ class NodePools(Protocol):
 
     def on_change(self, handler: Callable[[Key], None]) -> None:
         """Call `handler` with the NAD whenever its leases may have changed."""
-        ...
-
-
-class NadRequest(NamedTuple):
-    """A request that may still bring a user of a NAD. `until` is in seconds since the epoch."""
-
-    title: str
-    until: float
-
-
-class NadUse(Protocol):
-    """Which machines, pods and workloads use NADs, at one moment."""
-
-    def users_of(self, nad: Key, of: Callable[[str], bool] = lambda _namespace: True) -> tuple[str, ...]:
-        """Everything that uses a NAD or may use it, each once, for messages; `of` tells which namespaces count."""
-        ...
-
-    def users_on(self, nad: Key, nodes: Container[str]) -> tuple[str, ...]:
-        """Return those of the users that run on one of these nodes, for messages."""
-        ...
-
-    def user_of(self, pod: Key) -> str:
-        """Return the user that a pod is, or is a part of: what `users_of` has for it, up to a remark in brackets."""
-        ...
-
-    def requests_of(self, nad: NetworkAttachmentDefinition) -> tuple[NadRequest, ...]:
-        """Return requests that were allowed to refer to a guarded NAD (`api.nadguard`) and may not be stored yet."""
-        ...
-
-
-class NadUsers(NadUse, Protocol):
-    """The users of all NADs as the watches have brought them, whole once all informers of the process are synced."""
-
-    def is_used(self, nad: Key) -> bool:
-        """Return whether a NAD has users, which takes as long for many as for few."""
-        ...
-
-    def on_change(self, handler: Callable[[frozenset[Key] | None], None]) -> None:
-        """Call `handler` with the NADs whose users may have changed; None for those of any NAD."""
-        ...
-
-    def closing(self, nad: NetworkAttachmentDefinition) -> dict[str, str]:
-        """Return the annotations by which a guarded NAD gets no new users, as far as it does not have them."""
-        ...
-
-    async def live(self) -> NadUse:
-        """Return the users as the API server has them now. Raises KubeError where that can't be known."""
         ...
 
 
@@ -207,6 +160,5 @@ LAN_UPLINKS: Port[LanUplinks] = Port("namespaces whose LANs may be joined to VLA
 MACHINE_ADDRESSES: Port[MachineAddresses] = Port("addresses for NICs that move")
 MULTUS: Port[Callable[[], Awaitable[MultusReport | None]]] = Port("Multus' configuration on the node")
 NAD_CLAIMS: Port[NadClaims] = Port("NADs that networks claim")
-NAD_USERS: Port[NadUsers] = Port("users of NADs")
 NODE_POOLS: Port[NodePools] = Port("addresses for nodes")
 HARVESTER_RUNS: Port[Callable[[], bool]] = Port("whether Harvester's network controller runs")

@@ -13,14 +13,13 @@ from lanloom.api.core import PODS
 from lanloom.api.lan import LAN, LANS
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.manager import SharedUsers
 from lanloom.features.lan.admission import LanAdmission
 from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.nads import body_of, wanted_nads
 from lanloom.features.lan.rules.permits import Permits
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.patches import merge
-from lanloom.nads.users import Users, user_informers
+from lanloom.nads.users import NadUsers, user_informers
 from lanloom.refusals import Denied
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
@@ -39,7 +38,7 @@ class Reviews:
         self.client = LocalClient(engine)
         now = asyncio.get_running_loop().time
         self._shared = Informers(self.client, Random(1))
-        users = SharedUsers(self.client, Users(user_informers(self._shared), now), now)
+        users = NadUsers(self.client, user_informers(self._shared), now)
 
         async def is_manager(user: UserInfo) -> bool:
             return user.username == MANAGER
@@ -50,6 +49,7 @@ class Reviews:
             users,
             is_manager,
             lambda pod: "",
+            now=now,
             uplinks=self._uplinks,
             permits=Permits(lans=3, spokes=20),
         )

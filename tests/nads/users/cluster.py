@@ -13,7 +13,7 @@ from lanloom.api.resource import Resource
 from lanloom.kube.errors import Gone, KubeError, NotFound
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import EventType, Listing, WatchEvent
-from lanloom.nads.users import WAVES, UserInformers, Users, user_informers
+from lanloom.nads.users import WAVES, NadUsers, UserInformers, user_informers
 
 Raw = dict[str, Any]
 
@@ -113,7 +113,7 @@ class Watching:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.informers = informers_of(cluster)
-        self.users = Users(self.informers, lambda: asyncio.get_running_loop().time())
+        self.users = NadUsers(cluster, self.informers, lambda: asyncio.get_running_loop().time())
         self.told: list[frozenset[Key] | None] = []
         self._tasks: list[asyncio.Task[None]] = []
 

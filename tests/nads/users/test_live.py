@@ -21,7 +21,7 @@ from lanloom.kube.errors import (
 )
 from lanloom.kube.lookup import SingleFlight
 from lanloom.kube.ports import Listing
-from lanloom.nads.users import LiveUsers, list_live_users, shared_live_users
+from lanloom.nads.users import StoredUsers, list_live_users, shared_live_users
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
@@ -148,7 +148,7 @@ def test_the_embedded_server() -> None:
     run(story())
 
 
-def titles(looks: SingleFlight[LiveUsers]) -> "asyncio.Task[list[str]]":
+def titles(looks: SingleFlight[StoredUsers]) -> "asyncio.Task[list[str]]":
     """Who uses the NAD, asked for now."""
 
     async def ask() -> list[str]:

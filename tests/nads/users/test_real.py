@@ -26,7 +26,7 @@ from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import all_synced
 from lanloom.kube.loading import load
-from lanloom.nads.users import Users, list_live_users
+from lanloom.nads.users import NadUsers, list_live_users
 from tests.harness.servers.eventually import eventually
 from tests.harness.servers.real import READY_TIMEOUT, RealServer
 from tests.nads.users.cluster import informers_of
@@ -106,7 +106,7 @@ async def test_a_server_that_starts(server: RealServer) -> None:
         await client.create(NAMESPACES, {"metadata": {"name": "users"}})
         await _add_machine(client)
         informers = informers_of(client)
-        users = Users(informers, time.monotonic)
+        users = NadUsers(client, informers, time.monotonic)
         tasks = [asyncio.create_task(informer.run()) for informer in informers.all()]
         try:
             await all_synced(informers.all())
@@ -120,7 +120,7 @@ async def test_a_server_that_starts(server: RealServer) -> None:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _answers(client: HttpClient, users: Users) -> int:
+async def _answers(client: HttpClient, users: NadUsers) -> int:
     """Asks without a pause until the server has answered some times; how often it did not know."""
     unknown, known = 0, 0
     async with asyncio.timeout(READY_TIMEOUT):

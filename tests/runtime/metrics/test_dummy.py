@@ -16,11 +16,15 @@ from lanloom.nads.references import User
 
 
 class TwoUsers(Struct, frozen=True):
-    """A `UserView` of one NAD that two use."""
+    """A `NadUse` of one NAD that two use."""
 
     def users_of(self, nad: Key) -> tuple[User, ...]:
         """As the rules ask."""
         return (User("Pod", "vms", "a"), User("Pod", "vms", "b")) if nad == Key("vms", "used") else ()
+
+    def user_of(self, pod: Key) -> User:
+        """Nobody asks."""
+        raise NotImplementedError
 
     def seen(self, uid: str) -> int | None:
         """As the rules ask."""

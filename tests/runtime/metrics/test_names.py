@@ -19,7 +19,7 @@ from lanloom.api.lan import LANS
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
-from lanloom.nads.references import UserView
+from lanloom.nads.references import NadUse
 from lanloom.processes.metrics import AgentMetrics
 from lanloom.runtime.metrics import ProcessMetrics
 from lanloom_embedded.serve import ServeMetrics
@@ -57,7 +57,7 @@ def server() -> ProcessMetrics:
         Informer(nobody, CLUSTER_NETWORK_NODES, rng=rng),
     )
     metrics.features["ipam"].show(Informer(nobody, NETWORKS, rng=rng), Informer(nobody, NICS, rng=rng))
-    metrics.features["dummy"].show(Informer(nobody, DUMMY_CLUSTER_NETWORKS, rng=rng), cast(UserView, None))
+    metrics.features["dummy"].show(Informer(nobody, DUMMY_CLUSTER_NETWORKS, rng=rng), cast(NadUse, None))
     metrics.features["lan"].show(Informer(nobody, LANS, rng=rng))
     metrics.features["liveupdate"].show(
         Informer(nobody, NETWORK_SWAPS, rng=rng),

@@ -4,6 +4,7 @@ from lanloom.runtime.feature import Feature
 
 FEATURE = Feature(
     name="dummy",
+    after=("nads",),
     rights="lanloom.features.dummy.rights:RIGHTS",
     webhooks="lanloom.features.dummy.admission:WEBHOOKS",
     manager="lanloom.features.dummy.manager:build",

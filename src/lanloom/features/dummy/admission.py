@@ -1,6 +1,6 @@
-"""The webhooks of isolated networks: networks, their NADs, and VlanConfigs, validated here.
+"""The webhooks of isolated networks: networks, their NADs, and VlanConfigs.
 
-`references` validates the NADs that machines and pods name, and records on NADs the requests that are allowed.
+`lanloom.nads.admission` validates the NADs that machines and pods name; `NetworkClaims` answers for whom each is.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
@@ -15,11 +15,9 @@ from lanloom.api.admission import (
     new_of,
     old_of,
 )
-from lanloom.api.core import NAMESPACES, PODS
+from lanloom.api.core import NAMESPACES
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.dummy.reader import StoreReader, read_ranges
@@ -41,7 +39,6 @@ from lanloom.features.dummy.rules.model import Isolated, owner_of
 from lanloom.features.dummy.rules.spec import changes, changes_while_used, parse
 from lanloom.kube.lookup import cached_then_live, get_or_none, recheck
 from lanloom.kube.ports import Client
-from lanloom.nads.admission import References
 from lanloom.nads.guard import Reservation, reservations_of, unsettled
 from lanloom.nads.users import shared_live_users
 from lanloom.refusals import Denied, Malformed
@@ -208,7 +205,7 @@ class NetworkClaims:
 
 
 class DummyAdmission(TableAdmission):
-    """Answers admission requests about isolated networks, their NADs, and who refers to these.
+    """Answers admission requests about isolated networks and their NADs.
 
     `now` is in seconds since the epoch.
     """
@@ -219,8 +216,6 @@ class DummyAdmission(TableAdmission):
         super().__init__(WEBHOOKS)
         self._is_manager = is_manager
         self._objects = ObjectValidator(client, reader, now=now)
-        claims = NetworkClaims(client, reader)
-        self._references = References(client, reader.nad, reader.users.seen, claims, now=now)
 
     async def validate_network(self, request: AdmissionRequest) -> Verdict:
         """Allow or refuse what is written of a DummyClusterNetwork."""
@@ -233,10 +228,6 @@ class DummyAdmission(TableAdmission):
     async def validate_config(self, request: AdmissionRequest) -> Verdict:
         """Allow or refuse what is written of a VlanConfig."""
         return await verdict_of(self._config(request))
-
-    async def validate_reference(self, request: AdmissionRequest) -> Verdict:
-        """Return whether a machine or a pod may refer to the networks that it names."""
-        return await self._references.validate(request)
 
     async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
         new, old = new_of(DUMMY_CLUSTER_NETWORKS, request), old_of(DUMMY_CLUSTER_NETWORKS, request)
@@ -271,10 +262,5 @@ WEBHOOKS = (
     Webhook("validate", DUMMY_CLUSTER_NETWORKS, EVERY, DummyAdmission.validate_network),
     Webhook("validate", NADS, EVERY, DummyAdmission.validate_nad),
     Webhook("validate", VLAN_CONFIGS, WRITTEN, DummyAdmission.validate_config),
-    # Whoever moves a running machine's NIC refers to both networks; a swap is no pod that others wait for.
-    Webhook("validate", NETWORK_SWAPS, ("CREATE",), DummyAdmission.validate_reference),
-    Webhook("refer", VIRTUAL_MACHINES, WRITTEN, DummyAdmission.validate_reference),
-    Webhook("refer", VIRTUAL_MACHINE_INSTANCES, ("CREATE",), DummyAdmission.validate_reference),
-    Webhook("refer", PODS, ("CREATE",), DummyAdmission.validate_reference),
 )
 """What the API server asks about. Nothing is filled in: what is left out has its default in the schema."""

@@ -14,7 +14,7 @@ from lanloom.api.dummy import DummyClusterNetwork
 from lanloom.api.meta import parse_rfc3339
 from lanloom.features.dummy.reader import nads_of
 from lanloom.kube.informer import Informer
-from lanloom.nads.references import UserView
+from lanloom.nads.references import NadUse
 from lanloom.runtime.metrics import OnDemand, gauge
 
 NETWORKS_SHOWN = 500
@@ -39,12 +39,12 @@ class DummyMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
 
-    def show(self, dcns: Informer[DummyClusterNetwork], users: UserView) -> None:
+    def show(self, dcns: Informer[DummyClusterNetwork], users: NadUse) -> None:
         """Show these from now on; called once."""
         self._registry.register(OnDemand(lambda: _networks(dcns.store.items(), users)))
 
 
-def _networks(dcns: Iterable[DummyClusterNetwork], users: UserView) -> Iterator[Metric]:
+def _networks(dcns: Iterable[DummyClusterNetwork], users: NadUse) -> Iterator[Metric]:
     ordered = sorted(dcns, key=lambda item: item.metadata.name)
     phases = Tally(item.status.phase or NEW for item in ordered)
     shown = ordered[:NETWORKS_SHOWN]
@@ -83,5 +83,5 @@ def _networks(dcns: Iterable[DummyClusterNetwork], users: UserView) -> Iterator[
     )
 
 
-def _users(dcn: DummyClusterNetwork, users: UserView) -> set[object]:
+def _users(dcn: DummyClusterNetwork, users: NadUse) -> set[object]:
     return {user for nad in nads_of(dcn) for user in users.users_of(nad)}

@@ -44,7 +44,7 @@ from lanloom.features.dummy.rules.subnet import Ranges, ranges
 from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import list_or_empty, read_service_ranges
 from lanloom.kube.ports import Client
-from lanloom.nads.references import UserView
+from lanloom.nads.references import NadUse
 from lanloom.nads.users import shared_live_users
 
 BY_UID = "dummy-uid"
@@ -126,7 +126,7 @@ class ClusterReader:
         self,
         client: Client,
         informers: DummyInformers,
-        users: UserView,
+        users: NadUse,
         settings: Callable[[], Settings],
         now: Callable[[], float],
     ) -> None:
@@ -244,7 +244,7 @@ class StoreReader(Struct, frozen=True):
     """The cluster as the webhooks read it from the manager's stores."""
 
     informers: DummyInformers
-    users: UserView
+    users: NadUse
     read_settings: Callable[[], Settings]
 
     @property

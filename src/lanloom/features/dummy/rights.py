@@ -6,7 +6,6 @@ in one namespace only, where nothing runs but the daemons of isolated networks. 
 
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, GROUP
 from lanloom.api.lan import LANS
-from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.runtime.rights import FOLLOW, Access, Rights
 
@@ -23,8 +22,6 @@ RIGHTS = Rights(
                 "verbs": [*FOLLOW, "create", "patch"],
             },
             {"apiGroups": [GROUP], "resources": ["dummyclusternetworks/status"], "verbs": ["patch"]},
-            # A NIC that moves uses both networks.
-            {"apiGroups": [NETWORK_SWAPS.group], "resources": [NETWORK_SWAPS.plural], "verbs": FOLLOW},
             # Networks that span the cluster stand on LANs.
             {
                 "apiGroups": [LANS.group],

@@ -41,7 +41,7 @@ from lanloom.features.dummy.rules.spec import CLUSTER_MTU
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
 from lanloom.nads.guard import Reservation, reservations_of, unsettled
-from lanloom.nads.references import User, UserView
+from lanloom.nads.references import NadUse, User
 from lanloom.nads.users import USING, list_live_users
 
 T = TypeVar("T", bound=Object)
@@ -154,7 +154,7 @@ class DummyObjects(Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...] = ()
 
 
-async def read_dummies(client: Reader) -> tuple[DummyObjects, UserView]:
+async def read_dummies(client: Reader) -> tuple[DummyObjects, NadUse]:
     """Read all of it, and who uses networks. Raises KubeError."""
     networks = await client.list(DUMMY_CLUSTER_NETWORKS)
     nads, daemon_sets, pods, nodes = await asyncio.gather(
@@ -169,13 +169,13 @@ async def read_dummies(client: Reader) -> tuple[DummyObjects, UserView]:
     return objects, await list_live_users(client)
 
 
-def dummy_views(objects: DummyObjects, users: UserView, now: float) -> tuple[DummyView, ...]:
+def dummy_views(objects: DummyObjects, users: NadUse, now: float) -> tuple[DummyView, ...]:
     """Return every network, ordered by name. `now` is in seconds since the epoch."""
     ordered = sorted(objects.networks, key=lambda item: item.metadata.name)
     return tuple(dummy_view(item, objects, users, now) for item in ordered)
 
 
-def dummy_view(network: DummyClusterNetwork, objects: DummyObjects, users: UserView, now: float) -> DummyView:
+def dummy_view(network: DummyClusterNetwork, objects: DummyObjects, users: NadUse, now: float) -> DummyView:
     """Return one network."""
     meta, spec, status = network.metadata, network.spec, network.status
     nad = next((item for item in objects.nads if _is_of(item, meta.uid)), None)
@@ -213,7 +213,7 @@ def _is_of(item: Object, uid: str) -> bool:
 
 
 def _awaited(
-    nad: NetworkAttachmentDefinition | None, users: UserView, now: float
+    nad: NetworkAttachmentDefinition | None, users: NadUse, now: float
 ) -> tuple[tuple[Awaited, ...], str]:
     if nad is None:
         return (), ""

@@ -48,9 +48,12 @@ from lanloom.features.lan.rules.users import attached, users_of, with_attached
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
 from lanloom.kube.ports import Client
+from lanloom.nads.guard import pending
+from lanloom.nads.references import NadUse
+from lanloom.nads.users import NadUsers
 from lanloom.refusals import Denied
 from lanloom.runtime.identity import NodeOfPod, agent_node
-from lanloom.runtime.ports import LanUplinks, NadUse, NadUsers
+from lanloom.runtime.ports import LanUplinks
 from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook, verdict_of
 from lanloom.text import listed
 
@@ -68,7 +71,7 @@ async def refuse_management(_namespace: str, cluster_network: str, _vlan: int) -
 
 
 class LanAdmission(TableAdmission):
-    """Answers admission requests about LANs, their NADs, and reports of nodes."""
+    """Answers admission requests about LANs, their NADs, and reports of nodes. `now` is in seconds since the epoch."""
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class LanAdmission(TableAdmission):
         is_manager: IsManager,
         node_of_pod: NodeOfPod,
         *,
+        now: Callable[[], float],
         uplinks: LanUplinks = refuse_management,
         permits: Permits = USUAL,
     ) -> None:
@@ -88,6 +92,7 @@ class LanAdmission(TableAdmission):
         self._is_manager = is_manager
         self._node_of_pod = node_of_pod
         self._check_uplink = uplinks
+        self._now = now
         self._permits = permits
         self._in_flight = InFlight()
         self._in_flight.follow(LANS, informers.lans)
@@ -251,8 +256,8 @@ class LanAdmission(TableAdmission):
             known = await recheck(is_owned, cached_then_live(stored, self._list_lans))
         if not known and not by_manager:
             use = await self._users.live()
-            requests = (request.title for request in use.requests_of(nad))
-            check_unused(nad, use.users_of(nad.metadata.key), requests)
+            requests = (request.title for request in pending(nad, use.seen, self._now()))
+            check_unused(nad, map(str, use.users_of(nad.metadata.key)), requests)
 
     async def _report(self, request: AdmissionRequest) -> tuple[str, ...]:
         node = agent_node(request.user_info, self._node_of_pod)

@@ -37,9 +37,9 @@ from lanloom.features.vlan.rules.admit.vms import check_nad_deletion
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
+from lanloom.nads.references import NadUse
 from lanloom.refusals import Refusal
 from lanloom.runtime.identity import NodeOfPod, agent_node
-from lanloom.runtime.ports import NadUse
 from lanloom.runtime.webhooktable import (
     EVERY,
     WRITTEN,

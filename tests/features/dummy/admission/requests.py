@@ -5,7 +5,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from functools import cache
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,11 +17,13 @@ from lanloom.api.admission import (
 from lanloom.api.dummy import FINALIZER, NAME_ANNOTATION, UID_LABEL
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.admission import DummyAdmission, IsManager
+from lanloom.features.dummy.admission import DummyAdmission, IsManager, NetworkClaims
 from lanloom.features.dummy.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.informer import Informers, all_synced
-from lanloom.nads.users import Users, user_informers
+from lanloom.nads.admission import ReferenceAdmission
+from lanloom.nads.users import NadUsers, user_informers
+from lanloom.runtime.webhooks import Decide, refer_all, validate_all
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
@@ -84,22 +86,32 @@ async def is_manager(user: UserInfo) -> bool:
     return user.username == MANAGER
 
 
+class Admissions(NamedTuple):
+    """The answers of a replica: of the feature, and of the webhook that refuses references."""
+
+    validate: Decide
+    refer: Decide
+
+
 async def admission_of(
     client: LocalClient,
     watched: LocalClient,
     tasks: list["asyncio.Task[None]"],
     by_manager: IsManager = is_manager,
-) -> DummyAdmission:
+) -> Admissions:
     """A replica that has read what is watched. Its informers are added to `tasks`."""
     rng = Random(1)
     shared = Informers(watched, rng)
     informers, users = dummy_informers(shared), user_informers(shared)
     now = asyncio.get_running_loop().time
-    world = StoreReader(informers, Users(users, now), lambda: SETTINGS)
+    world = StoreReader(informers, NadUsers(client, users, now), lambda: SETTINGS)
     every = {id(item): item for item in (*informers.all(), *users.all())}.values()
     tasks += [asyncio.create_task(item.run()) for item in every]
     await all_synced(every)
-    return DummyAdmission(client, world, by_manager, now=now)
+    claims = NetworkClaims(client, world)
+    references = ReferenceAdmission(client, world.nad, world.users.seen, lambda: claims, now=now)
+    both = (DummyAdmission(client, world, by_manager, now=now), references)
+    return Admissions(validate_all(both), refer_all(both))
 
 
 def told(

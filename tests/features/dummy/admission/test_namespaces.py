@@ -18,7 +18,7 @@ from lanloom.api.dummy import (
 )
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.multus import NADS
-from lanloom.features.dummy.admission import WEBHOOKS, DummyAdmission
+from lanloom.features.dummy.admission import WEBHOOKS
 from lanloom.kube.errors import NotFound
 from lanloom.runtime.identity import Managers
 from lanloom.runtime.webhookconfig import webhook_configurations
@@ -27,7 +27,14 @@ from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.webhooks import WebhookError
 from lanloom_embedded.local import LocalClient
-from tests.features.dummy.admission.requests import admission_of, first_storage, machine, nad, network
+from tests.features.dummy.admission.requests import (
+    Admissions,
+    admission_of,
+    first_storage,
+    machine,
+    nad,
+    network,
+)
 from tests.harness.virtual import run
 
 HOUR = 3600.0
@@ -37,7 +44,7 @@ class Webhooks:
     """Asks a replica in this process."""
 
     def __init__(self) -> None:
-        self.admission: DummyAdmission | None = None
+        self.admission: Admissions | None = None
 
     async def call(self, webhook: dict[str, Any], review: dict[str, Any]) -> dict[str, Any]:
         """As the port says."""

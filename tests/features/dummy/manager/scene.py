@@ -23,7 +23,7 @@ from lanloom.kube.controller import Outcome
 from lanloom.kube.errors import NotFound
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
-from lanloom.nads.users import Users, user_informers
+from lanloom.nads.users import NadUsers, user_informers
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
@@ -75,7 +75,7 @@ class Scene(Cluster):
         rng = Random(1)
         shared = Informers(client, rng)
         informers, using = dummy_informers(shared), user_informers(shared)
-        users = Users(using, self.now)
+        users = NadUsers(client, using, self.now)
         recorder = self.recorder("lanloom-manager", "test", client, rng)
         manager = DummyManager(
             client,

@@ -55,7 +55,7 @@ KINDS: tuple[Resource[Any], ...] = (
 
 
 class Known(Struct, frozen=True):
-    """Who uses which NAD (a `UserView`), and which versions of objects are known."""
+    """Who uses which NAD (a `NadUse`), and which versions of objects are known."""
 
     users: dict[Key, tuple[User, ...]] = {}
     versions: dict[str, int] = {}
@@ -63,6 +63,10 @@ class Known(Struct, frozen=True):
     def users_of(self, nad: Key) -> tuple[User, ...]:
         """As the rules ask."""
         return self.users.get(nad, ())
+
+    def user_of(self, pod: Key) -> User:
+        """Nobody asks."""
+        raise NotImplementedError
 
     def seen(self, uid: str) -> int | None:
         """As the rules ask."""

@@ -14,7 +14,6 @@ from lanloom.api.lan import LAN, LAN_NODES, LANS, LANEntry, UnderlayLink
 from lanloom.api.meta import Object, rfc3339
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.api.resource import Resource
-from lanloom.features.dummy.manager import SharedUsers
 from lanloom.features.lan.manager.controllers import LanManager
 from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.spec import default_group
@@ -23,7 +22,7 @@ from lanloom.kube.errors import NotFound
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
-from lanloom.nads.users import Users, user_informers
+from lanloom.nads.users import NadUsers, user_informers
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
@@ -78,7 +77,7 @@ class Scene:
         self.engine = Engine(storage, now=loop.time, rng=Random(1))
         self.client = LocalClient(self.engine)
         self.counted = Counting(self.engine)
-        self.users = SharedUsers
+        self.users = NadUsers
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def close(self) -> None:
@@ -103,7 +102,7 @@ class Scene:
         rng = Random(1)
         shared = Informers(client, rng)
         informers = lan_informers(shared)
-        users = self.users(client, Users(user_informers(shared), self.now), self.now)
+        users = self.users(client, user_informers(shared), self.now)
         recorder = Recorder(client, "lanloom-manager", "test", now=self.now, rng=rng)
         manager = LanManager(client, informers, users, recorder, now=self.now, rng=rng)
         async with asyncio.TaskGroup() as group:

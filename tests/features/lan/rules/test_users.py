@@ -1,46 +1,40 @@
 """Who uses a LAN, each once."""
 
-from collections.abc import Callable, Container
-
 from lanloom.api.lan import Spoke
 from lanloom.api.meta import Key
-from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.users import users_of, with_attached
-from lanloom.runtime.ports import NadRequest
+from lanloom.nads.references import User
 from tests.features.lan.samples import lan
 
 NAD = Key("default", "k8slan-veth-a")
+WEB = User("Deployment", "default", "web")
 
 
 class Use:
     """The users of one NAD, and the owners of pods."""
 
-    def __init__(self, users: tuple[str, ...], owners: dict[str, str]) -> None:
+    def __init__(self, users: tuple[User, ...], owners: dict[str, User]) -> None:
         self._users = users
         self._owners = owners
 
-    def users_on(self, nad: Key, nodes: Container[str]) -> tuple[str, ...]:
+    def users_of(self, nad: Key) -> tuple[User, ...]:
+        """As the port says."""
+        return self._users if nad == NAD else ()
+
+    def user_of(self, pod: Key) -> User:
+        """As the port says."""
+        return self._owners.get(pod.name, User("Pod", pod.namespace, pod.name))
+
+    def seen(self, uid: str) -> int | None:
         """Nobody asks."""
         raise NotImplementedError
-
-    def users_of(self, nad: Key, of: Callable[[str], bool] = lambda _namespace: True) -> tuple[str, ...]:
-        """As the port says."""
-        return tuple(user for user in self._users if nad == NAD and of(user.split()[1].partition("/")[0]))
-
-    def user_of(self, pod: Key) -> str:
-        """As the port says."""
-        return self._owners.get(pod.name, f"Pod {pod}")
-
-    def requests_of(self, nad: NetworkAttachmentDefinition) -> tuple[NadRequest, ...]:
-        """As the port says."""
-        return ()
 
 
 def test_each_once() -> None:
     """A pod at a spoke counts as its owner, who is named once, with the remark that a reference has."""
     use = Use(
-        ("VirtualMachine default/vm (on node1)", "Deployment default/web"),
-        {"launcher": "VirtualMachine default/vm", "web-1": "Deployment default/web"},
+        (User("VirtualMachine", "default", "vm", "on node1"), WEB),
+        {"launcher": User("VirtualMachine", "default", "vm"), "web-1": WEB},
     )
     there = [
         ("node1", Spoke(name=name, mode="veth", pod=pod))
@@ -54,9 +48,19 @@ def test_each_once() -> None:
     assert with_attached(use, (), there[:1]) == ("VirtualMachine default/vm",)
 
 
+def test_a_user_of_two_nads() -> None:
+    """A user of two NADs of a LAN is named once, on whichever nodes it uses each."""
+
+    class TwoNads(Use):
+        def users_of(self, nad: Key) -> tuple[User, ...]:
+            return (User("Deployment", "default", "web", nodes=(nad.name,)),)
+
+    assert users_of(TwoNads((), {}), [NAD, Key("default", "other")], lan()) == ("Deployment default/web",)
+
+
 def test_who_is_not_admitted() -> None:
     """Who refers to a NAD from a namespace that is not admitted is no user, unless it is attached."""
-    use = Use(("Pod default/web", "Pod t2/thief"), {})
+    use = Use((User("Pod", "default", "web"), User("Pod", "t2", "thief")), {})
     assert users_of(use, [NAD], lan()) == ("Pod default/web",)
     assert users_of(use, [NAD], lan(namespaces=("t2",))) == ("Pod default/web", "Pod t2/thief")
     there = [("node1", Spoke(name="a", mode="veth", pod="t2/thief"))]

@@ -1,16 +1,14 @@
 """What is said of an allowed request that takes something away."""
 
-from collections.abc import Callable, Container
-
 import pytest
 from msgspec import Struct
 
 from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.meta import Key
-from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.multus import NADS
 from lanloom.features.vlan.admission import check_request
 from lanloom.features.vlan.rules.admit.losses import losses
-from lanloom.runtime.ports import NadRequest
+from lanloom.nads.references import User
 from tests.features.vlan.admission.requests import Raw, network, report, world
 from tests.features.vlan.cluster import vlan_config
 from tests.harness.admission import request
@@ -25,21 +23,21 @@ class Uses(Struct, frozen=True):
 
     users: tuple[tuple[Key, str], ...] = ()
 
-    def users_of(self, nad: Key, of: Callable[[str], bool] = lambda _namespace: True) -> tuple[str, ...]:
-        """Those of the namespaces."""
-        return tuple(f"Pod {key}" for key, _ in self.users if nad == NET_KEY and of(key.namespace))
+    def users_of(self, nad: Key) -> tuple[User, ...]:
+        """Those of the NAD."""
+        if nad != NET_KEY:
+            return ()
+        return tuple(
+            User("Pod", key.namespace, key.name, nodes=(node,) if node else ()) for key, node in self.users
+        )
 
-    def users_on(self, nad: Key, nodes: Container[str]) -> tuple[str, ...]:
-        """Those on the nodes."""
-        return tuple(f"Pod {key}" for key, node in self.users if nad == NET_KEY and node in nodes)
-
-    def user_of(self, pod: Key) -> str:
+    def user_of(self, pod: Key) -> User:
         """The pod."""
-        return f"Pod {pod}"
+        return User("Pod", pod.namespace, pod.name)
 
-    def requests_of(self, nad: NetworkAttachmentDefinition) -> tuple[NadRequest, ...]:
+    def seen(self, uid: str) -> int | None:
         """None."""
-        return ()
+        return None
 
 
 NET_KEY = Key("default", "net")

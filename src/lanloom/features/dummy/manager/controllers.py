@@ -36,7 +36,7 @@ from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced, changed, present
 from lanloom.kube.ports import Client
-from lanloom.nads.users import Users
+from lanloom.nads.users import NadUsers
 
 
 def waits_for_users(dcn: DummyClusterNetwork) -> bool:
@@ -101,7 +101,7 @@ class DummyManager:
         self,
         client: Client,
         informers: DummyInformers,
-        users: Users,
+        users: NadUsers,
         recorder: Recorder,
         settings: Callable[[], Settings],
         *,

@@ -15,7 +15,7 @@ from lanloom.api.resource import Resource
 from lanloom.api.workloads import DaemonSet
 from lanloom.features.dummy.rules.model import Raw, Settings
 from lanloom.features.dummy.rules.subnet import Ranges
-from lanloom.nads.references import UserView
+from lanloom.nads.references import NadUse
 
 
 class Made(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Live(Struct, frozen=True, kw_only=True):
     """The result of a live read: the network's objects, read first, and the users of networks if requested."""
 
     made: Made
-    users: UserView | None = None
+    users: NadUse | None = None
 
 
 class Failure(Struct, frozen=True):
@@ -60,7 +60,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     dcn: DummyClusterNetwork
     now: float
     settings: Settings
-    users: UserView
+    users: NadUse
     others: tuple[DummyClusterNetwork, ...] = ()
     nad: NetworkAttachmentDefinition | None = None
     daemon_set: DaemonSet | None = None

@@ -39,7 +39,7 @@ from lanloom.nads.guard import (
     reservations_of,
     unsettled,
 )
-from lanloom.nads.references import User, UserView
+from lanloom.nads.references import NadUse, User
 from lanloom.text import listed
 
 Stage = Literal[
@@ -124,7 +124,7 @@ def _keys(
     return sorted(there | (were - observed.foreign))
 
 
-def _users(view: UserView, keys: Iterable[Key]) -> tuple[User, ...]:
+def _users(view: NadUse, keys: Iterable[Key]) -> tuple[User, ...]:
     return tuple(sorted({user for key in keys for user in view.users_of(key)}))
 
 

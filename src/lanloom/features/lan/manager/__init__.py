@@ -11,13 +11,14 @@ from lanloom.features.lan.admission import LanAdmission, refuse_management
 from lanloom.features.lan.manager.controllers import LanManager
 from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.permits import USUAL
+from lanloom.nads.manager import NAD_USERS
 from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.identity import Managers, pod_node
-from lanloom.runtime.ports import LAN_UPLINKS, NAD_USERS
+from lanloom.runtime.ports import LAN_UPLINKS
 
 
 def build(context: ManagerContext) -> ManagerPart:
-    """Build controllers and webhooks. Who uses NADs is another feature's knowledge."""
+    """Build controllers and webhooks."""
     client, shared = context.client, context.informers
     informers, users = lan_informers(shared), context.need(NAD_USERS)
     manager = LanManager(
@@ -40,6 +41,7 @@ def build(context: ManagerContext) -> ManagerPart:
             users,
             Managers(client, context.user).include,
             node_of_pod,
+            now=context.now,
             uplinks=context.find(LAN_UPLINKS) or refuse_management,
             permits=context.setting("lan", USUAL),
         ),

@@ -31,7 +31,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced, changed, present
 from lanloom.kube.ports import Client
 from lanloom.kube.refusalreports import RefusalEvents
-from lanloom.runtime.ports import NadUsers
+from lanloom.nads.users import NadUsers
 
 SPACING_SECONDS = 1.0
 """How far apart looks at one LAN are that nodes cause, at the least: a LAN that starts on 200 nodes is 200 reports."""

@@ -33,7 +33,7 @@ from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
 from lanloom.kube.refusalreports import REFUSED, text_of
-from lanloom.runtime.ports import NadUsers
+from lanloom.nads.users import NadUsers
 from lanloom.text import listed
 
 RETRY_SECONDS = 60.0

@@ -11,7 +11,7 @@ from lanloom.features.lan.rules.nads import owner_of
 from lanloom.features.lan.rules.removal import Retirement, retirement
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
-from lanloom.runtime.ports import NadUsers
+from lanloom.nads.users import NadUsers
 
 log = structlog.get_logger(__name__)
 
@@ -33,14 +33,13 @@ class NadRemover:
 
         `lan` is None for one that is gone; `beside` are NADs of others whose users keep the LAN, too.
         """
-        users, closing = self._users, self._users.closing
-        step = retirement(nads, users, closing, now=self._now(), live=False, beside=beside, lan=lan)
+        step = retirement(nads, self._users, now=self._now(), live=False, beside=beside, lan=lan)
         if step.stage == "read":
             names = {nad.metadata.name for nad in nads}
             every = await self.read(uid, nads[0].metadata.namespace)
             fresh = [nad for nad in every if nad.metadata.name in names]
             live = await self._users.live()
-            step = retirement(fresh, live, closing, now=self._now(), live=True, beside=beside, lan=lan)
+            step = retirement(fresh, live, now=self._now(), live=True, beside=beside, lan=lan)
         for nad, annotations in step.marks:
             await self._mark(nad, annotations)
         for nad in step.delete:

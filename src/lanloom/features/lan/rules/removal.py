@@ -6,7 +6,7 @@ changes that version. A LAN goes after its NADs, and after every node that is up
 Each step may be the last that a manager takes: the next one goes on from what it left.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -17,7 +17,8 @@ from lanloom.api.meta import Key, parse_rfc3339, rfc3339
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.users import users_of
 from lanloom.kube.conditions import find
-from lanloom.runtime.ports import NadUse
+from lanloom.nads.guard import closing, pending
+from lanloom.nads.references import NadUse
 from lanloom.text import listed
 
 NODE_SECONDS = 300.0
@@ -29,9 +30,6 @@ its end either.
 """
 
 Stage = Literal["users", "closing", "requests", "read", "delete", "gone"]
-
-Closing = Callable[[NetworkAttachmentDefinition], dict[str, str]]
-"""The annotations that a NAD lacks to be closed; see `NadUsers.closing`."""
 
 
 class Mark(NamedTuple):
@@ -55,7 +53,6 @@ class Retirement(Struct, frozen=True, kw_only=True):
 def retirement(
     nads: Sequence[NetworkAttachmentDefinition],
     use: NadUse,
-    closing: Closing,
     *,
     now: float,
     live: bool,
@@ -70,7 +67,7 @@ def retirement(
     """
     if not nads:
         return Retirement(stage="gone")
-    marks = tuple(Mark(nad, missing) for nad in nads if (missing := closing(nad)))
+    marks = tuple(Mark(nad, missing) for nad in nads if (missing := closing(nad, use.seen, now)))
     users = users_of(use, (*(nad.metadata.key for nad in nads), *beside), lan)
     reread = REREAD_SECONDS if live else None
     if users:
@@ -80,7 +77,7 @@ def retirement(
         return Retirement(
             stage="closing", message="no new users are let in any more", marks=marks, wait=reread
         )
-    if requests := [request for nad in nads for request in use.requests_of(nad)]:
+    if requests := [request for nad in nads for request in pending(nad, use.seen, now)]:
         last = max(request.until for request in requests)
         titles = listed(dict.fromkeys(request.title for request in requests))
         message = (

@@ -10,7 +10,7 @@ from lanloom.api.lan import LAN, LANNode, Spoke
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.lan.rules.nads import owner_of
-from lanloom.runtime.ports import NadUse
+from lanloom.nads.references import NadUse
 
 
 def attached(uid: str, reports: Iterable[LANNode]) -> Iterator[tuple[str, Spoke]]:
@@ -36,8 +36,8 @@ def users_of(use: NadUse, nads: Iterable[Key], lan: LAN | None) -> tuple[str, ..
     Who refers to a NAD from a namespace that the LAN does not admit attaches nowhere, and can't keep the LAN. Of a LAN
     that is gone, None, everybody counts.
     """
-    found = (use.users_of(nad, lan.admits) if lan is not None else use.users_of(nad) for nad in nads)
-    return tuple(sorted({user for users in found for user in users}))
+    found = (user for nad in nads for user in use.users_of(nad))
+    return tuple(sorted({str(user) for user in found if lan is None or lan.admits(user.namespace)}))
 
 
 def with_attached(use: NadUse, users: Iterable[str], there: Iterable[tuple[str, Spoke]]) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def with_attached(use: NadUse, users: Iterable[str], there: Iterable[tuple[str, 
     every = set(users)
     for _, spoke in there:
         namespace, _, name = spoke.pod.partition("/")
-        title = use.user_of(Key(namespace, name)) if name else ""
+        title = str(use.user_of(Key(namespace, name))) if name else ""
         if title and not any(user == title or user.startswith(f"{title} (") for user in every):
             every.add(title)
     return tuple(sorted(every))

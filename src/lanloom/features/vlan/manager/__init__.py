@@ -14,9 +14,10 @@ from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.live import in_flight_of
 from lanloom.features.vlan.manager.controllers import VlanManager
 from lanloom.features.vlan.reader import store_reader, vm_informer
+from lanloom.nads.manager import NAD_USERS
 from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.identity import pod_node
-from lanloom.runtime.ports import HARVESTER_RUNS, LAN_UPLINKS, NAD_USERS, NODE_POOLS
+from lanloom.runtime.ports import HARVESTER_RUNS, LAN_UPLINKS, NODE_POOLS
 
 
 def build(context: ManagerContext) -> ManagerPart:

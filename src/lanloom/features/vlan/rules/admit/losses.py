@@ -12,7 +12,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.runtime.ports import NadUse
+from lanloom.nads.references import NadUse
 from lanloom.text import listed
 
 
@@ -33,8 +33,9 @@ def _of_nad(nad: NetworkAttachmentDefinition, reader: ClusterReader, users: NadU
     key = nad.metadata.key
     if addresses := tuple(_addresses(cluster_network_of(nad), {key}, None, reader)):
         yield f"nodes lose their addresses of {NADS.kind} {key}: {listed(addresses)}"
-    own = users.users_of(key, lambda namespace: namespace == key.namespace) if users is not None else ()
-    count = len(users.users_of(key)) - len(own) if users is not None else 0
+    every = users.users_of(key) if users is not None else ()
+    own = tuple(str(user) for user in every if user.namespace == key.namespace)
+    count = len(every) - len(own)
     if found := (*own, f"{count} of other namespaces") if count else own:
         yield (
             f"{NADS.kind} {key} is used by {listed(found)}; what runs keeps its interface, and can't start again "
@@ -53,8 +54,8 @@ def _of_config(
     if addresses := tuple(_addresses(network, None, lost, reader)):
         yield f"nodes lose their addresses on cluster network {network}: {listed(addresses)}"
     nads = sorted(nad.metadata.key for nad in reader.nads_of(network))
-    named = {title for nad in nads for title in users.users_on(nad, lost)} if users is not None else ()
-    if named:
+    found = (user for nad in nads for user in users.users_of(nad)) if users is not None else ()
+    if named := {str(user) for user in found if not lost.isdisjoint(user.nodes)}:
         yield (
             f"{listed(sorted(lost))} lose the cluster network {network}, and these there all connections over it: "
             f"{listed(sorted(named))}"
