@@ -78,7 +78,7 @@ class Codec(Generic[T]):
         try:
             whole = self._page.decode(body)
             return Page(whole.metadata, whole.items)
-        except msgspec.ValidationError:
+        except (msgspec.DecodeError, RecursionError):
             parts = _decoded(_PARTS, body, what)
         items: list[T] = []
         failed: list[Unreadable] = []
