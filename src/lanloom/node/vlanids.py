@@ -4,6 +4,7 @@ A range costs the kernel one message however long it is; 4,093 single ids cost t
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -58,6 +59,7 @@ def contains(ids: VlanIds, vid: int) -> bool:
     return any(first <= vid <= last for first, last in ids)
 
 
+@lru_cache(maxsize=1024)
 def parse(text: str) -> VlanIds:
     """Return the ids of a report, as `render` writes them; what is no range in it counts for nothing."""
     ranges = []

@@ -13,7 +13,7 @@ from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Nic, Pool, Subnet, Usage
 from lanloom.features.ipam.rules.shares import Share
-from lanloom.features.ipam.state import State, ledger_of, network_of, nic_of
+from lanloom.features.ipam.state import State, ledger_of, nic_of
 
 
 def described(state: State, idents: Sequence[str] = ()) -> list[Described]:
@@ -37,10 +37,10 @@ def described(state: State, idents: Sequence[str] = ()) -> list[Described]:
 
 
 def _describe(item: NetworkObject, nics: Sequence[NicObject], beside: Iterable[Ledger]) -> Described:
-    ctime = item.metadata.creation_timestamp
+    ctime, ledger = item.metadata.creation_timestamp, ledger_of(item, nics, beside)
     return Described(
-        network=network_of(item),
-        ledger=ledger_of(item, nics, beside),
+        network=ledger.network,
+        ledger=ledger,
         nics=tuple(sorted(map(nic_of, nics), key=lambda nic: (nic.owner, nic.index, nic.key))),
         serial_no=item.metadata.generation,
         ctime=ctime,

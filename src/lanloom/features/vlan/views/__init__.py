@@ -4,6 +4,8 @@
 """
 
 import asyncio
+from collections.abc import Mapping
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,7 +37,7 @@ from lanloom.kube.lookup import get_or_none, list_or_empty, read_api_servers, re
 from lanloom.kube.ports import Reader
 
 
-class VlanObjects(Struct, frozen=True, kw_only=True):
+class VlanObjects(Struct, frozen=True, kw_only=True, dict=True):
     """The objects, in no order. VMs, VirtualMachines and HostNetworkConfigs are read only for a plan.
 
     So are the `ranges` of services and API servers.
@@ -70,11 +72,24 @@ class VlanObjects(Struct, frozen=True, kw_only=True):
         mine = (item for item in self.nads if cluster_network_of(item) == cluster_network)
         return tuple(sorted(mine, key=lambda item: item.metadata.key))
 
-    def reports_of(self, cluster_network: str) -> dict[str, ClusterNetworkNode]:
+    def node(self, name: str) -> Node | None:
+        """Return one node."""
+        return self._nodes.get(name)
+
+    def reports_of(self, cluster_network: str) -> Mapping[str, ClusterNetworkNode]:
         """Return the agents' reports of a cluster network, by node."""
-        return {
-            item.status.node: item for item in self.statuses if item.status.cluster_network == cluster_network
-        }
+        return self._reports.get(cluster_network, {})
+
+    @cached_property
+    def _nodes(self) -> Mapping[str, Node]:
+        return {item.metadata.name: item for item in self.nodes}
+
+    @cached_property
+    def _reports(self) -> Mapping[str, Mapping[str, ClusterNetworkNode]]:
+        found: dict[str, dict[str, ClusterNetworkNode]] = {}
+        for item in self.statuses:
+            found.setdefault(item.status.cluster_network, {})[item.status.node] = item
+        return found
 
     def nodes_of(self, cluster_network: str) -> tuple[str, ...]:
         """Return the nodes that should carry a cluster network, ordered by name."""

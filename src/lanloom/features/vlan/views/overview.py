@@ -66,10 +66,11 @@ def overview(
     ordered = sorted(statuses, key=lambda item: (item.status.cluster_network, item.status.node))
     isolated = _isolated(ordered_networks, ordered)
     ordered_networks = [item for item in ordered_networks if item.metadata.name not in isolated]
-    troubles = [trouble for network in ordered_networks for trouble in _network_troubles(network, ordered)]
-    troubles += [
-        trouble for status in ordered if status.status.node not in down for trouble in _node_troubles(status)
-    ]
+    of_nodes = [(status.status, _node_troubles(status)) for status in ordered]
+    troubled = {status.cluster_network for status, troubles in of_nodes if troubles}
+    own = (_network_trouble(item) for item in ordered_networks if item.metadata.name not in troubled)
+    troubles = [trouble for trouble in own if trouble is not None]
+    troubles += [trouble for status, found in of_nodes if status.node not in down for trouble in found]
     troubles += _down(ordered, down)
     return Overview(
         networks=tuple(item.metadata.name for item in ordered_networks),
@@ -134,19 +135,15 @@ def _row(report: ClusterNetworkNode, interface: VlanInterface | None) -> Row:
     )
 
 
-def _network_troubles(network: ClusterNetwork, statuses: list[ClusterNetworkNode]) -> list[Trouble]:
-    """Return the problems of the cluster network itself; those of nodes are in their own reports."""
+def _network_trouble(network: ClusterNetwork) -> Trouble | None:
+    """Return the problem of a cluster network whose nodes report none."""
     name = network.metadata.name
-    if any(item.status.cluster_network == name and _node_troubles(item) for item in statuses):
-        return []
     what = f"cluster network {name}"
-    unready = [item for item in network.status.conditions if item.status != "True"]
     if not network.status.conditions:
         message = "no manager has processed it yet; check that one runs"
-        return [Trouble(what=what, network=name, reason="NoManager", message=message)]
-    return [
-        Trouble(what=what, network=name, reason=item.reason, message=item.message) for item in unready[:1]
-    ]
+        return Trouble(what=what, network=name, reason="NoManager", message=message)
+    bad = next((item for item in network.status.conditions if item.status != "True"), None)
+    return Trouble(what=what, network=name, reason=bad.reason, message=bad.message) if bad else None
 
 
 def _node_troubles(report: ClusterNetworkNode) -> list[Trouble]:

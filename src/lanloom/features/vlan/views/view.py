@@ -186,7 +186,7 @@ def _uplink_view(objects: VlanObjects, node: str, report: ClusterNetworkNode | N
 
 def _uplink_state(objects: VlanObjects, node: str, report: ClusterNetworkNode | None) -> tuple[str, str, str]:
     """Return the state, the message and since when; empty where nothing tells when it began."""
-    known = next((item for item in objects.nodes if item.metadata.name == node), None)
+    known = objects.node(node)
     if known is not None and not is_live(known):
         ready = find(known.status.conditions, "Ready")
         return NODE_DOWN, NODE_DOWN_MESSAGE, ready.last_transition_time if ready is not None else ""
