@@ -12,7 +12,8 @@ def applied(old: list[str], new: list[str]) -> list[str]:
     """The old parts with the changes, as the browser applies them."""
     parts = list(old)
     for at, removed, added in changes_of(old, new):
-        parts[at : at + removed] = [old[item] if isinstance(item, int) else item for item in added]
+        runs = ([item] if isinstance(item, str) else old[item[0] : sum(item)] for item in added)
+        parts[at : at + removed] = [part for run in runs for part in run]
     return parts
 
 
@@ -29,12 +30,15 @@ def test_a_very_long_page_is_replaced() -> None:
     new = ["head", *(f"b{n}" for n in range(MOST_COMPARED)), "foot"]
     assert applied(old, new) == new
     assert len(changes_of(old, new)) == 1
+    moved = ["head", "new", *old[2:-1], "a0", "foot"]
+    assert changes_of(old, moved) == [(1, MOST_COMPARED + 1, ["new", (2, MOST_COMPARED), (1, 1)])]
 
 
-def test_a_row_that_moves_is_sent_as_a_number() -> None:
-    """Of a row that comes to the top with a change, the change is sent, and where the rest of it was before."""
+def test_rows_that_move_are_sent_as_numbers() -> None:
+    """Of rows that come to the top with a change, the change is sent, and where the rest of them was before."""
     rows = [f"<tr><td>{n}</td></tr>" for n in range(50)]
-    assert changes_of(rows, [rows[-1], *rows[:-1]]) == [(49, 1, []), (0, 0, [49])]
+    assert changes_of(rows, [rows[-1], *rows[:-1]]) == [(49, 1, []), (0, 0, [(49, 1)])]
+    assert changes_of(rows, [*rows[-2:], *rows[:-2]]) == [(48, 2, []), (0, 0, [(48, 2)])]
     assert changes_of(rows, ["new", *rows]) == [(0, 0, ["new"])]
 
 

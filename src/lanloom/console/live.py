@@ -31,8 +31,11 @@ MOST_COMPARED = 2000
 
 _PARTS = re.compile(r"(?=<(?:tr|li|section|div|p|g|a|h1|h2)[ >])")
 
-Change = tuple[int, int, Sequence[str | int]]
-"""At which part so many are replaced by others: new ones, or those that the page had at a number before it changed."""
+Run = tuple[int, int]
+"""Parts that the page had before it changed: the number of the first one, and how many."""
+
+Change = tuple[int, int, Sequence[str | Run]]
+"""At which part so many are replaced by others: new ones, and runs of old ones."""
 
 
 class Update(Struct, frozen=True):
@@ -50,7 +53,7 @@ def parts_of(html: str) -> list[str]:
 def changes_of(old: Sequence[str], new: Sequence[str]) -> list[Change]:
     """Return what makes `new` of `old`, to be applied from the last to the first.
 
-    A row that moves, because it is not ready any more, is sent as the numbers of its parts.
+    Rows that move, because one is not ready any more, are sent as the numbers of their parts.
     """
     first = next(
         (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new))
@@ -64,9 +67,18 @@ def changes_of(old: Sequence[str], new: Sequence[str]) -> list[Change]:
         matcher = SequenceMatcher(None, before, after, autojunk=False)
         found = [(a, b, c, d) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
     known = {part: number for number, part in enumerate(old)}
-    return [
-        (first + a, b - a, [known.get(part, part) for part in after[c:d]]) for a, b, c, d in reversed(found)
-    ]
+    return [(first + a, b - a, _runs(after[c:d], old, known)) for a, b, c, d in reversed(found)]
+
+
+def _runs(parts: Sequence[str], old: Sequence[str], known: Mapping[str, int]) -> Sequence[str | Run]:
+    runs: list[str | Run] = []
+    for part in parts:
+        last = runs[-1] if runs else ""
+        if not isinstance(last, str) and old[sum(last) : sum(last) + 1] == [part]:
+            runs[-1] = (last[0], last[1] + 1)
+        else:
+            runs.append((known[part], 1) if part in known else part)
+    return runs
 
 
 async def follow(

@@ -212,10 +212,8 @@ def _node(node: str, cells: Mapping[str, Cell], columns: Sequence[tuple[str, str
 
 
 def _place(title: str, place: Cell | None, href: str) -> Element:
+    """Return a cell of few bytes, as there are many: its link has a shape by style, and its words as its name."""
     if place is None:
         return _labelled(title, "–", class_="absent")
-    words = visible(place.words)
-    mark = MARKS.get(place.state, MARKS[TROUBLE])
-    return _labelled(
-        title, h.a(class_=f"state {place.state}", href=href, title=words, aria_label=words)[mark]
-    )
+    state = place.state if place.state in MARKS else TROUBLE
+    return _labelled(title, h.a(class_=state, href=href, title=visible(place.words)))

@@ -71,8 +71,8 @@ function hear({ kind, data }) {
     if (kind === "page") parts = data;
     else {
       const old = [...parts];
-      const part = (item) => (typeof item === "number" ? old[item] : item);
-      for (const [at, removed, added] of data) parts.splice(at, removed, ...added.map(part));
+      const piece = (item) => (typeof item === "string" ? item : old.slice(item[0], item[0] + item[1]));
+      for (const [at, removed, added] of data) parts.splice(at, removed, ...added.flatMap(piece));
     }
     show(parts.join(""));
   }
