@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.lan import LANS
+from lanloom.features.vlan.rules.rollout.stages import PROGRESSING, ROLLED_OUT, STOPPED
 from tests.console.site import TENANT, Site, read, read_until, site
 
 pytestmark = pytest.mark.slow
@@ -57,6 +59,35 @@ async def test_what_is_not_ready_comes_first_with_its_reason(tmp_path: Path) -> 
         assert 'href="/cluster-networks/cluster-1"' in page and 'href="/lans/ours/blue"' in page
         assert "blue" in await read(browser, "/lans/ours/blue")
         assert "Nothing here has the words “green”" in await read(browser, "/lans?q=green")
+
+
+async def test_roll_outs_are_on_the_first_page(tmp_path: Path) -> None:
+    """A roll-out that goes on is under way, one that has stopped is not ready and says why; neither hides a fault."""
+    async with site(tmp_path) as made, made.browser() as browser:
+        for name, reason, fault in (
+            ("goes-on", PROGRESSING, ""),
+            ("stopped", STOPPED, "NoCarrier"),
+            ("beside-a-fault", PROGRESSING, "NoCarrier"),
+            ("beside-a-change", PROGRESSING, "Configuring"),
+        ):
+            finding = {
+                "type": ROLLED_OUT,
+                "status": "False",
+                "reason": reason,
+                "message": f"at node 1: {name}",
+            }
+            body = {"metadata": {"name": name}, "status": {"conditions": [finding]}}
+            await made.admin.create(CLUSTER_NETWORKS, body)
+            if fault:
+                ready = {"type": "ready", "status": "False", "reason": fault, "message": "because"}
+                status = {"node": "node1", "clusterNetwork": name, "conditions": [ready]}
+                await made.admin.create(CLUSTER_NETWORK_NODES, {"metadata": {"name": name}})
+                await made.admin.patch(CLUSTER_NETWORK_NODES, name, {"status": status}, subresource="status")
+        page = await read_until(browser, "/", "Under way")
+        bad, _, busy = page.partition("Under way")
+        assert "2 things are not ready" in bad and "Stopped</span> at node 1: stopped" in bad
+        assert "NoCarrier</span> beside-a-fault on node1: because" in bad
+        assert "at node 1: goes-on" in busy and "at node 1: beside-a-change" in busy
 
 
 async def machine(made: Site, namespace: str, name: str) -> None:

@@ -171,9 +171,23 @@ async def cluster_networks(client: Reader, _names: Names) -> Content:
         "`kubectl apply -f examples/cluster-1.yaml` (docs/vlan.md).",
         name=lambda view: view.cluster_network,
         href=lambda view: f"/cluster-networks/{view.cluster_network}",
-        trouble=lambda view: why.get(view.cluster_network),
+        trouble=lambda view: _with_rollout(view, why.get(view.cluster_network)),
     )
     return Content(title="Cluster networks", tables=(table,))
+
+
+def _with_rollout(view: ClusterNetworkView, known: Trouble | None) -> Trouble | None:
+    """Return why its roll-out has not finished, which names the nodes; else what is `known` of the nodes.
+
+    A roll-out that goes on hides no fault.
+    """
+    found = find(view.conditions, ROLLED_OUT)
+    if found is None or found.status == "True":
+        return known
+    goes_on = found.reason == PROGRESSING
+    if goes_on and known is not None and not known.under_way:
+        return known
+    return Trouble(found.reason, found.message, found.last_transition_time, under_way=goes_on)
 
 
 def _find(objects: VlanObjects, name: str) -> NetworkView | ClusterNetworkView:
