@@ -1,14 +1,24 @@
 """Pages that change while they are open: with the cluster, without the API server, in many tabs, and without rights."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
 
+from lanloom.api.core import NODES
+from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
+from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS
+from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.lan import LANS
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
 from lanloom.console.sessions import Sessions
+from lanloom.kube.errors import NotFound
 from tests.console.browser.tabs import Tabs
 from tests.console.filled import Filler
 from tests.console.site import ROLES, TENANT, site
@@ -16,6 +26,18 @@ from tests.console.site import ROLES, TENANT, site
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 SPEC = {"ns": "n", "bridge": "br0", "vxlan": "vx0", "vni": 77, "defaultVxlanDev": "eth0", "spokes": ["web"]}
+
+OBJECTS: tuple[tuple[str, Resource[Any], str, str], ...] = (
+    ("/nodes/node1", NODES, "", "node1"),
+    ("/cluster-networks/storage", CLUSTER_NETWORKS, "", "storage"),
+    ("/networks/ours/backup", NADS, "ours", "backup"),
+    ("/pools/office", NETWORKS, "", "office"),
+    ("/isolated/isolated", DUMMY_CLUSTER_NETWORKS, "", "isolated"),
+    ("/lans/ours/green", LANS, "ours", "green"),
+    ("/lans/ours/green/trace/web/db", LANS, "ours", "green"),
+    ("/machines/ours/db", VIRTUAL_MACHINES, "ours", "db"),
+)
+"""A page about an object of each kind, and the object."""
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -59,6 +81,21 @@ async def test_the_object_of_a_page_is_deleted(tabs: Tabs) -> None:
         await expect(page.locator("h1")).to_have_text("There is nothing here")
         await lan(tabs, "blue", vni=78)
         await expect(page.locator("h1")).to_have_text("ours/blue")
+
+
+async def test_whatever_a_page_is_about_is_deleted(tabs: Tabs) -> None:
+    """The open page of each kind of object says that it is gone once it is deleted; so does the way through a LAN."""
+    async with tabs.context() as context:
+        pages = {path: await context.new_page() for path, *_ in OBJECTS}
+        for path, page in pages.items():
+            await page.goto(path)
+            await expect(page.locator("footer")).to_be_visible()
+        for _, kind, namespace, name in OBJECTS:
+            with suppress(NotFound):
+                await tabs.site.admin.patch(kind, name, {"metadata": {"finalizers": None}}, namespace)
+                await tabs.site.admin.delete(kind, name, namespace)
+        for page in pages.values():
+            await expect(page.locator("h1")).to_have_text("There is nothing here")
 
 
 async def test_the_api_server_goes_away(tabs: Tabs) -> None:
