@@ -1,7 +1,8 @@
-"""Private words in identifiers, where the field has a term.
+"""Private words in identifiers, where the field has a term, and docstrings that do not say what a function does.
 
 Prints the identifiers of src, tests, bench and scripts that contain such a word, with the term; exit status 1 if there
-are any. Tests may use the words of `PRODUCT_TERMS`, which are good English elsewhere.
+are any. Tests may use the words of `PRODUCT_TERMS`, which are good English elsewhere. The docstring of a function of
+`lanloom` begins with an imperative, and not with one of `OPENINGS`; that of a property names it.
 """
 
 import ast
@@ -80,6 +81,15 @@ NAMES = {
 }
 """Identifier → term, in any folder."""
 
+OPENINGS = re.compile(
+    r"(All|Any|As|Both|By|Each|Every|Everything|First|For|How|Its|No|Nobody|Not|Nothing|Of|On|One|Only|Somebody"
+    r"|Something|There|Two|When|Where|Whether|While|Whom|Whose|Why|With|Without)\b"
+)
+"""Words with which no imperative begins."""
+
+WORKED_ON = ("src/lanloom/console", "src/lanloom/features/vlan", "src/lanloom/features/ipam/dhcp")
+"""Folders whose docstrings are not in this style yet."""
+
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -108,9 +118,23 @@ def term_of(name: str, path: Path) -> str:
     return next((f"write {terms[word]!r} for {word!r}" for word in words_of(name) if word in terms), "")
 
 
+def openings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield functions whose docstrings begin with one of `OPENINGS`, with their lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            is_property = any("property" in ast.unparse(each) for each in node.decorator_list)
+            if not is_property and OPENINGS.match(ast.get_docstring(node) or ""):
+                yield node.lineno, node.name
+
+
 def main() -> int:
     """Print what is found. Return the exit status."""
     found = [
+        f"{path}:{line}: {name}: begin the docstring with what the function does"
+        for path in sorted(Path("src/lanloom").rglob("*.py"))
+        if not str(path).startswith(WORKED_ON)
+        for line, name in openings(ast.parse(path.read_text()))
+    ] + [
         f"{path}:{line}: {name}: {term}"
         for folder in FOLDERS
         for path in sorted(Path(folder).rglob("*.py"))

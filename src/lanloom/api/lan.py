@@ -99,12 +99,12 @@ def device_id(spoke: str, mode: Mode) -> str:
 
 
 def admits(own: str, namespaces: Collection[str], namespace: str) -> bool:
-    """Whether a LAN of the namespace `own`, with these `spec.namespaces`, is for pods and machines of `namespace`."""
+    """Return whether a LAN of namespace `own` with these `spec.namespaces` admits pods and machines of `namespace`."""
     return namespace == own or namespace in namespaces or EVERY_NAMESPACE in namespaces
 
 
 def not_admitted(spoke: str, namespace: str) -> str:
-    """Why users of a namespace can't have a spoke: its LAN, which they may not be allowed to read, is not for them."""
+    """Return why users of a namespace can't have a spoke: its LAN, which they may not read, is not for them."""
     return (
         f"the spoke {spoke} is of a LAN of another namespace, which does not admit namespace {namespace}; add "
         f"{namespace} to spec.namespaces of that LAN, or take a spoke of a LAN in namespace {namespace}"

@@ -110,13 +110,13 @@ _PREFIX = re.compile(
 
 
 def is_label_key(text: str) -> bool:
-    """Whether a label may have this key: a name of at most 63 characters, or a DNS name, a slash and such a name."""
+    """Return whether a label may have this key: a name of up to 63 characters, perhaps after a DNS name and a slash."""
     prefix, slash, name = text.rpartition("/")
     return _NAME.fullmatch(name) is not None and (not slash or _PREFIX.fullmatch(prefix) is not None)
 
 
 def is_label_value(text: str) -> bool:
-    """Whether a label may have this value, which is not empty: at most 63 letters, digits, dashes, dots and lines."""
+    """Return whether a label may have this non-empty value: at most 63 letters, digits, dashes, dots, underscores."""
     return _NAME.fullmatch(text) is not None
 
 

@@ -28,7 +28,7 @@ class Unreadable(Struct, frozen=True, kw_only=True):
 
 
 class ObjectDecoder(Generic[T]):
-    """Decodes JSON into a type; nulls are left out where the type has no place for them."""
+    """Decode JSON into a type; nulls are left out where the type has no place for them."""
 
     def __init__(self, kind: type[T]) -> None:
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)

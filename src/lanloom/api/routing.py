@@ -181,7 +181,7 @@ def addresses_covered(routes: Iterable[Route]) -> int:
 
 
 def _refuse_default_in_parts(field: str, routes: tuple[Route, ...]) -> None:
-    """Routes to half of all addresses or more are a default route, whatever they are called."""
+    """Refuse a route to half of all addresses or more: that is a default route, whatever it is called."""
     found = addresses_covered(routes)
     if found >= COVERED_MAX:
         raise AnnotationError(
@@ -236,7 +236,7 @@ def _destination(field: str, text: object) -> IPv4Network:
 
 
 def parse_dns(field: str, text: str | None) -> tuple[str, ...]:
-    """DNS servers of IPv4: distinct addresses with commas between them, in the order in which they are asked."""
+    """Parse DNS servers of IPv4: distinct addresses with commas between them, in the order of queries."""
     return tuple(server for server in _servers(field, text) if ":" not in server)
 
 

@@ -162,7 +162,7 @@ class JobTemplate(Struct, frozen=True):
 
 
 class CronJobSpec(Struct, frozen=True, rename="camel"):
-    """Makes jobs at certain times."""
+    """Jobs at certain times."""
 
     job_template: JobTemplate = JobTemplate()
 

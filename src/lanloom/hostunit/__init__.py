@@ -219,7 +219,7 @@ class Systemctl:
     """The program systemctl."""
 
     def run(self, *words: str) -> None:
-        """As the port says."""
+        """Implement the port."""
         done = self._call(*words)
         if done.returncode != 0:
             said = done.stderr.strip() or f"exit status {done.returncode}"
@@ -229,7 +229,7 @@ class Systemctl:
             )
 
     def active(self, unit: str) -> bool:
-        """As the port says."""
+        """Implement the port."""
         return shutil.which("systemctl") is not None and self._call("is-active", unit).returncode == 0
 
     def _call(self, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -270,7 +270,7 @@ async def _note(changes: AsyncIterator[None], changed: asyncio.Event) -> None:
 
 
 async def run_script(profiles: Path, memory: Path) -> None:
-    """One run of the script; what it has to say goes to standard error. Raises HostError where there is no bash."""
+    """Run the script once; its output goes to standard error. Raises HostError where there is no bash."""
     with resources.as_file(resources.files(__package__) / SCRIPT.name) as script:
         words = ["bash", "--", os.fspath(script), os.fspath(profiles), os.fspath(memory)]
         try:

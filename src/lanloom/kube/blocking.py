@@ -34,7 +34,7 @@ REQUEST_SECONDS = 30.0
 
 
 class BlockingReader:
-    """Reads from the server of `config`. Use it as a context manager.
+    """Read from the server of `config`. Use it as a context manager.
 
     `page` is in objects; `timeout`, in seconds, is that of each request if the configuration has none. Raises
     ConfigError for certificates or a token file that can't be used.

@@ -107,7 +107,7 @@ class Codec(Generic[T]):
 
 
 def mapping(body: bytes, what: str) -> Raw:
-    """Any JSON object; `what` names it in the error."""
+    """Decode any JSON object; `what` names it in the error."""
     return _decoded(_MAPPING, body, what)
 
 

@@ -36,7 +36,7 @@ _MOST_DOUBLINGS = 30
 
 
 def backoff(attempt: int, rng: Random, *, first: float, cap: float) -> float:
-    """Seconds before try number `attempt` (from 0): doubling from `first` up to `cap`, less up to half at random.
+    """Return the seconds before try `attempt` (from 0): doubling from `first` to `cap`, less up to half at random.
 
     The random part keeps a fleet of agents from coming back at the same moment.
     """
@@ -167,7 +167,7 @@ class _Start(NamedTuple):
 
 
 class Controller(Generic[K]):
-    """Calls `reconcile(key)` for every key that is enqueued, one call at a time for each key.
+    """Call `reconcile(key)` for every key that is enqueued, one call at a time for each key.
 
     `reconcile` returns None, or the seconds after which to look at the key again. `spacing` are the seconds between
     two reconciles of a key that `enqueue_spaced` asks for: a first change is seen at once, what follows together.

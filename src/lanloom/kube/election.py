@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 
 class LeaseAges:
-    """Tells whether the holders of Leases may still rely on them, by this process's own clock."""
+    """Tell whether the holders of Leases may still rely on them, by this process's own clock."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[LeaseSpec, float]] = {}

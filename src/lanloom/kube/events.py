@@ -63,7 +63,7 @@ def node_reference(node: str) -> ObjectReference:
 
 
 class Recorder:
-    """Writes events of one component on one host. `now` gives seconds since the epoch."""
+    """Write events of one component on one host. `now` gives seconds since the epoch."""
 
     def __init__(
         self, client: Client, component: str, host: str, *, now: Callable[[], float], rng: Random
@@ -152,7 +152,7 @@ _KEPT = 1000
 
 
 class UnreadableObjects:
-    """Hears of the informers' unreadable objects, and writes an Event about each while `run` goes on."""
+    """Receive the informers' unreadable objects, and write an Event about each while `run` goes on."""
 
     def __init__(self, informers: Iterable[Informer[Any]], recorder: Recorder) -> None:
         self._recorder = recorder

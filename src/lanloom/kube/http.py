@@ -69,7 +69,7 @@ class _About(NamedTuple):
 
 
 class HttpClient:
-    """Speaks `lanloom.kube.ports.Client` to the server of `config`. Use it as an asynchronous context manager.
+    """Speak `lanloom.kube.ports.Client` to the server of `config`. Use it as an asynchronous context manager.
 
     `idle`, `bookmarked_idle` and `token_age` are in seconds, see IDLE_SECONDS, BOOKMARKED_IDLE_SECONDS and
     TOKEN_SECONDS; `page` in objects. `keepalive` holds for every direct connection. `observe` must be quick. `outage`
@@ -147,7 +147,7 @@ class HttpClient:
                 take(part)
 
     async def ask_pod(self, namespace: str, pod: str, path: str) -> str:
-        """As `PodReader` says. Raises Unreachable for an answer that is too long, too."""
+        """Implement `PodReader`. Raises Unreachable for an answer that is too long, too."""
         address = f"{PODS.path(namespace, pod, 'proxy')}/{path}"
         about, timeout = _About("get", ""), aiohttp.ClientTimeout(total=POD_SECONDS)
         async with self._send(about, "GET", address, None, timeout=timeout) as response:
@@ -302,7 +302,7 @@ class HttpClient:
         query: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One request; a refusal is raised as an ApiError, and every way to get no answer as Unreachable."""
+        """Send one request. Raises ApiError for a refusal, and Unreachable for every way to get no answer."""
         headers, credential = await self._headers()
         data = None
         if body is not None:

@@ -49,7 +49,7 @@ log = structlog.get_logger(__name__)
 
 
 class Informer(Generic[T]):
-    """Follows one resource. Construct, add handlers, then keep `run` going as a task.
+    """Follow one resource. Construct, add handlers, then keep `run` going as a task.
 
     An `optional` resource need not be served: while it is not (its CRD is not there), there are simply no objects.
     Those that were there are believed to be gone only after ABSENT_SECONDS: a server that starts serves none either.

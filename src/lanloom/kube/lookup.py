@@ -112,7 +112,7 @@ async def cached_then_live(cached: V, read: Callable[[], Awaitable[V]]) -> Async
 
 
 class SingleFlight(Generic[V]):
-    """Shares one `read` between all callers that wait for its beginning; at most one is under way.
+    """Share one `read` between all callers that wait for its beginning; at most one is under way.
 
     A caller that comes while a read is under way can't use its result: the read may have passed what matters. It gets
     the next one.
@@ -143,7 +143,7 @@ class SingleFlight(Generic[V]):
 
 
 def _retrieve_error(task: "asyncio.Task[Any]") -> None:
-    """Every caller may be cancelled by the time a read fails; asyncio would log its error."""
+    """Retrieve the error of a read: when all callers are cancelled by the time it fails, asyncio would log it."""
     if not task.cancelled():
         task.exception()
 

@@ -107,7 +107,7 @@ class Watcher(Reader, Protocol):
         labels: str = "",
         fields: str = "",
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Events after `resource_version`, bookmarks included, until the server or the idle time-out ends the stream.
+        """Yield events after `resource_version`, with bookmarks, until the server or the idle time-out ends the stream.
 
         Ends without an error when the server closes it; raises Gone when the version is too old, TransportError when
         the stream breaks or is silent for too long. The iterator must be closed (`aclosing`).

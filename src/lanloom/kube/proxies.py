@@ -42,7 +42,7 @@ def _is_excepted(place: SplitResult, entries: str) -> bool:
 
 
 def _matches(entry: str, host: str, port: int) -> bool:
-    """Whether an entry of NO_PROXY means a host: *, an address, a range, or a domain; with a port that port only."""
+    """Return whether an entry of NO_PROXY means a host: *, an address, a range, or a domain; with a port, that only."""
     if entry in ("", "*"):
         return entry == "*"
     address = _address(host)

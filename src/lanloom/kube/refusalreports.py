@@ -62,12 +62,12 @@ class RefusalEvents(Generic[K]):
         self._about = about
 
     async def refused(self, key: K, error: ApiError) -> None:
-        """As Refusals says."""
+        """Implement Refusals."""
         if (about := self._about(key)) is not None:
             await self._recorder.event(about, "Warning", REFUSED, text_of(error))
 
     async def accepted(self, key: K) -> None:
-        """As Refusals says."""
+        """Implement Refusals."""
 
 
 class RefusalConditions(Generic[K]):
@@ -94,7 +94,7 @@ class RefusalConditions(Generic[K]):
         self._is_ours = is_ours
 
     async def refused(self, key: K, error: ApiError) -> None:
-        """As Refusals says."""
+        """Implement Refusals."""
         item = self._find(key)
         if item is None:
             return
@@ -113,7 +113,7 @@ class RefusalConditions(Generic[K]):
         await self._write(item, conditions)
 
     async def accepted(self, key: K) -> None:
-        """As Refusals says."""
+        """Implement Refusals."""
         item = self._find(key)
         if item is None or find(item.status.conditions, WRITES_ACCEPTED) is None:
             return

@@ -31,7 +31,7 @@ class Refusals(Protocol[C]):
         """Note that a write for the object is refused, or has failed for long."""
 
     async def accepted(self, key: C) -> None:
-        """All that was to be written for the object is written."""
+        """Record that everything was written for the object."""
 
 
 class Failing(Generic[K]):

@@ -12,7 +12,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Scoped(Watcher):
-    """Lists and watches kinds that are in namespaces in one of them, where all were asked for."""
+    """List and watch kinds that are in namespaces in one of them, where all were asked for."""
 
     def __init__(self, client: Watcher, namespace: str) -> None:
         self._client = client
@@ -24,13 +24,13 @@ class Scoped(Watcher):
         return self._client
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """As the port says."""
+        """Implement the port."""
         return await self._client.get(resource, name, namespace)
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
-        """As the port says."""
+        """Implement the port."""
         return await self._client.list(resource, self._of(resource, namespace), labels=labels, fields=fields)
 
     def watch(
@@ -42,7 +42,7 @@ class Scoped(Watcher):
         labels: str = "",
         fields: str = "",
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """As the port says."""
+        """Implement the port."""
         return self._client.watch(
             resource,
             self._of(resource, namespace),
@@ -56,7 +56,7 @@ class Scoped(Watcher):
 
 
 class Widest(Reader):
-    """Lists in all namespaces; in that of a scoped client for who may not, and is `narrowed` then."""
+    """List in all namespaces; for a client that may not, in its own, and be `narrowed` then."""
 
     def __init__(self, client: Reader) -> None:
         self.narrowed = False
@@ -64,13 +64,13 @@ class Widest(Reader):
         self._all = client.whole if isinstance(client, Scoped) else client
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """As the port says."""
+        """Implement the port."""
         return await self._client.get(resource, name, namespace)
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
-        """As the port says."""
+        """Implement the port."""
         try:
             return await self._all.list(resource, namespace, labels=labels, fields=fields)
         except Forbidden:
@@ -79,7 +79,7 @@ class Widest(Reader):
 
 
 class Selected(Reader):
-    """Lists one kind by selectors, and other kinds as they are."""
+    """List one kind by selectors, and other kinds as they are."""
 
     def __init__(self, reader: Reader, resource: Resource[Any], labels: str, fields: str) -> None:
         self._reader = reader
@@ -88,13 +88,13 @@ class Selected(Reader):
         self._fields = fields
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """As the port says."""
+        """Implement the port."""
         return await self._reader.get(resource, name, namespace)
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
-        """As the port says."""
+        """Implement the port."""
         if resource == self._resource:
             labels, fields = (
                 ",".join(filter(None, pair)) for pair in ((labels, self._labels), (fields, self._fields))

@@ -22,7 +22,7 @@ _REFUSALS = {
 
 
 class SocksConnector(aiohttp.TCPConnector):
-    """Connects through the SOCKS proxy of that URL, whose port is 1080 if it names none."""
+    """Connect through the SOCKS proxy of that URL, whose port is 1080 if it names none."""
 
     def __init__(self, proxy: URL, **options: Any) -> None:
         super().__init__(resolver=_Unresolved(), **options)
@@ -53,7 +53,7 @@ class SocksConnector(aiohttp.TCPConnector):
 
 
 class _Unresolved(AbstractResolver):
-    """Looks no name up: the proxy does."""
+    """Look no name up: the proxy does."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET

@@ -36,14 +36,14 @@ class Store(Generic[T]):
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._functions}
 
     def __bool__(self) -> NoReturn:
-        """Refused, because an empty store and a missing one are easily mixed up."""
+        """Refuse the test, because an empty store and a missing one are easily mixed up."""
         raise TypeError("the truth of a store is ambiguous; ask `len(store)` or compare with None")
 
     def __len__(self) -> int:
         return len(self._objects)
 
     def add_index(self, name: str, function: Callable[[T], Iterable[str]]) -> None:
-        """One more index, of what is there and of what comes. Raises ValueError if there is one of that name."""
+        """Add an index of present and future objects. Raises ValueError if one of that name exists."""
         if name in self._functions:
             raise ValueError(f"the store has an index {name} already")
         self._functions[name] = function
@@ -111,7 +111,7 @@ class Store(Generic[T]):
         return -1 < version <= newest
 
     def _forget_deletions(self, version: int) -> None:
-        """No event up to a bookmark's version comes again, so the deletions before it need not be remembered."""
+        """Forget deletions up to a bookmark's version: no event before it comes again."""
         self._gone = {key: number for key, number in self._gone.items() if number > version}
 
     def _put(self, key: Key, new: T) -> Change[T]:

@@ -235,7 +235,7 @@ _KINDS: dict[str, Resource[Any]] = {
 
 
 class ReferenceAdmission(TableAdmission):
-    """Validates references, and notes those that it allows. `now` is in seconds since the epoch.
+    """Validate references, and record those that are allowed. `now` is in seconds since the epoch.
 
     `seen` returns the newest version of an object that the watches have brought. `claims` returns those of networks,
     None where no feature has any.
@@ -281,7 +281,7 @@ class ReferenceAdmission(TableAdmission):
         return Verdict()
 
     def _candidates(self, references: Sequence[Key]) -> list[tuple[Key, Key]]:
-        """With each reference the NADs of isolated networks that it may mean, as far as is known without asking."""
+        """Return each reference with the guarded or claimed NADs that it may mean, as far as the stores know them."""
         if not references:
             return []
         claims = self._claims()

@@ -183,7 +183,7 @@ class Profiles(Protocol):
     """The directory of NetworkManager's keyfile profiles, as far as Lanloom's own files in it go."""
 
     async def read(self) -> Mapping[str, bytes]:
-        """File name → content of every profile file that carries Lanloom's mark; foreign files are not read."""
+        """Return file name → content of every profile file that carries Lanloom's mark; foreign files are not read."""
         ...
 
     async def write(self, name: str, content: bytes) -> None:
@@ -268,7 +268,7 @@ class NetworkManager(Protocol):
     """NetworkManager on the host. Every method raises NetworkManagerMissing when it can't be reached."""
 
     async def version(self) -> str:
-        """For example `1.42.4`."""
+        """Return NetworkManager's version, for example `1.42.4`."""
         ...
 
     async def connections(self, uuids: tuple[str, ...]) -> Mapping[str, Connection]:

@@ -59,7 +59,7 @@ class RecordDirectory:
         await asyncio.to_thread(self._remove, name)
 
     async def names(self) -> tuple[str, ...]:
-        """As the port says. Files that can't be records are not listed."""
+        """Implement the port. Files that can't be records are not listed."""
         return await asyncio.to_thread(self._names)
 
     def _names(self) -> tuple[str, ...]:

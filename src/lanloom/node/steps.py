@@ -166,7 +166,7 @@ class SetMtu(LinkStep, frozen=True, kw_only=True):
 
 
 class SetUp(LinkStep, frozen=True, kw_only=True):
-    """Sets a link up: a NIC, a link with Lanloom's mark, or a VLAN link that a profile file of Lanloom's has `named`.
+    """Set a link up: a NIC, a link with Lanloom's mark, or a VLAN link that a profile file of Lanloom's has `named`.
 
     A VLAN link can't be set up while its parent is down; setting the parent up sets it up too.
     """

@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 
 class Leaving:
-    """Follows the agent's DaemonSet, `name`. `kinds` are those whose objects' pods the programs attach."""
+    """Follow the agent's DaemonSet, `name`. `kinds` are those whose objects' pods the programs attach."""
 
     def __init__(self, client: Client, name: str, kinds: Sequence[Resource[Any]], rng: Random) -> None:
         self._client = client

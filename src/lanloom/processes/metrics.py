@@ -169,7 +169,7 @@ class ObservedLinks:
         self._metrics = metrics
 
     async def dump(self) -> LinkState:
-        """As the port says."""
+        """Implement the port."""
         self._metrics.dumped()
         try:
             return await self._links.dump()
@@ -178,7 +178,7 @@ class ObservedLinks:
             raise
 
     async def apply(self, steps: tuple[LinkStep, ...]) -> None:
-        """As the port says."""
+        """Implement the port."""
         try:
             await self._links.apply(steps)
         except LinkError:
@@ -188,7 +188,7 @@ class ObservedLinks:
             self._metrics.stepped(type(step).__name__)
 
     def changes(self) -> AsyncGenerator[None, None]:
-        """As the port says."""
+        """Implement the port."""
         return self._links.changes()
 
 
@@ -200,21 +200,21 @@ class ObservedProfiles:
         self._metrics = metrics
 
     async def read(self) -> Mapping[str, bytes]:
-        """As the port says."""
+        """Implement the port."""
         return await self._profiles.read()
 
     async def write(self, name: str, content: bytes) -> None:
-        """As the port says."""
+        """Implement the port."""
         await self._profiles.write(name, content)
         self._metrics.written("write")
 
     async def remove(self, name: str) -> None:
-        """As the port says."""
+        """Implement the port."""
         await self._profiles.remove(name)
         self._metrics.written("remove")
 
     def changes(self) -> AsyncGenerator[None, None]:
-        """As the port says."""
+        """Implement the port."""
         return self._profiles.changes()
 
 
@@ -226,37 +226,37 @@ class ObservedNetworkManager:
         self._metrics = metrics
 
     async def version(self) -> str:
-        """As the port says."""
+        """Implement the port."""
         with self._recorded():
             return await self._manager.version()
 
     async def connections(self, uuids: tuple[str, ...]) -> Mapping[str, Connection]:
-        """As the port says."""
+        """Implement the port."""
         with self._recorded():
             return await self._manager.connections(uuids)
 
     async def load(self, names: tuple[str, ...]) -> None:
-        """As the port says."""
+        """Implement the port."""
         with self._recorded("load"):
             await self._manager.load(names)
 
     async def activate(self, uuid: str) -> None:
-        """As the port says."""
+        """Implement the port."""
         with self._recorded("activate"):
             await self._manager.activate(uuid)
 
     async def deactivate(self, uuid: str) -> None:
-        """As the port says."""
+        """Implement the port."""
         with self._recorded("deactivate"):
             await self._manager.deactivate(uuid)
 
     async def reapply(self, uuid: str, *, restore: bool = False) -> None:
-        """As the port says."""
+        """Implement the port."""
         with self._recorded("reapply"):
             await self._manager.reapply(uuid, restore=restore)
 
     async def changes(self) -> AsyncGenerator[None, None]:
-        """As the port says. It first checks whether NetworkManager responds: the first change may take long."""
+        """Implement the port. It first checks whether NetworkManager responds: the first change may take long."""
         await self.version()
         async with aclosing(self._manager.changes()) as changes:
             async for _ in changes:

@@ -48,7 +48,7 @@ class Managers:
         return bool(self._own) and user.username == self._own
 
     async def _query_name(self) -> str | None:
-        """Our own name; empty where the server does not tell, None where it may another time."""
+        """Return our own name; empty where the server does not tell it, None where it may another time."""
         try:
             return (await self._client.create(SELF_REVIEWS, {})).status.user_info.username
         except KubeError as error:

@@ -73,7 +73,7 @@ def _uncaught(
 
 
 class LibraryHandler(logging.Handler):
-    """Hands records of `logging` to `report(level, event, **fields)`, a few from each place in the code a minute."""
+    """Hand records of `logging` to `report(level, event, **fields)`, a few from each place in the code a minute."""
 
     def __init__(self, report: Report, level: int) -> None:
         super().__init__(level)
@@ -81,7 +81,7 @@ class LibraryHandler(logging.Handler):
         self._places: dict[tuple[str, int], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """As logging says."""
+        """Implement the handler of logging."""
         place = (record.pathname, record.lineno)
         since, count = self._places.get(place, (record.created, 0))
         fields: dict[str, Any] = {}

@@ -130,7 +130,7 @@ class ProcessMetrics:
                 yield f"{item.title} have not been read from the API server yet"
 
     def exposition(self) -> bytes:
-        """Everything, in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 

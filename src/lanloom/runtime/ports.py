@@ -50,7 +50,7 @@ NO_LEASES = NodeLeases({}, {}, {})
 
 
 class NodePools(Protocol):
-    """Gives addresses to nodes. A node keeps what it has for as long as it is claimed for."""
+    """Give addresses to nodes. A node keeps what it has for as long as it is claimed for."""
 
     def claim(self, nad: Key, claim: NodeClaim | None) -> None:
         """Claim addresses for the nodes of a NAD, or, with None, give the claim up. Cheap where that is known."""
@@ -89,7 +89,7 @@ class ClaimedAddresses(NamedTuple):
 
 
 class MachineAddresses(Protocol):
-    """Gives addresses to NICs of machines that move to another network."""
+    """Give addresses to NICs of machines that move to another network."""
 
     async def claim(
         self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: NetworkAttachmentDefinition

@@ -71,7 +71,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class ProbeServer:
-    """Serves `pages` at some addresses (HOST:PORT). Raises OSError, which names the address, and ValueError.
+    """Serve `pages` at some addresses (HOST:PORT). Raises OSError, which names the address, and ValueError.
 
     A host's address need not be there yet, and may go and come: who runs in the host's network must not depend on it.
     `patience` is in seconds, see PATIENCE_SECONDS.
@@ -117,7 +117,7 @@ class _ProbeProtocol:
         self._open: dict[asyncio.StreamWriter, None] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: one request, one answer."""
+        """Serve one connection: one request, one answer."""
         self._open[writer] = None
         if len(self._open) > CONNECTIONS:
             next(iter(self._open)).transport.abort()

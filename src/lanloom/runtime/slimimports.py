@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without(module: str) -> Iterator[None]:
-    """While the block lasts, importing `module` fails as if it weren't installed, unless it is loaded already.
+    """Make imports of `module` fail for the block as if it were not installed, unless it is loaded already.
 
     For libraries that import it only to use it if it is there. Afterwards it can be imported as ever.
     """

@@ -83,12 +83,12 @@ _NETWORKS_ANNOTATIONS = "['k8s.v1.cni.cncf.io/networks', 'v1.multus-cni.io/defau
 
 
 def _is_there(path: str) -> str:
-    """CEL: whether a field is there; KubeVirt lets some be null, of which nothing can be asked then."""
+    """Return CEL: whether a field is there. KubeVirt lets some be null."""
     return f"has({path}) && {path} != null"
 
 
 def _names_networks(metadata: str, spec: str) -> str:
-    """CEL: whether something with this metadata and spec names networks of Multus; never an error."""
+    """Return CEL: whether something with this metadata and spec names networks of Multus; never an error."""
     annotations, networks = f"{metadata}.annotations", f"{spec}.networks"
     return (
         f"({_is_there(metadata)} && {_is_there(annotations)}"
@@ -183,7 +183,7 @@ _NO_CONDITIONS = "the API server has no matchConditions; Kubernetes 1.28 and lat
 
 
 class Registration:
-    """Registers on one API server, whose answers tell it what that server understands.
+    """Register on one API server, whose answers tell it what that server understands.
 
     What an API server understands is not asked again; a manager that comes to lead makes a new one of these. With
     `embedded` it is Lanloom's own, which has no conditions: no operator can do anything about that.

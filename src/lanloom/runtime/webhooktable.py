@@ -76,7 +76,7 @@ def is_harvesters_own(request: AdmissionRequest) -> bool:
 
 
 class TableAdmission:
-    """Answers requests by a table; a request that has no row is allowed unchanged."""
+    """Answer requests by a table; a request that has no row is allowed unchanged."""
 
     def __init__(self, table: Iterable[Webhook]) -> None:
         self._functions = {

@@ -55,7 +55,7 @@ Networks = Iterable[DummyClusterNetwork]
 
 
 class ObjectValidator:
-    """Validates what users write. `now` is in seconds since the epoch."""
+    """Validate what users write. `now` is in seconds since the epoch."""
 
     def __init__(self, client: Client, reader: StoreReader, *, now: Callable[[], float]) -> None:
         self._client = client
@@ -136,7 +136,7 @@ class ObjectValidator:
         check_unused(nad, users.users_of(nad.metadata.key), pending)
 
     async def _check_places(self, net: Isolated, present: Networks) -> None:
-        """Whether bridge and NAD are free."""
+        """Check that bridge and NAD are free."""
         check_claims(net, present)
         check_place(net, await get_or_none(self._client, NADS, net.nad))
         views = cached_then_live(self._reader.configs(), self._list_configs)
@@ -205,7 +205,7 @@ class NetworkClaims:
 
 
 class DummyAdmission(TableAdmission):
-    """Answers admission requests about isolated networks and their NADs.
+    """Answer admission requests about isolated networks and their NADs.
 
     `now` is in seconds since the epoch.
     """

@@ -149,7 +149,7 @@ class NodePools:
             self._notify(nad)
 
     def _network_changed(self, old: Network | None, new: Network | None) -> None:
-        """Its spec may make a claim possible; its status changes with every address that it gives."""
+        """Queue claims when the spec changes, which may make one possible. The status changes with every address."""
         if old is not None and new is not None and old.spec == new.spec:
             return
         for nad in tuple(self._claims):
@@ -180,7 +180,7 @@ class NodePools:
                 await self._correct(nic, _spec(nad, node, claim, network))
 
     async def _correct(self, nic: Nic, wanted: NicSpec) -> None:
-        """Another source: the NIC moves there, and keeps nothing of pools that are no longer named."""
+        """Move the NIC to another source. It keeps nothing of pools that are no longer named."""
         if (nic.spec.network, nic.spec.ips) == (wanted.network, wanted.ips):
             return
         named = wanted.ips if nic.spec.network == wanted.network else ()
@@ -263,7 +263,7 @@ NONE = ClaimedAddresses(ready=True)
 
 
 class MachineNics:
-    """Makes and releases NICs of machines."""
+    """Make and release NICs of machines."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -271,7 +271,7 @@ class MachineNics:
     async def claim(
         self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: NetworkAttachmentDefinition
     ) -> ClaimedAddresses:
-        """As the port says."""
+        """Implement the port."""
         config = config_of(nad)
         if config is None:
             return NONE
@@ -291,7 +291,7 @@ class MachineNics:
         return _claimed(nic)
 
     async def release(self, instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key) -> None:
-        """As the port says."""
+        """Implement the port."""
         holder, _ = moved_holder(instance, pod, network, nad, {})
         await delete_nic(self._client, Key(holder.namespace, holder.nic))
 

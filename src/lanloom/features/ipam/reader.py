@@ -94,7 +94,7 @@ CachedContext = Callable[[str, str, Collection[Address]], NetworkContext]
 
 
 class AddressReader:
-    """Reads contexts from the manager's informers; keeps up the holders of addresses as NICs change."""
+    """Read contexts from the manager's informers; keep up the holders of addresses as NICs change."""
 
     def __init__(self, informers: IpamInformers) -> None:
         self._networks = informers.networks.store

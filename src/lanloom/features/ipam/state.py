@@ -314,7 +314,7 @@ class State(Struct, frozen=True):
 
 
 async def read_state(client: Reader) -> State:
-    """Networks first: a grant leaves the network only after the NIC has it. Raises KubeError."""
+    """Read networks first: a grant leaves the network only after the NIC has it. Raises KubeError."""
     networks = await client.list(NETWORKS)
     nics = await client.list(NICS)
     return State(networks.items, nics.items)

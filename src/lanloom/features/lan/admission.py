@@ -71,7 +71,7 @@ async def refuse_management(_namespace: str, cluster_network: str, _vlan: int) -
 
 
 class LanAdmission(TableAdmission):
-    """Answers admission requests about LANs, their NADs, and reports of nodes. `now` is in seconds since the epoch."""
+    """Answer admission requests about LANs, their NADs, and reports of nodes. `now` is in seconds since the epoch."""
 
     def __init__(
         self,

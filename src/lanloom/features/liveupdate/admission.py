@@ -46,7 +46,7 @@ IsManager = Callable[[UserInfo], Awaitable[bool]]
 
 
 class LiveUpdateAdmission(TableAdmission):
-    """Answers admission requests about NetworkSwaps, and about networks that machines name."""
+    """Answer admission requests about NetworkSwaps, and about networks that machines name."""
 
     def __init__(
         self,

@@ -52,13 +52,13 @@ class Forwarding(NamedTuple):
 
 
 def add_receiver(sock: socket.socket, index: int, peer: str, device: int) -> None:
-    """One more receiver of a VXLAN's frames for many. `device` is the index of its underlay link."""
+    """Add a receiver of a VXLAN's frames for many. `device` is the index of its underlay link."""
     with _known(sock, peer, device) as remote:
         request(sock, RTM_NEWNEIGH, _receiver(index) + remote, flags=NLM_F_CREATE | NLM_F_APPEND)
 
 
 def remove_receiver(sock: socket.socket, index: int, peer: str, device: int) -> None:
-    """One receiver less. The number of the error is ENOENT where there was none."""
+    """Remove a receiver. The number of the error is ENOENT where there was none."""
     with _known(sock, peer, device) as remote:
         request(sock, RTM_DELNEIGH, _receiver(index) + remote)
 

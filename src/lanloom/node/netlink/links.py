@@ -74,7 +74,7 @@ T = TypeVar("T")
 
 
 class InThread(Protocol):
-    """Runs a blocking function in a thread and gives its result; the thread may be in another network namespace."""
+    """Run a blocking function in a thread and return its result; the thread may be in another network namespace."""
 
     def __call__(self, function: Callable[[], T], /) -> Awaitable[T]:
         """Call `function` there."""

@@ -229,7 +229,7 @@ def attributes(data: bytes, offset: int = 0) -> Attributes:
 
 
 def walk(data: bytes, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Type and payload of each attribute from `offset` to the end, in order."""
+    """Yield type and payload of each attribute from `offset` to the end, in order."""
     while offset + _ATTRIBUTE.size <= len(data):
         length, kind = _ATTRIBUTE.unpack_from(data, offset)
         if length < _ATTRIBUTE.size:

@@ -137,7 +137,7 @@ def ports(sock: socket.socket, bridge: int) -> list[BridgePort]:
 
 
 def statistics(sock: socket.socket) -> dict[str, tuple[int, ...]]:
-    """Frames, bytes, errors and drops of each link by name, each received and sent. Raises LinkError."""
+    """Return frames, bytes, errors and drops of each link by name, each received and sent. Raises LinkError."""
     found = {}
     for body in dump(sock, RTM_GETLINK, _LINK.pack(0, 0, 0, 0, 0)):
         values = attributes(body, _LINK.size)
@@ -159,7 +159,7 @@ def add_bridge(sock: socket.socket, name: str, *, learned_limit: int = 0, index:
 
 
 def limit_learned(sock: socket.socket, index: int, limit: int) -> None:
-    """How many MAC addresses a bridge learns, 0 for any number."""
+    """Set how many MAC addresses a bridge learns, 0 for any number."""
     body = _LINK.pack(0, 0, index, 0, 0) + _info("bridge", word(IFLA_BR_FDB_MAX_LEARNED, limit))
     request(sock, RTM_NEWLINK, body)
 

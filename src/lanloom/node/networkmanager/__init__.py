@@ -175,7 +175,7 @@ class DBusNetworkManager:
         self._listeners: set[asyncio.Event] = set()
 
     async def __aenter__(self) -> Self:
-        """Nothing is opened before it is needed."""
+        """Open nothing before it is needed."""
         return self
 
     async def __aexit__(

@@ -74,7 +74,7 @@ class Failures:
             self._reasons.pop(device_path, None)
 
     def note_names(self, devices: Mapping[str, str], profiles: Mapping[str, str]) -> None:
-        """Interface names of devices and of profiles, each by D-Bus path."""
+        """Record interface names of devices and of profiles, each by D-Bus path."""
         self._names = dict(devices)
         self._profiles.update(profiles)
         self._reasons = {path: word for path, word in self._reasons.items() if path in devices}

@@ -103,7 +103,7 @@ def _block(kind: str, argument: str, tokens: Iterator[tuple[str, str]]) -> Block
 
 
 class Renderer:
-    """Renders templates with the same data: `Values`, `Release` and `Chart`; `files` are those of the chart."""
+    """Render templates with the same data: `Values`, `Release` and `Chart`; `files` are those of the chart."""
 
     def __init__(self, data: Raw, files: Mapping[str, str]) -> None:
         self._data = data

@@ -226,7 +226,7 @@ class _Valid(Struct, frozen=True, rename={"container": "containerID"}):
 
 
 def valid_attachments(config: Raw) -> frozenset[tuple[str, str]]:
-    """Container and interface of each. Raises CniError also where there is no list: nothing is garbage by default."""
+    """Return container and interface of each. Raises CniError without a list, too: nothing is garbage by default."""
     listed = next((config[key] for key in _KEYS if key in config), None)
     if listed is None:
         raise CniError(BAD_CONFIG, f"{_KEYS[0]}: GC needs the list of attachments that are in use")

@@ -37,12 +37,12 @@ class GrpcClient(Http2Connection):
         self._answers: dict[int, asyncio.Future[bytes]] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As asyncio says."""
+        """Implement the protocol of asyncio."""
         super().connection_made(transport)
         self.write(PREFACE + settings({2: 0}))  # nothing may be pushed
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As asyncio says."""
+        """Implement the protocol of asyncio."""
         super().connection_lost(exc)
         for number in tuple(self._answers):
             self._fail(number, grpc.UNAVAILABLE, "the connection was lost")
@@ -75,11 +75,11 @@ class GrpcClient(Http2Connection):
             self._answers.pop(number, None)
 
     def was_open(self, number: int) -> bool:
-        """As the connection asks."""
+        """Answer the connection."""
         return number < self._next
 
     def headers(self, number: int, headers: Mapping[str, str], *, ended: bool) -> None:
-        """As the connection asks."""
+        """Answer the connection."""
         stream = self.streams.get(number)
         if stream is None:
             if not self.was_open(number):
@@ -92,7 +92,7 @@ class GrpcClient(Http2Connection):
         self._finish(stream, headers)
 
     def data(self, stream: Stream, data: bytes) -> None:
-        """As the connection asks."""
+        """Answer the connection."""
         stream.body += data
         if len(stream.body) > MESSAGE_MAX + 5:
             self._fail(stream.number, grpc.RESOURCE_EXHAUSTED, "the answer is too large")
@@ -100,7 +100,7 @@ class GrpcClient(Http2Connection):
             self._fail(stream.number, grpc.INTERNAL, "the answer has no status")
 
     def reset(self, stream: Stream) -> None:
-        """As the connection asks."""
+        """Answer the connection."""
         self._fail(stream.number, grpc.CANCELLED, "the server gave the call up")
 
     def _finish(self, stream: Stream, trailers: Mapping[str, str]) -> None:

@@ -117,26 +117,26 @@ class Http2Connection(asyncio.Protocol, ABC):
         self._opened: asyncio.Event | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As asyncio says."""
+        """Implement the protocol of asyncio."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As asyncio says."""
+        """Implement the protocol of asyncio."""
         self.transport = None
         self._wake()
 
     def pause_writing(self) -> None:
-        """As asyncio says."""
+        """Implement the protocol of asyncio."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """As asyncio says."""
+        """Implement the protocol of asyncio."""
         self._paused = False
         self._wake()
 
     def data_received(self, data: bytes) -> None:
-        """As asyncio says."""
+        """Implement the protocol of asyncio."""
         data = self._buffer + data
         at = 0
         try:
@@ -318,7 +318,7 @@ class Http2Connection(asyncio.Protocol, ABC):
 
     @abstractmethod
     def headers(self, number: int, headers: Mapping[str, str], *, ended: bool) -> None:
-        """Headers came; with `ended` the other side says no more on this stream."""
+        """Receive headers; with `ended` the other side sends no more on this stream."""
 
     @abstractmethod
     def data(self, stream: Stream, data: bytes) -> None:

@@ -153,7 +153,7 @@ class _ServerConnection(Http2Connection):
         return set(self._handlers)
 
     def _rest(self) -> None:
-        """There is no call: end the connection after a while, unless one comes."""
+        """End a connection without a call after a while, unless one comes."""
         if self.transport is not None:
             self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self.end)
 
@@ -211,7 +211,7 @@ class _ServerConnection(Http2Connection):
             stream.task = None
 
     def _begin(self, stream: Stream) -> None:
-        """All of a request is there."""
+        """Begin the call of a request that is complete."""
         try:
             method = self._method(stream)
             message = _message(stream.body)

@@ -36,7 +36,7 @@ Factory = Callable[[Slot], asyncio.Protocol]
 
 
 class Listener:
-    """Accepts from construction to `close`, by TLS if there is a context. Must be constructed in a running loop."""
+    """Accept from construction to `close`, by TLS if there is a context. Must be constructed in a running loop."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ _DRAIN_SECONDS = 2
 
 
 class HttpsServer:
-    """Serves an application on listening sockets until `stop`, by TLS unless `context` is None.
+    """Serve an application on listening sockets until `stop`, by TLS unless `context` is None.
 
     `end` ends the process when a request runs out of memory. uvicorn itself would log that and go on.
     """

@@ -62,7 +62,7 @@ class Obstructed(Exception):
 
 
 class BridgeReconciler:
-    """Does what `task` says on the host with these `links`; `show` is told whether all is well, again and again."""
+    """Do what `task` says on the host with these `links`; `show` is told whether all is well, again and again."""
 
     def __init__(self, links: Links, task: Assignment, show: Callable[[bool], None]) -> None:
         self._links = links
@@ -102,7 +102,7 @@ class BridgeReconciler:
             pass
 
     async def _reconcile(self) -> Verdict:
-        """One look, and what it takes; then how it is."""
+        """Observe the bridge once, correct it, and report its state."""
         try:
             verdict = await self._evaluate()
             if verdict.steps:

@@ -33,7 +33,7 @@ _HOST = "host"
 
 
 class BridgeGarbageCollector:
-    """Collects the garbage of one host. The caller runs `networks`; `on_removed` is called for each removed link."""
+    """Collect the garbage of one host. The caller runs `networks`; `on_removed` is called for each removed link."""
 
     def __init__(
         self,

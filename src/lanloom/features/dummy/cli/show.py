@@ -174,7 +174,7 @@ def _spec(view: "DummyView") -> Iterable[str]:
 
 
 def _conditions(view: "DummyView") -> Iterable[str]:
-    """Each with its message, unless that is the network's own, which is at the top."""
+    """Return each condition with its message, unless that is the network's own, which is at the top."""
     for item in view.conditions:
         message = f": {item.message}" if item.message not in ("", view.message) else ""
         yield f"{item.type}: {item.status} {item.reason}".rstrip() + message

@@ -179,7 +179,7 @@ class DummyManager:
         return found
 
     def _dcn_changed(self, old: DummyClusterNetwork | None, new: DummyClusterNetwork | None) -> None:
-        """Mostly the manager itself counts nodes in the status: looked at at once, each count would bring the next."""
+        """Queue networks. The manager's own counts of nodes wait: handled at once, each would cause the next."""
         wake = self._networks.enqueue if changed(progress_key)(old, new) else self._networks.enqueue_spaced
         for item in present(old, new):
             wake(item.metadata.name)
@@ -223,21 +223,21 @@ class DummyManager:
             self._networks.enqueue_spaced(dcn.metadata.name)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Pods of others are many, and are asked for nothing but their label."""
+        """Queue the network of a bridge's pod. Of the many other pods, only the label is read."""
         for uid in sorted({owner_of(item) for item in present(old, new)} - {""}):
             for dcn in self._informers.dcns.store.by(BY_UID, uid):
                 self._networks.enqueue_spaced(dcn.metadata.name)
             self._check_orphan(uid)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Heartbeats change nodes all the time; only readiness, addresses, life and death matter here."""
+        """Queue all networks when a node comes, goes, or changes readiness or addresses. Heartbeats do not matter."""
         for dcn in self._informers.dcns.store.items():
             self._networks.enqueue_spaced(dcn.metadata.name)
         for item in self._informers.daemon_sets.store.items():
             self._check_orphan(owner_of(item))
 
     def _network_changed(self, old: Network | None, new: Network | None) -> None:
-        """Each address that is given changes a Network; only who waits for its end is woken by that."""
+        """Queue networks when a Network's spec changes, or when they wait for its end. Addresses do not matter."""
         more = changed(spec_key)(old, new)
         store = self._informers.dcns.store
         placed = [dcn for item in present(old, new) for dcn in store.by(BY_NETWORK, item.metadata.name)]

@@ -114,7 +114,7 @@ class ActionExecutor:
                     await self._delete(action)
 
     async def _create(self, action: Create, uid: str) -> None:
-        """Of a ClusterNetwork it does not matter whose it is; anything else must be the network's own."""
+        """Create an object that must be the network's own. A ClusterNetwork may be anybody's."""
         try:
             await self._client.create(action.resource, action.body, action.key.namespace)
         except AlreadyExists:
@@ -245,7 +245,7 @@ class Networks:
         return decision.wait
 
     async def refused(self, name: str, error: ApiError) -> None:
-        """As Refusals says: an action that was put off again and again counts as rejected. Raises KubeError."""
+        """Implement Refusals: an action that was put off again and again counts as rejected. Raises KubeError."""
         dcn = self._present(name)
         if dcn is None:
             return
@@ -258,7 +258,7 @@ class Networks:
                 await self._report(dcn, decision)
 
     async def accepted(self, name: str) -> None:
-        """As Refusals says; the reconcile that went well has forgotten the failure."""
+        """Implement Refusals; the reconcile that went well has forgotten the failure."""
 
     async def _report(self, dcn: DummyClusterNetwork, decision: Decision) -> DummyClusterNetwork:
         """Write the status if it differs, and tell of it; return the network as it is then. Raises KubeError."""

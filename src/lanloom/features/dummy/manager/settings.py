@@ -131,7 +131,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
 
 
 class DefaultNetwork:
-    """Creates the network. `run` is the leader's."""
+    """Create the network. `run` is the leader's."""
 
     def __init__(self, client: Client, settings: DummySettings, *, rng: Random) -> None:
         self._client = client
@@ -163,7 +163,7 @@ class DefaultNetwork:
                 await self._sleep(pause)
 
     async def _sleep(self, seconds: float) -> None:
-        """Not longer than until the settings change."""
+        """Sleep until the time is over or the settings change."""
         try:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
@@ -187,7 +187,7 @@ class DefaultNetwork:
         log.info("default-network-created", name=settings.name)
 
     async def _nad_namespace(self, settings: Settings) -> str:
-        """Where nobody said, Harvester's namespace if there is one, else Lanloom's."""
+        """Return the namespace of the NAD: by default Harvester's if it exists, else Lanloom's."""
         if self._settings.explicit.nad_namespace is not None:
             return settings.nad_namespace
         try:

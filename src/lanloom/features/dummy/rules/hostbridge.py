@@ -64,7 +64,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't create the bridge {self.name}"
 
     @property
@@ -111,11 +111,11 @@ class RemoveIsolatedBridge(LinkStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't remove the bridge {self.name}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """As the class says."""
+        """Implement the base class."""
         check_owner(self.title, self.name, self.owner)
         link = links.get(self.name)
         if link is not None:

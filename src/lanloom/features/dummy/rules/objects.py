@@ -238,7 +238,7 @@ def choose_vni(uid: str, lans: Iterable[LAN]) -> int:
 
 
 def readiness(lan: LAN, net: Isolated, nodes: Acknowledgement) -> Finding:
-    """How the LAN is, for the network: ready where every node that has the bridge is on it, with room for packets."""
+    """Return the readiness of the LAN: whether each node that has the bridge is on it, with a sufficient MTU."""
     found = find(lan.status.conditions, READY)
     title = f"LAN {lan.metadata.key}"
     if found is None:

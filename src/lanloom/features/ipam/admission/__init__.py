@@ -57,7 +57,7 @@ STATUS = "status"
 
 
 class IpamAdmission(TableAdmission):
-    """Answers admission requests about networks and NICs.
+    """Answer admission requests about networks and NICs.
 
     `cached` is the manager's view of a network; `user` is the username that this manager
     authenticates as, empty if that is not known. `wires` tells which networks share a wire or a name, `pods` what its

@@ -13,7 +13,7 @@ from lanloom.refusals import Malformed
 def check_nad(
     new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefinition | None
 ) -> tuple[str, ...]:
-    """Warnings for routes with host bits, which are routes to the whole network. Raises Malformed for a new one."""
+    """Return warnings for routes with host bits, which lead to the whole network. Raises Malformed for a new one."""
     if new is None or (old is not None and new.spec == old.spec):
         return ()
     title = f"NetworkAttachmentDefinition {new.metadata.key}"

@@ -194,7 +194,7 @@ def _requested(new: Nic, old: Nic | None) -> dict[Address, int]:
 
 
 def _check_requested(nic: Nic, requested: dict[Address, int], context: NetworkContext) -> tuple[str, ...]:
-    """Warnings. Raises Denied for an address that the NIC can't get."""
+    """Return warnings. Raises Denied for an address that the NIC can't get."""
     if context.network is None:
         return (f"Network {nic.spec.network} does not exist yet; the NIC gets addresses when it does",)
     try:

@@ -70,7 +70,7 @@ def _places(wires: Wires, nad: NetworkAttachmentDefinition) -> Iterator[tuple[Wi
 
 
 def _check(title: str, mine: Model | None, before: Model | None, wire: Wire, wires: Wires) -> Iterator[str]:
-    """Warnings for the other networks on a wire. Raises Denied where both have pools that did not overlap `before`."""
+    """Return warnings for other networks on a wire. Raises Denied where pools overlap that did not `before`."""
     if mine is None:
         return
     for name, network in sorted(wires.networks_on(wire).items()):

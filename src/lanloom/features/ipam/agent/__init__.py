@@ -40,7 +40,7 @@ class LateService:
         self._service: IpamService | None = None
 
     async def answer(self, call: Call) -> Raw:
-        """As IpamService does, with a result in the form of the call's version of CNI."""
+        """Answer as IpamService does, with a result in the form of the call's version of CNI."""
         if self._service is None:
             from lanloom.features.ipam.agent.service import IpamService
 

@@ -130,7 +130,7 @@ def _check_route(field: str, route: Route) -> None:
 
 
 def _where(message: str) -> str:
-    """msgspec's message with the place as people write it."""
+    """Return msgspec's message with the path as people write it."""
     return message.replace("`$.", "`ipam.").replace(" - at `$`", "")
 
 

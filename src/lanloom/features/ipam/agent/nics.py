@@ -277,7 +277,7 @@ class NodeNics:
                 self._end = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._watch.cancel)
 
     async def until(self, nic: Nic, events: Events, good: Callable[[Nic | None], bool]) -> Nic | None:
-        """As `until` does, of a NIC that was made or read since `following` began. Raises KubeError."""
+        """Wait as `until` does, for a NIC that was made or read since `following` began. Raises KubeError."""
         if self._covers(nic):
             while (
                 (event := await events.get()) is not None and event.type != "DELETED" and not event.unreadable

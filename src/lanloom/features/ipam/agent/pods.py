@@ -234,7 +234,7 @@ def machine_holder(pod: Pod, machine: VirtualMachineInstance, call: Call) -> Hol
 
 
 def _machine_reference(machine: VirtualMachineInstance) -> OwnerReference:
-    """Whose end is the NIC's: the VirtualMachine's, or that of the instance itself where there is no other."""
+    """Return the owner with whose end the NIC ends: the VirtualMachine, or the instance where there is none."""
     for item in machine.metadata.owner_references:
         if item.controller and item.kind == VIRTUAL_MACHINE:
             return OwnerReference(api_version=item.api_version, kind=item.kind, name=item.name, uid=item.uid)

@@ -88,7 +88,7 @@ from lanloom.runtime.cni.calls import (
 
 
 class PodEvents:
-    """Writes Events; never fails a call."""
+    """Write Events; never fail a call."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -137,7 +137,7 @@ T = TypeVar("T")
 
 
 class IpamService:
-    """Answers the calls of one node's plugin."""
+    """Answer the calls of one node's plugin."""
 
     def __init__(self, client: Client, node: str, recorder: Recorder, *, rng: Random) -> None:
         self._client = client
@@ -220,7 +220,7 @@ class IpamService:
         return found
 
     async def _delete(self, call: Call) -> Raw:
-        """Never fails, as a pod could not end then: its NIC goes with it in any case, by the owner reference."""
+        """Delete the NIC, and never fail, or the pod could not end. The owner reference removes its NIC in any case."""
         try:
             async with asyncio.timeout(REQUEST_SECONDS["DEL"] - 1.0):
                 await self._release(parse_args(call.args), call)

@@ -136,7 +136,7 @@ class AddCommand(click.Command):
     """`instance add`, which tells users of Ganeti's scripts which options have no place here."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does. Raises UsageError."""
+        """Parse as click does. Raises UsageError."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

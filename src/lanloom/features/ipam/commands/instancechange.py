@@ -135,7 +135,7 @@ async def rename(client: Client, key: Key, name: str, how: ApplyOptions) -> Resu
 
 
 async def owner_of(client: Client, key: Key) -> OwnerSpec:
-    """Whom NICs of an instance belong to: the virtual machine of that name, if there is one. Raises KubeError."""
+    """Return the owner of an instance's NICs: the virtual machine of that name, if it exists. Raises KubeError."""
     try:
         machine = await client.get(VIRTUAL_MACHINES, key.name, key.namespace)
     except NotFound:  # also where there is no KubeVirt

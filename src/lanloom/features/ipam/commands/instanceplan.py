@@ -301,7 +301,7 @@ def _nic_context(state: State, how: PlanOptions) -> NicContext:
 
 
 def _free_names(state: State, key: Key) -> Iterator[Key]:
-    """Names for objects of new NICs. Two who add the same instance choose the same, and one of them is refused."""
+    """Return names for objects of new NICs. Two clients that add the same instance choose the same; one is refused."""
     taken = {nic.metadata.key for nic in state.nics}
     base = object_name(key.name)
     names = (Key(key.namespace, f"{base}-{number}") for number in count())

@@ -94,7 +94,7 @@ def wanted_nics(nics: Iterable[Nic]) -> tuple[WantedNic, ...]:
 
 
 def refusal(nic: Nic) -> str:
-    """Why the manager did not give a NIC what its spec asks for; empty if it did, or has not looked at it yet."""
+    """Return why the manager did not grant what a NIC requests; empty if it did, or has not processed it yet."""
     condition = find_condition(nic.status.conditions, ALLOCATED)
     return (condition.message or condition.reason) if condition is not None and is_refused(nic) else ""
 
@@ -105,7 +105,7 @@ def held_by(nic: Nic) -> tuple[Address, ...]:
 
 
 def state_of(nic: Nic) -> str:
-    """READY, WAITING or REFUSED. One that neither asks for anything nor has anything needs no manager."""
+    """Return READY, WAITING or REFUSED. A NIC that requests nothing and has nothing needs no manager."""
     if not nic.spec.ips and not nic.status.ips:
         return READY
     return READY if is_satisfied(nic) else REFUSED if is_refused(nic) else WAITING

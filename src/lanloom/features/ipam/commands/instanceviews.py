@@ -121,7 +121,7 @@ def differences(before: Sequence[NicView], after: Sequence[NicView]) -> Iterator
 
 
 def summary(view: NicView) -> str:
-    """Addresses, what it is connected to and its MAC address, in words."""
+    """Describe the addresses, the connection and the MAC address."""
     own = [
         ("mode", view.mode),
         ("link", view.link),

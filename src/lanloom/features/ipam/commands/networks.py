@@ -87,7 +87,7 @@ async def modify(client: Client, edit: Edit, rng: Random) -> Result:
 
 
 async def _modify(client: Client, edit: Edit) -> Result:
-    """One attempt. Raises Conflict where somebody wrote in between."""
+    """Make one attempt. Raises Conflict where another client wrote in between."""
     state = await read_state(client)
     item = state.find(edit.ident)
     before = network_of(item)

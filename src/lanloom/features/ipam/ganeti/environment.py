@@ -112,7 +112,7 @@ def network_environment(network: Network) -> Environment:
 
 
 def has_old_shape(network: Network) -> bool:
-    """Whether a network says no more than Ganeti's: one IPv4 subnet, perhaps an IPv6 one after it; no name, no DHCP."""
+    """Return whether a network is no more than Ganeti's: one IPv4 subnet, perhaps an IPv6 one; no name, no DHCP."""
     versions = [subnet.cidr.version for subnet in network.subnets]
     return versions in ([4], [4, 6]) and not any(subnet.dhcp or subnet.name for subnet in network.subnets)
 
@@ -126,7 +126,7 @@ def as_lines(env: Mapping[str, str]) -> Iterator[str]:
 
 
 def as_shell(env: Mapping[str, str]) -> Iterator[str]:
-    """Lines for a shell's `eval`; without the names that no shell can assign, for which there are others.
+    """Return lines for a shell's `eval`, without names that no shell can assign, for which there are others.
 
     Raises Malformed for a value that no variable can hold.
     """

@@ -142,7 +142,7 @@ def _opened(path: Path) -> Iterator[tuple[int, os.stat_result]]:
 
 @contextmanager
 def _locked(descriptor: int, path: Path) -> Iterator[None]:
-    """Against another run of this command; Ganeti's daemons must have been stopped by the administrator."""
+    """Lock against another run of this command. The administrator must have stopped Ganeti's daemons."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -273,7 +273,7 @@ def verify(paths: tuple[Path, ...]) -> dict[Path, tuple[str, ...]]:
 
 
 def is_runtime(text: str) -> bool:
-    """Whether a text looks like a KVM runtime file: those are arrays, a configuration is an object."""
+    """Return whether a text looks like a KVM runtime file: those are arrays, a configuration is an object."""
     return text.lstrip(" \t\r\n").startswith("[")
 
 

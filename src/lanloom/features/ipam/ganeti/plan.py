@@ -73,7 +73,7 @@ def _nic_notes(nic: StoredNic) -> Iterator[str]:
 
 
 def _orphan_notes(nics: Iterable[StoredNic], networks: Collection[Network]) -> Iterator[str]:
-    """NICs with an address but without a network: Ganeti has them, often routed ones; here a network owns addresses.
+    """Yield notes on NICs with an address but without a network: Ganeti has them, here a network owns addresses.
 
     `networks` are those that the import brings. An address in one of their subnets may be given to somebody else.
     """
@@ -214,7 +214,7 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wante
 def _share_conflicts(
     wanted: Iterable[Wanted], new: Collection[NicSpec], state: State, namespace: str
 ) -> Iterator[str]:
-    """Networks that are there and do not serve the namespace, or not with so many addresses."""
+    """Yield why existing networks do not serve the namespace, or not with so many addresses."""
     asked: Counter[str] = Counter()
     for spec in new:
         asked[spec.network] += len(spec.ips)
@@ -233,7 +233,7 @@ def _share_conflicts(
 
 
 def _adapted(network: Network, groups: Mapping[str, str], notes: list[str]) -> Network:
-    """With names and tags as they are written here."""
+    """Return the network with names and tags in Lanloom's form."""
     subnets = tuple(_renamed(subnet, network.name, notes) for subnet in network.subnets)
     connections = tuple(replace(one, group=groups[one.group]) for one in network.connections)
     return replace(network, subnets=subnets, connections=connections, tags=tuple(sorted({*network.tags})))
@@ -264,7 +264,7 @@ def _renamed(subnet: Subnet, network: str, notes: list[str]) -> Subnet:
 def _nics(
     config: Config, wanted: Mapping[str, Wanted], notes: list[str]
 ) -> Iterator[tuple[StoredNic, NicSpec]]:
-    """Each NIC and what is to be asked for it. Raises Malformed."""
+    """Yield each NIC with its requests. Raises Malformed."""
     owners = _names_here("instance", (nic.instance for nic in config.nics), _can_own, notes)
     ledgers = {uuid: Ledger(one.network) for uuid, one in wanted.items()}
     for nic in config.nics:
@@ -306,7 +306,7 @@ def _check(specs: Mapping[StoredNic, NicSpec]) -> None:
 
 
 def _can_own(name: str) -> bool:
-    """Whether an instance can have a name."""
+    """Return whether an instance can have a name."""
     try:
         check_instance(name)
     except Malformed:
@@ -315,7 +315,7 @@ def _can_own(name: str) -> bool:
 
 
 def _connection(nic: StoredNic, network: Network | None) -> Connection:
-    """How a NIC is connected by itself: not at all where its network says the same for every node group."""
+    """Return a NIC's own connection: none where its network has the same for every node group."""
     own = Connection(group="", mode=nic.mode, link=nic.link, vlan=nic.vlan)
     same = {replace(one, group="") for one in network.connections} if network is not None else set()
     return Connection(group="", mode="", link="") if same == {own} else own

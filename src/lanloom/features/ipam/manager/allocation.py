@@ -365,7 +365,7 @@ class AllocationState:
         return find_addresses(grant.ips) if grant is not None else ()
 
     def _is_settled(self, grant: Grant) -> bool:
-        """Whether a grant need not be remembered: the NIC has the addresses, or can't come to have them any more.
+        """Return whether a grant can be forgotten: the NIC has the addresses, or can't get them any more.
 
         Proof, by the last line that may return False. The NIC known here is no older than the grant: it was listed
         after the take-over, and a grant is written on a version of the NIC that is known.

@@ -176,7 +176,7 @@ class NicWriter:
 
 
 class NetworkAllocator:
-    """Looks after the networks of a term. `now` gives seconds since the epoch, `wires` who else has addresses."""
+    """Look after the networks of a term. `now` gives seconds since the epoch, `wires` who else has addresses."""
 
     def __init__(
         self,

@@ -104,7 +104,7 @@ def is_expected(nic: Nic, evidence: Evidence) -> bool:
 
 
 def held_until(nic: Nic) -> float:
-    """When a NIC of a name that nobody has is deleted, in seconds since the epoch; 0 where that is not decided."""
+    """Return when a NIC of an unused name is deleted, in seconds since the epoch; 0 where that is not decided."""
     try:
         return parse_rfc3339(nic.metadata.annotations.get(HELD_UNTIL, ""))
     except (ValueError, OverflowError):
@@ -112,7 +112,7 @@ def held_until(nic: Nic) -> float:
 
 
 def period_of(nic: Nic) -> float:
-    """For how many seconds a NIC of a name is kept when nobody has it. In doubt for the longest time that there is."""
+    """Return for how many seconds a NIC of an unused name is kept: in doubt, for the longest period."""
     try:
         return parse_period(STICKY_FOR, nic.metadata.annotations[STICKY_FOR])
     except Malformed:
@@ -166,7 +166,7 @@ def is_unused(nic: Nic, evidence: Evidence) -> bool:
 
 
 def _may_use(pod: Pod, nad: Key, instance: VirtualMachineInstance | None) -> bool:
-    """Whether a pod may be attached to a NAD. Of a pod of another instance nobody knows what it was made from."""
+    """Return whether a pod may be attached to a NAD. What a pod of another instance was made from is unknown."""
     if instance is None or instance_of(pod)[1] != instance.metadata.uid:
         return True
     attached = attachments(pod)

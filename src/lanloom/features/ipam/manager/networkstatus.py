@@ -163,7 +163,7 @@ def status_of(
 
 
 def _modified(network: Network, now: float) -> str:
-    """When the spec was changed that is looked at for the first time; until a first change, when it was created."""
+    """Return when the spec that is read for the first time was changed; before a first change, when it was created."""
     created = network.metadata.creation_timestamp
     return created if created and network.metadata.generation == 1 else rfc3339(now)
 

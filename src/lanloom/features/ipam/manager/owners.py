@@ -234,7 +234,7 @@ class OwnerController:
             return None
 
     async def _patch_finalizers(self, nic: Nic, wanted: list[str] | tuple[str, ...]) -> None:
-        """Conditional on the version that was checked: an owner can't be exchanged in between."""
+        """Patch finalizers in the version that was checked, so that no owner is exchanged in between."""
         meta = {"resourceVersion": nic.metadata.resource_version, "finalizers": list(wanted)}
         with ignore_not_found(nic.metadata.name):
             await self._client.patch(NICS, nic.metadata.name, {"metadata": meta}, nic.metadata.namespace)

@@ -96,7 +96,7 @@ class NetworkAllocation:
         return None
 
     def retake_in(self) -> float:
-        """For how many seconds the network is left to another allocator; 0 or less if it is not."""
+        """Return for how many seconds the network is left to another allocator; 0 or less if it is not."""
         return self._retake_at - asyncio.get_running_loop().time()
 
     async def claim(self, network: Network, status: NetworkStatus | None = None) -> Network:

@@ -221,7 +221,7 @@ def _gaps(range_: IPRange, cuts: Sequence[IPRange]) -> Iterator[IPRange]:
 
 
 def overlapping(ranges: Iterable[IPRange]) -> Iterator[tuple[IPRange, IPRange]]:
-    """Neighbours, in order, that have an address in common."""
+    """Yield neighbours, in order, that have an address in common."""
     ordered = sorted(ranges)
     for one, other in pairwise(ordered):
         if one.overlaps(other):

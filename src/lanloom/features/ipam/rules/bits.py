@@ -108,7 +108,7 @@ class Bits:
         self._low = 0
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """First and last number of each run of taken ones, in order. Looks only into blocks that are partly taken."""
+        """Yield first and last number of each run of taken ones, in order. Reads only blocks that are partly taken."""
         begun = -1
         for index, block in enumerate(self._blocks):
             base = self.first + (index << _SHIFT)
@@ -289,7 +289,7 @@ class PoolBits:
             self.bits.free(address)
 
     def keep(self, address: Address, kept: bool) -> None:
-        """Somebody else has an address that is not used here, or has it no more."""
+        """Record that another owner has an address that is not used here, or no longer has it."""
         if self._external.find(address) >= 0:
             return
         self.reserved += 1 if kept else -1
@@ -371,7 +371,7 @@ class Layout:
 
 
 def _choices(network: Network, states: Mapping[IPRange, PoolBits]) -> dict[str, list[PoolBits]]:
-    """Disabled pools are no choice. No pool is named as the automatic ones are."""
+    """Return pools by request, without disabled ones. No pool has the name of the automatic ones."""
     choices: dict[str, list[PoolBits]] = {}
     for pool in network.pools():
         if not pool.disabled:

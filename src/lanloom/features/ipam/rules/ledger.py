@@ -271,7 +271,7 @@ class Ledger:
                 listener._keep(address, taken)
 
     def _keep(self, address: Address, kept: bool) -> None:
-        """Somebody else on the wire has an address, or nobody has it any more."""
+        """Record that another owner on the wire has an address, or that none has it any more."""
         self._freed |= not kept
         if self.owner_of(address):
             (self.meetings.add if kept else self.meetings.discard)(address)

@@ -258,7 +258,7 @@ def _nothing_to_give(network: Network, request: str, *, some: bool) -> str:
 
 
 def _fits(network: Network, address: Address, request: str) -> bool:
-    """Whether an address that the NIC has is what an automatic entry asks for; also where its pool was taken away."""
+    """Return whether an address of the NIC satisfies an automatic entry, even if its pool was removed."""
     if request in AUTOMATIC:
         return AUTOMATIC[request] in (None, version_of(address))
     around = [pool.name for pool in network.pools() if address in pool.range]

@@ -62,7 +62,7 @@ class ModifySubnet(Struct, frozen=True, kw_only=True):
 
 
 class RemoveSubnet(Struct, frozen=True, kw_only=True):
-    """Takes a subnet away, with its pools and reserved ranges."""
+    """Take a subnet away, with its pools and reserved ranges."""
 
     ident: str
 
@@ -177,7 +177,7 @@ class ModifyPool(Struct, frozen=True, kw_only=True):
 
 
 class RemovePool(Struct, frozen=True, kw_only=True):
-    """Takes the pool of a name away, or every address of a range out of the pools that have it."""
+    """Take the pool of a name away, or every address of a range out of the pools that have it."""
 
     ident: str | IPRange
 

@@ -84,7 +84,7 @@ def pool_faults(subnet: Subnet, pool: Pool, others: Iterable[Pool]) -> Iterator[
 
 
 def external_faults(subnet: Subnet, ranges: Iterable[IPRange]) -> Iterator[Fault]:
-    """Externally reserved ranges lie inside their subnet."""
+    """Yield faults of externally reserved ranges that do not lie inside their subnet."""
     for item in ranges:
         if not subnet.cidr.range.covers(item):
             yield Fault("external", f"{item} does not lie inside of {subnet.cidr}; choose a range that does")
@@ -142,7 +142,7 @@ def _check_cut(network: str, old: Subnet, new: Subnet | None, ledger: Ledger) ->
 
 
 def _has_new_gateway(old: Subnet | None, new: Subnet) -> bool:
-    """By force, a NIC may own the gateway. That hinders only changes that have to do with the gateway."""
+    """Return whether the gateway is new. A NIC that owns the gateway by force prevents such changes only."""
     return old is None or (old.cidr, old.gateway) != (new.cidr, new.gateway)
 
 

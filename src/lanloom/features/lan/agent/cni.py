@@ -176,7 +176,7 @@ class LanCni:
             raise CniError(TRY_AGAIN if error.again else DIFFERENT, str(error)) from None
 
     async def _collect(self, call: Call) -> None:
-        """Both collect, whichever fails; IPAM last, as for DEL."""
+        """Collect garbage of both, whichever fails; of IPAM last, as for DEL."""
         valid, network = valid_attachments(call.config), call.network_name
         name, failure = ipam_type(call.config), None
         try:

@@ -38,7 +38,7 @@ WORKERS = 4
 
 
 class LanController:
-    """Keeps the LANs that the records and the spokes' users ask for. `loaded` is called once the records are read,
+    """Keep the LANs that the records and the spokes' users ask for. `loaded` is called once the records are read,
     `host_changed` when links of the host changed.
     """
 

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Exclusive:
-    """Runs work by the uid of the LAN that it is at."""
+    """Run work by the uid of the LAN that it is at."""
 
     def __init__(self) -> None:
         self._locks: dict[str, asyncio.Lock] = {}

@@ -59,7 +59,7 @@ class IpamViews:
         return Sandbox(readable=(programs, *view.readable), writable=writable, on_network=view.on_network)
 
     def _addresses_of(self, network: str) -> Path:
-        """Addresses that were given before are found again; all else is kept in the agent's own directory."""
+        """Show addresses that were given before; keep all else in the agent's own directory."""
         earlier = self._networks / network
         if self._state is None or earlier.is_dir():
             return earlier

@@ -42,7 +42,7 @@ class LanKernel(Protocol):
         ...
 
     def keep_uplink(self, uid: str, seconds: float) -> None:
-        """For so long from now, the LAN of that uid may be joined to a VLAN; then what joins it ends by itself."""
+        """Let the LAN of that uid be joined to a VLAN for so long from now; then the join ends by itself."""
         ...
 
     def cut_uplink(self, uid: str) -> None:
@@ -50,7 +50,7 @@ class LanKernel(Protocol):
         ...
 
     async def is_namespace(self, path: str) -> bool:
-        """Whether a pod's network namespace is at the path. Raises NamespaceError for one that no pod may have."""
+        """Return whether the path is a pod's network namespace. Raises NamespaceError for one that no pod may have."""
         ...
 
     async def cookie(self, path: str) -> int:

@@ -85,7 +85,7 @@ class LanAgentMetrics(FeatureMetrics):
         self._up.set(there)
 
     def registered(self, count: int) -> None:
-        """Kubelet knows so many devices."""
+        """Record how many devices kubelet knows."""
         self._devices.set(count)
 
     def allocated(self, _device: str, status: int) -> None:

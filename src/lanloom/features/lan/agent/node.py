@@ -47,15 +47,15 @@ class NetlinkLanKernel:
         self._watching = False
 
     async def underlays(self, names: Collection[str]) -> Mapping[str, Underlay]:
-        """As the port says."""
+        """Implement the port."""
         return await asyncio.to_thread(self._reader.underlays, names)
 
     async def is_free(self, index: int) -> bool:
-        """As the port says."""
+        """Implement the port."""
         return not await asyncio.to_thread(self._taps.has, index)
 
     async def observe(self, lan: DesiredLan, ports: Collection[str] | None = None) -> SeenLan:
-        """As the port says."""
+        """Implement the port."""
         seen = await asyncio.to_thread(self._reader.observe, lan, ports)
         await self._watch_all()
         return seen
@@ -63,51 +63,51 @@ class NetlinkLanKernel:
     async def apply(
         self, lan: DesiredLan, steps: tuple[LanStep, ...], ports: Collection[str] | None = ()
     ) -> SeenLan:
-        """As the port says."""
+        """Implement the port."""
         try:
             return await asyncio.to_thread(self._apply, lan, steps, ports)
         finally:
             await self._watch_all()
 
     async def host_bridge(self, uid: str, bridge: DesiredHostBridge) -> SeenHost:
-        """As the port says."""
+        """Implement the port."""
         return await asyncio.to_thread(self._reader.host, uid, bridge)
 
     def keep_uplink(self, uid: str, seconds: float) -> None:
-        """As the port says."""
+        """Implement the port."""
         self._writer.joints.keep(uid, seconds)
 
     def cut_uplink(self, uid: str) -> None:
-        """As the port says."""
+        """Implement the port."""
         self._writer.joints.cut(uid)
 
     async def is_namespace(self, path: str) -> bool:
-        """As the port says."""
+        """Implement the port."""
         return await asyncio.to_thread(self._reader.is_pods, path)
 
     async def cookie(self, path: str) -> int:
-        """As the port says."""
+        """Implement the port."""
         return await asyncio.to_thread(self._reader.cookie, path)
 
     def tap_path(self, index: int) -> str:
-        """As the port says."""
+        """Implement the port."""
         return str(self._taps.path(index))
 
     async def mend_taps(self, indices: Collection[int]) -> None:
-        """As the port says. It does not search for another macvtap of an index: that was done when it was made."""
+        """Implement the port. It does not search for another macvtap of an index: that was done when it was made."""
         if indices:
             await asyncio.to_thread(partial(self._taps.ensure, indices, quick=True))
 
     async def forget_tap(self, index: int) -> None:
-        """As the port says."""
+        """Implement the port."""
         await asyncio.to_thread(self._taps.forget, index)
 
     def traffic(self, ns: str) -> Mapping[str, Traffic]:
-        """As the port says."""
+        """Implement the port."""
         return self._reader.traffic(ns)
 
     async def changes(self) -> AsyncGenerator[str, None]:
-        """As the port says. One at a time may watch."""
+        """Implement the port. One at a time may watch."""
         self._watching = True
         try:
             await self._watch_all()
@@ -124,7 +124,7 @@ class NetlinkLanKernel:
                 self._unwatch(name)
 
     async def close(self) -> None:
-        """As the port says."""
+        """Implement the port."""
         for name in list(self._monitors):
             self._unwatch(name)
         self._writer.close()

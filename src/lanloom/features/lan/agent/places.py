@@ -49,7 +49,7 @@ class SpokePlaces:
         self._path_of = path_of
 
     def find(self, spoke: str) -> LanPlace:
-        """As the port says."""
+        """Implement the port."""
         uid, record = self._record(spoke)
         state = self._reconciler.state(uid)
         mtu = state.own.mtu if state is not None else 0
@@ -58,7 +58,7 @@ class SpokePlaces:
     async def relocate(
         self, nic: PodNic, leave: str, enter: str, move: Callable[[LanPlace | None], Awaitable[T]]
     ) -> T:
-        """As the port says."""
+        """Implement the port."""
         if why := self._unready():
             raise LinkError(why)
         uids = {spoke: self._record(spoke)[0] for spoke in (leave, enter) if spoke and self._is_known(spoke)}

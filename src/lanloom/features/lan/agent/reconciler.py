@@ -203,7 +203,7 @@ class LanReconciler:
     async def _follow_uplink(
         self, record: LanRecord, wanted: DesiredLan, seen: SeenLan, around: Peers | None
     ) -> None:
-        """Stations of the VLAN are behind another node when that joins the LAN to it: they are looked for again."""
+        """Forget stations of the VLAN when another node joins the LAN to it: they are behind that node then."""
         if around is None or wanted.vxlan not in seen.links:
             return
         own = frozenset([""]) if record.uplink and self._holds_uplink(record) else frozenset[str]()
@@ -224,7 +224,7 @@ class LanReconciler:
         return found if found is not None and continues(record, found) else None
 
     async def _adopt(self, record: LanRecord, successor: LAN) -> None:
-        """Pods of a LAN that was made anew are those of the new one; their interfaces stay as they are."""
+        """Adopt the pods of a LAN that was recreated. Their interfaces stay as they are."""
         uid = successor.metadata.uid
 
         async def take() -> None:
@@ -321,7 +321,7 @@ class LanReconciler:
         return seen
 
     async def _gone(self, record: LanRecord, lan: LAN | None, seen: SeenLan) -> SeenLan:
-        """Nothing of the LAN is here. Indices are kept for as long as the LAN is there."""
+        """Record that nothing of the LAN is here. Indices are kept for as long as the LAN exists."""
         if lan is None and self._view.is_synced:
             await self._records.forget(record.uid)
         else:

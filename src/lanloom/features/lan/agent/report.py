@@ -41,7 +41,7 @@ SPREAD_SECONDS = 2.0
 
 
 class ReportPublisher:
-    """Writes the LANNode of `node` with `entries`, once it `is_ready`: an agent that starts must not take LANs away.
+    """Write the LANNode of `node` with `entries`, once it `is_ready`: an agent that starts must not take LANs away.
 
     `is_known` tells whether a LAN was looked at since the start. `underlays` reads links of the host that are there.
     `multus` finds what reads Multus' configuration; None where nothing does.
@@ -82,7 +82,7 @@ class ReportPublisher:
         view.on_lan(self._lan_changed)
 
     def wake(self) -> None:
-        """Something of the report may have changed."""
+        """Wake the writer: something of the report may have changed."""
         self.controller.enqueue_spaced(_KEY)
 
     def _lan_changed(self, uid: str) -> None:

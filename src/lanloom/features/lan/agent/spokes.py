@@ -73,19 +73,19 @@ class Spokes:
         self._notify()
 
     def devices(self) -> Mapping[str, Device]:
-        """As the port says."""
+        """Implement the port."""
         return self._view.devices()
 
     def on_change(self, handler: Callable[[], None]) -> None:
-        """As the port says."""
+        """Implement the port."""
         self._handlers.append(handler)
 
     def unready(self) -> str:
-        """As the port says."""
+        """Implement the port."""
         return "" if self._loaded else STARTING
 
     async def allocate(self, device: Device) -> str:
-        """As the port says."""
+        """Implement the port."""
         uid = self._lan_of(device)
 
         async def work() -> str:
@@ -100,7 +100,7 @@ class Spokes:
         return await self._explained(device.id, uid, work)
 
     async def attach(self, attachment: Attachment) -> Attached:
-        """As the port says."""
+        """Implement the port."""
         device = attachment.device
         _check(attachment)
         uid = self._lan_of(device)
@@ -152,7 +152,7 @@ class Spokes:
         return await self._elsewhere.confirm(key, uid, attachment, carried=carried) or lan
 
     async def detach(self, container: str, interface: str) -> None:
-        """As the port says."""
+        """Implement the port."""
         key = (container, interface)
         found = {uid for uid, place in self._attached() if (place.container, place.interface) == key}
         # One that is being attached has no record yet: whoever asked for it may have given up, but it comes.
@@ -161,7 +161,7 @@ class Spokes:
             await self._end(uid, container, interface)
 
     async def check(self, attachment: Attachment) -> None:
-        """As the port says."""
+        """Implement the port."""
         device = attachment.device
         uid, place = next(
             ((uid, place) for uid, place in self._attached() if place.id == device.id), ("", None)
@@ -184,7 +184,7 @@ class Spokes:
         await self._explained(device.id, uid, work)
 
     async def collect(self, valid: Collection[tuple[str, str]], network: str) -> None:
-        """As the port says."""
+        """Implement the port."""
         failures = []
         for uid, place in self._attached():
             if place.network == network and (place.container, place.interface) not in valid:

@@ -96,7 +96,7 @@ class Uplinks:
         view.on_lan(lambda _uid: self.check())
 
     def check(self) -> None:
-        """Something of the host or of a LAN changed."""
+        """Check uplinks after a change of the host or of a LAN."""
         self._wake.set()
 
     def holds(self, record: LanRecord) -> bool:

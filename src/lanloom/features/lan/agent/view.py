@@ -19,7 +19,7 @@ _MODES: tuple[Mode, ...] = ("macvtap", "veth")
 
 
 class ClusterView:
-    """Reads the stores of the agent's informers, which the process runs. `now` gives seconds since the epoch."""
+    """Read the stores of the agent's informers, which the process runs. `now` gives seconds since the epoch."""
 
     def __init__(self, reader: Reader, informers: Informers, now: Callable[[], float]) -> None:
         self._reader = reader

@@ -192,7 +192,7 @@ class LanManager:
                 self._lans.enqueue(lan.metadata.key)
 
     def _leaving_by(self, nad: NetworkAttachmentDefinition) -> list[LAN]:
-        """LANs that go, whose spokes a NAD names that is not theirs."""
+        """Return LANs being deleted whose spokes a NAD names that is not theirs."""
         found = () if owner_of(nad.metadata) else self._informers.with_spokes(spokes_named(nad))
         return [lan for lan in found if lan.metadata.is_deleting]
 

@@ -89,7 +89,7 @@ class Lans:
         return None
 
     async def refused(self, key: Key, error: ApiError) -> None:
-        """As Refusals says: the condition Ready is False, and an Event tells of that. Raises KubeError."""
+        """Implement Refusals: the condition Ready is False, and an Event tells of that. Raises KubeError."""
         lan = self._present(key)
         if lan is not None:
             reason = "NADRefused" if isinstance(error, NadsDelayed) else REFUSED
@@ -98,7 +98,7 @@ class Lans:
             await self._report(lan, Verdict(reason=reason, message=text_of(error), users=users))
 
     async def accepted(self, key: Key) -> None:
-        """As Refusals says; the reconcile that went well has written the condition."""
+        """Implement Refusals; the reconcile that went well has written the condition."""
 
     async def _ensure(self, lan: LAN) -> float | None:
         """Return a LAN that stays. What was made for one that became invalid is left as it is."""

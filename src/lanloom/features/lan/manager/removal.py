@@ -19,7 +19,7 @@ Nads = Sequence[NetworkAttachmentDefinition]
 
 
 class NadRemover:
-    """Removes NADs. `now` is in seconds since the epoch."""
+    """Remove NADs. `now` is in seconds since the epoch."""
 
     def __init__(self, client: Client, users: NadUsers, *, now: Callable[[], float]) -> None:
         self._client = client

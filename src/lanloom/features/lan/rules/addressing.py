@@ -209,7 +209,7 @@ def _is_usable(found: IPv4Interface | IPv6Interface) -> bool:
 
 
 def _where(message: str) -> str:
-    """msgspec's message with the place as people write it."""
+    """Return msgspec's message with the path as people write it."""
     words, _, place = message.partition(" - at `")
     place = place.rstrip("`").removeprefix("$").removeprefix(".")
     if (missing := words.removeprefix(_MISSING)) != words:

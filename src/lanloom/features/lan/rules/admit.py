@@ -152,7 +152,7 @@ def check_nad_deletion(nad: NetworkAttachmentDefinition, lans: LansByUid, *, by_
 
 
 def check_unused(nad: NetworkAttachmentDefinition, users: Iterable[str], requests: Iterable[str]) -> None:
-    """Nobody uses a NAD that no LAN has any more, and nobody can come. Raises Denied."""
+    """Check that a NAD without a LAN has no users, and that none can come. Raises Denied."""
     if found := listed(users):
         raise Denied(f"{_title(nad)}: it is used by {found}; take them off the network, or delete them")
     if found := listed(requests):

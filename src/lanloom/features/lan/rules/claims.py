@@ -53,7 +53,7 @@ def clash(lan: LAN, other: LAN) -> Clash | None:
 
 
 def _shared_vlan(lan: LAN, other: LAN, title: str) -> Clash:
-    """Two LANs at one VLAN are one network that two nodes join to it: whoever is on one reaches the other."""
+    """Describe the conflict of two LANs at one VLAN: users of one would reach those of the other."""
     uplink, own = lan.spec.uplink, lan.metadata.namespace
     assert uplink is not None
     vlan = f"VLAN {uplink.vlan} of cluster network {uplink.cluster_network}"
@@ -78,7 +78,7 @@ def check_claims(new: LAN, others: Iterable[LAN]) -> None:
 
 
 def age_of(lan: LAN) -> tuple[str, str, str]:
-    """By which LANs are ordered: the oldest first."""
+    """Return the key by which LANs are ordered: the oldest first."""
     meta = lan.metadata
     return meta.creation_timestamp or "", meta.uid, str(meta.key)
 

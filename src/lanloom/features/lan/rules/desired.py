@@ -235,7 +235,7 @@ def undisturbed(wanted: DesiredLan, seen: SeenLan) -> DesiredLan:
 
 
 def _moving(record: LanRecord, used: Iterable[Place], peers: Peers, node: str) -> dict[str, str]:
-    """Secured places whose MAC address is at a peer as well, with the address: a machine migrates.
+    """Return secured ports whose MAC address is at a peer as well, with the address: a machine migrates.
 
     The address is pinned nowhere then. It is learned from either node, and packet filters check sources: the port of
     the machine sends from no other address, and nothing else on any node from this one.

@@ -178,7 +178,7 @@ class FloodChange(Struct, frozen=True):
 
 
 def change(wanted: frozenset[str], present: frozenset[str]) -> FloodChange:
-    """Only what differs: a node that joins or leaves costs one entry."""
+    """Return only what differs: a node that joins or leaves costs one entry."""
     return FloodChange(tuple(sorted(wanted - present)), tuple(sorted(present - wanted)))
 
 

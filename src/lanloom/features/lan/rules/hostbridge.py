@@ -79,12 +79,12 @@ class HostStep(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't join the LAN in the network namespace {self.ns} to the host's bridge {self.host.name}"
 
     @property
     def unsupported(self) -> str:
-        """As the base says."""
+        """The options without which older kernels make the link."""
         return "this kernel has no veth: load it with `modprobe veth`"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -96,7 +96,7 @@ class HostStep(LanStep, frozen=True, kw_only=True):
             raise LinkError(f"{self.title}: {self.uid!r} is no uid of a LAN")
 
     def remedy(self, code: int) -> str:
-        """As the base says."""
+        """Implement the base class."""
         if code == errno.EEXIST:
             return f"; the host has another link {self.far}: delete it"
         return LanStep.remedy(self, code)

@@ -20,7 +20,7 @@ class MakeNamespace(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't make the network namespace {self.ns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -34,11 +34,11 @@ class SealNamespace(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't switch IP off in the network namespace {self.ns}"
 
     def remedy(self, code: int) -> str:
-        """As the base says."""
+        """Implement the base class."""
         if code == errno.EROFS:
             return "; /proc/sys must be writable for the agent: run its container privileged"
         return LanStep.remedy(self, code)
@@ -58,16 +58,16 @@ class MakeBridge(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't make the bridge {self.name} in the network namespace {self.ns}"
 
     @property
     def unsupported(self) -> str:
-        """As the base says."""
+        """The options without which older kernels make the link."""
         return "this kernel has no bridges: load them with `modprobe bridge`"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """No link of another kind, no bridge of another LAN."""
+        """Refuse a link of another kind, and a bridge of another LAN."""
         check_name(self.title, self.name)
         found = links.get(self.name)
         if found is not None and found.kind != "bridge":
@@ -92,12 +92,12 @@ class MakeVtep(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't make the VXLAN link {self.name} in the network namespace {self.ns}"
 
     @property
     def unsupported(self) -> str:
-        """As the base says."""
+        """The options without which older kernels make the link."""
         return "this kernel has no VXLAN: load it with `modprobe vxlan`"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -115,7 +115,7 @@ class MakeVtep(LanStep, frozen=True, kw_only=True):
             raise LinkError(f"{self.title}: {self.vtep.group} is no multicast group")
 
     def remedy(self, code: int) -> str:
-        """As the base says."""
+        """Implement the base class."""
         if code == errno.EEXIST:
             return f"; VNI {self.vtep.vni} on port {self.vtep.port} is used on this link already, or a moment ago"
         if code == errno.EADDRINUSE:
@@ -129,13 +129,13 @@ class MakeVtep(LanStep, frozen=True, kw_only=True):
 
 
 class DeleteLanLink(LanStep, frozen=True, kw_only=True):
-    """Deletes a link, with its other end and what stands on that; a missing one is no error."""
+    """Delete a link, with its other end and what stands on that; a missing one is no error."""
 
     name: str
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't delete the link {self.name} in the network namespace {self.ns}"
 
 
@@ -151,11 +151,11 @@ class JoinBridge(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't make {self.name} a port of the bridge {self.bridge} in the network namespace {self.ns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
-        """Both are there."""
+        """Require that both links exist."""
         check_link(self.title, links, self.name)
         check_link(self.title, links, self.bridge)
 
@@ -168,7 +168,7 @@ class MendBridge(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         names = ", ".join(self.settings)
         return f"can't set {names} of the bridge {self.bridge} in the network namespace {self.ns} as it was"
 
@@ -185,7 +185,7 @@ class SetLanMtu(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't set the MTU of {self.name} in the network namespace {self.ns} to {self.mtu}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -200,7 +200,7 @@ class SetLanUp(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't set {self.name} in the network namespace {self.ns} up"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -216,7 +216,7 @@ class AddFlood(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't add the peer {self.peer} to {self.vxlan} in the network namespace {self.ns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -232,7 +232,7 @@ class ForgetLearned(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't forget what {self.vxlan} in the network namespace {self.ns} has learned"
 
 
@@ -244,7 +244,7 @@ class RemoveFlood(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't remove the peer {self.peer} from {self.vxlan} in the network namespace {self.ns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -253,7 +253,7 @@ class RemoveFlood(LanStep, frozen=True, kw_only=True):
 
 
 class RemoveNamespace(LanStep, frozen=True, kw_only=True):
-    """Takes the namespace away with `links` and all else in it.
+    """Take the namespace away with `links` and all else in it.
 
     The links are deleted first: a namespace lives on while a process is in it, and its VNI would stay taken.
     """
@@ -262,5 +262,5 @@ class RemoveNamespace(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't remove the network namespace {self.ns}"

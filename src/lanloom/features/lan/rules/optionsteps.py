@@ -17,7 +17,7 @@ class LimitLearned(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't limit the MAC addresses that {self.bridge} in the network namespace {self.ns} learns"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -47,7 +47,7 @@ class PinMac(PinStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't pin the MAC address {self.mac!r} to {self.pin.port} in the network namespace {self.ns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -61,7 +61,7 @@ class UnpinMac(PinStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't unpin the MAC address {self.mac!r} in the network namespace {self.ns}"
 
 
@@ -72,12 +72,12 @@ class SetPacketFilter(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't set the packet filter of the network namespace {self.ns}"
 
     @property
     def unsupported(self) -> str:
-        """As the base says."""
+        """The options without which older kernels make the link."""
         return "this kernel filters no frames of bridges: load it with `modprobe nf_tables`"
 
 
@@ -91,12 +91,12 @@ class SetPortFilter(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't set the filter of ports of the network namespace {self.ns}"
 
     @property
     def unsupported(self) -> str:
-        """As the base says."""
+        """The options without which older kernels make the link."""
         return "this kernel filters no frames of bridges: load it with `modprobe nf_tables`"
 
 
@@ -110,5 +110,5 @@ class SetStormFilter(LanStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't set the storm control of the network namespace {self.ns}"

@@ -77,7 +77,7 @@ def check_permits(new: LAN, old: LAN | None, others: Iterable[LAN], permits: Per
 
 
 def port_fault(vni: int, port: int, permits: Permits) -> str:
-    """Why no LAN may have a VNI at a port; empty if one may. Ports that the option names are free of other rules."""
+    """Return why no LAN may have a VNI at a port; empty if one may. Ports of the option follow no other rule."""
     if not any(first <= port <= last for first, last in (PORTS if permits.ports is None else permits.ports)):
         return f"spec.vxlanPort is {port}; LANs may use {ranges(permits)}"
     if permits.ports is not None:

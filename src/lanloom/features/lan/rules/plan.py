@@ -304,7 +304,7 @@ def _limited(wanted: DesiredLan, port: DesiredPort, end: PodLink | None) -> Iter
 
 
 def _lacks_addresses(port: DesiredPort, end: PodLink) -> bool:
-    """Whether the interface is not finished: being attached, or made anew by an agent that died before it had all."""
+    """Return whether the interface is unfinished: being attached, or recreated by an agent that died meanwhile."""
     if port.mode != "veth" or not port.addresses:
         return False
     if not port.fresh:

@@ -19,7 +19,7 @@ class PortStep(LanStep, frozen=True, kw_only=True):
 
     @property
     def unsupported(self) -> str:
-        """As the base says."""
+        """The options without which older kernels make the link."""
         return "this kernel has no veth or no macvtap: load them with `modprobe -a veth macvtap`"
 
 
@@ -36,7 +36,7 @@ class MakePair(PortStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't make the port {self.port} in the network namespace {self.ns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -63,7 +63,7 @@ class MakeTap(PortStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't make {self.interface} with the index {self.index} in the pod's namespace {self.netns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -72,7 +72,7 @@ class MakeTap(PortStep, frozen=True, kw_only=True):
         check_name(self.title, self.interface)
 
     def remedy(self, code: int) -> str:
-        """As the base says."""
+        """Implement the base class."""
         if code in (errno.EEXIST, errno.EBUSY):
             return f"; the pod has an interface {self.interface}, or one with that index, already"
         return LanStep.remedy(self, code)
@@ -98,7 +98,7 @@ class MakeVeth(PortStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't make the port {self.port} for {self.interface} in the pod's namespace {self.netns}"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -111,7 +111,7 @@ class MakeVeth(PortStep, frozen=True, kw_only=True):
         check_addressing(self.title, self.addresses, self.routes)
 
     def remedy(self, code: int) -> str:
-        """As the base says."""
+        """Implement the base class."""
         if code == errno.EEXIST:
             return f"; the pod has an interface {self.interface} already"
         return _addressing_remedy(code) or LanStep.remedy(self, code)
@@ -128,7 +128,7 @@ class AddressPod(PortStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't give {self.interface} in the pod's namespace {self.netns} its addresses"
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
@@ -137,7 +137,7 @@ class AddressPod(PortStep, frozen=True, kw_only=True):
         check_addressing(self.title, self.addresses, self.routes)
 
     def remedy(self, code: int) -> str:
-        """As the base says."""
+        """Implement the base class."""
         return _addressing_remedy(code) or LanStep.remedy(self, code)
 
 
@@ -149,7 +149,7 @@ class SetPodUp(PortStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't set the pod's interface behind {self.port} up"
 
 
@@ -161,7 +161,7 @@ class LimitPodMtu(PortStep, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """As the base says."""
+        """The title of the step."""
         return f"can't set the MTU of the pod's interface behind {self.port} to {self.mtu}"
 
 

@@ -212,7 +212,7 @@ def followed_limit(record: LanRecord, lan: LAN) -> int:
 
 
 def continues(record: LanRecord, lan: LAN) -> bool:
-    """Whether a LAN is one that this node carries, made anew: it has the names of that one's links and its spokes."""
+    """Return whether a LAN is one of this node, recreated: it has the names of that one's links and its spokes."""
     spec = lan.spec
     attached = {place.spoke for place in record.places if place.attached}
     return (
@@ -223,7 +223,7 @@ def continues(record: LanRecord, lan: LAN) -> bool:
 
 
 def refused(owner: LAN | LanRecord | None, spoke: str, pod: str) -> str:
-    """Why a pod (`namespace/name`) can't have a spoke of a LAN, as the cluster or the record has that; empty if it can.
+    """Return why a pod (`namespace/name`) can't have a spoke of a LAN by the cluster or the record; empty if it can.
 
     A runtime that is not Kubernetes' names no pod, and is the node's own.
     """

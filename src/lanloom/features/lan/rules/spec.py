@@ -83,7 +83,7 @@ def default_group(vni: int) -> str:
 
 
 def defaults(spec: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Fields, as on the wire, that are to be filled in: as they were before, else the defaults.
+    """Return fields, as on the wire, that are to be filled in: as they were before, else the defaults.
 
     Whoever replaces a LAN by a manifest that leaves them out wants no change of them.
     """
@@ -134,7 +134,7 @@ def check_changes(old: LAN, new: LAN) -> None:
 
 
 def is_rerouted(old: LANSpec, new: LANSpec) -> bool:
-    """Whether an update changes how frames come to other nodes: the underlay of some node, or the replication."""
+    """Return whether an update changes the way of frames to other nodes: an underlay, or the replication."""
     before, after = ((each.replication, each.default_vxlan_dev, each.vxlan_dev_map) for each in (old, new))
     return before != after
 
@@ -250,7 +250,7 @@ def _host_faults(bridge: HostBridge) -> Iterator[str]:
 
 
 def _bridged_option_faults(spec: LANSpec) -> Iterator[str]:
-    """Options that would seem to protect users of an isolated network, who are at its bridge and at no spoke."""
+    """Yield options that do not protect users of an isolated network, who are at its bridge and at no spoke."""
     for field, given in (
         ("portSecurity", spec.port_security),
         ("spokeOptions", spec.spoke_options),

@@ -79,7 +79,7 @@ class Underlays(Struct, frozen=True):
         return "; ".join(f"{listed(names)}: {fault}" for fault, names in nodes.items())
 
     def condition(self, link: str) -> tuple[str, ConditionStatus, str, str]:
-        """Type, status, reason and message of the condition about the underlay."""
+        """Return type, status, reason and message of the condition about the underlay."""
         if self.faults:
             return UNDERLAY_READY, "False", "NoUnderlay", self.message
         if not self.is_known:

@@ -30,7 +30,7 @@ def unknown(reason: str) -> Finding:
 
 
 def combined(reported: Finding, live: Finding | None) -> Finding:
-    """Of what is reported and what a kernel has, what stops the frame; else the kernel's word where it has one."""
+    """Combine a report with a kernel's finding: what stops the frame, else the kernel's finding if it has one."""
     if live is None or live.state == "unknown":
         return reported
     return live if live.state == "stops" or reported.state != "stops" else reported

@@ -46,7 +46,7 @@ def host_bridge(lan: LAN, *, uplink: bool) -> DesiredHostBridge | None:
 def uplink(
     facts: Facts, end: End, spec: VlanUplink
 ) -> Iterator[tuple[Literal["uplink", "port"], str, Finding]]:
-    """Kind, name and finding of each hop from the VLAN to the LAN's bridge."""
+    """Yield kind, name and finding of each hop from the VLAN to the LAN's bridge."""
     title = f"VLAN {spec.vlan} of {spec.cluster_network}"
     if not end.node:
         yield "uplink", title, stops(f"no node joins the LAN to it: {_why_none(facts, spec)}")

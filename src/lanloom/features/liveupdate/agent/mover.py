@@ -81,7 +81,7 @@ class Outcome(NamedTuple):
 
 
 class Mover:
-    """Moves one port at a time. `lans` is None where no feature of this agent keeps LANs.
+    """Move one port at a time. `lans` is None where no feature of this agent keeps LANs.
 
     `multus` reads the configuration of Multus, by which nothing moves that Multus would not attach.
     """
@@ -215,7 +215,7 @@ class Mover:
     async def _unrecorded(
         self, scene: Scene, found: FoundPort, binding: PortBinding, identity: PodIdentity
     ) -> MoveRecord | None:
-        """Without a record nothing was begun, unless the record was lost: then the port is where its target puts it.
+        """Return the record of a move that has none: nothing was begun, or the record was lost and the port moved.
 
         None where the port is where it was; else the record as the NADs give it. Raises PortConflict.
         """

@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 class MultusReader:
-    """Reads one directory. What can't be read is logged when that is new, and counts as not known."""
+    """Read one directory. What can't be read is logged when that is new, and counts as not known."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 
 class SwapAgent:
-    """Keeps the ports of one node's swaps. `now` is in seconds since the epoch, `gap` is told of each move."""
+    """Keep the ports of one node's swaps. `now` is in seconds since the epoch, `gap` is told of each move."""
 
     def __init__(
         self,

@@ -173,7 +173,7 @@ class LiveUpdateManager:
         self.modes.on_change(self.enqueue_all)
 
     def _listen(self, informers: MachineInformers) -> None:
-        """Be woken by what matters of each kind."""
+        """Register handlers for the relevant changes of each kind."""
         informers.machines.on_change(self._machine_changed, changed(owner_key))
         informers.instances.on_change(self._instance_changed, changed(instance_key))
         informers.pods.on_change(self._pod_changed, changed(pod_key))

@@ -104,7 +104,7 @@ class Machines:
         return min(filter(None, (again, check, self._note(key, blocking))), default=None)
 
     async def refused(self, key: Key, error: ApiError) -> None:
-        """As Refusals says: on the instance, and on its VirtualMachine. Raises KubeError.
+        """Implement Refusals: on the instance, and on its VirtualMachine. Raises KubeError.
 
         What refuses a change of the instance may refuse the condition there, too: then the VirtualMachine alone has it.
         """
@@ -127,7 +127,7 @@ class Machines:
             await self._record(machine, existing, wanted)
 
     async def accepted(self, key: Key) -> None:
-        """As Refusals says; the reconcile that went well has written the condition."""
+        """Implement Refusals; the reconcile that went well has written the condition."""
 
     async def migration_refused(self, key: Key, error: ApiError) -> None:
         """Report that the migration that a machine waits for can't be created. Raises KubeError."""

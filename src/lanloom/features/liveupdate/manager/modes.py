@@ -14,7 +14,7 @@ log = structlog.get_logger(__name__)
 
 
 class Modes:
-    """Tells the mode, and calls handlers when it changes. The informer must be synced before `get`."""
+    """Tell the mode, and call handlers when it changes. The informer must be synced before `get`."""
 
     def __init__(self, client: Client, informer: Informer[KubeVirt]) -> None:
         self._client = client

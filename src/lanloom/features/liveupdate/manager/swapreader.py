@@ -106,7 +106,7 @@ class Objects(Struct, frozen=True, kw_only=True):
 
 
 class SwapReader:
-    """Reads swaps. `now` is in seconds since the epoch."""
+    """Read swaps. `now` is in seconds since the epoch."""
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ log = structlog.get_logger(__name__)
 
 
 class Swaps:
-    """Reconciles one swap at a time. `addresses` is None where nothing manages addresses."""
+    """Reconcile one swap at a time. `addresses` is None where nothing manages addresses."""
 
     def __init__(
         self,

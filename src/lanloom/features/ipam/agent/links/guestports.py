@@ -89,14 +89,14 @@ class NetlinkGuestPorts:
     async def ports(
         self, bridges: Mapping[str, frozenset[str]], known: Mapping[PortId, SeenPort]
     ) -> tuple[SeenPort, ...]:
-        """As the port says."""
+        """Implement the port."""
         found = await asyncio.to_thread(
             lambda: [self._ports(ns, names, known) for ns, names in bridges.items()]
         )
         return tuple(port for each in found for port in each)
 
     async def listen(self, port: PortId) -> socket.socket:
-        """As the port says."""
+        """Implement the port."""
         return await asyncio.to_thread(self._listen, port)
 
     def _path(self, ns: str) -> Path:

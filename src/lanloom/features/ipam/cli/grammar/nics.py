@@ -176,19 +176,19 @@ def _modified(nic: WantedNic, step: NetStep, context: NicContext) -> WantedNic:
 
 
 def _moved(nic: WantedNic, network: str) -> WantedNic:
-    """On the cable of a network: it decides on mode, link and VLAN, and nothing of it is owned yet."""
+    """Return the NIC on another network, which decides on mode, link and VLAN, and of which it owns nothing yet."""
     if nic.network == network:
         return nic
     return replace(nic, network=network, held=(), release=(), mode="", link="", vlan="")
 
 
 def _unplugged(nic: WantedNic, step: NetStep) -> WantedNic:
-    """Without a network, if the option says so. One that is gone is kept: nothing is known of it."""
+    """Return the NIC without a network if the option says so. A network that is gone is kept."""
     return nic if step.network is None else replace(nic, network="", held=(), release=())
 
 
 def _with_ips(nic: WantedNic, ips: Mapping[int, str]) -> WantedNic:
-    """With the addresses that an option sets, without those that it takes away."""
+    """Return the NIC with the addresses that an option sets, without those that it removes."""
     before, entries, released = nic.ips, list(nic.ips), set(nic.release)
     held = set(map(format_address, nic.held))
     _check_indices(before, ips)

@@ -124,7 +124,7 @@ def pool_step(text: str) -> PoolStep:
 
 
 def reserved_steps(text: str, adding: bool) -> tuple[ReservedStep, ...]:
-    """Ranges with commas between them: `--add-reserved-ips`, or `--remove-reserved-ips`. Raises Malformed."""
+    """Parse ranges with commas between them: `--add-reserved-ips` or `--remove-reserved-ips`. Raises Malformed."""
     option = Option(flag=ADD_RESERVED if adding else REMOVE_RESERVED, text=text)
     kind: type[ReservedStep] = AddReserved if adding else RemoveReserved
     if not text:
@@ -174,7 +174,7 @@ def _modify_subnet(option: Option) -> ModifySubnet:
 
 
 def _lease(option: Option) -> int | None:
-    """Seconds, or none for the usual ones; None where it is not given."""
+    """Parse the seconds of a lease, none for the default; return None where the option is not given."""
     if "lease" not in option.params:
         return None
     text = option.string("lease") or ""
@@ -241,7 +241,7 @@ def _gateway(option: Option) -> Address | UnsetType | None:
 
 
 def check_gateway(option: Option, cidr: Cidr, gateway: Address | UnsetType | None) -> None:
-    """Where options give both, what can't be so is known before the network is. Raises Malformed."""
+    """Check a gateway against the CIDR where options give both, before the network is read. Raises Malformed."""
     if gateway is UNSET:
         return
     for fault in gateway_faults(Subnet(uuid="", cidr=cidr, gateway=gateway)):

@@ -140,7 +140,7 @@ def _pool_value(pool: StoredPool) -> dict[str, Value]:
 
 
 def _same(key: str, one: Mapping[str, Value], other: Mapping[str, Value]) -> bool:
-    """Whether two values of an old field mean the same."""
+    """Return whether two values of an old field mean the same."""
     return _meaning(key, one.get(key)) == _meaning(key, other.get(key))
 
 
@@ -217,7 +217,7 @@ def _up_step(network: StoredNetwork, subnets: Sequence[StoredSubnet]) -> str:
 
 
 def _refuse_misfits(network: StoredNetwork) -> None:
-    """External reservations can't be computed anew: those that don't fit are for the administrator to mend."""
+    """Refuse external reservations that do not fit: they can't be computed, so the administrator must correct them."""
     if network.problems:
         raise Denied(f"{network.problems[0]}; correct it first")
 
@@ -282,7 +282,7 @@ def downgrade_runtime(text: str) -> Changed:
 
 
 def network_reasons(network: StoredNetwork, raw: Raw) -> Iterator[str]:
-    """Why a network can't be said in the old form."""
+    """Return why a network can't be said in the old form."""
     title = network.title
     if not network.subnets or network.subnets[0].cidr.version == 6:
         yield f"{title} does not begin with an IPv4 subnet, which the old form requires"

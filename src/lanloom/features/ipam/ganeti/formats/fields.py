@@ -57,7 +57,7 @@ def text(raw: Raw, key: str, place: str) -> str:
 
 
 def texts(raw: Raw, key: str, place: str) -> tuple[str, ...]:
-    """Texts; none if they are missing or null. Raises Malformed."""
+    """Return texts; none if they are missing or null. Raises Malformed."""
     value = raw.get(key)
     items = [] if value is None else sequence(value, f"{place}.{key}")
     if not all(isinstance(item, str) for item in items):

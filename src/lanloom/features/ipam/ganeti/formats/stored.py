@@ -22,7 +22,7 @@ _ONES = re.compile("1+")
 
 
 def are_bits(text: str) -> bool:
-    """Whether a text holds nothing but bits."""
+    """Return whether a text holds nothing but bits."""
     return not text.strip("01")
 
 

@@ -114,7 +114,7 @@ def members_at(text: str, start: int, place: str) -> Members:
 
 
 def items_at(text: str, start: int) -> list[int]:
-    """Where the items of an array begin, of a text that was decoded before."""
+    """Return where the items of an array begin, in a text that was decoded before."""
     found: list[int] = []
     at = start
     while True:
@@ -146,7 +146,7 @@ class Style(Struct, frozen=True):
 
 
 def style_of(text: str) -> Style:
-    """How a text is written, seen from its first lines."""
+    """Return the style of a text, determined from its first lines."""
     found = re.match(r"[ \t\r\n]*[\[{][ \t\r]*\n( *)", text)
     return Style(len(found[1]) if found else 0, "\\/" in text)
 
@@ -184,7 +184,7 @@ def _blank(text: str, at: int) -> int:
 
 
 def _lead(like: Members) -> str:
-    """Blanks before a member that is not the first."""
+    """Return the blanks before a member that is not the first."""
     if len(like.members) > 1:
         return like.members[1].lead
     only = like.members[0] if like.members else Member("", "", "", ":", 0, 0)
@@ -326,5 +326,5 @@ def _instances(top: Members, data: Raw, ips: IpsEdit) -> Iterator[Edit]:
 
 
 def _start(text: str) -> int:
-    """Where the value of a whole text begins."""
+    """Return where the value of a whole text begins."""
     return len(text) - len(text.lstrip(" \t\r\n"))

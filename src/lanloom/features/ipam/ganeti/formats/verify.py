@@ -31,7 +31,7 @@ from lanloom.text import quote
 
 
 def verify_config(text: str) -> tuple[str, ...]:
-    """Everything that is wrong in a `config.data`. Raises Malformed."""
+    """Return everything that is wrong in a `config.data`. Raises Malformed."""
     return tuple(violations(read_config(text)))
 
 
@@ -44,7 +44,7 @@ def read_config(text: str) -> Config:
 
 
 def verify_runtime(text: str) -> tuple[str, ...]:
-    """Everything that is wrong in a KVM runtime file. Raises Malformed."""
+    """Return everything that is wrong in a KVM runtime file. Raises Malformed."""
     data = decode(text)
     check_runtime(data)
     check_runtime_keys(text, data)
@@ -52,7 +52,7 @@ def verify_runtime(text: str) -> tuple[str, ...]:
 
 
 def violations(config: Config) -> Iterator[str]:
-    """Everything that is wrong."""
+    """Return everything that is wrong."""
     yield from unmended(config)
     for network in config.networks.values():
         if not network.new:

@@ -156,7 +156,7 @@ class DevicePlugin:
         return allocate_response([path] if names and path else [] for names in containers)
 
     async def _prefer(self, request: bytes) -> bytes:
-        """There is one device at the most, so kubelet's own choice is the best: first what it needs, then the rest."""
+        """Prefer kubelet's own choice, as there is one device at the most: first what it needs, then the rest."""
         return preferred_response(
             (*each.needed, *(name for name in each.available if name not in each.needed))[: each.count]
             for each in read_preferences(request)
@@ -164,10 +164,10 @@ class DevicePlugin:
 
 
 async def _options(_request: bytes) -> bytes:
-    """No options: kubelet need not ask before it starts a container, nor which device to choose."""
+    """Return no options: kubelet need not ask before it starts a container, nor which device to choose."""
     return b""
 
 
 async def _prepare(_request: bytes) -> bytes:
-    """There is nothing to do before a container starts."""
+    """Do nothing before a container starts."""
     return b""

@@ -112,7 +112,7 @@ def _fit(step: HostStep, outside: socket, index: int, bridge: int) -> None:
 
 
 def _fitting_mtu(outside: socket, bridge: int) -> int:
-    """As `fitting_mtu`; ports of LANs, which follow others themselves, do not count."""
+    """Return the MTU as `fitting_mtu` does, without ports of LANs, which follow others themselves."""
     others = [each.mtu for each in overlay.ports(outside, bridge) if not each.alias.startswith(f"{FAMILY} ")]
     return fitting_mtu(overlay.link(outside, index=bridge).mtu, others)
 

@@ -171,7 +171,7 @@ def _limiting(wanted: PacketFilter) -> Iterator[Rule]:
 
 
 def _marking(wanted: PacketFilter) -> Iterator[Rule]:
-    """No sender chooses the mark of a frame: that of a machine's own process would stay with it."""
+    """Set the mark of every frame, so that no sender chooses it: that of a machine's own process would stay."""
     yield Rule(frames.from_link(wanted.vxlan) + frames.accept())
     yield Rule(frames.from_group(ISOLATED_GROUP) + frames.mark(ISOLATED_MARK) + frames.accept())
     yield Rule(frames.mark(0))

@@ -111,7 +111,7 @@ def _set_up_with_addresses(step: MakeVeth | AddressPod, pod: Namespace, sock: so
 
 
 def _prepare(interface: str, six: bool) -> None:
-    """Neighbours learn that an address is at another interface now; IPv6 is on where it has an address."""
+    """Announce addresses at another interface to neighbours, and enable IPv6 where it has an address."""
     settings = {"ipv4/conf/{}/arp_notify": b"1"}
     if six:
         settings |= {"ipv6/conf/{}/disable_ipv6": b"0", "ipv6/conf/{}/ndisc_notify": b"1"}

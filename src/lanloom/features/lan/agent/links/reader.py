@@ -24,13 +24,13 @@ from lanloom.node.netlink.messages import cookie_of
 
 
 class Reader:
-    """Looks at LANs through the namespaces that a writer holds open."""
+    """Look at LANs through the namespaces that a writer holds open."""
 
     def __init__(self, writer: LanWriter) -> None:
         self._writer = writer
 
     def underlays(self, names: Collection[str]) -> dict[str, Underlay]:
-        """As the port says."""
+        """Implement the port."""
         with self._writer.host() as (_, sock):
             found = [each for name in names if (each := _named(sock, name)) is not None]
             addresses = {each.index: overlay.addresses_of(sock, each.index) for each in found}
@@ -51,7 +51,7 @@ class Reader:
         }
 
     def observe(self, lan: DesiredLan, ports: Collection[str] | None) -> SeenLan:
-        """As the port says. Raises LinkError and NamespaceError."""
+        """Implement the port. Raises LinkError and NamespaceError."""
         held, bound, foreign = self._held(lan)
         if held is None:
             return SeenLan(bound=bound, foreign=foreign)
@@ -88,7 +88,7 @@ class Reader:
         )
 
     def host(self, uid: str, bridge: DesiredHostBridge, held: OpenLan | None = None) -> SeenHost:
-        """As the port's `host_bridge` says. Raises LinkError."""
+        """Implement the port's `host_bridge`. Raises LinkError."""
         near = held.links.get(PORT) if held is not None and self._writer.joints.is_held(uid) else None
         with self._writer.host() as (_, sock):
             try:
@@ -98,7 +98,7 @@ class Reader:
                 raise LinkError(f"can't look at the bridge {bridge.name}: {error.strerror}") from error
 
     def traffic(self, ns: str) -> dict[str, Traffic]:
-        """As the port says. Raises LinkError and NamespaceError.
+        """Implement the port. Raises LinkError and NamespaceError.
 
         It opens the namespace anew: the held one and its socket are at work in other threads.
         """
@@ -120,7 +120,7 @@ class Reader:
         }
 
     def is_pods(self, path: str) -> bool:
-        """As the port's `is_namespace` says."""
+        """Implement the port's `is_namespace`."""
         try:
             with open_namespace(Path(path)) as found:
                 taken = [
@@ -134,7 +134,7 @@ class Reader:
             return False
 
     def cookie(self, path: str) -> int:
-        """As the port says."""
+        """Implement the port."""
         try:
             with open_namespace(Path(path)) as found, socket_of(found) as sock:
                 return cookie_of(sock)
@@ -165,7 +165,7 @@ class Reader:
 
 
 def _is_sealed(held: OpenLan, *, again: bool) -> bool:
-    """Whether the namespace takes part in no IP. It takes a thread: a look at single ports believes the last one."""
+    """Return whether IP is off in the namespace. It runs in a thread: reads of single ports believe the last one."""
     if again or not held.sealed:
         held.sealed = held.namespace.call(is_isolated)
     return held.sealed

@@ -47,27 +47,27 @@ class NetlinkPorts:
         self._host = host
 
     async def find(self, identity: PodIdentity, hint: str = "") -> FoundPort:
-        """As the port says."""
+        """Implement the port."""
         return await asyncio.to_thread(self._find, identity, hint)
 
     async def inspect(self, found: FoundPort) -> PortBinding:
-        """As the port says."""
+        """Implement the port."""
         return await asyncio.to_thread(self._inspect, found)
 
     async def bridge(self, name: str) -> Bridge | None:
-        """As the port says."""
+        """Implement the port."""
         return await asyncio.to_thread(self._bridge, name)
 
     async def guards(self, link: str) -> bool:
-        """As the port says."""
+        """Implement the port."""
         return await asyncio.to_thread(self._guards, link)
 
     async def move(self, found: FoundPort, goal: PortBinding) -> float:
-        """As the port says."""
+        """Implement the port."""
         return await asyncio.to_thread(self._move, found, goal)
 
     async def send(self, found: FoundPort, frames: tuple[bytes, ...]) -> None:
-        """As the port says."""
+        """Implement the port."""
         await asyncio.to_thread(self._send, found, frames)
 
     def _find(self, identity: PodIdentity, hint: str) -> FoundPort:
@@ -90,7 +90,7 @@ class NetlinkPorts:
         return FoundPort(netns=netns, nic=nic_in(identity, links).index)
 
     def _candidates(self) -> Iterator[Path]:
-        """Each namespace once, under the first of its names."""
+        """Yield each namespace once, under the first of its names."""
         with open_namespace(self._host) as host:
             known = {host.identity}
         for directory in self._directories:
@@ -285,7 +285,7 @@ class _OpenPort:
 
 
 def _is_stopped(inside: socket.socket, nic: bridgeports.PortLink) -> bool:
-    """Whether somebody has stopped a pair and not let it go: only a spanning tree has ports in this state otherwise."""
+    """Return whether a pair was stopped and not released: only a spanning tree has ports in this state otherwise."""
     return nic.state == bridgeports.LISTENING and not _explained_link(inside, nic.master).spanning
 
 
