@@ -29,11 +29,11 @@ from lanloom.features.lan.rules.observed import (
     Underlay,
 )
 from lanloom.features.lan.rules.optionsteps import (
-    PinMac,
+    AddStaticEntry,
+    RemoveStaticEntry,
     SetPacketFilter,
     SetPortFilter,
     SetStormFilter,
-    UnpinMac,
 )
 from lanloom.features.lan.rules.portsteps import (
     MakeTap,
@@ -43,7 +43,15 @@ from lanloom.node.marks import owner_of
 from tests.fakes.lansteps import apply
 from tests.fakes.lanworld import Holder, LanWorld, remove
 
-_UNANNOUNCED = AddFlood | RemoveFlood | PinMac | UnpinMac | SetPacketFilter | SetPortFilter | SetStormFilter
+_UNANNOUNCED = (
+    AddFlood
+    | RemoveFlood
+    | AddStaticEntry
+    | RemoveStaticEntry
+    | SetPacketFilter
+    | SetPortFilter
+    | SetStormFilter
+)
 """Steps that change no link: forwarding entries and filters."""
 
 
@@ -126,7 +134,11 @@ class FakeLanKernel(Holder):
             sealed=space.sealed,
             links=dict(space.links),
             flood=frozenset(space.flood),
-            pins={mac: pin for mac, pin in space.pins.items() if not pin.port or pin.port in space.links},
+            static_entries={
+                mac: entry
+                for mac, entry in space.static_entries.items()
+                if not entry.port or entry.port in space.links
+            },
             packet_filter=space.packet_filter,
             port_filter=space.port_filter,
             storm_filter=space.storm_filter,

@@ -34,12 +34,12 @@ from lanloom.features.lan.rules.observed import (
 )
 from lanloom.features.lan.rules.options import ISOLATED_GROUP, PortFlags
 from lanloom.features.lan.rules.optionsteps import (
+    AddStaticEntry,
     LimitLearned,
-    PinMac,
+    RemoveStaticEntry,
     SetPacketFilter,
     SetPortFilter,
     SetStormFilter,
-    UnpinMac,
 )
 from lanloom.features.lan.rules.portsteps import (
     AddressPod,
@@ -146,13 +146,13 @@ def _limit_learned(step: LimitLearned, holder: Holder) -> None:
 
 
 @apply.register
-def _pin(step: PinMac, holder: Holder) -> None:
-    _space(step, holder).pins[step.mac] = step.pin
+def _add_static(step: AddStaticEntry, holder: Holder) -> None:
+    _space(step, holder).static_entries[step.mac] = step.entry
 
 
 @apply.register
-def _unpin(step: UnpinMac, holder: Holder) -> None:
-    _space(step, holder).pins.pop(step.mac, None)
+def _remove_static(step: RemoveStaticEntry, holder: Holder) -> None:
+    _space(step, holder).static_entries.pop(step.mac, None)
 
 
 @apply.register

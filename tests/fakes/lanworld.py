@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from lanloom.features.lan.rules.linksteps import LanStep
 from lanloom.features.lan.rules.observed import (
     LanLink,
-    Pin,
     PodLink,
+    StaticEntry,
     Traffic,
     Underlay,
 )
@@ -29,7 +29,7 @@ class Space(Struct):
     sealed: bool = True
     links: dict[str, LanLink] = field(default_factory=dict)
     flood: set[str] = field(default_factory=set)
-    pins: dict[str, Pin] = field(default_factory=dict)
+    static_entries: dict[str, StaticEntry] = field(default_factory=dict)
     packet_filter: str = ""
     port_filter: str = ""
     storm_filter: str = ""
@@ -172,19 +172,27 @@ def remove(world: LanWorld, space: Space, name: str) -> None:
         return
     if gone.kind == "vxlan":
         space.flood.clear()
-        space.pins = {mac: Pin(pin.port) for mac, pin in space.pins.items() if pin.port}
+        space.static_entries = {
+            mac: StaticEntry(entry.port) for mac, entry in space.static_entries.items() if entry.port
+        }
     if gone.kind == "bridge":
         for key, each in space.links.items():
             if each.master == gone.index:
                 space.links[key] = replace(each, master=0, forwarding=0, locked=False, isolated=False)
-        space.pins = {mac: Pin("", pin.peer) for mac, pin in space.pins.items() if pin.peer}
+        space.static_entries = {
+            mac: StaticEntry("", entry.peer) for mac, entry in space.static_entries.items() if entry.peer
+        }
     lost = {gone.index}
     if gone.kind == "veth" and not gone.away:
         for key, each in list(space.links.items()):
             if each.index == gone.lower:
                 lost.add(each.index)
                 del space.links[key]
-    space.pins = {mac: pin for mac, pin in space.pins.items() if not pin.port or pin.port in space.links}
+    space.static_entries = {
+        mac: entry
+        for mac, entry in space.static_entries.items()
+        if not entry.port or entry.port in space.links
+    }
     for end in [each for each in world.ends if each.space == id(space) and each.lower in lost]:
         world.ends.remove(end)
         world.devices.pop(end.link.index, None)

@@ -63,7 +63,7 @@ def remove_receiver(sock: socket.socket, index: int, peer: str, device: int) -> 
         request(sock, RTM_DELNEIGH, _receiver(index) + remote)
 
 
-def pin(sock: socket.socket, index: int, mac: str, peer: str = "", device: int = 0) -> None:
+def add_static(sock: socket.socket, index: int, mac: str, peer: str = "", device: int = 0) -> None:
     """Pin a MAC address behind a port of a bridge for good; with a `peer`, also behind that one for the VXLAN link."""
     flags = NLM_F_CREATE | NLM_F_REPLACE
     if peer:
@@ -72,7 +72,7 @@ def pin(sock: socket.socket, index: int, mac: str, peer: str = "", device: int =
     request(sock, RTM_NEWNEIGH, _entry(index, NTF_MASTER | NTF_STICKY, mac), flags=flags)
 
 
-def unpin(sock: socket.socket, index: int, mac: str, *, remote: bool) -> None:
+def remove_static(sock: socket.socket, index: int, mac: str, *, remote: bool) -> None:
     """Remove such an entry, the VXLAN link's where it is `remote`. The error's number is ENOENT where there is none."""
     request(sock, RTM_DELNEIGH, _entry(index, NTF_SELF if remote else NTF_MASTER, mac))
 
@@ -131,7 +131,7 @@ def with_room(sock: socket.socket, vxlan: int, add: Callable[[], None]) -> None:
                 raise
         for mac in learned_at_peers(sock, vxlan)[:ROOM]:
             with tolerating(errno.ENOENT):
-                unpin(sock, vxlan, mac, remote=True)
+                remove_static(sock, vxlan, mac, remote=True)
     return add()
 
 

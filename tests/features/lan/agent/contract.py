@@ -9,7 +9,7 @@ from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.hostbridge import PORT, uplink_bridge
 from lanloom.features.lan.rules.lansteps import DeleteLanLink
-from lanloom.features.lan.rules.observed import Pin, SeenLan, Vtep
+from lanloom.features.lan.rules.observed import SeenLan, StaticEntry, Vtep
 from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags, StormFilter
 from lanloom.features.lan.rules.plan import plan
 from lanloom.node.errors import LinkError
@@ -56,7 +56,7 @@ def with_options(lan: DesiredLan) -> DesiredLan:
         ),
         isolates=True,
         learned_limit=9,
-        pins={PEER: "10.99.0.9"},
+        static_entries={PEER: "10.99.0.9"},
         packet_filter=PacketFilter(isolates=True, vxlan="vx0", limits={"bM0": 3}),
         port_filter=PortFilter(
             sources={"aV0": OWN}, isolated=("aV0", "bM0"), guarded={PEER: ""}, vxlan="vx0"
@@ -74,13 +74,13 @@ async def bring(kernel: LanKernel, wanted: DesiredLan) -> SeenLan:
 
 
 async def check_made_with_options(kernel: LanKernel, lan: DesiredLan) -> None:
-    """A LAN that is made with options has them: flags, pins, the filter, marks, the limit where the kernel has one."""
+    """A LAN made with options has flags, static entries, the filter, marks, and the limit where the kernel has one."""
     wanted = with_options(lan)
     seen = await bring(kernel, wanted)
     assert seen.links["aV0"].has(PortFlags(locked=True, isolated=True))
     assert seen.links["bM0"].has(PortFlags(isolated=True))
     assert seen.links["vx0"].policy
-    assert seen.pins == {OWN: Pin("aV0"), PEER: Pin("vx0", "10.99.0.9")}
+    assert seen.static_entries == {OWN: StaticEntry("aV0"), PEER: StaticEntry("vx0", "10.99.0.9")}
     assert wanted.packet_filter is not None and seen.packet_filter == wanted.packet_filter.digest
     assert wanted.port_filter is not None and seen.port_filter == wanted.port_filter.digest
     assert wanted.storm_filter is not None and seen.storm_filter == wanted.storm_filter.digest
@@ -98,7 +98,11 @@ async def check_changed(kernel: LanKernel, lan: DesiredLan) -> None:
     after = await bring(kernel, lan)
     for name in ("br0", "aV0", "bM0", "bM1"):
         assert before.links[name].index == during.links[name].index == after.links[name].index
-    assert after.pins == {} and (after.packet_filter, after.port_filter, after.storm_filter) == ("", "", "")
+    assert after.static_entries == {} and (after.packet_filter, after.port_filter, after.storm_filter) == (
+        "",
+        "",
+        "",
+    )
     assert not any(link.locked or link.isolated or link.group for link in after.links.values())
     assert after.links["br0"].learned_limit in (None, 0)
 
@@ -111,20 +115,20 @@ async def check_limited(kernel: LanKernel, lan: DesiredLan) -> None:
     for limit in (7, 8):
         seen = await bring(kernel, replace(with_options(lan), entry_limit=limit))
         assert seen.links["vx0"].entry_limit == limit
-        assert seen.flood == before.flood and seen.pins == before.pins
+        assert seen.flood == before.flood and seen.static_entries == before.static_entries
     again = await bring(kernel, replace(with_options(lan), entry_limit=8, unlimited=True))
     assert again.links["vx0"] == seen.links["vx0"]
 
 
 async def check_moved_pin(kernel: LanKernel, lan: DesiredLan) -> None:
     """An address that moves from a peer to a port of this node, or to another peer, is pinned there alone."""
-    pinned = replace(with_options(lan), pins={PEER: "10.99.0.9"})
+    pinned = replace(with_options(lan), static_entries={PEER: "10.99.0.9"})
     await bring(kernel, pinned)
-    seen = await bring(kernel, replace(pinned, pins={PEER: "10.99.0.8"}))
-    assert seen.pins[PEER] == Pin("vx0", "10.99.0.8")
+    seen = await bring(kernel, replace(pinned, static_entries={PEER: "10.99.0.8"}))
+    assert seen.static_entries[PEER] == StaticEntry("vx0", "10.99.0.8")
     pod, machine = pinned.ports
     here = replace(pinned, ports=(replace(pod, mac=PEER), machine))
-    assert (await bring(kernel, here)).pins == {PEER: Pin("aV0")}
+    assert (await bring(kernel, here)).static_entries == {PEER: StaticEntry("aV0")}
 
 
 async def check_filter(kernel: LanKernel, lan: DesiredLan) -> None:

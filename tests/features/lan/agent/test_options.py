@@ -6,7 +6,7 @@ import pytest
 
 from lanloom.api.lan import LANS
 from lanloom.features.lan.agent.ports import MtuRefused, SpokeError
-from lanloom.features.lan.rules.observed import Pin
+from lanloom.features.lan.rules.observed import StaticEntry
 from lanloom.features.lan.rules.options import PortFilter
 from lanloom.features.lan.rules.optionsteps import SetPacketFilter
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, macvtap, veth
@@ -26,9 +26,9 @@ async def patch(cluster: LanCluster, **spec: Any) -> None:
     await cluster.client.patch(LANS, "blue", {"spec": spec}, NAMESPACE)
 
 
-def pins(node: Node) -> dict[str, Pin]:
+def entries_of(node: Node) -> dict[str, StaticEntry]:
     """What is pinned on a node."""
-    return node.world.names["blue"].pins
+    return node.world.names["blue"].static_entries
 
 
 def test_peers_pin_addresses() -> None:
@@ -39,12 +39,12 @@ def test_peers_pin_addresses() -> None:
         near, far = await nodes(cluster)
         await far.spokes.attach(veth("blue-b", far.pod("q")))
         attached = await near.spokes.attach(veth("blue-a", near.pod("p")))
-        assert pins(near) == {attached.mac: Pin("blue-aV0")}
-        await cluster.until(lambda: pins(far) == {attached.mac: Pin("vx0", near.address)})
+        assert entries_of(near) == {attached.mac: StaticEntry("blue-aV0")}
+        await cluster.until(lambda: entries_of(far) == {attached.mac: StaticEntry("vx0", near.address)})
         await patch(cluster, portSecurity=True, spokeOptions=None)
-        await cluster.until(lambda: list(pins(far).values()) == [Pin("blue-bV0")])
+        await cluster.until(lambda: list(entries_of(far).values()) == [StaticEntry("blue-bV0")])
         await patch(cluster, portSecurity=None)
-        await cluster.until(lambda: pins(far) == pins(near) == {})
+        await cluster.until(lambda: entries_of(far) == entries_of(near) == {})
 
     play(story, LanCluster)
 
@@ -57,7 +57,7 @@ def test_addresses_are_pinned_beside_a_vlan() -> None:
         near, far = await nodes(cluster)
         await far.spokes.attach(veth("blue-b", far.pod("q")))
         attached = await near.spokes.attach(veth("blue-a", near.pod("p")))
-        await cluster.until(lambda: pins(far).get(attached.mac) == Pin("vx0", near.address))
+        await cluster.until(lambda: entries_of(far).get(attached.mac) == StaticEntry("vx0", near.address))
 
     play(story, LanCluster)
 
@@ -73,12 +73,12 @@ def test_an_address_that_moves() -> None:
         await second.spokes.attach(veth("blue-b", second.pod("q")))
         own = "02:00:00:00:00:77"
         await first.spokes.attach(veth("blue-a", first.pod("p"), mac=own))
-        await cluster.until(lambda: pins(third) == {own: Pin("vx0", first.address)})
+        await cluster.until(lambda: entries_of(third) == {own: StaticEntry("vx0", first.address)})
         await first.spokes.detach("c1", "net1")
         await second.spokes.attach(veth("blue-a", second.pod("p"), container="c2", mac=own))
         began = cluster.now()
-        await cluster.until(lambda: pins(second) == {own: Pin("blue-aV0")})
-        await cluster.until(lambda: pins(third) == {own: Pin("vx0", second.address)})
+        await cluster.until(lambda: entries_of(second) == {own: StaticEntry("blue-aV0")})
+        await cluster.until(lambda: entries_of(third) == {own: StaticEntry("vx0", second.address)})
         assert cluster.now() - began < 2
 
     play(story, LanCluster)
@@ -94,7 +94,7 @@ def test_options_outlive_the_server() -> None:
         await node.reboot()
         node.world.pods.add("/run/netns/p")
         node.start(away=True)
-        await cluster.until(lambda: "blue" in node.world.names and bool(pins(node)))
+        await cluster.until(lambda: "blue" in node.world.names and bool(entries_of(node)))
         port = node.world.names["blue"].links["blue-aV0"]
         assert port.locked and port.isolated and node.world.names["blue"].packet_filter
 
@@ -218,9 +218,9 @@ def test_a_machine_that_migrates() -> None:
         await third.spokes.attach(veth("blue-c", third.pod("r")))
         own = "02:00:00:00:00:77"
         await first.spokes.attach(veth("blue-a", first.pod("p"), mac=own, bridged=True))
-        await cluster.until(lambda: pins(third) == {own: Pin("vx0", first.address)})
+        await cluster.until(lambda: entries_of(third) == {own: StaticEntry("vx0", first.address)})
         await second.spokes.attach(veth("blue-a", second.pod("q"), container="c2", mac=own, bridged=True))
-        await cluster.until(lambda: pins(first) == pins(second) == pins(third) == {})
+        await cluster.until(lambda: entries_of(first) == entries_of(second) == entries_of(third) == {})
         for node in (first, second):
             space = node.world.names["blue"]
             assert not space.links["blue-aV0"].locked
@@ -229,8 +229,8 @@ def test_a_machine_that_migrates() -> None:
         wanted = PortFilter(guarded={own: ""}, vxlan="vx0")
         assert third.world.names["blue"].port_filter == wanted.digest
         await first.spokes.detach("c1", "net1")
-        await cluster.until(lambda: pins(third) == {own: Pin("vx0", second.address)})
-        await cluster.until(lambda: pins(second) == {own: Pin("blue-aV0")})
+        await cluster.until(lambda: entries_of(third) == {own: StaticEntry("vx0", second.address)})
+        await cluster.until(lambda: entries_of(second) == {own: StaticEntry("blue-aV0")})
         space = second.world.names["blue"]
         assert space.links["blue-aV0"].locked and not space.packet_filter
         assert space.port_filter == PortFilter(sources={"blue-aV0": own}).digest

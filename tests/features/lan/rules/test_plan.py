@@ -12,7 +12,7 @@ from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
 from lanloom.features.lan.rules.options import UNFLAGGED, PacketFilter, PortFilter, PortFlags, StormFilter
-from lanloom.features.lan.rules.plan import plan, wanted_pins
+from lanloom.features.lan.rules.plan import plan, wanted_static_entries
 from tests.fakes.lankernel import FakeLanKernel
 from tests.fakes.lanworld import LanWorld, remove
 from tests.harness.examples import examples
@@ -58,7 +58,9 @@ PORTS = st.builds(
     st.builds(PortFlags, st.booleans(), st.booleans()),
     st.sampled_from([0, 1280, 9000]),
 )
-PINS = st.dictionaries(st.sampled_from(["02:00:00:00:00:fe", "02:00:00:00:00:fd"]), st.sampled_from(PEERS))
+STATIC_ENTRIES = st.dictionaries(
+    st.sampled_from(["02:00:00:00:00:fe", "02:00:00:00:00:fd"]), st.sampled_from(PEERS)
+)
 FILTERS = st.none() | st.builds(
     PacketFilter,
     isolates=st.booleans(),
@@ -98,7 +100,7 @@ def desires(draw: st.DrawFn) -> DesiredLan:
         learned_limit=draw(st.sampled_from([0, 5])),
         entry_limit=draw(st.sampled_from([0, 5, 6])),
         unlimited=draw(st.booleans()),
-        pins=draw(PINS),
+        static_entries=draw(STATIC_ENTRIES),
         packet_filter=draw(FILTERS),
         port_filter=draw(PORT_FILTERS),
         storm_filter=draw(st.none() | st.builds(StormFilter, rate=st.integers(1, 2), vxlan=st.just("vx0"))),
@@ -132,8 +134,8 @@ def _damage(world: LanWorld, choose: Callable[[int], int]) -> None:
             space.flood.pop()
         case 2:
             space.sealed = False
-        case 3 if space.pins:
-            space.pins.popitem()
+        case 3 if space.static_entries:
+            space.static_entries.popitem()
         case 4:
             space.packet_filter = space.port_filter = space.storm_filter = ""
         case 5 if settable:
@@ -177,7 +179,7 @@ def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
                 assert end.addresses.issuperset(port.addresses)
         assert not any(link.drift for link in seen.links.values())
         assert seen.flood == last.flood
-        assert seen.pins == wanted_pins(last, seen)
+        assert seen.static_entries == wanted_static_entries(last, seen)
         assert seen.packet_filter == (last.packet_filter.digest if last.packet_filter else "")
         assert seen.port_filter == (last.port_filter.digest if last.port_filter else "")
         assert seen.storm_filter == (last.storm_filter.digest if last.storm_filter else "")

@@ -257,7 +257,7 @@ def test_port_security_by_the_kernel(mode: str) -> None:
         near.world.ends = [replace(end, link=replace(end.link, mac="02:00:00:00:00:99"))]
         found = stopped_at(trace(await live(cluster, near)))
         assert found is not None and found.kind == "port" and "from 02:00:00:00:00:99" in found.reason
-        near.world.names["blue"].pins.clear()
+        near.world.names["blue"].static_entries.clear()
         found = stopped_at(trace(await live(cluster, near)))
         assert found is not None and "has no forwarding entry for" in found.reason
 

@@ -68,8 +68,8 @@ class DesiredLan(Struct, frozen=True, kw_only=True):
 
     `isolates`: the marks of frames must reach other nodes. `learned_limit` is how many MAC addresses the bridge learns,
     0 for any number, `entry_limit` how many forwarding entries the VXLAN link has; one that is `unlimited` was made by
-    an earlier version, and stays if it is there, as the kernel changes no such limit. `pins` are endpoints of peers by
-    the MAC addresses of secured spokes there. `host` is a bridge of the host to which the LAN is joined.
+    an earlier version, and stays if it is there, as the kernel changes no such limit. `static_entries` are endpoints of
+    peers by the MAC addresses of secured spokes there. `host` is a bridge of the host to which the LAN is joined.
     """
 
     uid: str
@@ -86,7 +86,7 @@ class DesiredLan(Struct, frozen=True, kw_only=True):
     learned_limit: int = 0
     entry_limit: int = 0
     unlimited: bool = False
-    pins: Mapping[str, str] = {}
+    static_entries: Mapping[str, str] = {}
     packet_filter: PacketFilter | None = None
     port_filter: PortFilter | None = None
     storm_filter: StormFilter | None = None
@@ -215,7 +215,7 @@ def desired(
         learned_limit=options.learned_limit,
         entry_limit=record.entry_limit or entry_limit(options, SPOKES_MAX),
         unlimited=not record.entry_limit,
-        pins=_peers_pins(peers, moving) if own.vtep and is_open else {},
+        static_entries=_peers_static_entries(peers, moving) if own.vtep and is_open else {},
         packet_filter=_packet_filter(record, used),
         port_filter=_port_filter(ports, moving, peers, record.vxlan if own.vtep and is_open else ""),
         storm_filter=StormFilter(rate=rate, vxlan=record.vxlan) if (rate := options.storm_rate) else None,
@@ -230,8 +230,8 @@ def undisturbed(wanted: DesiredLan, seen: SeenLan) -> DesiredLan:
     if vxlan is None:
         return wanted
     group = wanted.vtep.group if wanted.vtep is not None else ""
-    pins = {mac: pin.peer for mac, pin in seen.pins.items() if pin.peer}
-    return replace(wanted, flood=seen.flood - {group}, mtu=vxlan.mtu, pins=pins)
+    static_entries = {mac: entry.peer for mac, entry in seen.static_entries.items() if entry.peer}
+    return replace(wanted, flood=seen.flood - {group}, mtu=vxlan.mtu, static_entries=static_entries)
 
 
 def _moving(record: LanRecord, used: Iterable[Place], peers: Peers, node: str) -> dict[str, str]:
@@ -244,9 +244,9 @@ def _moving(record: LanRecord, used: Iterable[Place], peers: Peers, node: str) -
     return {port: mac for port, mac in found.items() if mac in peers.claimed}
 
 
-def _peers_pins(peers: Peers, moving: Mapping[str, str]) -> dict[str, str]:
+def _peers_static_entries(peers: Peers, moving: Mapping[str, str]) -> dict[str, str]:
     own = frozenset(moving.values())
-    return {mac: peer for mac, peer in peers.pins.items() if mac not in own}
+    return {mac: peer for mac, peer in peers.static_entries.items() if mac not in own}
 
 
 def _is_secured(record: LanRecord, place: Place) -> bool:
@@ -270,7 +270,7 @@ def _port_filter(
     """
     sources = {port.name: port.mac for port in ports if port.flags.locked or port.name in moving}
     isolated = tuple(port.name for port in ports if port.flags.isolated)
-    elsewhere = dict.fromkeys(sorted(peers.claimed - peers.pins.keys()), "")
+    elsewhere = dict.fromkeys(sorted(peers.claimed - peers.static_entries.keys()), "")
     guarded = elsewhere | {mac: port for port, mac in moving.items()} if vxlan else {}
     if not (sources or isolated or guarded):
         return None

@@ -63,16 +63,16 @@ class Peers(Struct, frozen=True):
     """The other nodes of a LAN: `flood` are addresses, `mtu` the least of them, 0 without any, at the node `narrowest`.
 
     `strangers` are nodes whose endpoint this node can't reach, with the reason. `claimed` are the MAC addresses that
-    secured spokes have there, and `pins` the endpoints of those that are at one node only: a machine that migrates is
-    at two, and nobody knows yet when it will answer at which. `uplinks` are the endpoints of nodes that say that they
-    join the LAN to its VLAN: besides the elected one perhaps one whose agent has died since.
+    secured spokes have there, and `static_entries` the endpoints of those that are at one node only: a machine that
+    migrates is at two, and nobody knows yet when it will answer at which. `uplinks` are the endpoints of nodes that say
+    that they join the LAN to its VLAN: besides the elected one perhaps one whose agent has died since.
     """
 
     flood: frozenset[str] = frozenset()
     mtu: int = 0
     strangers: tuple[str, ...] = ()
     narrowest: str = ""
-    pins: Mapping[str, str] = {}
+    static_entries: Mapping[str, str] = {}
     claimed: frozenset[str] = frozenset()
     uplinks: frozenset[str] = frozenset()
 
@@ -138,9 +138,15 @@ def peers(
                 mtus.append(MtuBudget(entry.mtu, name))
     least = min(mtus, default=MtuBudget(0))
     count = Counter(mac for mac, _ in claims)
-    pins = {mac: address for mac, address in claims if count[mac] == 1}
+    static_entries = {mac: address for mac, address in claims if count[mac] == 1}
     return Peers(
-        frozenset(flood), least.mtu, tuple(strangers), least.node, pins, frozenset(count), frozenset(uplinks)
+        frozenset(flood),
+        least.mtu,
+        tuple(strangers),
+        least.node,
+        static_entries,
+        frozenset(count),
+        frozenset(uplinks),
     )
 
 

@@ -78,7 +78,7 @@ class PodLink(Struct, frozen=True, kw_only=True):
     cookie: int = 0
 
 
-class Pin(NamedTuple):
+class StaticEntry(NamedTuple):
     """Where a MAC address is for good: behind a `port` of the bridge, and, if that is the VXLAN link, at a `peer`."""
 
     port: str
@@ -146,7 +146,7 @@ class SeenLan(Struct, frozen=True, kw_only=True):
     `exists`: its namespace is there; `bound`: by its name, too. `foreign` says what stands under that name instead.
     `sealed`: the namespace takes part in no IP. `flood` are the addresses to which frames for many receivers are sent.
     `ends` are far ends by the port's name, as far as they were looked for; None is one that is not there. `absent` are
-    the ports whose pod's namespace is gone. `pins` are MAC addresses that stay where they are, as far as they were
+    the ports whose pod's namespace is gone. `static_entries` are MAC addresses that stay where they are, if they were
     looked for; `packet_filter` and `port_filter` are the digests of the filters, empty without one that is whole.
     `filters` is false where the kernel was found to filter no frames of bridges. `storm_filter` is the digest of storm
     control, `storm_fault` why the kernel refused it, `stormed` how many frames it has dropped of ports, by name.
@@ -162,7 +162,7 @@ class SeenLan(Struct, frozen=True, kw_only=True):
     flood: frozenset[str] = frozenset()
     ends: Mapping[str, PodLink | None] = {}
     absent: frozenset[str] = frozenset()
-    pins: Mapping[str, Pin] = {}
+    static_entries: Mapping[str, StaticEntry] = {}
     packet_filter: str = ""
     port_filter: str = ""
     storm_filter: str = ""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from lanloom.features.lan.rules.linksteps import LanStep, check_address, check_link
-from lanloom.features.lan.rules.observed import LanLink, Pin
+from lanloom.features.lan.rules.observed import LanLink, StaticEntry
 from lanloom.features.lan.rules.options import LIMIT_MAX, PacketFilter, PortFilter, StormFilter
 from lanloom.features.lan.rules.portsteps import check_mac
 from lanloom.node.errors import LinkError
@@ -27,36 +27,38 @@ class LimitLearned(LanStep, frozen=True, kw_only=True):
             raise LinkError(f"{self.title}: {self.limit} is no limit; 1 to {LIMIT_MAX} are")
 
 
-class PinStep(LanStep, frozen=True, kw_only=True):
+class StaticEntryStep(LanStep, frozen=True, kw_only=True):
     """A step about a MAC address and where it is."""
 
     mac: str
-    pin: Pin
+    entry: StaticEntry
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
         """Check that the address and the peer are ones."""
         check_mac(self.title, self.mac)
         if not self.mac:
             raise LinkError(f"{self.title}: it is empty")
-        if self.pin.peer:
-            check_address(self.title, self.pin.peer)
+        if self.entry.peer:
+            check_address(self.title, self.entry.peer)
 
 
-class PinMac(PinStep, frozen=True, kw_only=True):
+class AddStaticEntry(StaticEntryStep, frozen=True, kw_only=True):
     """The MAC address is behind this port, and at this peer, whoever else sends from it."""
 
     @property
     def title(self) -> str:
         """The title of the step."""
-        return f"can't pin the MAC address {self.mac!r} to {self.pin.port} in the network namespace {self.ns}"
+        return (
+            f"can't pin the MAC address {self.mac!r} to {self.entry.port} in the network namespace {self.ns}"
+        )
 
     def guard(self, links: Mapping[str, LanLink]) -> None:
         """Check that the port is there as well."""
-        PinStep.guard(self, links)
-        check_link(self.title, links, self.pin.port)
+        StaticEntryStep.guard(self, links)
+        check_link(self.title, links, self.entry.port)
 
 
-class UnpinMac(PinStep, frozen=True, kw_only=True):
+class RemoveStaticEntry(StaticEntryStep, frozen=True, kw_only=True):
     """The MAC address is where it is learned; one that is not pinned there is no error."""
 
     @property

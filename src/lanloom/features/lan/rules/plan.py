@@ -33,15 +33,15 @@ from lanloom.features.lan.rules.lansteps import (
     SetLanUp,
 )
 from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep
-from lanloom.features.lan.rules.observed import LanLink, Pin, PodLink, SeenHost, SeenLan
+from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenHost, SeenLan, StaticEntry
 from lanloom.features.lan.rules.options import UNFLAGGED, PortFlags
 from lanloom.features.lan.rules.optionsteps import (
+    AddStaticEntry,
     LimitLearned,
-    PinMac,
+    RemoveStaticEntry,
     SetPacketFilter,
     SetPortFilter,
     SetStormFilter,
-    UnpinMac,
 )
 from lanloom.features.lan.rules.portsteps import (
     AddressPod,
@@ -67,7 +67,7 @@ def plan(wanted: DesiredLan, seen: SeenLan) -> tuple[LanStep, ...]:
         links = tuple(sorted(name for name, link in seen.links.items() if link.kind))
         return (RemoveNamespace(ns=wanted.ns, links=links),)
     steps = tuple(_steps(wanted, seen))
-    return (*steps, *pin_steps(wanted, seen, steps))
+    return (*steps, *static_entry_steps(wanted, seen, steps))
 
 
 def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
@@ -316,39 +316,42 @@ def _lacks_addresses(port: DesiredPort, end: PodLink) -> bool:
     )
 
 
-def wanted_pins(wanted: DesiredLan, seen: SeenLan) -> dict[str, Pin]:
+def wanted_static_entries(wanted: DesiredLan, seen: SeenLan) -> dict[str, StaticEntry]:
     """Return where addresses should be pinned; what is on this node comes before what a peer says."""
-    pins = {mac: Pin(wanted.vxlan, peer) for mac, peer in wanted.pins.items()} if wanted.vtep else {}
+    peers = wanted.static_entries if wanted.vtep else {}
+    found = {mac: StaticEntry(wanted.vxlan, peer) for mac, peer in peers.items()}
     for port in wanted.ports:
         if port.name not in seen.absent and port.flags.locked and port.mac:
-            pins[port.mac] = Pin(port.name)
-    return pins
+            found[port.mac] = StaticEntry(port.name)
+    return found
 
 
-def pin_steps(wanted: DesiredLan, seen: SeenLan, before: Sequence[LanStep]) -> Iterator[LanStep]:
-    """Yield the steps for addresses, after those `before`, with which the pins at a link go."""
-    asked, there = wanted_pins(wanted, seen), _left(wanted, seen.pins, before)
-    for mac, pin in sorted(there.items()):
-        if asked.get(mac) != pin:
-            yield UnpinMac(ns=wanted.ns, mac=mac, pin=pin)
-    for mac, pin in sorted(asked.items()):
-        if there.get(mac) != pin:
-            yield PinMac(ns=wanted.ns, mac=mac, pin=pin)
+def static_entry_steps(wanted: DesiredLan, seen: SeenLan, before: Sequence[LanStep]) -> Iterator[LanStep]:
+    """Yield the steps for addresses, after those `before`, with which the static entries at a link go."""
+    asked, there = wanted_static_entries(wanted, seen), _left(wanted, seen.static_entries, before)
+    for mac, entry in sorted(there.items()):
+        if asked.get(mac) != entry:
+            yield RemoveStaticEntry(ns=wanted.ns, mac=mac, entry=entry)
+    for mac, entry in sorted(asked.items()):
+        if there.get(mac) != entry:
+            yield AddStaticEntry(ns=wanted.ns, mac=mac, entry=entry)
 
 
-def _left(wanted: DesiredLan, pins: Mapping[str, Pin], before: Sequence[LanStep]) -> dict[str, Pin]:
+def _left(
+    wanted: DesiredLan, present: Mapping[str, StaticEntry], before: Sequence[LanStep]
+) -> dict[str, StaticEntry]:
     """Return what is pinned once those steps are done.
 
-    A pin at a peer has a part in the bridge and one in the VXLAN link.
+    An entry at a peer has a part in the bridge and one in the VXLAN link.
     """
     lost = {step.name for step in before if isinstance(step, DeleteLanLink | MakeVtep)}
     lost |= {step.port for step in before if isinstance(step, MakePair | MakeVeth)}
     anew = any(isinstance(step, MakeBridge) for step in before)
     found = {
-        mac: Pin(
-            "" if anew or pin.port in lost else pin.port,
-            "" if wanted.vxlan in lost else pin.peer,
+        mac: StaticEntry(
+            "" if anew or entry.port in lost else entry.port,
+            "" if wanted.vxlan in lost else entry.peer,
         )
-        for mac, pin in pins.items()
+        for mac, entry in present.items()
     }
-    return {mac: pin for mac, pin in found.items() if pin != Pin("")}
+    return {mac: entry for mac, entry in found.items() if entry != StaticEntry("")}

@@ -25,7 +25,7 @@ def _tables(wanted: DesiredLan, seen: SeenLan) -> Iterator[Table]:
     if bridge is not None and bridge.learned is not None:
         yield Table("bridge", bridge.learned, bridge.learned_limit or 0)
     if vxlan is not None:
-        fixed = bool(seen.flood) + sum(bool(pin.peer) for pin in seen.pins.values())
+        fixed = bool(seen.flood) + sum(bool(entry.peer) for entry in seen.static_entries.values())
         yield Table("vxlan", seen.learned, max(0, vxlan.entry_limit - fixed))
 
 

@@ -5,7 +5,7 @@ the rest of the port's faults.
 """
 
 from lanloom.features.lan.rules.desired import DesiredPort
-from lanloom.features.lan.rules.observed import Pin
+from lanloom.features.lan.rules.observed import StaticEntry
 from lanloom.features.lan.rules.options import options_of
 from lanloom.features.lan.trace.facts import End, Facts, NodeKernel
 from lanloom.features.lan.trace.findings import Finding, stops, unknown
@@ -69,7 +69,7 @@ def _by_kernel(kernel: NodeKernel, end: End) -> str:
     port = next((each for each in kernel.wanted.ports if each.name == end.port), None)
     if port is None or not port.flags.locked:
         return ""
-    if kernel.seen.pins.get(port.mac) != Pin(port.name):
+    if kernel.seen.static_entries.get(port.mac) != StaticEntry(port.name):
         return (
             f"port security: {end.port} has no forwarding entry for {port.mac}, without which it passes nothing; the "
             "agent of LANs on this node makes it anew within seconds; if not, see its log"

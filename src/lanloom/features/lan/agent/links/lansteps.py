@@ -150,7 +150,7 @@ def _forget_learned(step: ForgetLearned, writer: LanWriter) -> None:
         return
     for mac in forwarding.learned_at_peers(lan.sock, vxlan.index):
         with tolerating(errno.ENOENT):
-            forwarding.unpin(lan.sock, vxlan.index, mac, remote=True)
+            forwarding.remove_static(lan.sock, vxlan.index, mac, remote=True)
     overlay.forget_learned(lan.sock, vxlan.index)
 
 

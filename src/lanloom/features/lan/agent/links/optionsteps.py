@@ -17,12 +17,12 @@ from lanloom.features.lan.rules.options import (
     StormFilter,
 )
 from lanloom.features.lan.rules.optionsteps import (
+    AddStaticEntry,
     LimitLearned,
-    PinMac,
+    RemoveStaticEntry,
     SetPacketFilter,
     SetPortFilter,
     SetStormFilter,
-    UnpinMac,
 )
 from lanloom.node.netlink import expressions as frames
 from lanloom.node.netlink import forwarding, overlay
@@ -53,23 +53,23 @@ def _limit_learned(step: LimitLearned, writer: LanWriter) -> None:
 
 
 @apply.register
-def _pin(step: PinMac, writer: LanWriter) -> None:
+def _add_static(step: AddStaticEntry, writer: LanWriter) -> None:
     lan = writer.lan(step)
-    index = lan.links[step.pin.port].index
-    device = underlay_of(lan, step.pin.port)
+    index = lan.links[step.entry.port].index
+    device = underlay_of(lan, step.entry.port)
     forwarding.with_room(
-        lan.sock, index, lambda: forwarding.pin(lan.sock, index, step.mac, step.pin.peer, device)
+        lan.sock, index, lambda: forwarding.add_static(lan.sock, index, step.mac, step.entry.peer, device)
     )
 
 
 @apply.register
-def _unpin(step: UnpinMac, writer: LanWriter) -> None:
+def _remove_static(step: RemoveStaticEntry, writer: LanWriter) -> None:
     lan = writer.lan(step)
-    vxlans = [link.index for link in lan.links.values() if link.kind == "vxlan"] if step.pin.peer else []
-    ports = [lan.links[step.pin.port].index] if step.pin.port in lan.links else []
+    vxlans = [link.index for link in lan.links.values() if link.kind == "vxlan"] if step.entry.peer else []
+    ports = [lan.links[step.entry.port].index] if step.entry.port in lan.links else []
     for index, remote in [*((each, True) for each in vxlans), *((each, False) for each in ports)]:
         with tolerating(errno.ENOENT):
-            forwarding.unpin(lan.sock, index, step.mac, remote=remote)
+            forwarding.remove_static(lan.sock, index, step.mac, remote=remote)
 
 
 @apply.register

@@ -13,7 +13,15 @@ from lanloom.features.lan.agent.links.optionsteps import PORTS, STORM, STORMED, 
 from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, socket_of
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.hostbridge import PORT, DesiredHostBridge
-from lanloom.features.lan.rules.observed import LanLink, Pin, PodLink, SeenHost, SeenLan, Traffic, Underlay
+from lanloom.features.lan.rules.observed import (
+    LanLink,
+    PodLink,
+    SeenHost,
+    SeenLan,
+    StaticEntry,
+    Traffic,
+    Underlay,
+)
 from lanloom.features.lan.rules.options import STORM_CONTROL
 from lanloom.node.errors import LinkError, NamespaceError, NamespaceMissing
 from lanloom.node.marks import owner_of
@@ -76,7 +84,7 @@ class Reader:
             flood=entries.receivers,
             ends=ends,
             absent=frozenset(absent),
-            pins=_pins(entries, held, lan.vxlan),
+            static_entries=_static_entries(entries, held, lan.vxlan),
             packet_filter=made.get(TABLE, ""),
             port_filter=made.get(PORTS, ""),
             storm_filter=made.get(STORM, ""),
@@ -171,12 +179,12 @@ def _is_sealed(held: OpenLan, *, again: bool) -> bool:
     return held.sealed
 
 
-def _pins(entries: forwarding.Forwarding, held: OpenLan, vxlan: str) -> dict[str, Pin]:
+def _static_entries(entries: forwarding.Forwarding, held: OpenLan, vxlan: str) -> dict[str, StaticEntry]:
     names = {link.index: link.name for link in held.links.values()}
-    pins = {mac: Pin(names.get(index, "")) for mac, index in entries.sticky.items()}
+    here = {mac: names.get(index, "") for mac, index in entries.sticky.items()}
     return {
-        mac: Pin(pins[mac].port if mac in pins else "", entries.remote.get(mac, ""))
-        for mac in pins.keys() | entries.remote.keys()
+        mac: StaticEntry(here.get(mac, ""), entries.remote.get(mac, ""))
+        for mac in here.keys() | entries.remote.keys()
     }
 
 
