@@ -43,6 +43,8 @@ TERMS = {
     "befell": "happened",
     "makers": "controller owners",
     "carriers": "nodes of, plan executors",
+    "joint": "uplink link",
+    "joints": "uplink links",
 }
 """Word → term, in identifiers of any folder."""
 
@@ -69,6 +71,7 @@ PRODUCT_TERMS = {
     "station": "host",
     "choice": "selection",
     "substance": "key",
+    "pins": "static entries",
 }
 """Word → term, in identifiers of src."""
 

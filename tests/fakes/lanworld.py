@@ -119,7 +119,7 @@ class LanWorld:
         self._watchers.append(queue)
         return queue
 
-    def joints(self) -> list[FarEnd]:
+    def uplink_links(self) -> list[FarEnd]:
         """What joins LANs to VLANs and lets frames through."""
         return [end for end in self.ends if end.vlan and end.link.name not in self.closed]
 

@@ -239,20 +239,23 @@ class LanWitness(Witness):
                 self._complain(f"{use} is lost by {step.title}: {wrong}")
         self._mend(node)
 
-    def joints(self, uid: str) -> list[str]:
+    def uplink_links(self, uid: str) -> list[str]:
         """The nodes that join the LAN of a uid to a VLAN."""
         name = far_name(uid)
         return [
-            node for node, world in self.kernels.items() for end in world.joints() if end.link.name == name
+            node
+            for node, world in self.kernels.items()
+            for end in world.uplink_links()
+            if end.link.name == name
         ]
 
     def _look_for_loops(self) -> None:
-        joints = [
+        uplink_links = [
             (node, self._ends[end.link.name].spec, (end.place, end.vlan))
             for node, world in self.kernels.items()
-            for end in world.joints()
+            for end in world.uplink_links()
         ]
-        for (node, lan, (place, vlan)), (other, another, there) in combinations(joints, 2):
+        for (node, lan, (place, vlan)), (other, another, there) in combinations(uplink_links, 2):
             if (place, vlan) == there:
                 self._complain(f"a loop: {node} and {other} join a LAN to VLAN {vlan} of {place}")
             elif (lan.vni, lan.vxlan_port) == (another.vni, another.vxlan_port):

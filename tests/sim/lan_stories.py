@@ -198,7 +198,7 @@ def _unjoined(cluster: LanCluster, item: LAN, reason: str) -> list[str]:
     if item.metadata.is_deleting or reason != "Ready":
         return []
     found = []
-    joined = cluster.witness.joints(item.metadata.uid)
+    joined = cluster.witness.uplink_links(item.metadata.uid)
     if len(joined) != (spec.uplink is not None):
         found.append(
             f"LAN {item.metadata.name} with the uplink {spec.uplink} is joined to its VLAN by {joined}"

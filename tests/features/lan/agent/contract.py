@@ -184,7 +184,7 @@ async def check_macvtap(kernel: LanKernel, lan: DesiredLan) -> None:
 
 
 async def check_uplink(kernel: LanKernel, lan: DesiredLan) -> None:
-    """A LAN is joined to a VLAN only while that is allowed; when nobody says so any more, the joint ends by itself."""
+    """A LAN is joined to a VLAN only while that is allowed; when nobody says so any more, the link ends by itself."""
     wanted = replace(lan, host=uplink_bridge("cluster-1", VLAN))
     try:
         await bring(kernel, wanted)

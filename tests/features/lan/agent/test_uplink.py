@@ -109,7 +109,7 @@ async def test_bridge_changes_its_mtu(cluster: Watched, uid: str) -> None:
 
 @told(2)
 async def test_agent_dies(cluster: Watched, uid: str) -> None:
-    """With the agent's process the joint ends; the other node takes over once the Lease has run out."""
+    """With the agent's process the uplink link ends; the other node takes over once the Lease has run out."""
     await cluster.joins("n1", "n2")
     (name,) = cluster.joined()
     node, other = sorted(cluster.nodes, key=lambda each: each.name != name)

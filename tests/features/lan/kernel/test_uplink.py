@@ -1,4 +1,4 @@
-"""A LAN with a physical VLAN, on a real kernel: what passes, what does not, and that the joint ends with the agent."""
+"""A LAN with a physical VLAN, on a real kernel: what passes, what does not, and that the link ends with the agent."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from lanloom.api.core import NAMESPACES
 from lanloom.api.names import BRIDGES_NAMESPACE
 from lanloom.features.lan.agent.kernel import LanKernel
-from lanloom.features.lan.agent.links.joints import TABLE, Joints
+from lanloom.features.lan.agent.links.uplinklinks import TABLE, UplinkLinks
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import far_name, uplink_bridge
 from lanloom.node.namespaces import Namespace, make_namespace, open_namespace
@@ -92,7 +92,7 @@ async def test_contract(tmp_path: Path) -> None:
 
 
 async def test_links_of_others(tmp_path: Path) -> None:
-    """A bridge as installers leave it, its uplink and the VLAN link on it keep every attribute beside a LAN's joint."""
+    """A bridge as installers leave it, its uplink and the VLAN link on it keep every attribute beside a LAN's link."""
     host = tmp_path / "places" / "host"
 
     async def check(kernel: LanKernel, lan: DesiredLan) -> None:
@@ -123,7 +123,7 @@ async def test_untagged_on_the_lan(made: Lab) -> None:
         got: list[tuple[int, bytes]] = []
 
         def arrived() -> bool:
-            # Again each time: where the agent gets no CPU for seconds, the joint ends and is made anew.
+            # Again each time: where the agent gets no CPU for seconds, the uplink link ends and is made anew.
             inside.send(frame("01:80:c2:00:00:0e", me, b"lldp", kind=0x88B5))
             inside.send(frame(everybody, me, b"hello", kind=0x88B5))
             outside.send(frame(everybody, me, b"other vlan", kind=0x88B5, vlan=2013))
@@ -160,7 +160,7 @@ async def test_one_node_at_a_time(made: Lab) -> None:
 
 @played(1)
 async def test_repair_and_no_vlan(made: Lab) -> None:
-    """A joint that is deleted comes back, one with a wrong VLAN is corrected, and one goes with its VLAN."""
+    """An uplink link that is deleted comes back, one with a wrong VLAN is corrected, and one goes with its VLAN."""
     (node,) = made.machines
     uid = await begun(made, node)
     far = far_name(uid)
@@ -194,13 +194,13 @@ def raised(near: Namespace, far: Namespace) -> None:
 
 def passes(sender: Wire, receiver: Wire) -> bool:
     """Whether a frame passes."""
-    sender.send(frame("ff:ff:ff:ff:ff:ff", "0e:00:00:00:00:55", b"over the joint"))
+    sender.send(frame("ff:ff:ff:ff:ff:ff", "0e:00:00:00:00:55", b"over the uplink link"))
     time.sleep(0.02)
-    return any(b"over the joint" in each for _, each in receiver.heard())
+    return any(b"over the uplink link" in each for _, each in receiver.heard())
 
 
 async def test_process_that_is_stopped(tmp_path: Path) -> None:
-    """The kernel itself closes a joint whose process is stopped as a whole."""
+    """The kernel itself closes an uplink link whose process is stopped as a whole."""
     with make_namespace("near") as near, make_namespace("far") as far:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -225,58 +225,58 @@ async def test_process_that_is_stopped(tmp_path: Path) -> None:
 
 STOPPED = """
 import sys, time
-from lanloom.features.lan.agent.links.joints import Joints
+from lanloom.features.lan.agent.links.uplinklinks import UplinkLinks
 from lanloom.node.namespaces import Namespace
 from tests.features.lan.kernel.test_uplink import bridged, raised
 
 near, far = (Namespace(int(number), "a side") for number in sys.argv[1:3])
-joints = Joints()
-joints.keep("a", 3.0)
-joints.make("a", lambda between: bridged(between, near, far))
+uplink_links = UplinkLinks()
+uplink_links.keep("a", 3.0)
+uplink_links.make("a", lambda between: bridged(between, near, far))
 raised(near, far)
 print("joined", flush=True)
 while True:
-    joints.keep("a", 3.0)
+    uplink_links.keep("a", 3.0)
     time.sleep(0.2)
 """
 """A process that joins two namespaces, whose descriptors it is given, for as long as it runs."""
 
 
-async def test_joint_without_a_word(tmp_path: Path) -> None:
-    """A joint ends by itself when nobody says in time that its node is elected, whatever else the process does."""
-    joints = Joints()
+async def test_uplink_link_without_a_word(tmp_path: Path) -> None:
+    """A link ends by itself when nobody says in time that its node is elected, whatever else the process does."""
+    uplink_links = UplinkLinks()
     built: list[object] = []
-    joints.keep("a", 0.6)
-    await asyncio.to_thread(joints.make, "a", built.append)
-    assert joints.is_held("a") and len(built) == 1
+    uplink_links.keep("a", 0.6)
+    await asyncio.to_thread(uplink_links.make, "a", built.append)
+    assert uplink_links.is_held("a") and len(built) == 1
     began = time.monotonic()
-    while joints.is_held("a"):  # the event loop does nothing else: it hangs
+    while uplink_links.is_held("a"):  # the event loop does nothing else: it hangs
         assert time.monotonic() - began < 60
     assert time.monotonic() - began > 0.2
 
 
 async def test_word_that_is_late(tmp_path: Path) -> None:
-    """A joint whose time is over ends, also where its process was stopped and goes on as if nothing had happened."""
+    """A link whose time is over ends, also where its process was stopped and goes on as if nothing had happened."""
     now = [1000.0]
-    joints = Joints(lambda: now[0])
-    joints.keep("a", 3.0)
-    await asyncio.to_thread(joints.make, "a", lambda _between: None)
+    uplink_links = UplinkLinks(lambda: now[0])
+    uplink_links.keep("a", 3.0)
+    await asyncio.to_thread(uplink_links.make, "a", lambda _between: None)
     try:
-        joints.keep("a", 3.0)
-        assert joints.is_held("a")
+        uplink_links.keep("a", 3.0)
+        assert uplink_links.is_held("a")
         now[0] += 20.0
-        joints.keep("a", 3.0)
-        assert not joints.is_held("a")
+        uplink_links.keep("a", 3.0)
+        assert not uplink_links.is_held("a")
     finally:
-        joints.close()
+        uplink_links.close()
 
 
 async def test_refused_once(tmp_path: Path) -> None:
-    """A joint that the kernel refused to keep open is kept open again as soon as the kernel does not refuse it."""
+    """A link that the kernel refused to keep open is kept open again as soon as the kernel does not refuse it."""
     looks: list[float] = []
 
     def clock() -> float:
-        if threading.current_thread().name == "lan-joints":
+        if threading.current_thread().name == "lan-uplinks":
             looks.append(time.monotonic())
         return time.monotonic()
 
@@ -285,30 +285,30 @@ async def test_refused_once(tmp_path: Path) -> None:
         end = len(looks) + 2
         await until(lambda: len(looks) >= end)
 
-    joints = Joints(clock)
+    uplink_links = UplinkLinks(clock)
     built: list[Namespace] = []
-    joints.keep("a", 600)
-    await asyncio.to_thread(joints.make, "a", built.append)
+    uplink_links.keep("a", 600)
+    await asyncio.to_thread(uplink_links.make, "a", built.append)
     try:
         with built[0].call(open_filter_socket) as sock:
             with capture_logs() as refused:
                 remove_table(sock, TABLE)
-                joints.keep("a", 700)
+                uplink_links.keep("a", 700)
                 await looked()
             assert {each["event"] for each in refused} == {"lan-uplink-not-prolonged"}
             close_bridges(sock, TABLE)
         await looked()
         with capture_logs() as later:
-            joints.keep("a", 800)
+            uplink_links.keep("a", 800)
             await looked()
         assert not later
     finally:
-        joints.close()
+        uplink_links.close()
 
 
 async def test_cut_at_once(tmp_path: Path) -> None:
-    """Nothing passes a joint from the moment at which it is cut, even where the kernel has not deleted it yet."""
-    joints = Joints()
+    """Nothing passes a link from the moment at which it is cut, even where the kernel has not deleted it yet."""
+    uplink_links = UplinkLinks()
     kept: list[int] = []
 
     def build(between: Namespace) -> None:
@@ -316,15 +316,15 @@ async def test_cut_at_once(tmp_path: Path) -> None:
         bridged(between, near, far)
 
     with make_namespace("near") as near, make_namespace("far") as far:
-        joints.keep("a", 600)
-        await asyncio.to_thread(joints.make, "a", build)
+        uplink_links.keep("a", 600)
+        await asyncio.to_thread(uplink_links.make, "a", build)
         try:
             raised(near, far)
             with Wire(near, "near0") as sender, Wire(far, "far0") as receiver:
                 await until(lambda: passes(sender, receiver))
-                joints.cut("a")
+                uplink_links.cut("a")
                 receiver.heard()
                 assert not any(passes(sender, receiver) for _ in range(10))
         finally:
-            joints.close()
+            uplink_links.close()
             os.close(kept[0])

@@ -264,7 +264,7 @@ def test_port_security_by_the_kernel(mode: str) -> None:
     play(story, LanCluster)
 
 
-def test_joint_with_a_vlan() -> None:
+def test_uplink_link_with_a_vlan() -> None:
     """The port that joins the LAN to its VLAN is read from the kernel, and each fault of it is told."""
 
     async def story(cluster: LanCluster) -> None:

@@ -75,11 +75,11 @@ class NetlinkLanKernel:
 
     def keep_uplink(self, uid: str, seconds: float) -> None:
         """Implement the port."""
-        self._writer.joints.keep(uid, seconds)
+        self._writer.uplink_links.keep(uid, seconds)
 
     def cut_uplink(self, uid: str) -> None:
         """Implement the port."""
-        self._writer.joints.cut(uid)
+        self._writer.uplink_links.cut(uid)
 
     async def is_namespace(self, path: str) -> bool:
         """Implement the port."""

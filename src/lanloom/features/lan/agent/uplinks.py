@@ -3,8 +3,8 @@
 Two nodes at once would be a loop: a frame for many receivers would come back by the other node, and circle for ever.
 One node holds the VLAN's Lease (coordination.k8s.io), for one LAN: the holder is named by both. It lets go before
 another may take it: at the latest `LEASE - RENEW` seconds before, on its own clock. What joins the LAN to the VLAN ends
-by itself when this module stops saying that the node is elected (`links.joints`): when the process dies, and when its
-event loop hangs.
+by itself when this module stops saying that the node is elected (`links.uplinklinks`): when the process dies, and when
+its event loop hangs.
 
 A LAN at two VLANs at once would make one of them. So who has a Lease joins nothing before two answers that it asks for
 only then: the LAN has this uplink, and no other Lease is held for its VNI. Of two nodes, one of which was told late of

@@ -41,7 +41,7 @@ class DesiredHostBridge(Struct, frozen=True):
     """The bridge of the host to join: its name, and the ifalias without which it is another one's.
 
     With a `vlan` the LAN is untagged in that VLAN of the bridge, which its port `trunk` must carry; the ifalias does
-    not matter. The joint ends with the agent's process then.
+    not matter. The uplink link ends with the agent's process then.
     """
 
     name: str

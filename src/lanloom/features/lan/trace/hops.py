@@ -30,7 +30,7 @@ from lanloom.features.lan.trace import kernels
 from lanloom.features.lan.trace.facts import End, Facts
 from lanloom.features.lan.trace.findings import Finding, State, combined, ok, stops, unknown
 from lanloom.features.lan.trace.guards import guarded
-from lanloom.features.lan.trace.joints import at_bridge, uplink
+from lanloom.features.lan.trace.uplink import at_bridge, uplink
 from lanloom.kube.conditions import find
 
 Kind = Literal[
@@ -128,11 +128,11 @@ def _at_bridge(facts: Facts, end: End, *, sends: bool) -> Iterator[_Step]:
         return
     size = facts.size if sends else 0
     yield end.node, "interface", end.interface or "in the pod", _interface(facts, end, size)
-    there, joint = at_bridge(facts, end)
+    there, finding = at_bridge(facts, end)
     if sends or not _is_beside(facts):
         yield end.node, "hostbridge", facts.lan.spec.host_bridge.name, there
     if not _is_beside(facts):
-        yield end.node, "port", HOST_PORT, joint
+        yield end.node, "port", HOST_PORT, finding
 
 
 def _between(facts: Facts, here: str, there: str) -> Iterator[_Step]:

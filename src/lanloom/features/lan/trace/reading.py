@@ -28,7 +28,7 @@ from lanloom.features.lan.trace.facts import (
     pod_end,
     spoke_end,
 )
-from lanloom.features.lan.trace.joints import host_bridge, uplink_end
+from lanloom.features.lan.trace.uplink import host_bridge, uplink_end
 from lanloom.features.lan.views import choose
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Reader

@@ -1,4 +1,4 @@
-"""The kernel's adapters of the steps in `rules.hostbridge`, and the look at the host's side of the joint."""
+"""The kernel's adapters of the steps in `rules.hostbridge`, and the look at the host's side of the link."""
 
 import errno
 from functools import partial
@@ -32,7 +32,7 @@ def _make_host_port(step: MakeHostPort, writer: LanWriter) -> None:
     with writer.host() as (host, outside):
         bridge = _bridge(outside, step.host, step)
         if step.host.vlan:
-            writer.joints.make(step.uid, partial(_make_uplink, step, lan, host))
+            writer.uplink_links.make(step.uid, partial(_make_uplink, step, lan, host))
         else:
             _add_pair(lan, step, step.far, host, far_mac(step.uid))
         learn_joined(lan, PORT)

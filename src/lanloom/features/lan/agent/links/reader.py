@@ -97,7 +97,7 @@ class Reader:
 
     def host(self, uid: str, bridge: DesiredHostBridge, held: OpenLan | None = None) -> SeenHost:
         """Implement the port's `host_bridge`. Raises LinkError."""
-        near = held.links.get(PORT) if held is not None and self._writer.joints.is_held(uid) else None
+        near = held.links.get(PORT) if held is not None and self._writer.uplink_links.is_held(uid) else None
         with self._writer.host() as (_, sock):
             try:
                 lower = near.index if near is not None else 0

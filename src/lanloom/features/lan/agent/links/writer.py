@@ -10,7 +10,7 @@ from functools import singledispatch
 from socket import socket
 from threading import Lock
 
-from lanloom.features.lan.agent.links.joints import Joints
+from lanloom.features.lan.agent.links.uplinklinks import UplinkLinks
 from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep
 from lanloom.features.lan.rules.observed import LanLink, Vtep
 from lanloom.features.lan.rules.options import ISOLATED_GROUP, UNFLAGGED, PortFlags
@@ -125,7 +125,7 @@ class LanWriter:
     ) -> None:
         self.lans = lans
         self.names = names
-        self.joints = Joints()
+        self.uplink_links = UplinkLinks()
         self._host = HostSockets(host)
 
     def lan(self, step: LanStep) -> OpenLan:
@@ -147,7 +147,7 @@ class LanWriter:
 
     def close(self) -> None:
         """Let go of the host and of every LAN."""
-        self.joints.close()
+        self.uplink_links.close()
         self._host.close()
         for lan in self.lans.values():
             lan.close()

@@ -17,7 +17,7 @@ from lanloom.api.multus import (
 )
 from lanloom.features.lan.trace.facts import Facts, pod_end
 from lanloom.features.lan.trace.hops import Hop, stopped_at, trace
-from lanloom.features.lan.trace.joints import uplink_end
+from lanloom.features.lan.trace.uplink import uplink_end
 from lanloom.refusals import Denied
 from tests.features.lan.trace.samples import BLUE, EARLIER, facts, far, node, pod
 

@@ -28,7 +28,7 @@ TABLE = "lanloom-joint"
 log = structlog.get_logger(__name__)
 
 
-class _Joint:
+class _UplinkLink:
     """A namespace, with a bridge that forwards until a deadline where the kernel filters frames of bridges."""
 
     def __init__(self, namespace: Namespace) -> None:
@@ -58,7 +58,7 @@ class _Joint:
             self._drop_filters()
 
     def close(self) -> None:
-        """End the joint. Nothing passes it from now on; the kernel takes its time to delete what is in a namespace."""
+        """End the link. Nothing passes it from now on; the kernel takes its time to delete what is in a namespace."""
         if self._is_fenced:
             try:
                 shut_bridges(self._socket(), TABLE)
@@ -79,18 +79,18 @@ class _Joint:
             self._filters = None
 
 
-class Joints:
+class UplinkLinks:
     """The namespaces, by the uid of the LAN. `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._deadlines: dict[str, float] = {}
-        self._held: dict[str, _Joint] = {}
+        self._held: dict[str, _UplinkLink] = {}
         self._watch: threading.Thread | None = None
 
     def keep(self, uid: str, seconds: float) -> None:
-        """Allow the joint of a LAN for so long from now. One whose time is over ends, and may be made anew.
+        """Allow the uplink link of a LAN for so long from now. One whose time is over ends, and may be made anew.
 
         A process that was stopped may say that its node is elected before it learns that it is no more.
         """
@@ -100,28 +100,28 @@ class Joints:
                 self._end(uid)
             self._deadlines[uid] = now + seconds
             if self._watch is None:
-                self._watch = threading.Thread(target=self._run, name="lan-joints", daemon=True)
+                self._watch = threading.Thread(target=self._run, name="lan-uplinks", daemon=True)
                 self._watch.start()
 
     def cut(self, uid: str) -> None:
-        """End the joint of a LAN, and allow none. One that is not there is no error."""
+        """End the uplink link of a LAN, and allow none. One that is not there is no error."""
         with self._lock:
             self._deadlines.pop(uid, None)
             self._end(uid)
 
     def is_held(self, uid: str) -> bool:
-        """Return whether the joint of a LAN is there."""
+        """Return whether the uplink link of a LAN is there."""
         with self._lock:
             return uid in self._held
 
     def make(self, uid: str, build: Callable[[Namespace], None]) -> None:
-        """Make the joint of a LAN in place of an earlier one. Raises LinkError if none is allowed, and as `build`."""
+        """Make the link of a LAN in place of an earlier one. Raises LinkError if none is allowed, and as `build`."""
         with self._lock:
             self._end(uid)
             deadline, now = self._deadlines.get(uid, 0.0), self._clock()
             if deadline <= now:
                 raise LinkError("can't join a LAN to its VLAN: this node is not the elected one")
-            made = _Joint(make_namespace(f"between the LAN {uid} and its VLAN"))
+            made = _UplinkLink(make_namespace(f"between the LAN {uid} and its VLAN"))
             try:
                 made.namespace.call(isolate_ip)
                 made.close_bridges()
@@ -133,7 +133,7 @@ class Joints:
             self._held[uid] = made
 
     def close(self) -> None:
-        """End all joints."""
+        """End all links."""
         with self._lock:
             self._deadlines.clear()
             for uid in list(self._held):
@@ -157,5 +157,5 @@ class Joints:
         for uid in [uid for uid, end in self._deadlines.items() if end <= now]:
             del self._deadlines[uid]
             self._end(uid)
-        for uid, joint in self._held.items():
-            joint.prolong(self._deadlines[uid], now)
+        for uid, link in self._held.items():
+            link.prolong(self._deadlines[uid], now)
