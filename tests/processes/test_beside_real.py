@@ -54,7 +54,7 @@ async def test_harvesters_controller_never_waits_for_a_manager(real: RealServer)
         await admin.create(NADS, nad("vlan31", "cluster-1", 31), "default")
         await install_webhooks(admin)
         wanted = webhook_configurations(
-            webhooks_of(FEATURES), lambda path: {"url": f"{NOBODY}{path}"}, beside=True
+            webhooks_of(FEATURES), lambda path: {"url": f"{NOBODY}{path}"}, coexists=True
         )
         for resource, configuration in zip((MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS), wanted, strict=True):
             await Registration(admin).apply(resource, configuration)

@@ -46,7 +46,7 @@ WRITES = (
 def registered(*, beside: bool) -> list[dict[str, Any]]:
     """The webhooks of all features, as the API server is told of them."""
     table = webhooks_of(FEATURES)
-    found = webhook_configurations(table, lambda path: {"url": f"https://there{path}"}, beside=beside)
+    found = webhook_configurations(table, lambda path: {"url": f"https://there{path}"}, coexists=beside)
     return [webhook for configuration in found for webhook in configuration["webhooks"]]
 
 

@@ -297,7 +297,7 @@ def test_the_registered_webhooks_are_those_of_the_golden_file() -> None:
         configuration
         for beside in (False, True)
         for configuration in webhook_configurations(
-            table, lambda path: {"url": f"https://there{path}"}, beside=beside
+            table, lambda path: {"url": f"https://there{path}"}, coexists=beside
         )
     ]
     assert found == list(yaml.load_all(golden, yaml.CSafeLoader))

@@ -76,7 +76,7 @@ class WebhookService:
     """Construct, run `informer`, then `serve`, and on the leader `keep_registered`.
 
     `table` are the rows to register, and `registered` is set once they are. With `embedded` the API server is Lanloom's
-    own. `now` gives seconds since the epoch; `certified` receives the end of the certificate in use. `beside` returns
+    own. `now` gives seconds since the epoch; `certified` receives the end of the certificate in use. `coexists` returns
     whether Harvester's controller runs.
     """
 
@@ -89,11 +89,11 @@ class WebhookService:
         now: Callable[[], float],
         rng: random.Random,
         certified: Callable[[float], None],
-        beside: Callable[[], bool],
+        coexists: Callable[[], bool],
         embedded: bool = False,
     ) -> None:
         self._client = client
-        self._beside = beside
+        self._coexists = coexists
         self._table = table
         self._endpoint = endpoint
         self._credentials = Credentials(client, endpoint.names, now=now)
@@ -161,7 +161,7 @@ class WebhookService:
             pages.append((config, page))
             return config
 
-        mutating, validating = webhook_configurations(self._table, client_config, beside=self._beside())
+        mutating, validating = webhook_configurations(self._table, client_config, coexists=self._coexists())
         await registration.apply(MUTATING_WEBHOOKS, mutating)
         await registration.apply(VALIDATING_WEBHOOKS, validating)
         self._pages = pages if self._endpoint.local else []
@@ -243,7 +243,7 @@ class Manager:
             now=now,
             rng=rng,
             certified=self.metrics.certified,
-            beside=context.find(HARVESTER_RUNS) or (lambda: False),
+            coexists=context.find(HARVESTER_RUNS) or (lambda: False),
             embedded=settings.embedded,
         )
         self.ready = self._webhooks.registered

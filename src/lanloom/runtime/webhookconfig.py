@@ -34,19 +34,19 @@ _VERBS: tuple[Verb, ...] = ("mutate", "validate")
 
 
 def webhook_configurations(
-    table: Sequence[Webhook], client_config: Callable[[str], dict[str, Any]], *, beside: bool = False
+    table: Sequence[Webhook], client_config: Callable[[str], dict[str, Any]], *, coexists: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the mutating and the validating configuration of a table of webhooks.
 
-    `client_config` says how a path (`/mutate`) is reached. `beside` Harvester's controller, webhooks of its kinds fail
-    open, and those of kinds that it writes, too, are not asked about its writes: it never waits for a manager. A
-    webhook that nothing is to be asked of is left out.
+    `client_config` says how a path (`/mutate`) is reached. If the manager `coexists` with Harvester's controller,
+    webhooks of that one's kinds fail open, and those of kinds that it writes, too, are not asked about its writes: it
+    never waits for a manager. A webhook that nothing is to be asked of is left out.
     """
-    policy = {"failurePolicy": "Ignore" if beside else "Fail"}
+    policy = {"failurePolicy": "Ignore" if coexists else "Fail"}
     found: dict[str, list[dict[str, Any]]] = {}
     for verb in _VERBS:
-        own = watched(table, verb, "others") if beside else watched(table, verb, "others", "both")
-        shared = watched(table, verb, "both") if beside else ()
+        own = watched(table, verb, "others") if coexists else watched(table, verb, "others", "both")
+        shared = watched(table, verb, "both") if coexists else ()
         harvesters = watched(table, verb, "harvester")
         config = client_config(f"/{verb}")
         statuses = verb != "mutate"  # a write of a status changes nothing else, and no status is filled in

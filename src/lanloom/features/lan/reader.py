@@ -57,7 +57,7 @@ class LanInformers(Struct, frozen=True):
         """Return every LAN that has one of these spokes."""
         return tuple(lan for spoke in spokes for lan in self.lans.store.by(BY_CLAIM, f"spoke {spoke}"))
 
-    def nads_beside(self, lan: LAN, spokes: Iterable[str]) -> frozenset[Key]:
+    def nads_of_others(self, lan: LAN, spokes: Iterable[str]) -> frozenset[Key]:
         """Return the NADs of others that name one of these spokes, as far as the LAN admits them."""
         return admitted(lan, (nad for spoke in spokes for nad in self.nads.store.by(BY_SPOKE, spoke)))
 
@@ -67,7 +67,7 @@ class LanInformers(Struct, frozen=True):
         They are its own, made or yet to be made, and those of others.
         """
         own = (key for spoke in spokes for key in nads_of_spoke(lan, spoke))
-        return self.nads_beside(lan, spokes).union(own)
+        return self.nads_of_others(lan, spokes).union(own)
 
     def carrying(self, uid: str) -> tuple[LANNode, ...]:
         """Return the reports of nodes that carry a LAN."""

@@ -215,12 +215,12 @@ class Lans:
                 await self._networks.remove(uid)
             await self._release(lan, "ForceDeleted")
             return None
-        beside = self._informers.nads_beside(lan, lan.spec.spokes)
-        step = await self._remover.retire(uid, nads, lan, beside)
+        others = self._informers.nads_of_others(lan, lan.spec.spokes)
+        step = await self._remover.retire(uid, nads, lan, others)
         if step.stage == "gone":
             # A watch may not have brought the last ones yet.
             nads = tuple(await self._remover.read(uid, lan.metadata.namespace))
-            step = await self._remover.retire(uid, nads, lan, beside) if nads else step
+            step = await self._remover.retire(uid, nads, lan, others) if nads else step
         if step.stage != "gone":
             there = attached(uid, self._informers.carrying(uid))
             users = with_attached(self._users, step.users, there)

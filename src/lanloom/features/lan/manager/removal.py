@@ -27,19 +27,19 @@ class NadRemover:
         self._now = now
 
     async def retire(
-        self, uid: str, nads: Nads, lan: LAN | None = None, beside: Collection[Key] = ()
+        self, uid: str, nads: Nads, lan: LAN | None = None, others: Collection[Key] = ()
     ) -> Retirement:
         """Take the next step for NADs of the LAN of that uid, all of one namespace. Raises KubeError.
 
-        `lan` is None for one that is gone; `beside` are NADs of others whose users keep the LAN, too.
+        `lan` is None for one that is gone; `others` are NADs of others whose users keep the LAN, too.
         """
-        step = retirement(nads, self._users, now=self._now(), live=False, beside=beside, lan=lan)
+        step = retirement(nads, self._users, now=self._now(), live=False, others=others, lan=lan)
         if step.stage == "read":
             names = {nad.metadata.name for nad in nads}
             every = await self.read(uid, nads[0].metadata.namespace)
             fresh = [nad for nad in every if nad.metadata.name in names]
             live = await self._users.live()
-            step = retirement(fresh, live, now=self._now(), live=True, beside=beside, lan=lan)
+            step = retirement(fresh, live, now=self._now(), live=True, others=others, lan=lan)
         for nad, annotations in step.marks:
             await self._mark(nad, annotations)
         for nad in step.delete:

@@ -56,19 +56,19 @@ def retirement(
     *,
     now: float,
     live: bool,
-    beside: Iterable[Key] = (),
+    others: Iterable[Key] = (),
     lan: LAN | None = None,
 ) -> Retirement:
     """Return the next step for NADs that are to go together.
 
     With `live`, NADs and users were read just now, in this order.
-    `beside` are NADs that stay, and whose users keep these as their own do. `lan` is that of the NADs, None for one
+    `others` are NADs that stay, and whose users keep these as their own do. `lan` is that of the NADs, None for one
     that is gone.
     """
     if not nads:
         return Retirement(stage="gone")
     marks = tuple(Mark(nad, missing) for nad in nads if (missing := closing(nad, use.seen, now)))
-    users = users_of(use, (*(nad.metadata.key for nad in nads), *beside), lan)
+    users = users_of(use, (*(nad.metadata.key for nad in nads), *others), lan)
     reread = REREAD_SECONDS if live else None
     if users:
         message = f"in use by {listed(users)}"
