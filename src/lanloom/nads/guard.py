@@ -38,7 +38,7 @@ from lanloom.nads.references import (
 )
 from lanloom.text import one_line
 
-Place = tuple[str, Mapping[str, str], VirtualMachineInstanceSpec]
+NetworkFields = tuple[str, Mapping[str, str], VirtualMachineInstanceSpec]
 """Where an object names networks: the path before it, the annotations, the spec of a machine."""
 
 
@@ -135,7 +135,7 @@ def _field(item: Object, nad: Key) -> str:
     """Return the field in which an object names the NAD."""
     if isinstance(item, NetworkSwap):
         return "spec.to"
-    prefix, annotations, spec = _place(item)
+    prefix, annotations, spec = _fields(item)
     for index, network in enumerate(spec.networks):
         if network.multus is None:
             continue
@@ -146,7 +146,7 @@ def _field(item: Object, nad: Key) -> str:
     return f"{prefix}metadata.annotations[{name}]"
 
 
-def _place(item: Object) -> Place:
+def _fields(item: Object) -> NetworkFields:
     match item:
         case VirtualMachine():
             template = item.spec.template
