@@ -1,0 +1,138 @@
+"""What it costs that 5,000 machines of one VLAN have an MTU each by NADs: the worst case, as many NADs as machines.
+
+One process under a virtual clock: the embedded engine and the real manager, and the rules of an agent. The manager's
+requests are counted, watches and lists of the start aside. CPU is compared within the run: the last NADs with the
+first.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from bench.agent import Counted
+from bench.report import Row
+from lanloom.api.core import CRDS, NODES
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.multus import NADS
+from lanloom.features.vlan.informers import vlan_informers
+from lanloom.features.vlan.manager.controllers import VlanManager
+from lanloom.features.vlan.rules.desired.network import NodeNetwork
+from lanloom.kube.events import Recorder
+from lanloom.kube.informer import Informers, all_synced
+from lanloom.processes.definitions import manifests
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.storage import MemoryStorage
+from lanloom_embedded.local import LocalClient
+from tests.features.vlan.cluster import cluster_network, cluster_of, nad, node, vlan_config
+from tests.harness.virtual import run as run_virtually
+
+MACHINES, VLAN = 5_000, 100
+SMALLEST = 1_280
+PART = 500
+"""So many NADs are timed at the beginning and at the end."""
+
+NETWORK, NODE = "cn", "node1"
+CALLS, GROWTH = 1.0, 8.0
+_WRITES = ("create", "patch", "delete")
+
+
+def rows() -> Iterator[Row]:
+    """Yield the manager's work for each NAD, how it grows, and the work on a node."""
+    calls, seconds = run_virtually(_made())
+    first, last = seconds
+    what = f"{MACHINES:,} NADs of one VLAN, an MTU each"
+    yield Row(
+        name=f"{what}: manager's API calls for each",
+        measured=calls.total() / MACHINES,
+        limit=CALLS,
+        unit="calls",
+        note=", ".join(f"{count} {verb}" for verb, count in calls.items()) or "none",
+    )
+    yield Row(
+        name=f"{what}: CPU for the last {PART}, against the first {PART}",
+        measured=last / first,
+        limit=GROWTH,
+        unit="×",
+        note=f"{_ms(last)} against {_ms(first)} for each, server and manager",
+    )
+    one, _ = _desired(1)
+    all_, took = _desired(MACHINES)
+    yield Row(
+        name=f"{what}: what else a node has than with one of them",
+        measured=sum(left != right for left, right in zip(one, all_, strict=True)),
+        limit=0,
+        unit="",
+        note=f"an agent finds that in {took * 1000:.0f} ms of CPU",
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds / PART * 1000:.1f} ms"
+
+
+def _nads(count: int) -> Iterator[dict[str, Any]]:
+    for number in range(count):
+        yield nad(f"vm{number}", NETWORK, VLAN, config={"mtu": SMALLEST + number})
+
+
+def _uplink() -> tuple[dict[str, Any], dict[str, Any]]:
+    link = {"linkAttributes": {"mtu": SMALLEST + MACHINES}}
+    uplink = {"nics": ["eth1"], "bondOptions": {"mode": "active-backup"}, **link}
+    return cluster_network(NETWORK), vlan_config(NETWORK, NETWORK, uplink=uplink)
+
+
+def _desired(count: int) -> tuple[tuple[NodeNetwork, ...], float]:
+    """Return what a node should have of so many NADs, and the seconds of CPU that this takes."""
+    cluster = cluster_of([node(NODE), *_uplink(), *_nads(count)]).managed()
+    began = time.process_time()
+    found = cluster.on_node(NODE)
+    return found, time.process_time() - began
+
+
+async def _made() -> tuple[Counter[str], tuple[float, float]]:
+    """Return the manager's writes for all NADs, and the seconds of CPU for the first and for the last of them."""
+    now = asyncio.get_running_loop().time
+    engine = Engine(MemoryStorage(), now=now, rng=Random(0))
+    await engine.start()
+    admin = LocalClient(engine)
+    for manifest in manifests():
+        await admin.create(CRDS, manifest)
+    network, config = _uplink()
+    await admin.create(NODES, node(NODE))
+    await admin.create(CLUSTER_NETWORKS, network)
+    await admin.create(VLAN_CONFIGS, config)
+    calls: Counter[str] = Counter()
+    client: Any = Counted(admin, calls)
+    rng = Random(0)
+    informers = vlan_informers(Informers(client, rng))
+    recorder = Recorder(client, "bench", "bench", now=now, rng=rng)
+    manager = VlanManager(client, informers, recorder, now=now, rng=rng)
+    tasks = [asyncio.create_task(informer.run()) for informer in informers.all()]
+    tasks.append(asyncio.create_task(manager.run()))
+    await all_synced(informers.all())
+    await asyncio.sleep(30)
+    calls.clear()
+    try:
+        seconds = await _add_all(admin)
+        await asyncio.sleep(60)
+        return Counter({verb: calls[verb] for verb in _WRITES if calls[verb]}), seconds
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await engine.close()
+
+
+async def _add_all(admin: LocalClient) -> tuple[float, float]:
+    """Make the NADs, ten in a second; return the CPU for the first and for the last."""
+    marks = {0: 0.0, PART: 0.0, MACHINES - PART: 0.0}
+    for number, body in enumerate(_nads(MACHINES)):
+        if number in marks:
+            marks[number] = time.process_time()
+        await admin.create(NADS, body, "default")
+        await asyncio.sleep(0.1)
+    end = time.process_time()
+    return marks[PART] - marks[0], end - marks[MACHINES - PART]
