@@ -1,4 +1,4 @@
-"""Addresses that belong to names, on a lab's nodes: pods of StatefulSets, lists by ordinal, and a virtual machine.
+"""Addresses that belong to names, on a lab's nodes: of StatefulSets' pods, by ordinal, of a machine, and of a group.
 
 The lab has no StatefulSets, so the tests are their controller: pods of a template with their numbers in the names,
 which belong to a StatefulSet that the server does not know.
@@ -7,7 +7,7 @@ which belong to a StatefulSet that the server does not know.
 import json
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -69,9 +69,9 @@ class Names:
         items = json.loads(self.lab.kubectl("get", "events", "-A", "-o", "json"))["items"]
         return "\n".join(item["message"] for item in items if item["involvedObject"]["kind"] == kind)
 
-    def reaches(self, node: str, pod: str, address: str) -> bool:
+    def reaches(self, node: str, pod: str, address: str, namespace: str = "default") -> bool:
         """Whether a pod gets an answer."""
-        ping = f"ip netns exec default.{pod} ping -c 1 -W 1 {address} >/dev/null && echo yes"
+        ping = f"ip netns exec {namespace}.{pod} ping -c 1 -W 1 {address} >/dev/null && echo yes"
         return "yes" in self.lab.on(node, ping, status=None)
 
 
@@ -213,3 +213,46 @@ def owned(lab: Lab) -> list[str]:
     items = json.loads(lab.kubectl("get", "nics", "-o", "json"))["items"]
     mine = [item for item in items if item["spec"]["owner"] == {"kind": "VirtualMachine", "name": "vm1"}]
     return [address for item in mine for address in item.get("status", {}).get("ips", ())]
+
+
+class Member(NamedTuple):
+    """A pod of a group, and its node."""
+
+    name: str
+    node: str
+
+    def run(self, lab: Lab, command: str) -> str:
+        """What a command prints in the pod's network."""
+        return lab.on(self.node, f"ip netns exec default.{self.name} {command}")
+
+    def mac(self, lab: Lab) -> str:
+        """The MAC address of its interface."""
+        return str(json.loads(self.run(lab, "ip -j link show net1"))[0]["address"])
+
+
+def test_an_address_of_a_group(names: Names) -> None:
+    """An address of a group is given to no pod, moves between its members by gratuitous ARP, as keepalived does, and is
+    free when the group ends."""
+    lab, shared = names.lab, "10.22.0.50"
+    lab.lanloom("instance", "add", "--net", f"0:ip={shared},network={NETWORK}", "web-vip")
+    first, second = Member("member-0", "node1"), Member("member-1", "node2")
+    own = names.start(*(pod(*each) for each in (first, second)), pod("client", "node3", namespace=SHOP))
+    assert shared not in own
+    assert f"Instance default/web-vip, NIC 0: {shared}" in lab.lanloom("network", "info", NETWORK)
+
+    first.run(lab, f"ip address add {shared}/32 dev net1")
+    eventually(lambda: names.reaches("node3", "client", shared, SHOP))
+    first.run(lab, f"ip address delete {shared}/32 dev net1")
+    second.run(lab, f"ip address add {shared}/32 dev net1")
+    macs = first.mac(lab), second.mac(lab)
+
+    def moves() -> bool:
+        second.run(lab, f"arping -q -U -c 1 -I net1 {shared}")
+        seen = lab.on("node3", f"ip -n {SHOP}.client neighbour show {shared}")
+        assert macs[0] in seen or macs[1] in seen
+        return macs[1] in seen
+
+    eventually(moves)
+    assert names.reaches("node3", "client", shared, SHOP)
+    lab.lanloom("instance", "remove", "web-vip")
+    assert names.start(pod("next", "node1")) == [shared]
