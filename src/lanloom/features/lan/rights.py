@@ -21,6 +21,7 @@ RIGHTS = Rights(
             {"apiGroups": [GROUP], "resources": [LANS.plural], "verbs": [*READ, "patch"]},
             {"apiGroups": [GROUP], "resources": [f"{LANS.plural}/status"], "verbs": ["patch"]},
             {"apiGroups": [NODE_GROUP], "resources": [LAN_NODES.plural], "verbs": READ},
+            {"apiGroups": [NODE_GROUP], "resources": [f"{LAN_NODES.plural}/status"], "verbs": ["patch"]},
             # Those of LANs with subnets.
             {"apiGroups": [NETWORKS.group], "resources": [NETWORKS.plural], "verbs": MAKE},
         ),
@@ -34,7 +35,7 @@ RIGHTS = Rights(
     ),
     agent=Access(
         cluster=(
-            # Its own node owns what it writes, and frames are sent to live ones.
+            # Its own node owns what it writes. Agents of the version before follow all nodes.
             {"apiGroups": [""], "resources": ["nodes"], "verbs": READ},
             # A spoke that another node has is given to the other pod of the same machine only.
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},

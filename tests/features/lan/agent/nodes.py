@@ -44,6 +44,7 @@ class Line(Interceptor):
     def __init__(self, inner: Client, work: Counter[str]) -> None:
         super().__init__(inner)
         self._work = work
+        self.watched: set[str] = set()
         self.late: Resource[Any] | None = None
         self.open = asyncio.Event()
         self.open.set()
@@ -51,6 +52,7 @@ class Line(Interceptor):
     async def _hear(
         self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
     ) -> AsyncGenerator[WatchEvent[T], None]:
+        self.watched.add(resource.kind)
         async with aclosing(begin()) as stream:
             async for event in stream:
                 if self.late in (None, resource):
@@ -84,6 +86,11 @@ class Node:
         """The kernel's port of the agent that runs."""
         assert self._kernel is not None
         return self._kernel
+
+    @property
+    def watched(self) -> set[str]:
+        """The kinds that its agents watched."""
+        return self._line.watched
 
     @property
     def spokes(self) -> Spokes:

@@ -1,5 +1,6 @@
 """Several nodes of a LAN in memory: receivers, the MTU, and what each node reports."""
 
+from lanloom.api.core import NODES
 from lanloom.api.lan import LAN_NODES
 from tests.features.lan.agent.nodes import LanCluster, advertised, floods, reported, spoke_of, veth
 from tests.harness.cluster import play
@@ -22,6 +23,40 @@ def test_peers() -> None:
         await nodes[2].spokes.detach("c1", "net1")
         await cluster.until(lambda: floods(nodes[0]) == {"10.0.0.2"})
         await cluster.until(lambda: floods(nodes[1]) == {"10.0.0.1"})
+
+    play(story, LanCluster)
+
+
+def test_a_node_that_is_given_up() -> None:
+    """Frames are not sent to a node that the manager has given up, its spokes are free, and both end with that."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        nodes = [await cluster.node(f"n{number}", number) for number in (1, 2)]
+        for node in nodes:
+            await advertised(cluster, node)
+            await node.spokes.attach(veth(spoke_of(node), node.pod("p1")))
+        await cluster.until(lambda: floods(nodes[0]) == {"10.0.0.2"})
+        given_up = {"type": "Live", "status": "False", "reason": "NodeNotReady", "message": ""}
+        await cluster.client.patch(
+            LAN_NODES, "n2", {"status": {"conditions": [given_up]}}, subresource="status"
+        )
+        await cluster.until(lambda: floods(nodes[0]) == set())
+        assert floods(nodes[1]) == {"10.0.0.1"}
+        await cluster.client.patch(LAN_NODES, "n2", {"status": {"conditions": []}}, subresource="status")
+        await cluster.until(lambda: floods(nodes[0]) == {"10.0.0.2"})
+
+    play(story, LanCluster)
+
+
+def test_nobody_follows_all_nodes() -> None:
+    """An agent watches no Nodes: each of thousands would get the heartbeats of all of them."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await cluster.node("n1", 1)
+        await advertised(cluster, node)
+        assert NODES.kind not in node.watched
 
     play(story, LanCluster)
 

@@ -1,13 +1,24 @@
 """Peers of a LAN: who gets frames for many receivers, and the MTU."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lanloom.api.core import Node, NodeStatus
 from lanloom.api.lan import LANEntry, LANNode, LANNodeStatus, Replication
-from lanloom.api.meta import Condition, ObjectMeta
+from lanloom.api.meta import Condition, ObjectMeta, rfc3339
 from lanloom.features.lan.rules.desired import endpoint, hardware_address
-from lanloom.features.lan.rules.flood import SILENCE_SECONDS, Peers, confined, is_live, peers
+from lanloom.features.lan.rules.flood import (
+    LIVE,
+    SILENCE_SECONDS,
+    Peers,
+    confined,
+    is_given_up,
+    is_live,
+    judged,
+    peers,
+)
 from lanloom.features.lan.rules.observed import Underlay
 from lanloom.features.lan.rules.record import LanRecord, Place, choose_index, conflict
 
@@ -52,6 +63,13 @@ def test_strangers(stranger: LANNode, words: str) -> None:
     assert around(stranger) == Peers(strangers=(words,))
 
 
+SILENT = Node(
+    status=NodeStatus(
+        conditions=(Condition(type="Ready", status="Unknown", last_transition_time="2020-01-01T00:00:00Z"),)
+    )
+)
+
+
 def test_live() -> None:
     """A node that is silent stays a peer for a while, because its kernel forwards without its kubelet."""
     ready = Condition(type="Ready", status="True")
@@ -59,6 +77,28 @@ def test_live() -> None:
     assert is_live(Node(status=NodeStatus(conditions=(ready,))), NOW)
     node = Node(status=NodeStatus(conditions=(silent,)))
     assert is_live(node, NOW + SILENCE_SECONDS - 1) and not is_live(node, NOW + SILENCE_SECONDS)
+
+
+OTHER = Condition(type="NamespaceIsolation", status="True")
+
+
+@given(
+    st.sampled_from(["True", "False", "Unknown"]),
+    st.floats(0, 1000),
+    st.booleans(),
+    st.booleans(),
+)
+def test_a_node_is_given_up_while_it_is_silent(ready: str, seconds: float, before: bool, other: bool) -> None:
+    """A report has the condition Live exactly while its node is not live, whatever it said before."""
+    condition = Condition(type="Ready", status=ready, last_transition_time=rfc3339(NOW))
+    node = Node(status=NodeStatus(conditions=(condition,)))
+    kept = (OTHER,) if other else ()
+    old = judged(kept, SILENT, 1, NOW) if before else kept
+    found = judged(old, node, 1, NOW + seconds)
+    assert is_given_up(LANNode(status=LANNodeStatus(conditions=found))) == (not is_live(node, NOW + seconds))
+    assert tuple(item for item in found if item.type != LIVE) == kept
+    assert judged(found, node, 1, NOW + seconds) == found
+    assert judged(old, None, 1, NOW) is old
 
 
 @pytest.mark.parametrize(

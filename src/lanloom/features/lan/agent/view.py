@@ -1,16 +1,15 @@
-"""The cluster as an agent sees it: LANs, the LANNodes of all nodes, and which nodes are live.
+"""The cluster as an agent sees it: LANs, and the LANNodes of all nodes, which say which nodes are given up.
 
 All but `live` is what watches brought, which may be late by more than a minute.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from lanloom.api.core import NODES, Node
 from lanloom.api.lan import LAN, LAN_NODES, LANS, LANEntry, LANNode, Mode
 from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Device
 from lanloom.features.lan.rules.claims import age_of, claims_of
-from lanloom.features.lan.rules.flood import is_live
+from lanloom.features.lan.rules.flood import is_given_up
 from lanloom.kube.informer import Informers
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Reader
@@ -19,9 +18,9 @@ _MODES: tuple[Mode, ...] = ("macvtap", "veth")
 
 
 class ClusterView:
-    """Read the stores of the agent's informers, which the process runs. `now` gives seconds since the epoch."""
+    """Read the stores of the agent's informers, which the process runs."""
 
-    def __init__(self, reader: Reader, informers: Informers, now: Callable[[], float]) -> None:
+    def __init__(self, reader: Reader, informers: Informers) -> None:
         self._reader = reader
         self._lans = informers.get(
             LANS, optional=True, indexes={"uid": _uid, "claim": _claims, "joined": _joined}
@@ -29,13 +28,11 @@ class ClusterView:
         self._reports = informers.get(
             LAN_NODES, optional=True, indexes={"lan": _reported, "spoke": _attached}
         )
-        self._nodes = informers.get(NODES)
-        self._now = now
 
     @property
     def is_synced(self) -> bool:
         """Whether everything has been read once."""
-        return self._lans.is_synced and self._reports.is_synced and self._nodes.is_synced
+        return self._lans.is_synced and self._reports.is_synced
 
     def on_lan(self, handler: Callable[[str], None]) -> None:
         """Call `handler` with the uid of each LAN that changed."""
@@ -44,22 +41,12 @@ class ClusterView:
     def on_peer(self, handler: Callable[[str], None]) -> None:
         """Call `handler` with the uid of each LAN whose nodes may have changed."""
         self._reports.on_change(lambda old, new: _each(handler, _changed(old, new)))
-        self._nodes.on_change(self._on_node(handler))
 
     def on_report(self, node: str, handler: Callable[[LANNode | None], None]) -> None:
         """Call `handler` with the LANNode of a node whenever it changed, None for one that was deleted."""
         self._reports.on_change(
             lambda _old, new: handler(new), lambda old, new: (new or old or LANNode()).metadata.name == node
         )
-
-    def _on_node(self, handler: Callable[[str], None]) -> Callable[[Node | None, Node | None], None]:
-        def changed(old: Node | None, new: Node | None) -> None:
-            if _readiness(old) != _readiness(new):
-                name = (new or old or Node()).metadata.name
-                report = self._reports.store.get(Key("", name))
-                _each(handler, _reported(report) if report is not None else ())
-
-        return changed
 
     def lan(self, uid: str) -> LAN | None:
         """Return the LAN of a uid."""
@@ -117,24 +104,20 @@ class ClusterView:
         """Return the LANNode of a node."""
         return self._reports.store.get(Key("", node))
 
-    def node(self, name: str) -> Node | None:
-        """Return a node."""
-        return self._nodes.store.get(Key("", name))
-
     def reports(self, uid: str) -> Iterator[LANNode]:
-        """Return the LANNodes of live nodes that list the LAN."""
-        return self._live(self._reports.store.by("lan", uid))
+        """Return the LANNodes that list the LAN, but those of nodes that are given up."""
+        return _live(self._reports.store.by("lan", uid))
 
     def users_of(self, spoke: str) -> Iterator[LANNode]:
-        """Yield LANNodes of live nodes with a spoke attached, also to a LAN that is gone or not known here."""
-        return self._live(self._reports.store.by("spoke", spoke))
+        """Yield LANNodes with a spoke attached, also to a LAN that is gone or not known here.
 
-    def _live(self, reports: Iterable[LANNode]) -> Iterator[LANNode]:
-        now = self._now()
-        for report in reports:
-            node = self.node(report.metadata.name)
-            if node is not None and is_live(node, now):
-                yield report
+        Those of nodes that are given up are left out.
+        """
+        return _live(self._reports.store.by("spoke", spoke))
+
+
+def _live(reports: Iterable[LANNode]) -> Iterator[LANNode]:
+    return (report for report in reports if not is_given_up(report))
 
 
 def _uid(lan: LAN) -> Iterable[str]:
@@ -164,7 +147,9 @@ def _uids(old: LAN | None, new: LAN | None) -> set[str]:
 def _changed(old: LANNode | None, new: LANNode | None) -> set[str]:
     """Return the LANs of which a report says something else than before about how to reach its node."""
     before, after = (
-        {entry.uid: _endpoint_of(entry) for entry in report.status.lans} if report is not None else {}
+        {entry.uid: (_endpoint_of(entry), is_given_up(report)) for entry in report.status.lans}
+        if report is not None
+        else {}
         for report in (old, new)
     )
     return {uid for uid in before.keys() | after.keys() if before.get(uid) != after.get(uid)}
@@ -173,12 +158,6 @@ def _changed(old: LANNode | None, new: LANNode | None) -> set[str]:
 def _endpoint_of(entry: LANEntry) -> object:
     macs = frozenset(spoke.mac for spoke in entry.spokes if spoke.mac)
     return entry.vni, entry.port, entry.address, entry.mtu, macs, entry.uplink
-
-
-def _readiness(node: Node | None) -> object:
-    if node is None:
-        return None
-    return [item.status for item in node.status.conditions if item.type == "Ready"]
 
 
 def _each(handler: Callable[[str], None], uids: Iterable[str]) -> None:

@@ -23,6 +23,7 @@ from lanloom.features.lan.manager.lans import Lans, Orphans
 from lanloom.features.lan.manager.leases import UplinkLeases
 from lanloom.features.lan.manager.networks import LanNetworks
 from lanloom.features.lan.manager.removal import NadRemover
+from lanloom.features.lan.manager.silence import SilentNodes
 from lanloom.features.lan.reader import BY_CLAIM, BY_UID, BY_UNDERLAY, LanInformers
 from lanloom.features.lan.rules.nads import owner_of
 from lanloom.kube.conditions import find
@@ -119,6 +120,7 @@ class LanManager:
         self._leases: Controller[str] = Controller(
             "lanlease", self._uplinks.reconcile, rng=rng, observe=observe
         )
+        self._silent = SilentNodes(client, informers, recorder, now=now, rng=rng, observe=observe)
         informers.lans.on_change(self._lan_changed, changed(lan_key))
         informers.lans.on_change(self._status_changed, changed(lambda lan: lan.status))
         informers.nads.on_change(self._nad_changed, changed(nad_key))
@@ -130,7 +132,7 @@ class LanManager:
     @property
     def controllers(self) -> tuple[Controller[Any], ...]:
         """The queues and workers, to be looked at."""
-        return (self._lans, self._left, self._leases)
+        return (self._lans, self._left, self._leases, self._silent.controller)
 
     async def run(self) -> None:
         """Run until cancelled; look at everything once, because events of the time before are not known."""
@@ -142,6 +144,7 @@ class LanManager:
         for uid in dict.fromkeys(made):
             self._check_orphan(uid)
         self._check_leases()
+        self._silent.check_all()
         async with asyncio.TaskGroup() as group:
             for controller in self.controllers:
                 group.create_task(controller.run())

@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from lanloom.api.core import Node
 from lanloom.api.lan import LANEntry, LANNode, Replication
+from lanloom.api.meta import Condition
+from lanloom.kube.conditions import find, set_condition, without
 
 SILENCE_SECONDS = 300.0
 """How long a node may be not ready until frames are no longer sent to it."""
@@ -51,12 +53,51 @@ def largest_mtu(underlay: int, address_family: int) -> int:
     return underlay - OVERHEAD[address_family]
 
 
+LIVE = "Live"
+"""The condition of a LANNode that is False while its node is given up; where it is not, there is none."""
+
+
 def is_live(node: Node, now: float) -> bool:
     """Return whether frames are sent to a node. `now` in seconds since the epoch."""
+    end = silent_from(node)
+    return end is None or now < end
+
+
+def silent_from(node: Node) -> float | None:
+    """Return from when on a node is given up unless it is Ready again, in seconds since the epoch; None while it is."""
     for condition in node.status.conditions:
         if condition.type == "Ready" and condition.status != "True":
-            return now - _seconds(condition.last_transition_time) < SILENCE_SECONDS
-    return True
+            return _seconds(condition.last_transition_time) + SILENCE_SECONDS
+    return None
+
+
+def judged(
+    conditions: tuple[Condition, ...], node: Node | None, generation: int, now: float
+) -> tuple[Condition, ...]:
+    """Return the conditions of a LANNode with what its node is: given up, or not. `now` in seconds since the epoch.
+
+    The manager alone judges: if each agent followed all nodes, most of what the API server sends would be heartbeats.
+    A report whose Node is gone goes with it.
+    """
+    if node is None:
+        return conditions
+    if is_live(node, now):
+        return without(conditions, LIVE)
+    return set_condition(
+        conditions,
+        type=LIVE,
+        status="False",
+        reason="NodeNotReady",
+        message=f"not Ready for {SILENCE_SECONDS:.0f} s: no frames for many receivers are sent to it",
+        generation=generation,
+        now=now,
+    )
+
+
+def is_given_up(report: LANNode) -> bool:
+    """Return whether the manager says that the node of a report is given up."""
+    found = find(report.status.conditions, LIVE)
+    return found is not None and found.status == "False"
 
 
 class Peers(Struct, frozen=True):

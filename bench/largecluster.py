@@ -1,0 +1,222 @@
+"""The contents of a cluster as large as clusters get, written into a server's data without a server.
+
+Objects are as they are long after their start: running machines with launcher pods, NICs with addresses, nodes with as
+much in their status as kubelets report.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from lanloom.api.core import NAMESPACES, NODES, PODS
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.ipam import FINALIZER, NETWORKS, NICS, NODE_LABEL, node_value
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.lan import LANS
+from lanloom.api.multus import NADS
+from lanloom.api.resource import Resource
+from lanloom.kube.ports import Client
+from lanloom_embedded.engine.engine import Engine
+from lanloom_embedded.engine.sqlite import SqliteStorage
+from lanloom_embedded.kubevirt import definitions
+from lanloom_embedded.local import LocalClient
+from lanloom_embedded.serve import apply_foundation
+from tests.features.liveupdate.objects import instance, launcher, machine, on
+from tests.features.vlan.cluster import cluster_network, nad, node, vlan_config
+
+PLACES = 50
+"""Namespaces."""
+
+MACHINES, PODS_OTHER = 4, 12
+"""For each node. A machine has two NICs, a pod one."""
+
+NODES_PER_NAD, NODES_PER_LAN, NODES_PER_NETWORK = 5, 25, 100
+UPLINKS = 4
+NOW = "2026-11-01T00:00:00Z"
+"""When everything began."""
+
+_WRITERS = 64
+
+Raw = dict[str, Any]
+Job = Callable[[Client], Awaitable[Any]]
+
+
+def node_body(name: str) -> Raw:
+    """Return a node with as much in its status as kubelets report: mostly images."""
+    body = node(name)
+    images = [
+        {"names": [f"registry.example.org/team/{name}-image-{at}@sha256:{at:064x}"], "sizeBytes": 10**8 + at}
+        for at in range(50)
+    ]
+    body["status"] = {
+        "conditions": [
+            {"type": kind, "status": "True" if kind == "Ready" else "False", "lastTransitionTime": NOW}
+            for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+        ],
+        "images": images,
+    }
+    return body
+
+
+class Address(NamedTuple):
+    """A network, and which of its addresses, by numbers."""
+
+    network: int
+    number: int
+
+
+def _where(number: int) -> str:
+    return f"team-{number % PLACES}"
+
+
+def _condition(kind: str, reason: str) -> Raw:
+    return {"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": NOW}
+
+
+def _nic(name: str, owner: Raw, place: str, at: "Address", on_node: str = "") -> tuple[Raw, Raw]:
+    """Return a NIC and its status."""
+    network, address = f"net{at.network}", str(ip_address(f"10.{at.network}.0.10") + at.number)
+    reference = {
+        "apiVersion": "v1" if owner["kind"] == "Pod" else "kubevirt.io/v1",
+        **{key: owner[key] for key in ("kind", "name", "uid")},
+    }
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": place,
+            "labels": {NODE_LABEL: node_value(on_node)} if on_node else {},
+            "finalizers": [FINALIZER],
+            "ownerReferences": [reference],
+        },
+        "spec": {"owner": owner, "network": network, "ips": ["pool"], "index": 1, "interface": "net1"},
+    }
+    status = {
+        "observedGeneration": 1,
+        "network": network,
+        "ips": [address],
+        "address": address,
+        "epoch": 1,
+        "conditions": [_condition("Allocated", "Allocated"), _condition("Ready", "Allocated")],
+    }
+    return body, status
+
+
+async def _make(
+    client: Client, kind: Resource[Any], body: Raw, place: str = "", status: Raw | None = None
+) -> str:
+    if place:
+        body = body | {"metadata": body["metadata"] | {"namespace": place}}
+    made = await client.create(kind, body, place)
+    if status is not None:
+        await client.patch(kind, made.metadata.name, {"status": status}, place, subresource="status")
+    uid: str = made.metadata.uid
+    return uid
+
+
+def jobs(count: int) -> Iterator[Job]:
+    """Yield what makes a cluster of so many nodes, in an order in which owners come before what they own."""
+    names = [f"node{number}" for number in range(count)]
+    for name in names:
+        body = node_body(name)
+        yield partial(_make, kind=NODES, body=body, status=body["status"])
+    for number in range(UPLINKS):
+        yield partial(_make, kind=CLUSTER_NETWORKS, body=cluster_network(f"cn{number}"))
+        config = vlan_config(f"cn{number}", f"cn{number}", nics=(f"eth{number + 1}",))
+        yield partial(_make, kind=VLAN_CONFIGS, body=config)
+    nads = max(1, count // NODES_PER_NAD)
+    for number in range(nads):
+        body = nad(f"vlan{number}", f"cn{number % UPLINKS}", number // UPLINKS % 4000 + 2)
+        yield partial(_make, kind=NADS, body=body, place=_where(number))
+    lans = max(1, count // NODES_PER_LAN)
+    for number in range(lans):
+        yield partial(_make, kind=LANS, body=lan_body(number), place=_where(number))
+    networks = max(1, count // NODES_PER_NETWORK)
+    for number in range(networks):
+        yield partial(_make, kind=NETWORKS, body=network_body(number))
+    for number in range(count * MACHINES):
+        yield partial(_machine, number=number, at=names[number % count], nads=nads, networks=networks)
+    for number in range(count * PODS_OTHER):
+        yield partial(_pod, number=number, at=names[number % count], networks=networks)
+
+
+def lan_body(number: int) -> Raw:
+    """Return a LAN that no node carries."""
+    name = f"lan{number}"
+    spec = {
+        "ns": name,
+        "bridge": f"b{number}",
+        "vxlan": f"v{number}",
+        "vni": 1000 + number,
+        "spokes": [f"{name}-0"],
+        "defaultVxlanDev": "eth0",
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def network_body(number: int) -> Raw:
+    """Return a Network with a /16."""
+    subnet = f"10.{number}.0.0/16"
+    return {
+        "metadata": {"name": f"net{number}"},
+        "spec": {"subnets": [{"cidr": subnet, "pools": [{"range": subnet}]}]},
+    }
+
+
+async def _machine(client: Client, number: int, at: str, nads: int, networks: int) -> None:
+    name, place = f"vm{number}", _where(number)
+    attached = {"blue": f"{place}/vlan{number % nads}", "red": f"{place}/vlan{(number + 7) % nads}"}
+    spec = on({key: value.partition("/")[2] for key, value in attached.items()})
+    body = machine(spec, name)
+    owner = await _make(client, VIRTUAL_MACHINES, body, place)
+    running = instance(spec, name, owner=owner, place=place, nodeName=at)
+    uid = await _make(client, VIRTUAL_MACHINE_INSTANCES, running, place)
+    await _make(client, PODS, launcher(uid, attached, name=name, node=at, place=place), place)
+    kept = {"kind": "VirtualMachine", "name": name, "uid": owner}
+    for index in range(2):
+        at_network = Address(number % networks, number // networks * 2 + index)
+        nic, status = _nic(f"{name}-nic{index}", kept, place, at_network)
+        await _make(client, NICS, nic, place, status)
+
+
+async def _pod(client: Client, number: int, at: str, networks: int) -> None:
+    name, place = f"pod{number}", _where(number)
+    body = {
+        "metadata": {"name": name, "namespace": place, "labels": {"app": f"app{number % 1000}"}},
+        "spec": {"nodeName": at, "containers": [{"name": "main", "image": "registry.example.org/app:1"}]},
+        "status": {"phase": "Running"},
+    }
+    uid = await _make(client, PODS, body, place)
+    owner, address = (
+        {"kind": "Pod", "name": name, "uid": uid},
+        Address(number % networks, 20_000 + number // networks),
+    )
+    nic, status = _nic(f"{name}-nic", owner, place, address, at)
+    await _make(client, NICS, nic, place, status)
+
+
+async def fill(directory: Path, count: int) -> None:
+    """Write the cluster into a server's data, without a server."""
+    engine = Engine(SqliteStorage(directory), now=time.time, rng=Random(1))
+    await engine.start()
+    await apply_foundation(engine, definitions())
+    client = LocalClient(engine)
+    for number in range(PLACES):
+        await client.create(NAMESPACES, {"metadata": {"name": f"team-{number}"}})
+    left = jobs(count)
+
+    async def write() -> None:
+        for job in left:
+            await job(client)
+
+    await asyncio.gather(*(write() for _ in range(_WRITERS)))
+    await engine.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(fill(Path(sys.argv[1]), int(sys.argv[2])))
