@@ -194,8 +194,9 @@ def test_a_node_that_has_not_heard_of_it() -> None:
         assert [entry.uid for entry in second.report()] != [uid]
         second.deafen(False)
         where = veth("blue-a", second.pod("p2"), container="c2")
-        with pytest.raises(SpokeError, match="is gone, of which this node has not been told"):
+        with pytest.raises(SpokeError, match="LAN default/blue is gone") as early:
             await second.spokes.attach(where)
+        assert early.value.again
 
         async def names_the_user() -> bool:
             with pytest.raises(SpokeError) as refused:
@@ -206,6 +207,25 @@ def test_a_node_that_has_not_heard_of_it() -> None:
 
     async def reports(cluster: LanCluster, uid: str) -> bool:
         return [entry.uid for entry in await cluster.entries("n1")] == [uid]
+
+    play(story, LanCluster)
+
+
+def test_a_lan_that_is_gone_leaves_its_pods() -> None:
+    """Where a node knows that a LAN is gone, its other spokes have no LAN, and waiting alone is no remedy."""
+
+    async def story(cluster: LanCluster) -> None:
+        await cluster.lan()
+        node = await _ready(cluster)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        await node.spokes.attach(veth("blue-b", node.pod("p2"), container="c2"))
+        await node.spokes.detach("c2", "net1")
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        await cluster.until(lambda: not node.spokes.devices())
+        with pytest.raises(
+            SpokeError, match=r"no LAN has the spoke blue-b(,.* is gone)?.*; add it to spec.spokes"
+        ):
+            await node.spokes.attach(veth("blue-b", node.pod("p2"), container="c2"))
 
     play(story, LanCluster)
 

@@ -149,7 +149,8 @@ class Spokes:
             key, carried = Key(record.namespace, record.name), True
         else:
             return None
-        return await self._elsewhere.confirm(key, uid, attachment, carried=carried) or lan
+        told = lan is None and self._view.is_synced
+        return await self._elsewhere.confirm(key, uid, attachment, carried=carried, told=told) or lan
 
     async def detach(self, container: str, interface: str) -> None:
         """Implement the port."""

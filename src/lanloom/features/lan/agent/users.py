@@ -43,10 +43,13 @@ class UsersElsewhere:
                     again=True,
                 )
 
-    async def confirm(self, lan: Key, uid: str, attachment: Attachment, *, carried: bool) -> LAN | None:
+    async def confirm(
+        self, lan: Key, uid: str, attachment: Attachment, *, carried: bool, told: bool
+    ) -> LAN | None:
         """Return the LAN as it is now. Raise SpokeError where it is gone: its spokes may be another LAN's.
 
-        Where that can't be asked, a LAN that is `carried` here already is taken as there: None.
+        Where that can't be asked, a LAN that is `carried` here already is taken as there: None. `told` says that the
+        node knows already that it is gone, so no other attempt finds it.
         """
         reader = attachment.pod.partition("/")[0] or lan.namespace
         title = title_for(reader, LANS.kind, lan.namespace, lan.name)
@@ -59,6 +62,13 @@ class UsersElsewhere:
                 f"{title} is not on this node yet, and the API server can't be asked about it: {error}",
                 again=True,
             ) from error
+        if found is None and told:
+            spoke = attachment.device.spoke
+            raise SpokeError(
+                f"no LAN has the spoke {spoke}, as far as this node has been told: {title} is gone; add it to "
+                "spec.spokes of one",
+                again=True,
+            )
         if found is None:
             raise SpokeError(
                 f"{title} is gone, of which this node has not been told; try again in a moment",
