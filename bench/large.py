@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from aiohttp import ClientError, ClientSession
 
 from bench.cost import cpu_of
 from bench.largecluster import NOW, Job, Raw, lan_body, network_body
@@ -40,6 +41,9 @@ from tests.features.vlan.cluster import nad
 
 HEARTBEAT_SECONDS = 300.0
 """How often a kubelet writes the status of its node if nothing in it changed."""
+
+PROBES = 19460
+"""The port of the probes of the first manager."""
 
 IDLE_SECONDS = 60.0
 PATIENCE_SECONDS = 1800.0
@@ -114,8 +118,11 @@ def process(*words: str) -> Iterator[Process]:
 
 def manager(kubeconfig: Path, number: int) -> Any:
     """Return a manager, by its number."""
-    words = ("--webhook-address", "127.0.0.1", "--webhook-port", str(19440 + number), "--metrics-address", "")
-    return process("manager", "--kubeconfig", str(kubeconfig), "--identity", f"manager-{number}", *words)
+    words = ("--webhook-address", "127.0.0.1", "--webhook-port", str(19440 + number))
+    probes = ("--metrics-address", f"127.0.0.1:{PROBES + number}")
+    return process(
+        "manager", "--kubeconfig", str(kubeconfig), "--identity", f"manager-{number}", *words, *probes
+    )
 
 
 class Wire:
@@ -263,10 +270,12 @@ async def measure(count: int, directory: Path) -> Raw:
         note(found, "server resident MB", server.figures().resident)
         async with HttpClient(load(str(kubeconfig))) as client:
             with manager(kubeconfig, 0) as first:
+                await ready(0)
                 settled = await first.quiet()
                 note(found, "first manager CPU s", settled.cpu)
                 first.end()
             with manager(kubeconfig, 1) as second, manager(kubeconfig, 2) as third:
+                await asyncio.gather(ready(1), ready(2))
                 start = await second.quiet()
                 note(found, "start CPU s", start.cpu)
                 await third.quiet()
@@ -292,6 +301,19 @@ async def measure(count: int, directory: Path) -> Raw:
                 note(found, "take-over s", time.monotonic() - at)
                 note(found, "manager that took over, resident MB", spare.figures().resident)
     return found
+
+
+async def ready(number: int) -> None:
+    """Wait until a manager, by its number, says that it has read everything."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    async with ClientSession() as session:
+        while time.monotonic() < deadline:
+            with suppress(ClientError):
+                async with session.get(f"http://127.0.0.1:{PROBES + number}/readyz") as answer:
+                    if answer.status == 200:
+                        return
+            await asyncio.sleep(1.0)
+    raise TimeoutError(f"manager {number} did not become ready")
 
 
 async def taken(client: Client, name: str) -> None:
