@@ -149,8 +149,11 @@ class Spokes:
             key, carried = Key(record.namespace, record.name), True
         else:
             return None
-        told = lan is None and self._view.is_synced
-        return await self._elsewhere.confirm(key, uid, attachment, carried=carried, told=told) or lan
+        is_reported = lan is None and self._view.is_synced
+        return (
+            await self._elsewhere.confirm(key, uid, attachment, carried=carried, is_reported=is_reported)
+            or lan
+        )
 
     async def detach(self, container: str, interface: str) -> None:
         """Implement the port."""

@@ -44,12 +44,12 @@ class UsersElsewhere:
                 )
 
     async def confirm(
-        self, lan: Key, uid: str, attachment: Attachment, *, carried: bool, told: bool
+        self, lan: Key, uid: str, attachment: Attachment, *, carried: bool, is_reported: bool
     ) -> LAN | None:
         """Return the LAN as it is now. Raise SpokeError where it is gone: its spokes may be another LAN's.
 
-        Where that can't be asked, a LAN that is `carried` here already is taken as there: None. `told` says that the
-        node knows already that it is gone, so no other attempt finds it.
+        Where that can't be asked, a LAN that is `carried` here already is taken as there: None. `is_reported` says that
+        the node knows already that it is gone, so no other attempt finds it.
         """
         reader = attachment.pod.partition("/")[0] or lan.namespace
         title = title_for(reader, LANS.kind, lan.namespace, lan.name)
@@ -62,7 +62,7 @@ class UsersElsewhere:
                 f"{title} is not on this node yet, and the API server can't be asked about it: {error}",
                 again=True,
             ) from error
-        if found is None and told:
+        if found is None and is_reported:
             spoke = attachment.device.spoke
             raise SpokeError(
                 f"no LAN has the spoke {spoke}, as far as this node has been told: {title} is gone; add it to "
