@@ -213,9 +213,8 @@ async def changes(client: Client, led: Process) -> dict[str, float]:
     return found
 
 
-async def agent_bytes(kubeconfig: Path, directory: Path, client: Client, count: int) -> Raw:
+async def agent_bytes(config: Raw, directory: Path, client: Client, count: int) -> Raw:
     """Return what an agent that has nothing to do receives: at its start, and in a minute."""
-    config = json.loads(json.dumps(load_yaml(kubeconfig)))
     server = config["clusters"][0]["cluster"]["server"]
     wire = Wire(int(server.rpartition(":")[2]))
     async with await wire.serve() as listening:
@@ -246,9 +245,8 @@ async def agent_bytes(kubeconfig: Path, directory: Path, client: Client, count: 
     return found
 
 
-def load_yaml(path: Path) -> Raw:
-    """Return a kubeconfig."""
-    found: Raw = yaml.safe_load(path.read_text())
+def _read(kubeconfig: Path) -> Raw:
+    found: Raw = yaml.safe_load(kubeconfig.read_text())
     return found
 
 
@@ -281,7 +279,7 @@ async def measure(count: int, directory: Path) -> Raw:
                 await third.quiet()
                 note(found, "manager resident MB", second.figures().resident)
                 note(found, "manager peak MB", second.figures().peak)
-                found |= await agent_bytes(kubeconfig, directory, client, count)
+                found |= await agent_bytes(_read(kubeconfig), directory, client, count)
                 print(found, file=sys.stderr, flush=True)
                 spent = [item.figures().cpu for item in (second, third)]
                 async with heartbeats(client, count):

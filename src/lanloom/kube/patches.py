@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import structlog
 from msgspec import Struct, to_builtins
 
-from lanloom.api.meta import Key, Object
+from lanloom.api.meta import Condition, Key, Object
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
@@ -80,6 +80,22 @@ class StatusWriter:
             return await self._client.patch(resource, name, again, namespace, subresource=subresource)
 
         return await self._write(resource, Key(namespace, name), send, lambda answer: _holds(answer, patch))
+
+    async def replace_conditions(
+        self, resource: Resource[T], item: Any, conditions: tuple[Condition, ...]
+    ) -> None:
+        """Write the conditions of an object on the version that is known, unless it has them. Raises Conflict.
+
+        A merge patch replaces the whole list, of which other writers have a part.
+        """
+        meta = item.metadata
+        if conditions == item.status.conditions:
+            return
+        patch = {
+            "metadata": {"resourceVersion": meta.resource_version},
+            "status": {"conditions": to_builtins(conditions)},
+        }
+        await self.patch(resource, meta.name, patch, meta.namespace)
 
     async def json_patch(
         self,

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
-from msgspec import to_builtins
-
 from lanloom.api.core import ObjectReference
 from lanloom.api.meta import Condition, Key
 from lanloom.api.resource import Resource
@@ -120,11 +118,5 @@ class RefusalConditions(Generic[K]):
         await self._write(item, without(item.status.conditions, WRITES_ACCEPTED))
 
     async def _write(self, item: Any, conditions: tuple[Condition, ...]) -> None:
-        meta = item.metadata
-        if conditions == item.status.conditions or not self._is_ours():
-            return
-        patch = {
-            "metadata": {"resourceVersion": meta.resource_version},
-            "status": {"conditions": to_builtins(conditions)},
-        }
-        await self._statuses.patch(self._resource, meta.name, patch, meta.namespace)
+        if self._is_ours():
+            await self._statuses.replace_conditions(self._resource, item, conditions)

@@ -27,7 +27,7 @@ def test_peers() -> None:
     play(story, LanCluster)
 
 
-def test_a_node_that_is_given_up() -> None:
+def test_a_node_that_is_silent() -> None:
     """Frames are not sent to a node that the manager has given up, its spokes are free, and both end with that."""
 
     async def story(cluster: LanCluster) -> None:

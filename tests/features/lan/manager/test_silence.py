@@ -15,7 +15,7 @@ async def live(scene: Scene, node: str = "node1") -> str:
 
 
 @in_a_scene
-async def test_a_silent_node_is_given_up(scene: Scene) -> None:
+async def test_a_silent_node_is_silent(scene: Scene) -> None:
     """A node is given up by one write when it was not Ready for long, and taken back by one when it is Ready."""
     lan = await scene.add()
     await scene.add_node("node1")
@@ -33,7 +33,7 @@ async def test_a_silent_node_is_given_up(scene: Scene) -> None:
 
 
 @in_a_scene
-async def test_a_node_is_given_up_by_the_next_leader(scene: Scene) -> None:
+async def test_a_node_is_silent_by_the_next_leader(scene: Scene) -> None:
     """What fell silent, or came back, while no manager led is judged when one does."""
     lan = await scene.add()
     for name in ("node1", "node2"):

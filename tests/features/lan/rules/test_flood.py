@@ -14,8 +14,8 @@ from lanloom.features.lan.rules.flood import (
     SILENCE_SECONDS,
     Peers,
     confined,
-    is_given_up,
     is_live,
+    is_silent,
     judged,
     peers,
 )
@@ -88,14 +88,14 @@ OTHER = Condition(type="NamespaceIsolation", status="True")
     st.booleans(),
     st.booleans(),
 )
-def test_a_node_is_given_up_while_it_is_silent(ready: str, seconds: float, before: bool, other: bool) -> None:
+def test_a_node_is_silent_while_it_is_silent(ready: str, seconds: float, before: bool, other: bool) -> None:
     """A report has the condition Live exactly while its node is not live, whatever it said before."""
     condition = Condition(type="Ready", status=ready, last_transition_time=rfc3339(NOW))
     node = Node(status=NodeStatus(conditions=(condition,)))
     kept = (OTHER,) if other else ()
     old = judged(kept, SILENT, 1, NOW) if before else kept
     found = judged(old, node, 1, NOW + seconds)
-    assert is_given_up(LANNode(status=LANNodeStatus(conditions=found))) == (not is_live(node, NOW + seconds))
+    assert is_silent(LANNode(status=LANNodeStatus(conditions=found))) == (not is_live(node, NOW + seconds))
     assert tuple(item for item in found if item.type != LIVE) == kept
     assert judged(found, node, 1, NOW + seconds) == found
     assert judged(old, None, 1, NOW) is old

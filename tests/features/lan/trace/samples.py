@@ -18,6 +18,7 @@ from lanloom.api.core import (
 from lanloom.api.lan import LAN, LANEntry, LANNode, Mode, Spoke, nad_name
 from lanloom.api.meta import Condition, ObjectMeta
 from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS
+from lanloom.features.lan.rules.flood import judged
 from lanloom.features.lan.trace.facts import Facts, pod_end
 from tests.features.lan.samples import entry, lan, lan_node
 
@@ -72,6 +73,11 @@ WEB, DB = pod("web", "a", "n1"), pod("db", "b", "n2")
 NODES = (node("n1"), node("n2"))
 
 
+def _judged(report: LANNode, of: Node | None) -> LANNode:
+    conditions = judged(report.status.conditions, of, report.metadata.generation, NOW)
+    return replace(report, status=replace(report.status, conditions=conditions))
+
+
 def facts(
     here: LANEntry | None = NEAR,
     there: LANEntry | None = FAR,
@@ -84,9 +90,12 @@ def facts(
     size: int = 0,
     source: str = "",
 ) -> Facts:
-    """The facts of a frame from n1 to n2."""
+    """The facts of a frame from n1 to n2, with reports as a manager has judged them."""
+    by_name = {item.metadata.name: item for item in nodes}
     reports: dict[str, LANNode] = {
-        name: lan_node(name, item) for name, item in (("n1", here), ("n2", there)) if item is not None
+        name: _judged(lan_node(name, item), by_name.get(name))
+        for name, item in (("n1", here), ("n2", there))
+        if item is not None
     }
     lans = (of, *others)
     return Facts(
@@ -94,7 +103,7 @@ def facts(
         sender=pod_end(sender, of, lans),
         receiver=pod_end(receiver, of, lans),
         reports=reports,
-        nodes={item.metadata.name: item for item in nodes},
+        nodes=by_name,
         now=NOW,
         size=size,
         source=source,

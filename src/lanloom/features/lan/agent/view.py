@@ -9,7 +9,7 @@ from lanloom.api.lan import LAN, LAN_NODES, LANS, LANEntry, LANNode, Mode
 from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Device
 from lanloom.features.lan.rules.claims import age_of, claims_of
-from lanloom.features.lan.rules.flood import is_given_up
+from lanloom.features.lan.rules.flood import is_silent
 from lanloom.kube.informer import Informers
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Reader
@@ -117,7 +117,7 @@ class ClusterView:
 
 
 def _live(reports: Iterable[LANNode]) -> Iterator[LANNode]:
-    return (report for report in reports if not is_given_up(report))
+    return (report for report in reports if not is_silent(report))
 
 
 def _uid(lan: LAN) -> Iterable[str]:
@@ -147,7 +147,7 @@ def _uids(old: LAN | None, new: LAN | None) -> set[str]:
 def _changed(old: LANNode | None, new: LANNode | None) -> set[str]:
     """Return the LANs of which a report says something else than before about how to reach its node."""
     before, after = (
-        {entry.uid: (_endpoint_of(entry), is_given_up(report)) for entry in report.status.lans}
+        {entry.uid: (_endpoint_of(entry), is_silent(report)) for entry in report.status.lans}
         if report is not None
         else {}
         for report in (old, new)

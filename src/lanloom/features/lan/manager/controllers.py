@@ -210,6 +210,7 @@ class LanManager:
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         for name in sorted({item.metadata.name for item in present(old, new)}):
+            self._silent.check(name)
             report = self._informers.lan_nodes.store.get(Key("", name))
             if report is not None:
                 self._wake(entry.uid for entry in report.status.lans)

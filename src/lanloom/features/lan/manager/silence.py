@@ -4,14 +4,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import to_builtins
-
-from lanloom.api.core import Node
 from lanloom.api.lan import LAN_NODES, LANNode
 from lanloom.api.meta import Key
 from lanloom.features.lan.reader import LanInformers
 from lanloom.features.lan.rules.flood import judged, silent_from
-from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import changed, present
@@ -50,7 +46,10 @@ class SilentNodes:
             refusals=RefusalEvents(recorder, referring(LAN_NODES, self._reports)),
         )
         informers.lan_nodes.on_change(self._changed, changed(_report_key))
-        informers.nodes.on_change(self._changed, changed(_node_key))
+
+    def check(self, name: str) -> None:
+        """Look at a node that may have become Ready, or is not any more."""
+        self.controller.enqueue_spaced(name)
 
     def check_all(self) -> None:
         """Look at every node that has a report."""
@@ -62,27 +61,17 @@ class SilentNodes:
         report, node = self._reports.get(Key("", name)), self._nodes.get(Key("", name))
         if report is None or report.metadata.is_deleting:
             return None
-        meta, now = report.metadata, self._now()
-        wanted = judged(report.status.conditions, node, meta.generation, now)
-        if wanted != report.status.conditions:
-            patch = {
-                "metadata": {"resourceVersion": meta.resource_version},
-                "status": {"conditions": to_builtins(wanted)},
-            }
-            with ignore_not_found(name):
-                await self._statuses.patch(LAN_NODES, name, patch)
+        now = self._now()
+        wanted = judged(report.status.conditions, node, report.metadata.generation, now)
+        with ignore_not_found(name):
+            await self._statuses.replace_conditions(LAN_NODES, report, wanted)
         end = silent_from(node) if node is not None else None
         return end - now if end is not None and end > now else None
 
-    def _changed(self, old: LANNode | Node | None, new: LANNode | Node | None) -> None:
+    def _changed(self, old: LANNode | None, new: LANNode | None) -> None:
         for item in present(old, new):
-            self.controller.enqueue_spaced(item.metadata.name)
+            self.check(item.metadata.name)
 
 
 def _report_key(report: LANNode) -> tuple[Any, ...]:
     return report.metadata.uid, report.status.conditions
-
-
-def _node_key(node: Node) -> tuple[Any, ...]:
-    ready = find(node.status.conditions, "Ready")
-    return node.metadata.uid, (ready.status, ready.last_transition_time) if ready is not None else None

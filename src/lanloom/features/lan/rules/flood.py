@@ -94,7 +94,7 @@ def judged(
     )
 
 
-def is_given_up(report: LANNode) -> bool:
+def is_silent(report: LANNode) -> bool:
     """Return whether the manager says that the node of a report is given up."""
     found = find(report.status.conditions, LIVE)
     return found is not None and found.status == "False"

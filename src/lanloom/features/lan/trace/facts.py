@@ -19,6 +19,7 @@ from lanloom.api.multus import (
 )
 from lanloom.api.nadconfig import BRIDGE_PLUGIN, read_config
 from lanloom.features.lan.rules.desired import DesiredLan
+from lanloom.features.lan.rules.flood import is_silent
 from lanloom.features.lan.rules.observed import SeenLan, Underlay
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote
@@ -84,6 +85,11 @@ class Facts(Struct, frozen=True, kw_only=True):
     def entry(self, node: str) -> LANEntry | None:
         """Return what a node reports of the LAN."""
         return entry_of(self.reports.get(node), self.lan)
+
+    @property
+    def live_reports(self) -> tuple[LANNode, ...]:
+        """The reports of nodes that are not given up, by which agents send frames for many receivers."""
+        return tuple(report for report in self.reports.values() if not is_silent(report))
 
 
 def entry_of(report: LANNode | None, lan: LAN) -> LANEntry | None:

@@ -13,14 +13,14 @@ from typing import Literal
 from msgspec import Struct
 
 from lanloom.api.core import Node
-from lanloom.api.lan import FORCE_DELETE, READY, LANEntry, LANNode
+from lanloom.api.lan import FORCE_DELETE, READY, LANEntry
 from lanloom.features.lan.rules.desired import NO_UNDERLAY
 from lanloom.features.lan.rules.flood import (
     UNREACHABLE,
     Peers,
     family,
     is_link_local,
-    is_live,
+    is_silent,
     peers,
     reaches,
 )
@@ -266,18 +266,11 @@ def _reported_bridge(facts: Facts, node: str) -> Finding:
     return stops(f"{node} reports: {entry.message or 'not ready'}; see the log of its agent of LANs")
 
 
-def _live_reports(facts: Facts) -> Iterator[LANNode]:
-    for name, report in facts.reports.items():
-        node = facts.nodes.get(name)
-        if node is not None and is_live(node, facts.now):
-            yield report
-
-
 def _peers(facts: Facts, node: str, entry: LANEntry) -> Peers:
     """Return what the agent of the node makes of the reports of the others."""
     uid = facts.lan.metadata.uid
     multicast = facts.lan.spec.replication == "multicast"
-    return peers(uid, entry.vni, entry.port, node, entry.address, _live_reports(facts), multicast=multicast)
+    return peers(uid, entry.vni, entry.port, node, entry.address, facts.live_reports, multicast=multicast)
 
 
 def _mtu(facts: Facts, end: End) -> int:
@@ -303,8 +296,8 @@ def _sending(facts: Facts, here: str, there: str) -> Finding:
     group = facts.lan.spec.vxlan_grp
     if facts.lan.spec.replication == "multicast":
         return ok(f"sends frames for many receivers to the group {group}, as {here} should")
-    node = facts.nodes.get(there)
-    if node is None or not is_live(node, facts.now):
+    node, report = facts.nodes.get(there), facts.reports.get(there)
+    if node is None or (report is not None and is_silent(report)):
         words = "is gone" if node is None else "has not been Ready for five minutes"
         return stops(f"the node {there} {words}, so no frames are sent there; repair the node")
     count = len(_peers(facts, here, own).flood)

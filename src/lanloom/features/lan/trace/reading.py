@@ -14,7 +14,7 @@ from lanloom.api.multus import NADS, is_name
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.rules.desired import desired, endpoint
-from lanloom.features.lan.rules.flood import is_live, peers
+from lanloom.features.lan.rules.flood import peers
 from lanloom.features.lan.rules.portsteps import check_mac
 from lanloom.features.lan.rules.record import LanRecord
 from lanloom.features.lan.trace.facts import (
@@ -173,13 +173,10 @@ async def _record(facts: Facts, node: str, records: Records, state: Path) -> Lan
 async def _read_kernel(facts: Facts, node: str, kernel: LanKernel, record: LanRecord) -> NodeKernel:
     underlays = await kernel.underlays((record.device,)) if record.device else {}
     own = endpoint(record, underlays.get(record.device))
-    live = [
-        report
-        for name, report in facts.reports.items()
-        if (found := facts.nodes.get(name)) is not None and is_live(found, facts.now)
-    ]
     multicast = record.replication == "multicast"
-    around = peers(record.uid, record.vni, record.port, node, own.address, live, multicast=multicast)
+    around = peers(
+        record.uid, record.vni, record.port, node, own.address, facts.live_reports, multicast=multicast
+    )
     entry = entry_of(facts.reports.get(node), facts.lan)
     host = host_bridge(facts.lan, uplink=entry is not None and entry.uplink)
     wanted = desired(record, own, around, node, facts.now, host=host)

@@ -7,8 +7,6 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import to_builtins
-
 from lanloom.api.core import NODES, EventDraft, ObjectReference
 from lanloom.api.lan import LAN_NODES, LANNode
 from lanloom.api.meta import Key
@@ -71,12 +69,7 @@ class IsolationReports:
         wanted = self._wanted(report)
         if wanted == before:
             return
-        meta = report.metadata
-        patch = {
-            "metadata": {"resourceVersion": meta.resource_version},
-            "status": {"conditions": to_builtins(wanted)},
-        }
-        await self._statuses.patch(LAN_NODES, meta.name, patch)
+        await self._statuses.replace_conditions(LAN_NODES, report, wanted)
         found, past = find(wanted, NAMESPACE_ISOLATION), find(before, NAMESPACE_ISOLATION)
         if found is not None and found.status == "False" and (past is None or past.reason != found.reason):
             draft = EventDraft("Warning", f"NamespaceIsolation{found.reason}", found.message)
