@@ -34,16 +34,16 @@ def nic(name: str, network: int, *ips: str) -> Raw:
 def given(name: str, network: int, place: int) -> Raw:
     """Return a NIC that has its address, the one at that place of its network."""
     address = f"10.{network}.{place >> 8}.{place & 255}"
-    said = {"type": "Allocated", "status": "True", "reason": "Allocated"}
+    since = {"lastTransitionTime": "2026-01-01T00:00:00Z", "lastUpdateTime": "2026-01-01T00:00:00Z"}
+    said = {"status": "True", "observedGeneration": 1, "reason": "Allocated"} | since
     message = f"has {address} of network net{network}"
-    times = {"lastTransitionTime": "2026-01-01T00:00:00Z", "lastUpdateTime": "2026-01-01T00:00:00Z"}
     status = {
         "observedGeneration": 1,
         "network": f"net{network}",
         "ips": [address],
         "address": address,
         "epoch": 1,
-        "conditions": [said | times | {"message": message}],
+        "conditions": [{"type": "Allocated", "message": message} | said, {"type": "Ready"} | said],
     }
     return nic(name, network, "pool") | {"status": status}
 

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from msgspec import Struct
 
 from bench.report import Row
-from lanloom.features.lan.agent import reconciler
+from lanloom.features.lan.agent import controller
 from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.lan.agent.nodes import LanCluster, Node, veth
 from tests.harness.cluster import installed
@@ -28,9 +28,9 @@ JOINED = (1, 5, 20)
 SETTLED = 60.0
 """Seconds of the virtual clock, after which everything has come to rest."""
 
-LIMITS = {"reconciles": 4 + 2 * PEERS, "kernel changes": 4 + 2 * PEERS}
-"""For each LAN: its namespace, bridge, VXLAN link and the pod's veth, an entry for each peer, and one on each peer.
-Reconciles are the node's own and its reports', and at most two on each peer."""
+LIMITS = {"reconciles": 4 + 2 * PEERS, "kernel changes": 5 + 2 * PEERS}
+"""For each LAN: its namespace, bridge, VXLAN link, the pod's veth and its storm control, an entry for each peer, and
+one on each peer. Reconciles are the node's own and its reports', and at most two on each peer."""
 
 REPORTS = 5
 """Requests for all LANs of a join: they are in one report, which is written again while they are built. Besides, each
@@ -52,7 +52,7 @@ class Work(Struct, frozen=True):
 def rows() -> Iterator[Row]:
     """Yield the work for each LAN, for a join at all, and elsewhere."""
     # Every LAN is looked at again now and then without a reason, which is no work of a join.
-    with patch.object(reconciler, "CALM_SECONDS", 10 * SETTLED * len(JOINED)):
+    with patch.object(controller, "CALM_SECONDS", 10 * SETTLED * len(JOINED)):
         found = run_virtually(_joins(installed(*LanCluster.kinds)))
     most = max(found)
     work = found[most]
