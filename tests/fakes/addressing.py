@@ -46,6 +46,7 @@ class Activation:
     lost: asyncio.TimerHandle | None = None
     own: str = ""
     leased6: str = ""
+    end6: float = 0
 
     def others(self, addresses: tuple[str, ...]) -> tuple[str, ...]:
         """The addresses that other programs put on the device."""
@@ -119,9 +120,33 @@ class Addressing:
             active.listening = None
 
     def listen(self, active: Activation) -> None:
-        """Makes addresses of the prefixes of routers from now on, and drops those of prefixes that are gone."""
+        """Makes addresses of the prefixes of routers from now on, and drops those of prefixes that are gone.
+
+        Or asks a DHCPv6 server for one, and drops it when its lease has ended.
+        """
         if active.listening is None:
+            self._seek(active)
+
+    def _seek(self, active: Activation) -> None:
+        if active.profile.method6 == "dhcp":
+            self._ask6(active)
+        else:
             self._listen(active)
+
+    def _ask6(self, active: Activation) -> None:
+        profile = active.profile
+        link, now = self._kernel.links[profile.device], asyncio.get_running_loop().time()
+        leased = self._switch.offer6(profile.vlan_id, link.mac) if self._reachable(profile) else ""
+        delay, then, given = DHCP_DELAY, self._ask6, (f"{leased}/128",)
+        if leased:
+            active.leased6, active.end6 = leased, now + self._switch.lease_seconds
+            delay = self._switch.lease_seconds / 2
+            if link.addresses6 != given:
+                self._kernel.change(profile.device, addresses6=given, tentative6=given)
+                delay, then = DAD6_SECONDS, self._detect
+        elif now >= active.end6 and link.addresses6:
+            self._kernel.change(profile.device, addresses6=(), tentative6=())
+        active.listening = self._timers.after(delay, lambda: then(active))
 
     def _listen(self, active: Activation) -> None:
         profile = active.profile
@@ -146,7 +171,8 @@ class Addressing:
             if not (self._reachable(profile) and self._is_duplicate(profile, address))
         )
         self._kernel.change(profile.device, addresses6=usable, tentative6=())
-        active.listening = self._timers.after(ADVERTISED_SECONDS, lambda: self._listen(active))
+        delay = self._switch.lease_seconds / 2 if profile.method6 == "dhcp" else ADVERTISED_SECONDS
+        active.listening = self._timers.after(delay, lambda: self._seek(active))
 
     def _detection(self, profile: VlanProfile) -> float:
         """Seconds until it is known whether another host has an address."""

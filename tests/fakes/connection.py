@@ -7,6 +7,7 @@ in its log and nothing else, and a prefix length that can't be becomes 24. So th
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Interface
+from typing import Literal
 
 from msgspec import Struct
 
@@ -16,6 +17,9 @@ from lanloom.node.keyfile import Keyfile, parse
 from lanloom.node.ports import MAIN_TABLE, Route, Rule
 from tests.fakes.attempts import TRIES
 from tests.fakes.profiles import ProfileFile
+
+Method6 = Literal["", "auto", "dhcp"]
+"""How a profile gets an address of IPv6 that it does not give."""
 
 MAIN = 254
 _ROUTE_KEY = re.compile(r"route[0-9]+")
@@ -116,7 +120,7 @@ class VlanProfile(Struct, frozen=True, kw_only=True):
     autoconnect: bool = True
     address: str = ""
     address6: str = ""
-    listens: bool = False
+    method6: Method6 = ""
     dad_timeout: float = 0
     dhcp_timeout: float = DHCP_TIMEOUT
     tries: int = TRIES
@@ -185,7 +189,7 @@ def _profile(name: str, sections: Keyfile) -> VlanProfile:
         autoconnect=connection.get("autoconnect", "true") == "true",
         address=cidr(ipv4.get("address1", "")) if method == "manual" else "",
         address6=_address6(sections.get("ipv6", {})),
-        listens=sections.get("ipv6", {}).get("method") == "auto",
+        method6=_method6(sections.get("ipv6", {})),
         dad_timeout=max(int(ipv4.get("dad-timeout", "0")), 0) / 1000,
         dhcp_timeout=float(ipv4.get("dhcp-timeout", "0")) or DHCP_TIMEOUT,
         tries=_tries(connection.get("autoconnect-retries", "-1")),
@@ -197,6 +201,16 @@ def _profile(name: str, sections: Keyfile) -> VlanProfile:
         dns=tuple(read_servers(ipv4.get("dns", ""))),
         dns_priority=read_number(ipv4.get("dns-priority", "")),
     )
+
+
+def _method6(ipv6: Mapping[str, str]) -> Method6:
+    match ipv6.get("method"):
+        case "auto":
+            return "auto"
+        case "dhcp":
+            return "dhcp"
+        case _:
+            return ""
 
 
 def _address6(ipv6: Mapping[str, str]) -> str:

@@ -283,7 +283,7 @@ class Daemon:
         )
         if before.phase == "active" and before.profile.method == "manual":
             active.phase = "active"
-            if active.profile.listens:
+            if active.profile.method6:
                 self._addressing.listen(active)
         else:
             self._configure(active)
@@ -298,7 +298,7 @@ class Daemon:
         with self._quiet():
             device, profile = active.profile.device, active.profile
             others = active.others(self._kernel.links[device].addresses)
-            made = self._kernel.links[device].addresses6 if profile.listens else ()
+            made = self._kernel.links[device].addresses6 if profile.method6 else ()
             active.own = address
             self._kernel.change(
                 device,
@@ -310,7 +310,7 @@ class Daemon:
             self._kernel.set_rules(device, frozenset(map(kernel_rule, profile.rules)))
             if profile.default_route:
                 self._kernel.default_route_links |= {device}
-            if profile.listens:
+            if profile.method6:
                 self._addressing.listen(active)
         self._notify()
 

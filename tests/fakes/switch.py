@@ -36,6 +36,7 @@ class FakeSwitch:
         self._planted: dict[int, set[str]] = {}
         self._advertised: dict[int, tuple[IPv6Network, ...]] = {}
         self._dhcpv6: dict[int, str] = {}
+        self._leases6: dict[int, dict[str, str]] = {}
 
     def attach(self, station: Station) -> None:
         """Plugs a station in."""
@@ -64,6 +65,18 @@ class FakeSwitch:
     def leased6(self, vid: int) -> str:
         """The address that the DHCPv6 server of a VLAN gives; empty without one."""
         return self._dhcpv6.get(vid, "")
+
+    def set_dhcpv6(self, vid: int, first: str = "") -> None:
+        """Starts a DHCPv6 server whose addresses begin with this one, or without one stops it."""
+        self._dhcpv6[vid] = first
+        self._leases6[vid] = {}
+
+    def offer6(self, vid: int, mac: str) -> str:
+        """The address that the DHCPv6 server of a VLAN gives a station; empty without one."""
+        if not (first := self._dhcpv6.get(vid, "")):
+            return ""
+        leases = self._leases6.setdefault(vid, {})
+        return leases.setdefault(mac, str(IPv6Address(first) + len(leases)))
 
     def plant_address(self, vid: int, address: str) -> None:
         """A stranger on this VLAN has `address` from now on."""

@@ -43,11 +43,24 @@ def _advertise(*prefixes: str) -> Step:
     return step
 
 
+async def _lease(sim: SimCluster) -> None:
+    sim.switch.set_dhcpv6(2012, "fd00:1::10")
+
+
 ROUTED = {
     "a router is there": (UPLINK, _advertise(SUBNET), _network("dhcp,slaac")),
     "a router comes later": (UPLINK, _network("static,slaac"), _advertise(SUBNET)),
     "a second prefix": (UPLINK, _network("static,slaac"), _advertise("fd00:99::/64"), _advertise(SUBNET)),
     "IPv4 changes": (UPLINK, _advertise(SUBNET), _network("dhcp,slaac"), _change("static,slaac")),
+    "a DHCPv6 server is there": (UPLINK, _lease, _network("dhcp,dhcp6")),
+    "a DHCPv6 server comes later": (UPLINK, _network("static,dhcp6"), _lease),
+    "leases after advertisements": (
+        UPLINK,
+        _advertise(SUBNET),
+        _lease,
+        _network("static,slaac"),
+        _change("static,dhcp6"),
+    ),
     "it is switched off": (UPLINK, _advertise(SUBNET), _network("static,slaac"), _change("static", None)),
 }
 

@@ -24,10 +24,10 @@ class VlanInterface(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     """One VLAN sub-interface of a node as its agent sees it.
 
     `state` is Ready, Pending or Failed; `reason` is a CamelCase word and `message` says what to do. `network` is the
-    NAD's `namespace/name`. `mode` is static or dhcp, and with `,slaac` after it the node makes an IPv6 address itself.
-    `address` is the CIDR that profile or lease gave, or empty, and `address6` that of IPv6. `other_addresses` are CIDRs
-    that other programs put on the sub-interface. `table` is the number of the routing table that holds the way over the
-    VLAN's gateway, 0 without one.
+    NAD's `namespace/name`. `mode` is static or dhcp. With `,slaac` after it the node makes an IPv6 address itself, and
+    with `,dhcp6` it gets one of a DHCPv6 server. `address` is the CIDR that profile or lease gave, or empty, and
+    `address6` that of IPv6. `other_addresses` are CIDRs that other programs put on the sub-interface. `table` is the
+    number of the routing table that holds the way over the VLAN's gateway, 0 without one.
     """
 
     vlan_id: int

@@ -29,10 +29,21 @@ UNICAST = (IPv6Network("2000::/3"), IPv6Network("fc00::/7"))
 PREFIX_MIN = 32
 """Shortest prefix of a subnet: what a provider has, so a shorter one would be a part of the internet."""
 
+PREFIX_MAX = 126
+"""Longest prefix of a subnet that has a router and a node."""
+
 SLAAC_PREFIX = 64
 """The prefix in which a host makes an address of its own (RFC 4862, RFC 7421)."""
 
 _CIDR6 = re.compile(r"[0-9a-f:]{2,39}/[1-9][0-9]{0,2}", re.ASCII)
+_SOURCES6: Mapping[Mode6, str] = {
+    "slaac": "that the router of the VLAN advertises",
+    "dhcp6": "of which the DHCPv6 server of the VLAN gives addresses",
+}
+_WAYS6: Mapping[Mode6, str] = {
+    "slaac": "make theirs themselves",
+    "dhcp6": "get theirs of a DHCPv6 server",
+}
 _PAIR = '["192.168.1.10/24", "fd00:1::10/64"]'
 
 
@@ -87,18 +98,23 @@ def _families(field: str, value: object) -> tuple[object, object]:
     )
 
 
-def parse_subnet6(field: str, text: str | None) -> str:
-    """Return the subnet in which nodes make IPv6 addresses themselves: their half of an address has 64 bits."""
+def parse_subnet6(field: str, text: str | None, mode6: Mode6 = "") -> str:
+    """Return the subnet of the IPv6 addresses of nodes.
+
+    Those that make theirs themselves need 64 bits for it. A subnet that is not in use has no `mode6`.
+    """
     example = "such as fd00:1::/64"
     if text is None:
         raise AnnotationError(
             field,
-            f"is missing; mode slaac needs the subnet that the router of the VLAN advertises, {example}",
+            f"is missing; mode {mode6} needs the subnet {_SOURCES6[mode6]}, {example}",
         )
     address = _interface6(text)
-    if address is None or address.network.prefixlen != SLAAC_PREFIX:
+    shortest, longest = (SLAAC_PREFIX, SLAAC_PREFIX) if mode6 == "slaac" else (PREFIX_MIN, PREFIX_MAX)
+    if address is None or not shortest <= address.network.prefixlen <= longest:
+        bits = f"{shortest}" if shortest == longest else f"{shortest} to {longest}"
         raise AnnotationError(
-            field, f"is {quote(text)}; it must be an IPv6 subnet with a prefix of 64 bits, {example}"
+            field, f"is {quote(text)}; it must be an IPv6 subnet with a prefix of {bits} bits, {example}"
         )
     network = address.network
     if address.ip != network.network_address:
@@ -111,12 +127,12 @@ def parse_subnet6(field: str, text: str | None) -> str:
 
 
 def refuse_addresses6(field: str, mode6: Mode6, addresses6: Mapping[str, str]) -> None:
-    """Raise AnnotationError for IPv6 addresses of nodes that make theirs themselves."""
+    """Raise AnnotationError for IPv6 addresses of nodes that get theirs by `mode6`."""
     if mode6 and addresses6:
         raise AnnotationError(
             field,
-            f"has IPv6 addresses, but with mode {mode6} nodes make theirs themselves; remove the IPv6 addresses, "
-            f"or {mode6} from {names.MODE}",
+            f"has IPv6 addresses, but with mode {mode6} nodes {_WAYS6[mode6]}; remove the IPv6 addresses, or {mode6} "
+            f"from {names.MODE}",
         )
 
 
@@ -184,7 +200,7 @@ def parse_gateway6(
     """Return the IPv6 router with the prefix length of the nodes' subnet; empty for none.
 
     With `pooled` the nodes may have no addresses yet, and nothing but the text tells the length. `subnet6` is the
-    subnet in which nodes make addresses themselves.
+    subnet of addresses that no map gives.
     """
     if not text:
         return ""

@@ -21,8 +21,9 @@ from lanloom.text import quote
 Mode = Literal["static", "dhcp", "pool"]
 """How nodes get their addresses: as the NAD maps them, from a DHCP server, or from a pool of address management."""
 
-Mode6 = Literal["", "slaac"]
-"""How nodes get IPv6 addresses beside `Mode`: from the same source or not at all, or of what routers advertise."""
+Mode6 = Literal["", "slaac", "dhcp6"]
+"""How nodes get IPv6 addresses beside `Mode`: from the same source or not at all, of what routers advertise, or by
+DHCPv6."""
 
 VID_MIN, VID_MAX = 2, 4094
 """VLAN ids that can carry node addresses: 1 is the bridges' default id, 0 and 4095 are reserved (IEEE 802.1Q)."""
@@ -103,7 +104,7 @@ class L3(Struct, frozen=True, kw_only=True):
     `addresses` maps node names to CIDRs; it is empty with mode dhcp, and with mode pool until the pool gave some. Only
     a NAD with mode pool has a `source`: what its ClusterNetwork says for the agents holds the addresses instead.
     `addresses6` are those of IPv6, of the same nodes, or empty. Mode pool has an empty one for a node whose address is
-    still to come. With a `mode6` they are empty, and nodes make addresses of `subnet6`, a CIDR, themselves.
+    still to come. With a `mode6` they are empty, and nodes get addresses of `subnet6`, a CIDR, by it.
     """
 
     vid: int
@@ -159,11 +160,19 @@ def parse_modes(field: str, text: str | None) -> tuple[Mode, Mode6]:
     if text is None or "," not in text:
         return parse_mode(field, text), ""
     mode, _, mode6 = text.partition(",")
-    if mode6.strip(" ") != "slaac":
-        raise AnnotationError(
-            field, f'is {quote(text)}; after the comma, it must be slaac, such as "static,slaac"'
-        )
-    return parse_mode(field, mode.strip(" ")), "slaac"
+    return parse_mode(field, mode.strip(" ")), _parse_mode6(field, text, mode6.strip(" "))
+
+
+def _parse_mode6(field: str, text: str, mode6: str) -> Mode6:
+    match mode6:
+        case "slaac":
+            return "slaac"
+        case "dhcp6":
+            return "dhcp6"
+        case _:
+            raise AnnotationError(
+                field, f'is {quote(text)}; after the comma, it must be slaac or dhcp6, such as "static,slaac"'
+            )
 
 
 def parse_mode(field: str, text: str | None) -> Mode:

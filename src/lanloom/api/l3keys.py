@@ -159,7 +159,7 @@ def _decode_one(annotations: Mapping[str, str], suffix: str, suffixes: list[str]
             if mode == "static" or map_field in annotations:
                 four, six = parse_node_addresses(map_field, annotations.get(map_field), pooled=mode == "pool")
         subnet_field = f"{names.PREFIX}subnet6-{suffix}"
-        subnet6 = parse_subnet6(subnet_field, annotations.get(subnet_field)) if mode6 else ""
+        subnet6 = parse_subnet6(subnet_field, annotations.get(subnet_field), mode6) if mode6 else ""
         routing = parse_routing(annotations, _routing_fields(suffix), mode, four, six, subnet6)
     except AnnotationError as error:
         return L3Entry(None, error, vid)

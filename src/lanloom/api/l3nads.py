@@ -33,7 +33,7 @@ def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
     source = parse_ip_pool(names.IP_POOL, annotations.get(names.IP_POOL)) if mode == "pool" else None
     if source is not None:
         refuse_addresses6(names.IP_POOL, mode6, {source.network: source.second} if source.second else {})
-    subnet6 = parse_subnet6(names.IPV6_SUBNET, annotations.get(names.IPV6_SUBNET)) if mode6 else ""
+    subnet6 = parse_subnet6(names.IPV6_SUBNET, annotations.get(names.IPV6_SUBNET), mode6) if mode6 else ""
     routing = parse_routing(annotations, ROUTING, mode, four, six, subnet6)
     if source is not None and not (source.second or mode6):
         _refuse_six(source, routing)

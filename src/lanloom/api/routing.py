@@ -51,7 +51,7 @@ def parse_routing(
 ) -> Routing:
     """Parse the routing of a network of that mode with those static addresses; empty without annotations.
 
-    `subnet6` is the subnet in which nodes make IPv6 addresses themselves.
+    `subnet6` is the subnet of IPv6 addresses that no map gives.
     """
     four, six = split_gateways(fields.gateway, annotations.get(fields.gateway))
     gateway = parse_gateway(fields.gateway, four, mode, addresses)

@@ -1,5 +1,6 @@
-"""Nodes that make an IPv6 address of what a router advertises (SLAAC), beside their address of IPv4."""
+"""Nodes with an IPv6 address that no map gives beside that of IPv4: of a router (SLAAC), or of a DHCPv6 server."""
 
+from collections.abc import Awaitable
 from ipaddress import IPv6Network
 
 import pytest
@@ -153,3 +154,89 @@ async def test_what_agents_of_earlier_versions_read(quiet: Quiet) -> None:
     assert annotations[f"{names.PREFIX}subnet6-default-vlan2012"] == SUBNET
     with pytest.raises(AnnotationError):
         parse_mode("mode", mode)
+
+
+def until_leased(quiet: Quiet, *addresses: str) -> Awaitable[None]:
+    """Waits until the nodes have these addresses of leases."""
+    wanted: set[tuple[str, ...]] = {(f"{address}/128",) for address in addresses} or {()}
+    return quiet.until(lambda: {six(quiet, node) for node in STATIC} == wanted)
+
+
+@pytest.mark.parametrize("mode", ["static", "dhcp"])
+def test_a_lease(mode: str) -> None:
+    """Nodes get one, report it, and lose it alone; without it the profile is as it was before, byte by byte."""
+
+    @on_a_quiet_cluster
+    async def story(quiet: Quiet) -> None:
+        quiet.sim.switch.set_dhcpv6(2012, "fd00:1::10")
+        await quiet.uplink()
+        await quiet.network(mode, addresses=STATIC if mode == "static" else None)
+        await quiet.rest()
+        files, before = quiet.sim.hosts["node1"].directory.files, quiet.addresses()
+        profile = files[FILE].content
+        await annotate(quiet, mode=f"{mode}, dhcp6", ipv6_subnet=SUBNET)
+        await until_leased(quiet, "fd00:1::10", "fd00:1::11", "fd00:1::12")
+        await quiet.rest()
+        (found,) = (await quiet.report()).interfaces
+        assert (found.address, (found.address6,)) == (*before, six(quiet))
+        assert (found.mode, found.state) == (f"{mode},dhcp6", "Ready")
+        assert quiet.addresses() == before
+        await annotate(quiet, mode=mode, ipv6_subnet=None)
+        await until_leased(quiet)
+        await quiet.rest()
+        assert files[FILE].content == profile
+
+    story()
+
+
+@on_a_quiet_cluster
+async def test_without_a_dhcpv6_server(quiet: Quiet) -> None:
+    """Nodes keep the address of IPv4 and say what they wait for; the address comes and goes with a server."""
+    quiet.sim.switch.lease_seconds = 120
+    await quiet.uplink()
+    await network(quiet, "static,dhcp6")
+    found = await quiet.reported("DHCPTimeout")
+    assert (found.address, found.address6, found.state) == (STATIC["node1"], "", "Failed")
+    assert "no DHCPv6 server on VLAN 2012 gives an address" in found.message
+    quiet.sim.switch.set_dhcpv6(2012, "fd00:1::10")
+    await until_leased(quiet, "fd00:1::10", "fd00:1::11", "fd00:1::12")
+    await quiet.rest()
+    assert (await quiet.condition()).status == "True"
+    quiet.sim.switch.set_dhcpv6(2012)
+    assert (await quiet.reported("DHCPTimeout")).address == STATIC["node1"]
+    assert not await quiet.events("DriftRepaired")
+
+
+@on_a_quiet_cluster
+async def test_a_lease_of_another_subnet(quiet: Quiet) -> None:
+    """It is removed and told, until the lease is to be renewed and the server was corrected."""
+    quiet.sim.switch.lease_seconds = 120
+    quiet.sim.switch.set_dhcpv6(2012, "fd00:99::10")
+    await quiet.uplink()
+    await network(quiet, "static,dhcp6")
+    found = await quiet.reported("UnexpectedPrefix")
+    assert "a DHCPv6 server on VLAN 2012 gives fd00:99::1" in found.message
+    assert f"which is not in {SUBNET}" in found.message
+    await until_leased(quiet)
+    quiet.sim.switch.set_dhcpv6(2012, "fd00:1::10")
+    await until_leased(quiet, "fd00:1::10", "fd00:1::11", "fd00:1::12")
+    assert quiet.addresses() == (STATIC["node1"],)
+    await quiet.rest()
+
+
+@on_a_quiet_cluster
+async def test_a_lease_of_another_host(quiet: Quiet) -> None:
+    """A node whose lease another host has says so, keeps the address of IPv4, and gets it when that host is gone."""
+    for number in range(3):
+        quiet.sim.switch.plant_address(2012, f"fd00:1::1{number}")
+    quiet.sim.switch.lease_seconds = 120
+    quiet.sim.switch.set_dhcpv6(2012, "fd00:1::10")
+    await quiet.uplink()
+    await network(quiet, "static,dhcp6")
+    found = await quiet.reported("DuplicateAddress")
+    assert (found.address, found.state) == (STATIC["node1"], "Failed")
+    assert "which a DHCPv6 server gave; correct that host or the server's range" in found.message
+    for number in range(3):
+        quiet.sim.switch.remove_address(2012, f"fd00:1::1{number}")
+    await until_leased(quiet, "fd00:1::10", "fd00:1::11", "fd00:1::12")
+    await quiet.rest()

@@ -101,6 +101,9 @@ class Node(Protocol):
         `dhcpv6` is an address of the first one that it gives to whoever asks.
         """
 
+    def lease6(self, address: str = "") -> None:
+        """Makes a DHCPv6 server on that VLAN give this address alone; without one it stops."""
+
     def occupy(self, address: str, present: bool = True) -> None:
         """Gives an IPv6 address (a CIDR) to another host on that VLAN, or takes it away."""
 
@@ -191,6 +194,9 @@ class FakeNode:
 
     def advertise(self, *prefixes: str, dhcpv6: str = "") -> None:
         self._switch.set_router(DHCP_VLAN, *prefixes, dhcpv6=dhcpv6)
+
+    def lease6(self, address: str = "") -> None:
+        self._switch.set_dhcpv6(DHCP_VLAN, address)
 
     def occupy(self, address: str, present: bool = True) -> None:
         change = self._switch.plant_address if present else self._switch.remove_address

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack, suppress
+from ipaddress import IPv6Network
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,15 @@ link add link switch name dhcp type vlan id 2012
 address add 192.168.12.1/24 dev dhcp
 address add fd00:12::1/64 dev dhcp nodad
 link set dhcp up
+link add otherport up master switch type veth peer name other
+link set other up
 """
 ROUTER_LEASES = Path("/tmp/router-leases")
-SWITCH_VLANS = "vlan add vid 2-4094 dev port\nvlan add vid 2-4094 dev switch self\n"
+SWITCH_VLANS = """\
+vlan add vid 2-4094 dev port
+vlan add vid 2-4094 dev switch self
+vlan add vid 2012 dev otherport pvid untagged
+"""
 NODE = "link set lo up\nlink set eth1 up\nlink add eth2 up type veth peer name cable2\nlink set cable2 up\n"
 BARE = (
     "link set eth1 up mtu 1500\nlink set eth2 up nomaster\naddress flush dev eth1\naddress flush dev eth2\n"
@@ -160,6 +167,35 @@ class Machine:
 
         `dhcpv6` is the address of the first prefix that its DHCPv6 server gives.
         """
+        self._stop_router()
+        if not prefixes:
+            return
+        for prefix in self._begins(prefixes):
+            ip(f"address replace {prefix}1/64 dev dhcp nodad", where="switch")
+        words = " --enable-ra --ra-param=dhcp,4,1800"
+        begins = self._begins(prefixes)
+        words += f" --dhcp-range={dhcpv6},{dhcpv6},slaac,64,1h" if dhcpv6 else ""
+        words += "".join(f" --dhcp-range={prefix},ra-only,64,1h" for prefix in begins[bool(dhcpv6) :])
+        self._start_router(words)
+
+    def lease6(self, address: str = "") -> None:
+        """Runs a DHCPv6 server that gives this address, in place of the router, or none."""
+        self._stop_router()
+        if not address:
+            return
+        first = IPv6Network(f"{address}/64", strict=False)[1]
+        ip(f"address replace {first}/64 dev dhcp nodad", where="switch")
+        self._start_router(f" --dhcp-authoritative --dhcp-range={address},{address},64,1h")
+
+    def _start_router(self, options: str) -> None:
+        words = (
+            "dnsmasq --keep-in-foreground --conf-file=/dev/null --port=0 --user=root --log-facility=/dev/null"
+        )
+        words += " --bind-interfaces --interface=dhcp --pid-file="
+        words += f" --dhcp-leasefile={ROUTER_LEASES}{options}"
+        self._router = subprocess.Popen(["ip", "netns", "exec", "switch", *words.split()])
+
+    def _stop_router(self) -> None:
         if self._router is not None:
             self._router.terminate()
             self._router.wait()
@@ -167,20 +203,6 @@ class Machine:
         ROUTER_LEASES.unlink(missing_ok=True)
         ip("-6 address flush dev dhcp scope global", where="switch")
         ip("address add fd00:12::1/64 dev dhcp nodad", where="switch")
-        if not prefixes:
-            return
-        for prefix in self._begins(prefixes):
-            ip(f"address replace {prefix}1/64 dev dhcp nodad", where="switch")
-        words = (
-            "dnsmasq --keep-in-foreground --conf-file=/dev/null --port=0 --user=root --log-facility=/dev/null"
-        )
-        words += " --bind-interfaces --interface=dhcp --pid-file= --enable-ra"
-        words += f" --dhcp-leasefile={ROUTER_LEASES}"
-        words += " --ra-param=dhcp,4,1800"
-        begins = self._begins(prefixes)
-        words += f" --dhcp-range={dhcpv6},{dhcpv6},slaac,64,1h" if dhcpv6 else ""
-        words += "".join(f" --dhcp-range={prefix},ra-only,64,1h" for prefix in begins[bool(dhcpv6) :])
-        self._router = subprocess.Popen(["ip", "netns", "exec", "switch", *words.split()])
 
     @staticmethod
     def _begins(prefixes: Collection[str]) -> list[str]:
@@ -237,6 +259,7 @@ class RealNode:
         if not self._machine.network_manager_runs:
             self._machine.start_network_manager()
         self.advertise()
+        ip("-6 address flush dev other scope global", where="switch")
         await self._answers()
         names = tuple(path.name for path in self._directory.iterdir())
         for name in names:
@@ -344,8 +367,11 @@ class RealNode:
     def advertise(self, *prefixes: str, dhcpv6: str = "") -> None:
         self._machine.advertise(*prefixes, dhcpv6=dhcpv6)
 
+    def lease6(self, address: str = "") -> None:
+        self._machine.lease6(address)
+
     def occupy(self, address: str, present: bool = True) -> None:
-        change = f"replace {address} dev dhcp nodad" if present else f"delete {address} dev dhcp"
+        change = f"replace {address} dev other nodad" if present else f"delete {address} dev other"
         ip(f"address {change}", where="switch")
 
     async def stop_network_manager(self) -> None:

@@ -28,6 +28,7 @@ def content(routing: Routing = NO_ROUTING) -> bytes:
             uuid=uuid(1),
             mode="static",
             address=ADDRESS,
+            mode6="slaac",
             subnet6=SUBNET,
             routing=routing,
         )

@@ -87,9 +87,9 @@ WORD_CASES: Cases = {
         annotated(network(mode=""), l3_connectivity="true"),
         f'{P}mode is missing; it must be "static", "dhcp" or "pool"',
     ),
-    "the mode of IPv6 beside another is slaac": new(
+    "the mode of IPv6 beside another is slaac or dhcp6": new(
         made("fd00:1::/64", "static,dhcp"),
-        f'{P}mode is "static,dhcp"; after the comma, it must be slaac, such as "static,slaac"',
+        f'{P}mode is "static,dhcp"; after the comma, it must be slaac or dhcp6, such as "static,slaac"',
     ),
     "the mode of IPv6 stands beside one of IPv4": new(
         made("fd00:1::/64", "slaac,slaac"), f'{P}mode is "slaac"; it must be "static", "dhcp" or "pool"'
@@ -112,7 +112,22 @@ WORD_CASES: Cases = {
     ),
     "a subnet that is not in use is right too": new(
         made("fd00:1::", "static"),
-        f'{P}ipv6-subnet is "fd00:1::"; it must be an IPv6 subnet with a prefix of 64 bits, such as fd00:1::/64',
+        f'{P}ipv6-subnet is "fd00:1::"; it must be an IPv6 subnet with a prefix of 32 to 126 bits, such as fd00:1::/64',
+    ),
+    "mode dhcp6 needs a subnet": new(
+        made(None, "static,dhcp6"),
+        f"{P}ipv6-subnet is missing; mode dhcp6 needs the subnet of which the DHCPv6 server of the VLAN gives "
+        "addresses, such as fd00:1::/64",
+    ),
+    "the subnet of mode dhcp6 has room for a node": new(
+        made("fd00:1::/127", "static,dhcp6"),
+        f'{P}ipv6-subnet is "fd00:1::/127"; it must be an IPv6 subnet with a prefix of 32 to 126 bits, such as '
+        "fd00:1::/64",
+    ),
+    "nodes of mode dhcp6 have no other IPv6 addresses": new(
+        annotated(dual("fd00:1::10/64"), mode="static,dhcp6", ipv6_subnet="fd00:1::/64"),
+        f"{MAP} has IPv6 addresses, but with mode dhcp6 nodes get theirs of a DHCPv6 server; remove the IPv6 "
+        f"addresses, or dhcp6 from {P}mode",
     ),
     "nodes of mode slaac have no other IPv6 addresses": new(
         annotated(dual("fd00:1::10/64"), mode="static,slaac", ipv6_subnet="fd00:1::/64"),

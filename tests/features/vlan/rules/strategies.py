@@ -11,6 +11,7 @@ from lanloom.api.bonds import BOND_MODES
 from lanloom.api.l3 import (
     L3,
     Mode,
+    Mode6,
     Route,
     Routing,
 )
@@ -141,9 +142,10 @@ def profiles(draw: st.DrawFn) -> Profile:
     modes: st.SearchStrategy[Mode] = st.sampled_from(["static", "dhcp"])
     node, mode = draw(NODES), draw(modes)
     addresses = {node: f"10.9.8.{draw(st.integers(1, 99))}/24"} if mode == "static" else {}
-    dual, routed = draw(st.sampled_from(["", "map", "slaac"])), draw(st.booleans())
+    dual, routed = draw(st.sampled_from(["", "map", "slaac", "dhcp6"])), draw(st.booleans())
     six = {node: f"fd00:9::{draw(st.integers(1, 99)):x}/64"} if addresses and dual == "map" else {}
-    subnet6 = "fd00:9::/64" if dual == "slaac" else ""
+    mode6: Mode6 = "slaac" if dual == "slaac" else "dhcp6" if dual == "dhcp6" else ""
+    subnet6 = "fd00:9::/64" if mode6 else ""
     routing = draw(routings())
     if (six or subnet6) and routed:
         routing = replace(routing, gateway6="fd00:9::fe/64")
@@ -155,7 +157,7 @@ def profiles(draw: st.DrawFn) -> Profile:
     value = L3(
         vid=draw(VIDS),
         mode=mode,
-        mode6="slaac" if subnet6 else "",
+        mode6=mode6,
         subnet6=subnet6,
         addresses=addresses,
         addresses6=six,

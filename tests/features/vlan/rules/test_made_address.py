@@ -8,8 +8,11 @@ from msgspec.structs import replace
 
 from lanloom.api.l3 import L3
 from lanloom.features.vlan.rules.desired.madeaddress import (
+    KEPT_SECONDS,
+    LEASE6_SECONDS,
     ROUTER_SECONDS,
     Awaited,
+    MadeAddresses,
     followed,
     made_address,
     problem_of,
@@ -38,6 +41,7 @@ def interface(value: L3) -> Interface:
 
 
 ITEM = interface(replace(PLAIN, mode6="slaac", subnet6=str(SUBNET)))
+LEASING = interface(replace(PLAIN, mode6="dhcp6", subnet6=str(SUBNET)))
 
 
 def seen(*addresses6: str, tentative: tuple[str, ...] = (), mtu: int = 1500) -> LinkState:
@@ -76,7 +80,7 @@ def test_just_the_named_subnet(addresses: tuple[str, ...]) -> None:
     }
     left = tuple(each for each in addresses if each not in removed)
     assert not removals(ITEM, ACTIVE, seen(*left))
-    own = made_address(ITEM, seen(*left).links[ITEM.name])
+    own = made_address(ITEM, ACTIVE, seen(*left).links[ITEM.name])
     assert bool(own) == any(IPv6Interface(each).network == SUBNET for each in left if each not in OF_OTHERS)
 
 
@@ -85,7 +89,7 @@ def test_networks_without_such_addresses(addresses: tuple[str, ...]) -> None:
     """Nothing is removed from a sub-interface of which no address is made."""
     link = seen(*addresses).links[ITEM.name]
     plain = interface(PLAIN)
-    assert (made_address(plain, link), refused_addresses(plain, link)) == ("", ())
+    assert (made_address(plain, ACTIVE, link), refused_addresses(plain, ACTIVE, link)) == ("", ())
 
 
 def test_an_address_of_dhcpv6() -> None:
@@ -96,18 +100,30 @@ def test_an_address_of_dhcpv6() -> None:
     assert not removals(interface(PLAIN), leased, seen("fd00:1::99/128"))
 
 
+@given(ADDRESSES, st.sampled_from(["", "fd00:1::7", "fd00:99::7"]))
+def test_just_the_lease(addresses: tuple[str, ...], leased: str) -> None:
+    """With DHCPv6, one address alone is taken or removed: that of the lease, whatever others look like."""
+    connection = replace(ACTIVE, leased6=leased)
+    present = tuple({*addresses, "fd00:99::7/128", "fd00:1::7/128"})
+    removed = {step.address for step in removals(LEASING, connection, seen(*present))}
+    assert removed == ({f"{leased}/128"} if leased == "fd00:99::7" else set())
+    own = made_address(LEASING, connection, seen(*present).links[ITEM.name])
+    assert own == (f"{leased}/128" if leased == "fd00:1::7" else "")
+
+
 class Story:
     """What is known of the interface, look by look."""
 
-    def __init__(self) -> None:
+    def __init__(self, item: Interface = ITEM) -> None:
+        self.item = item
         self.awaited: Awaited | None = None
         self.now = 100.0
 
     def look(self, seconds: float, state: LinkState, connection: Connection = ACTIVE) -> str:
         """The reason that is reported after a look some seconds later."""
         self.now += seconds
-        self.awaited = followed(self.awaited, ITEM, connection, state, self.now)
-        problem = problem_of(ITEM, self.awaited, self.now)
+        self.awaited = followed(self.awaited, self.item, connection, state, self.now)
+        problem = problem_of(self.item, self.awaited, self.now)
         return problem.reason if problem is not None else ""
 
 
@@ -139,3 +155,52 @@ def test_another_host() -> None:
     assert story.look(1, seen(OWN, tentative=(OWN,))) == "DuplicateAddress"
     assert story.look(1, seen()) == "DuplicateAddress"
     assert story.look(1, seen(OWN)) == ""
+
+
+def leased(address: str) -> Connection:
+    """What NetworkManager knows after a DHCPv6 server gave this address."""
+    return replace(ACTIVE, leased6=address)
+
+
+def test_a_server_that_is_silent() -> None:
+    """It is told after a while, counted from when the lease ended, which NetworkManager goes on telling."""
+    made, known = MadeAddresses(), leased("fd00:1::7")
+
+    def look(now: float, state: LinkState, connection: Connection) -> str:
+        made.update((LEASING,), {LEASING.uuid: connection}, state, now)
+        problem = made.problem(LEASING, now)
+        return problem.reason if problem is not None else ""
+
+    assert look(0, seen(), ACTIVE) == ""
+    assert look(LEASE6_SECONDS, seen(), ACTIVE) == "DHCPTimeout"
+    assert look(100, seen("fd00:1::7/128"), known) == ""
+    assert look(200, seen(), known) == ""
+    assert look(200 + KEPT_SECONDS, seen(), known) == ""
+    assert look(200 + LEASE6_SECONDS, seen(), known) == "DHCPTimeout"
+
+
+def test_another_lease() -> None:
+    """A lease outside the subnet is told at once, and until there is one of the subnet."""
+    story, other = Story(LEASING), leased("fd00:99::7")
+    assert story.look(0, seen("fd00:99::7/128"), other) == "UnexpectedPrefix"
+    assert story.look(1, seen(), other) == "UnexpectedPrefix"
+    assert story.look(1, seen("fd00:1::7/128"), leased("fd00:1::7")) == ""
+
+
+def test_a_lease_of_another_host() -> None:
+    """An address that was tentative and is gone is another host's, until another one can be used."""
+    story, known = Story(LEASING), leased("fd00:1::7")
+    assert story.look(0, seen("fd00:1::7/128", tentative=("fd00:1::7/128",)), known) == ""
+    assert story.look(1, seen()) == "DuplicateAddress"
+    assert story.look(1, seen("fd00:1::8/128"), leased("fd00:1::8")) == ""
+
+
+def test_a_lease_that_never_gets_onto_the_link() -> None:
+    """Its address is another host's, also where no look saw it tentative, but not while it may still get there."""
+    story, known = Story(LEASING), leased("fd00:1::7")
+    assert story.look(0, seen()) == ""
+    assert story.look(1, seen(), known) == ""
+    assert story.look(KEPT_SECONDS - 1, seen(), known) == ""
+    assert story.look(1, seen(), known) == "DuplicateAddress"
+    assert story.look(1, seen(), leased("fd00:1::8")) == ""
+    assert story.look(KEPT_SECONDS, seen("fd00:1::8/128"), leased("fd00:1::8")) == ""

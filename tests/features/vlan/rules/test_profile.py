@@ -33,6 +33,7 @@ SECTIONS = {
 }
 IPV6 = {"address1", "ignore-auto-dns", "ignore-auto-routes", "may-fail", "never-default", "method"}
 MADE = IPV6 - {"address1"} | {"addr-gen-mode", "ip6-privacy", "ra-timeout"}
+LEASED = IPV6 - {"address1"} | {"addr-gen-mode", "dhcp-duid", "dhcp-timeout"}
 GATEWAY6 = {"route1", "route1_options", "routing-rule1", "routing-rule2"}
 IPV4 = {"dad-timeout", "ignore-auto-dns", "ignore-auto-routes", "may-fail", "never-default", "method"}
 
@@ -56,13 +57,13 @@ def test_exactly_the_lines_that_were_meant(given: Profile) -> None:
 
 
 def _ipv6(given: Profile) -> set[str]:
-    own = MADE if given.subnet6 else IPV6
-    return own | _keys6(given) if given.address6 or given.subnet6 else {"method"}
+    own = {"slaac": MADE, "dhcp6": LEASED, "": IPV6}[given.mode6]
+    return own | _keys6(given) if given.address6 or given.mode6 else {"method"}
 
 
 def _keys6(given: Profile) -> set[str]:
     routing = given.routing
-    routes = len(routing.routes6) + bool(routing.gateway6) + bool(given.subnet6)
+    routes = len(routing.routes6) + bool(routing.gateway6) + bool(given.mode6)
     keys = {f"route{number + 1}" for number in range(routes)}
     keys |= GATEWAY6 if routing.gateway6 else set()
     return keys | ({"dns", "dns-priority"} if routing.dns6 else set())
@@ -234,7 +235,7 @@ def test_annotations_of_any_kind_make_a_whole_profile_or_none(texts: dict[str, s
 )
 def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field: str) -> None:
     """A value of any kind that is put past the parsers is refused, or gives just the lines of its own meaning."""
-    given = replace(given, subnet6="")
+    given = replace(given, mode6="", subnet6="")
     routing = given.routing
     match field:
         case "network":
@@ -248,7 +249,7 @@ def test_what_no_parser_let_pass_is_not_written(given: Profile, text: str, field
         case "address6":
             given = replace(given, address6=text, routing=replace(routing, gateway6=""))
         case "subnet6":
-            given = replace(given, subnet6=text, routing=replace(routing, gateway6=""))
+            given = replace(given, mode6="slaac", subnet6=text, routing=replace(routing, gateway6=""))
         case "gateway6":
             given = replace(given, address6="fd00::7/64", routing=replace(routing, gateway6=text))
         case "to" | "via":
@@ -309,6 +310,24 @@ def test_an_address_that_the_node_makes() -> None:
     content = render(given)
     for other in (b"", b"route1=fd00:1::/80\n", b"route1=fd00:1::/64\naddress1=fd00:1::7/64\n"):
         assert read(content.replace(b"route1=fd00:1::/64\n", other)) is None
+
+
+def test_an_address_of_a_dhcpv6_server() -> None:
+    """Nothing but the address is taken of it, and the client is known by the MAC address of the node."""
+    value = L3(vid=2012, mode="dhcp", mode6="dhcp6", subnet6="fd00:1::/112")
+    given = profile_of(CLUSTER, "node1", "cluster-1", value)
+    assert parse(render(given))["ipv6"] == {
+        "addr-gen-mode": "eui64",
+        "dhcp-duid": "ll",
+        "dhcp-timeout": "2147483647",
+        "ignore-auto-dns": "true",
+        "ignore-auto-routes": "true",
+        "may-fail": "true",
+        "method": "dhcp",
+        "never-default": "true",
+        "route1": "fd00:1::/112",
+    }
+    assert read(render(given)) == given
 
 
 @pytest.mark.parametrize("vid", [-1, 0, 1, 4095, 20120])

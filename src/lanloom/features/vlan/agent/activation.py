@@ -89,7 +89,7 @@ class Activator:
     def conflicts(self, networks: Iterable[NodeNetwork]) -> Mapping[str, tuple[Problem, ...]]:
         """Return the interfaces that are kept down, or are tried again, because of an address.
 
-        Also those that wait for router advertisements in vain. By cluster network.
+        Also those that wait for router advertisements or DHCPv6 in vain. By cluster network.
         """
         found = {
             network.cluster_network: tuple(filter(None, map(self._problem, network.interfaces)))

@@ -174,7 +174,7 @@ def _print_network(view: "NetworkView") -> None:
         "static": "static node addresses",
         "pool": "node addresses from a pool",
     }.get(mode4, "no node addresses")
-    mode += " and by SLAAC" if mode6 else ""
+    mode += {"slaac": " and by SLAAC", "dhcp6": " and by DHCPv6"}.get(mode6, "")
     vlan = f"VLAN {view.vlan}" if view.vlan != "untagged" else view.vlan
     console.print(f"{view.network}: {vlan or 'no VLAN'} on {view.cluster_network}, {mode}", style="bold")
     if routing := _routing(view):

@@ -18,7 +18,7 @@ NODE_DOWN = "NodeDown"
 NODE_DOWN_MESSAGE = "the node is not Ready; this is the last report of its agent"
 """The state of what a node has that is down, and what it means."""
 
-_ASSIGNED = {"static": "static", "dhcp": "DHCP", "static,slaac": "static, SLAAC", "dhcp,slaac": "DHCP, SLAAC"}
+_ASSIGNED = {"static": "static", "dhcp": "DHCP", "slaac": "SLAAC", "dhcp6": "DHCPv6"}
 
 
 class Row(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -130,7 +130,7 @@ def _row(report: ClusterNetworkNode, interface: VlanInterface | None) -> Row:
         vlan_ids=status.vlan_ids,
         interface=interface.name,
         address=interface.own_addresses,
-        assigned=_ASSIGNED.get(interface.mode, interface.mode),
+        assigned=", ".join(_ASSIGNED.get(mode, mode) for mode in interface.mode.split(",")),
         state=interface.state if interface.state == "Ready" else interface.reason,
     )
 

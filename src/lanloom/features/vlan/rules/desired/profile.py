@@ -20,7 +20,17 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.dualstack import parse_cidr6, parse_gateway6, parse_subnet6
-from lanloom.api.l3 import L3, VID_MAX, VID_MIN, AnnotationError, Mode, Routing, parse_cidr, parse_vid
+from lanloom.api.l3 import (
+    L3,
+    VID_MAX,
+    VID_MIN,
+    AnnotationError,
+    Mode,
+    Mode6,
+    Routing,
+    parse_cidr,
+    parse_vid,
+)
 from lanloom.api.routing import parse_dns, parse_dns6, parse_gateway, parse_routes, parse_routes6
 from lanloom.features.vlan.rules.desired.names import (
     interface_name,
@@ -53,8 +63,8 @@ SPECIFIC_PRIORITY, GATEWAY_PRIORITY = 30100, 30200
 DNS_PRIORITY = 200
 """Higher numbers are asked later; what says nothing, as the management network does, has 100."""
 
-RA_TIMEOUT = (1 << 31) - 1
-"""Seconds that NetworkManager waits for a router: for ever, a router may come after hours."""
+FOREVER = (1 << 31) - 1
+"""Seconds that NetworkManager waits for a router or a DHCPv6 server: either may come after hours."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _FROM = re.compile(r"priority [0-9]+ from (?P<subnet>[0-9./]+) table .*", re.ASCII)
@@ -66,7 +76,7 @@ _DEFAULT6 = "::/0"
 class Profile(Struct, frozen=True, kw_only=True):
     """The values of a profile: mode static or dhcp. `address` is a CIDR, empty with mode dhcp; `address6`, of IPv6.
 
-    In `subnet6` the node makes an IPv6 address itself.
+    In `subnet6` the node gets an IPv6 address by `mode6`.
     """
 
     cluster_network: str
@@ -75,6 +85,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     mode: Mode
     address: str = ""
     address6: str = ""
+    mode6: Mode6 = ""
     subnet6: str = ""
     routing: Routing = Routing()
 
@@ -91,6 +102,7 @@ def profile_of(cluster: str, node: str, cluster_network: str, value: L3) -> Prof
         mode="static" if value.fixed else "dhcp",
         address=value.addresses[node] if value.fixed else "",
         address6=value.addresses6.get(node, ""),
+        mode6=value.mode6,
         subnet6=value.subnet6,
         routing=value.routing,
     )
@@ -132,7 +144,7 @@ def render(profile: Profile) -> bytes:
         },
         "vlan": {"flags": "1", "id": str(vid), "parent": names.bridge_name(name)},
         "ipv4": dict(sorted(ipv4.items())) | _routing(profile),
-        "ipv6": _ipv6(profile) if profile.address6 or profile.subnet6 else {"method": "disabled"},
+        "ipv6": _ipv6(profile) if profile.address6 or profile.mode6 else {"method": "disabled"},
         OWNER_SECTION: {OWNER_KEY: f"{name}/{vid}"},
     }
     return _keyfile(sections)
@@ -141,15 +153,15 @@ def render(profile: Profile) -> bytes:
 def _ipv6(profile: Profile) -> dict[str, str]:
     """Return the address of IPv6, with a gateway as that of IPv4. An address that another host has is an error, too.
 
-    Of router advertisements (`_made`) nothing but the address is taken.
+    Of router advertisements and DHCPv6 (`_WAYS`) nothing but the address is taken.
     """
     keys = {
         "ignore-auto-dns": "true",
         "ignore-auto-routes": "true",
         "never-default": "true",
     }
-    if profile.subnet6:
-        keys |= _made(profile)
+    if profile.mode6:
+        keys |= _WAYS[profile.mode6]
     else:
         keys |= {"address1": str(_unscoped(profile.address6)), "may-fail": "false", "method": "manual"}
     keys = dict(sorted(keys.items()))
@@ -160,9 +172,9 @@ def _ipv6(profile: Profile) -> dict[str, str]:
         keys["route1_options"] = f"table={own.table}"
         keys["routing-rule1"] = f"{_rule(specific)} suppress_prefixlength 0"
         keys["routing-rule2"] = _rule(own)
-    if profile.subnet6:
+    if profile.mode6:
         keys[f"route{_first(routing)}"] = str(_unscoped(profile.subnet6).network)
-    for number, route in enumerate(routing.routes6, start=_first(routing) + bool(profile.subnet6)):
+    for number, route in enumerate(routing.routes6, start=_first(routing) + bool(profile.mode6)):
         via = _unscoped(f"{route.via}/128").ip
         keys[f"route{number}"] = f"{_unscoped(route.to).network},{via}"
     if routing.dns6:
@@ -176,21 +188,31 @@ def _first(routing: Routing) -> int:
     return 2 if routing.gateway6 else 1
 
 
-def _made(profile: Profile) -> dict[str, str]:
-    """Return how a node makes its address itself.
-
-    * `addr-gen-mode=eui64`: the same address after a reboot and on a node that was installed anew, without any state,
-      and one that tells itself from the addresses of other programs. `ip6-privacy=0`: no others beside it.
-    * `may-fail=true`: whoever sends no router advertisement must not take the address of IPv4 away.
-    * The subnet is a route of the profile's own: a route information option could lead any traffic to the VLAN.
-    """
-    return {
+_WAYS: Mapping[Mode6, Mapping[str, str]] = {
+    "slaac": {
         "addr-gen-mode": "eui64",
         "ip6-privacy": "0",
         "may-fail": "true",
         "method": "auto",
-        "ra-timeout": str(RA_TIMEOUT),
-    }
+        "ra-timeout": str(FOREVER),
+    },
+    "dhcp6": {
+        "addr-gen-mode": "eui64",
+        "dhcp-duid": "ll",
+        "dhcp-timeout": str(FOREVER),
+        "may-fail": "true",
+        "method": "dhcp",
+    },
+}
+"""How a node gets an address that no profile gives.
+
+* `addr-gen-mode=eui64`: the same address after a reboot and on a node that was installed anew, without any state, and
+  one that tells itself from the addresses of other programs. `ip6-privacy=0`: no others beside it.
+* `dhcp-duid=ll`: for the same reason, the client is known by its MAC address. The method listens to no router.
+* `may-fail=true`: whoever sends no router advertisement, or no lease, must not take the address of IPv4 away.
+* The subnet is a route of the profile's own: a route information option could lead any traffic to the VLAN, and DHCPv6
+  tells no prefix length.
+"""
 
 
 def _unscoped(text: str) -> IPv6Interface:
@@ -234,9 +256,16 @@ def address6_of(content: bytes) -> str:
 
 @lru_cache(4096)
 def subnet6_of(content: bytes) -> str:
-    """Return the subnet in which the node makes an IPv6 address itself; empty if a keyfile has none."""
+    """Return the subnet of the IPv6 address that the node gets by its `mode6_of`; empty if a keyfile has none."""
     profile = read(content)
     return profile.subnet6 if profile is not None else ""
+
+
+@lru_cache(4096)
+def mode6_of(content: bytes) -> Mode6:
+    """Return how the node gets an IPv6 address of that subnet; empty if a keyfile has none."""
+    profile = read(content)
+    return profile.mode6 if profile is not None else ""
 
 
 def routing_rules(profile: Profile) -> tuple[Rule, ...]:
@@ -250,6 +279,9 @@ def routing_rules(profile: Profile) -> tuple[Rule, ...]:
 def routing_rules6(profile: Profile) -> tuple[Rule, ...]:
     """Return the same rules for the gateway of IPv6."""
     return _rules(profile, profile.routing.gateway6)
+
+
+_MODES6: Mapping[str, Mode6] = {ways["method"]: mode6 for mode6, ways in _WAYS.items()}
 
 
 def _rules(profile: Profile, gateway: str) -> tuple[Rule, ...]:
@@ -295,7 +327,9 @@ def _meant(sections: Keyfile) -> Profile:
         raise ValueError(cluster_network)
     mode: Mode = "static" if ipv4["method"] == "manual" else "dhcp"
     address = str(parse_cidr("address1", ipv4["address1"])) if mode == "static" else ""
-    address6, subnet6, six = _meant6(sections.get("ipv6", {}))
+    ipv6 = sections.get("ipv6", {})
+    mode6 = _MODES6.get(ipv6.get("method", ""), "")
+    address6, subnet6, six = _meant6(ipv6, mode6)
     routing = _meant_routing(ipv4, mode, {"": address} if address else {})
     return Profile(
         cluster_network=cluster_network,
@@ -304,22 +338,23 @@ def _meant(sections: Keyfile) -> Profile:
         mode=mode,
         address=address,
         address6=address6,
+        mode6=mode6,
         subnet6=subnet6,
         routing=replace(routing, gateway6=six.gateway6, routes6=six.routes6, dns6=six.dns6),
     )
 
 
-def _meant6(ipv6: Mapping[str, str]) -> tuple[str, str, Routing]:
-    """Return the address, the subnet of one that the node makes itself, and the routing of IPv6."""
-    if ipv6.get("method") not in ("manual", "auto"):
+def _meant6(ipv6: Mapping[str, str], mode6: Mode6) -> tuple[str, str, Routing]:
+    """Return the address, the subnet of one that the node gets by `mode6`, and the routing of IPv6."""
+    if ipv6.get("method") != "manual" and not mode6:
         return "", "", Routing()
     texts = [value for key, value in ipv6.items() if _ROUTES_KEY.fullmatch(key)]
     pairs = [text.split(",") for text in texts if "," in text]
     address = subnet6 = ""
-    if ipv6["method"] == "manual":
-        address = str(parse_cidr6("address1", ipv6["address1"]))
+    if mode6:
+        subnet6 = parse_subnet6("route1", next((text for text in texts if "," not in text), None), mode6)
     else:
-        subnet6 = parse_subnet6("route1", next((text for text in texts if "," not in text), None))
+        address = str(parse_cidr6("address1", ipv6["address1"]))
     addresses = {"": address} if address else {}
     router = next((via for to, via in pairs if to == _DEFAULT6), "")
     routes = json.dumps([{"to": to, "via": via} for to, via in pairs if to != _DEFAULT6])

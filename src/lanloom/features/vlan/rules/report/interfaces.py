@@ -10,8 +10,10 @@ from lanloom.features.vlan.rules.desired.activation import lack, other_addresses
 from lanloom.features.vlan.rules.desired.holds import DUPLICATE_ADDRESS, asked_addresses, duplicate
 from lanloom.features.vlan.rules.desired.madeaddress import made_address, modes_of
 from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS, Interface, Problem, is_down
-from lanloom.features.vlan.rules.desired.profile import address6_of, subnet6_of
+from lanloom.features.vlan.rules.desired.profile import address6_of, mode6_of, subnet6_of
 from lanloom.node.ports import Connection, LinkState
+
+_AWAITED6 = {"slaac": "a router to advertise", "dhcp6": "a DHCPv6 server to give an address of"}
 
 
 class Assessment(NamedTuple):
@@ -68,7 +70,7 @@ def interface_report(
         network=item.network,
         mode=modes_of(item),
         address=_address(item, connection),
-        address6=_address6(item, observed),
+        address6=_address6(item, connection, observed),
         other_addresses=other_addresses(item, connection, observed) if connection.phase == "active" else (),
         table=item.table,
         state=verdict.state,
@@ -86,9 +88,9 @@ def _address(item: Interface, connection: Connection) -> str:
     return own if own in connection.addresses else ""
 
 
-def _address6(item: Interface, observed: LinkState) -> str:
+def _address6(item: Interface, connection: Connection, observed: LinkState) -> str:
     own, link = address6_of(item.content), observed.links.get(item.name)
-    return own if link is not None and own in link.addresses6 else made_address(item, link)
+    return own if link is not None and own in link.addresses6 else made_address(item, connection, link)
 
 
 def _assess(item: Interface, connection: Connection, observed: LinkState, now: float) -> Assessment:
@@ -134,11 +136,9 @@ def _assess_active(item: Interface, connection: Connection, observed: LinkState,
         if missing.kind == "address":
             return _waiting(item)
         return Assessment("Pending", "RouteMissing", f"{missing.what} is gone; it is being restored")
-    subnet6 = subnet6_of(item.content)
-    if subnet6 and not made_address(item, link):
-        return Assessment(
-            "Pending", "Activating", f"{item.name} is waiting for a router to advertise {subnet6}"
-        )
+    if (awaited := _AWAITED6.get(mode6_of(item.content))) and not made_address(item, connection, link):
+        message = f"{item.name} is waiting for {awaited} {subnet6_of(item.content)}"
+        return Assessment("Pending", "Activating", message)
     lease = connection.lease
     if lease is not None and 0 < lease.expiry < now:
         ended = rfc3339(lease.expiry)
