@@ -13,7 +13,7 @@ from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.runtime.ports import NO_LEASES, NodeClaim, NodeLeases
 from lanloom_embedded.local import LocalClient
-from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
+from tests.features.ipam.cluster import PLACE, STANDARD, IpamCluster, in_a_cluster
 
 NAD = Key(PLACE, "vlan2012")
 OTHER = {"cidr": "198.51.100.0/24", "pools": [{"range": "198.51.100.10-198.51.100.19", "name": "other"}]}
@@ -249,6 +249,19 @@ async def test_nothing_is_done_on_the_word_of_an_earlier_term(cluster: IpamClust
         await cluster.rest()
         assert pools.leases(NAD).addresses == {"node2": "192.0.2.11/24"}
         assert len((await cluster.client.list(NICS)).items) == 1
+
+
+@with_pools
+async def test_an_address_that_another_host_has(cluster: IpamCluster, pools: NodePools) -> None:
+    """A node whose NIC is deleted gets another address if its former one was reserved in the network."""
+    await cluster.network()
+    pools.claim(NAD, claim("node1"))
+    await cluster.rest()
+    (nic,) = (await cluster.client.list(NICS)).items
+    await cluster.configure(STANDARD | {"external": ["192.0.2.10"]})
+    await cluster.client.delete(NICS, nic.metadata.name, PLACE)
+    await cluster.rest()
+    assert pools.leases(NAD).addresses == {"node1": "192.0.2.11/24"}
 
 
 @with_pools

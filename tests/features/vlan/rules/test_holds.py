@@ -122,3 +122,12 @@ def test_the_words() -> None:
         f"another host on VLAN {ITEM.vid} already has {ITEM.address}; choose another address"
     )
     assert not duplicate(ITEM, "carrier")
+
+
+def test_the_words_for_a_pool() -> None:
+    """A pool would give the address again: the way out is to reserve it, of both families."""
+    assert duplicate(replace(SIX, pooled=True), FAILED).endswith(
+        "correct that host, or reserve its address in the network of network.harvesterhci.io/ip-pool (lanloom network "
+        f"modify --add-reserved-ips {SIX.address.partition('/')[0]},fd00:1::10 NETWORK) and delete the NIC of this "
+        "node (kubectl get ipnic)"
+    )

@@ -150,6 +150,9 @@ def test_a_node_carries_what_it_was_given() -> None:
     (second,) = cluster.on_node("node2")
     assert [(item.mode, item.address) for item in first.interfaces] == [("static", "192.0.2.10/24")]
     assert b"address1=192.0.2.10/24" in first.interfaces[0].content
+    assert first.interfaces[0].pooled
+    plain = replace(first, interfaces=(replace(first.interfaces[0], pooled=False),))
+    assert plain.digest == first.digest
     (problem,) = second.problems
     assert (problem.reason, problem.keep) == ("AwaitingAddress", False)
     assert "mode is pool and no address is allocated for node node2 yet" in problem.message

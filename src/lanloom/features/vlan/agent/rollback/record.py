@@ -199,5 +199,5 @@ def _interface(item: Interface, cluster_network: str) -> Interface | None:
     profile = read(item.content)
     if profile is None or profile.cluster_network != cluster_network:
         return None
-    found = interface_of(profile, item.network)
+    found = replace(interface_of(profile, item.network), pooled=item.pooled)
     return found if replace(found, content=item.content) == item else None

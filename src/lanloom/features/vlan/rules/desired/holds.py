@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lanloom.api import names
 from lanloom.api.clusternetworknode import Management
 from lanloom.api.meta import rfc3339
 from lanloom.features.vlan.rules.desired.activation import ADDRESS_CONFLICT, conflict, too_small
@@ -71,10 +72,21 @@ def duplicate(item: Interface, reason: str) -> str:
     """Return the problem of an interface that failed because another host has its address; empty for other reasons."""
     other, static = f"another host on VLAN {item.vid} already has", item.mode == "static"
     if static and reason in ("ip-address-duplicate", "ip-config-unavailable"):
-        return f"{other} {asked_addresses(item, ' or ')}; choose another address"
+        return f"{other} {asked_addresses(item, ' or ')}; {_remedy(item)}"
     if reason == "ip-address-duplicate":
         return f"{other} the address that the DHCP server gave; correct that host or the server's range"
     return ""
+
+
+def _remedy(item: Interface) -> str:
+    """Return what helps against another host: a pool gives the address again unless it is reserved in the network."""
+    if not item.pooled:
+        return "choose another address"
+    taken = ",".join(cidr.partition("/")[0] for cidr in asked_addresses(item, " ").split())
+    return (
+        f"correct that host, or reserve its address in the network of {names.IP_POOL} (lanloom network modify "
+        f"--add-reserved-ips {taken} NETWORK) and delete the NIC of this node (kubectl get ipnic)"
+    )
 
 
 def address_conflict(

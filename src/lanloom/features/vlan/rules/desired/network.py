@@ -15,7 +15,8 @@ from lanloom.node.vlanids import VlanIds
 class Interface(Struct, frozen=True, kw_only=True):
     """A VLAN sub-interface that the node should have. `network` is `namespace/name` of the NAD where it is known.
 
-    `table` is the number of its routing table, 0 where it has no gateway.
+    `table` is the number of its routing table, 0 where it has no gateway. With `pooled`, its static addresses are
+    those that a pool gave.
     """
 
     vid: int
@@ -27,6 +28,7 @@ class Interface(Struct, frozen=True, kw_only=True):
     file: str
     content: bytes
     table: int = 0
+    pooled: bool = False
 
 
 NOT_WRITTEN = "ProfileNotWritten"
@@ -85,7 +87,9 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
     @property
     def digest(self) -> str:
         """A short hash of everything wanted here: whether a status speaks of the present configuration."""
-        wanted = replace(self, adopts=False, adopted_vlans=())
+        wanted = msgspec.to_builtins(replace(self, adopts=False, adopted_vlans=()), builtin_types=(bytes,))
+        for item in wanted["interfaces"]:
+            del item["pooled"]  # words alone depend on it
         return hashlib.sha256(msgspec.msgpack.encode(wanted)).hexdigest()[:16]
 
     @property

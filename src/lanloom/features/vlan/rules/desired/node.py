@@ -270,7 +270,8 @@ def _problem(value: L3, network: str, reason: str, message: str) -> Problem:
 
 
 def _interface(node: str, cluster: str, cluster_network: str, network: str, value: L3) -> Interface:
-    return interface_of(profile_of(cluster, node, cluster_network, value), network)
+    item = interface_of(profile_of(cluster, node, cluster_network, value), network)
+    return replace(item, pooled=value.mode == "pool")
 
 
 def interface_of(profile: Profile, network: str) -> Interface:
