@@ -31,9 +31,9 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
     ("protections", "first"),
     [
         (Protections(notes=False), 16),
-        (Protections(fresh=False), 90),
-        (Protections(version=False), 3),
-        (Protections(restarts=False), 16),
+        (Protections(fresh=False), 151),
+        (Protections(version=False), 7),
+        (Protections(restarts=False), 21),
     ],
     ids=["notes", "fresh", "version", "restarts"],
 )
