@@ -44,6 +44,18 @@ def test_replace_tells_the_differences() -> None:
     ]
 
 
+def test_index_of_one_and_more() -> None:
+    """An index has what it should when the second object of a value comes, and when either goes."""
+    red = thing("a", 1, "red"), thing("b", 2, "red")
+    for gone, left in (red, red[::-1]):
+        store = _store(*red)
+        assert store.by("colour", "red") == red
+        store.apply(_event("DELETED", thing(gone.metadata.name, 3)))
+        assert store.by("colour", "red") == (left,)
+        store.apply(_event("MODIFIED", thing(left.metadata.name, 4, "blue")))
+        assert not store.has("colour", "red") and store.by("colour", "red") == ()
+
+
 def test_a_list_overrules_versions() -> None:
     """A list with lower versions, as after a restore from a backup, is believed."""
     store = _store(thing("a", 100, "red"))

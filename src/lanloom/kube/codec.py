@@ -1,7 +1,7 @@
 """The answers of an API server as values: objects, pages of a list, events of a watch, refusals.
 
 Decoders are made once for each type and decode straight into Structs that hold only the fields that Lanloom
-uses. Something that can't be read raises TransportError: it is as good as no answer.
+uses, and equal strings once. Something that can't be read raises TransportError: it is as good as no answer.
 """
 
 from typing import Any, Generic, Literal, TypeVar
@@ -14,6 +14,7 @@ from lanloom.api.reading import ObjectDecoder, Unreadable, unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import TransportError, from_status
 from lanloom.kube.ports import WatchEvent, bookmark, unreadable_event
+from lanloom.kube.sharing import share
 
 T = TypeVar("T", bound=Object)
 V = TypeVar("V")
@@ -70,21 +71,21 @@ class Codec(Generic[T]):
 
     def object(self, body: bytes | msgspec.Raw) -> T:
         """Return one object."""
-        return _decoded(self._object, body, f"a {self._resource.kind}")
+        return share(_decoded(self._object, body, f"a {self._resource.kind}"))
 
     def page(self, body: bytes) -> Page[T]:
         """Return a page of a list. One object that can't be read does not take the others with it."""
         what = f"a list of {self._resource.full_name}"
         try:
             whole = self._page.decode(body)
-            return Page(whole.metadata, whole.items)
+            return Page(whole.metadata, list(map(share, whole.items or ())))
         except (msgspec.DecodeError, RecursionError):
             parts = _decoded(_PARTS, body, what)
         items: list[T] = []
         failed: list[Unreadable] = []
         for raw in parts.items or ():
             try:
-                items.append(self._object.decode(raw))
+                items.append(share(self._object.decode(raw)))
             except (msgspec.DecodeError, RecursionError) as error:
                 failed.append(unreadable(raw, error))
         return Page(parts.metadata, items, tuple(failed))
@@ -101,7 +102,7 @@ class Codec(Generic[T]):
             meta = _decoded(_BOOKMARK, event.object, what).metadata
             return bookmark(meta)
         try:
-            return WatchEvent(event.type, self._object.decode(event.object))
+            return WatchEvent(event.type, share(self._object.decode(event.object)))
         except (msgspec.DecodeError, RecursionError) as error:
             return unreadable_event(event.type, unreadable(event.object, error))
 

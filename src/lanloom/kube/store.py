@@ -33,7 +33,8 @@ class Store(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._gone: dict[Key, int] = {}
         self._functions = dict(indexes or {})
-        self._indexes: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._functions}
+        # A key alone stands for itself: most owners have one NIC, and a dict for one key takes more than many keys do.
+        self._indexes: dict[str, dict[str, Key | dict[Key, None]]] = {name: {} for name in self._functions}
 
     def __bool__(self) -> NoReturn:
         """Refuse the test, because an empty store and a missing one are easily mixed up."""
@@ -64,7 +65,8 @@ class Store(Generic[T]):
 
         Raises KeyError for an index that the store doesn't have.
         """
-        return tuple(map(self._objects.__getitem__, self._indexes[index].get(value, ())))
+        found = self._indexes[index].get(value, {})
+        return tuple(map(self._objects.__getitem__, (found,) if isinstance(found, Key) else found))
 
     def has(self, index: str, value: str) -> bool:
         """Return whether the index has anything under the value.
@@ -124,8 +126,13 @@ class Store(Generic[T]):
         return Change(old, new)
 
     def _enter(self, name: str, key: Key, item: T) -> None:
+        index = self._indexes[name]
         for value in self._functions[name](item):
-            self._indexes[name].setdefault(value, {})[key] = None
+            found = index.setdefault(value, key)
+            if not isinstance(found, Key):
+                found[key] = None
+            elif found != key:
+                index[value] = {found: None, key: None}
 
     def _remove(self, key: Key) -> Change[T]:
         old = self._objects.pop(key)
@@ -136,9 +143,10 @@ class Store(Generic[T]):
         for name, function in self._functions.items():
             index = self._indexes[name]
             for value in function(old):
-                keys = index.get(value, {})
-                keys.pop(key, None)
-                if not keys:
+                keys = index.get(value, key)
+                if not isinstance(keys, Key):
+                    keys.pop(key, None)
+                if not keys or keys == key:
                     index.pop(value, None)
 
 

@@ -54,3 +54,13 @@ def test_a_nic_of_an_older_manager_is_reported_on() -> None:
     assert len(state.due()) == 1
     state = AllocationState(network(), [replace(nic, status=replace(has, conditions=(allocated, ready)))], 1)
     assert state.due() == []
+
+
+def test_a_nic_is_in_memory_once() -> None:
+    """What the watch brings stands in for the answer to a write, which is equal to it."""
+    first = refused(2, 1, "pool")
+    state = AllocationState(network(), [first], 1)
+    answer, stored = refused(3, 1, "pool"), refused(3, 1, "pool")
+    state.observe_answer(first, answer)
+    state.observe(stored)
+    assert state.due()[0] is stored

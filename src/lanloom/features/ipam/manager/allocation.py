@@ -206,6 +206,8 @@ class AllocationState:
         known = self._nics.get(key)
         newest = known.metadata.version if known is not None else self._departed.get(key, self._list_version)
         if number <= newest:
+            if known is not None and number == known.metadata.version:
+                self._nics[key] = nic  # which the store has as well: equal objects are kept in memory once
             if number == self._departed.get(key):
                 del self._departed[key]  # the watch has brought that it left: nothing older comes any more
             return
