@@ -4,7 +4,7 @@ The pool is the interpreter's own (`sys.intern`): all stores share it, and a str
 has it. A pod's uid is in the pod, in its NIC, and in the reference to its owner.
 """
 
-from sys import intern
+from sys import getrefcount, intern
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -20,6 +20,9 @@ _HOLDERS = frozenset({tuple, dict, list})
 _EMPTY: dict[str, Any] = {}
 """The empty map of all objects. What was read is never changed."""
 
+_IS_EMPTIED = getrefcount(intern("a text ".strip() + " of no object")) < 1 << 20
+"""Whether strings leave the pool. The first releases of Python 3.12 keep them for ever (CPython issue 113993)."""
+
 _fields: dict[type[Struct], tuple[str, ...]] = {}
 
 
@@ -28,6 +31,10 @@ def share(item: T) -> T:
 
     It is changed in place, though it may be frozen: it stays equal to what it was.
     """
+    return _share(item) if _IS_EMPTIED else item
+
+
+def _share(item: T) -> T:
     kind = type(item)
     names = _fields.get(kind)
     if names is None:
@@ -51,4 +58,4 @@ def _shared(value: Any) -> Any:
         return {_shared(key): _shared(each) for key, each in value.items()} if value else _EMPTY
     if kind is list:
         return list(map(_shared, value))
-    return share(value) if isinstance(value, Struct) else value
+    return _share(value) if isinstance(value, Struct) else value
