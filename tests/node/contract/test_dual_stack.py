@@ -40,11 +40,14 @@ async def start(node: Node, address6: str = ADDRESS6, more: str = "") -> None:
 
 
 async def until_addresses(node: Node, *addresses6: str) -> None:
-    """Waits until the device has its address of IPv4, and exactly these of IPv6."""
+    """Waits until the device has its address of IPv4, and exactly these of IPv6, which can be used.
+
+    NetworkManager takes an address that it gives anew, while the kernel looks for other hosts with it, for a duplicate.
+    """
 
     async def so() -> bool:
         device = (await node.host.links.dump()).links[DEVICE]
-        return (device.addresses, device.addresses6) == ((ADDRESS,), addresses6)
+        return (device.addresses, device.addresses6, device.tentative6) == ((ADDRESS,), addresses6, ())
 
     await until(so)
 
@@ -86,6 +89,7 @@ async def test_it_comes_and_goes_in_place(node: Node) -> None:
 async def test_an_edit_beside_an_address_that_stays(node: Node) -> None:
     """Reapplying another edit leaves the node with both addresses, whatever the edit is, and without a repair."""
     await start(node)
+    await until_addresses(node, ADDRESS6)
     index = (await node.host.links.dump()).links[DEVICE].index
     for more in ("\nroute1=fd00:20::/48,fd00:12::1", "\ndns=fd00:12::53;", ""):
         await load(node, content(ADDRESS6, more))
