@@ -5,6 +5,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
+import pytest
 from hypothesis import given
 from msgspec import Struct
 
@@ -101,6 +102,16 @@ def test_unreadable_neighbour() -> None:
     body = b'{"metadata": {}, "items": [{"texts": ["not once"]}, {"texts": 1}, {"texts": ["not once"]}]}'
     one, other = Codec(WHOLES).page(body).items or [Whole(), Whole()]
     assert one.texts[0] is other.texts[0]
+
+
+@pytest.mark.parametrize("depth", [100, 400, 600, 900])
+def test_deep_nesting(depth: int) -> None:
+    """Whatever the decoder can read is read, one by one, in a list and by a watch, however deep it is."""
+    body = b'{"free": %s1%s}' % (b'{"a": ' * depth, b"}" * depth)
+    codec, expected = Codec(WHOLES), msgspec.json.decode(body, type=Whole)
+    page = codec.page(b'{"metadata": {}, "items": [%s]}' % body)
+    event = codec.event(b'{"type": "ADDED", "object": %s}' % body)
+    assert [codec.object(body), *(page.items or ()), event.object] == [expected] * 3
 
 
 def test_nothing_is_kept() -> None:

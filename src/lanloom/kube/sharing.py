@@ -4,6 +4,7 @@ The pool is the interpreter's own (`sys.intern`): all stores share it, and a str
 has it. A pod's uid is in the pod, in its NIC, and in the reference to its owner.
 """
 
+from contextlib import suppress
 from sys import getrefcount, intern
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ _HOLDERS = frozenset({tuple, dict, list})
 _EMPTY: dict[str, Any] = {}
 """The empty map of all objects. What was read is never changed."""
 
-_IS_EMPTIED = getrefcount(intern("a text ".strip() + " of no object")) < 1 << 20
+_FREES_STRINGS = getrefcount(intern("a text ".strip() + " of no object")) < 1 << 20
 """Whether strings leave the pool. The first releases of Python 3.12 keep them for ever (CPython issue 113993)."""
 
 _fields: dict[type[Struct], tuple[str, ...]] = {}
@@ -29,9 +30,13 @@ _fields: dict[type[Struct], tuple[str, ...]] = {}
 def share(item: T) -> T:
     """Return the Struct, after its strings and empty maps were replaced by equal ones that are in memory already.
 
-    It is changed in place, though it may be frozen: it stays equal to what it was.
+    It is changed in place, though it may be frozen: it stays equal to what it was. What is nested deeper than Python
+    recurses, which the decoder can read, stays as it was read.
     """
-    return _share(item) if _IS_EMPTIED else item
+    if _FREES_STRINGS:
+        with suppress(RecursionError):
+            _share(item)
+    return item
 
 
 def _share(item: T) -> T:
