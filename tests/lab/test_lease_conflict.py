@@ -16,6 +16,7 @@ from tests.lab.looks import (
     report,
 )
 from tests.lab.objects import vm_network
+from tests.lab.stranger import silence, stranger
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -24,23 +25,16 @@ LINK = interface_name("cluster-1", VID)
 CLIENTS = NODES[:2]
 """The nodes that get a lease; the server is on the third one, which gets one of its own."""
 
-SERVER = f"""
-mkdir -p /run/netns
-ip link add link eth2 name thief type vlan id {VID}
-ip link set eth2 up
-ip netns add thief
-ip link set thief netns thief
-ip -n thief link set thief up
-"""
-
-LEASES = """
-test ! -e /run/thief.pid || kill $(cat /run/thief.pid)
+LEASES = (
+    silence("thief")
+    + """
 ip -n thief address flush dev thief
 ip -n thief address add {server} dev thief
 ip netns exec thief dnsmasq --conf-file=/dev/null --port=0 --user=root --no-ping --dhcp-authoritative \
     --pid-file=/run/thief.pid --dhcp-leasefile=/run/thief.leases --interface=thief {options} \
     --dhcp-range={first},{last},{netmask},2m
 """
+)
 
 BAD = LEASES.format(
     server="172.31.255.126/25",
@@ -62,14 +56,6 @@ GOOD = LEASES.format(
 )
 """Leases of a network of their own, with routes to the management network and to everything, by each option."""
 
-FREE = """
-kill $(cat /run/thief.pid)
-ip -n thief link delete thief
-ip netns delete thief
-ip link set eth2 down
-rm -f /run/thief.*
-"""
-
 WATCH = f"""
 rm -f /run/lost
 setsid sh -c 'while sleep 1; do ping -c 1 -W 1 {SUPERVISOR_ADDRESS} >/dev/null || echo lost >>/run/lost; done' \
@@ -81,11 +67,8 @@ UNWATCH = "kill -- -$(cat /run/watch.pid); cat /run/lost 2>/dev/null || true"
 @pytest.fixture
 def thief(cluster: Lab) -> Iterator[Lab]:
     """The lab with a network namespace for a DHCP server on a VLAN; afterwards without it."""
-    cluster.on("node3", SERVER)
-    try:
+    with stranger(cluster, "thief", VID):
         yield cluster
-    finally:
-        cluster.on("node3", FREE)
 
 
 def routes(lab: Lab, node: str) -> str:

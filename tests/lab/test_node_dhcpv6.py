@@ -11,6 +11,7 @@ from lanloom.features.vlan.rules.desired.names import interface_name
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, reasons, report
 from tests.lab.objects import vm_network
+from tests.lab.stranger import silence, stranger
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -19,22 +20,9 @@ LINK = interface_name("cluster-1", VID)
 SUBNET, OTHER = "fd00:99:1:1::", "fd00:99:1:2::"
 ADDRESSES = {node: f"10.97.1.{number}/24" for number, node in enumerate(NODES, 1)}
 
-START = f"""
-mkdir -p /run/netns
-ip link add link eth2 name leaser type vlan id {VID}
-ip link set eth2 up
-ip netns add leaser
-ip link set leaser netns leaser
-ip -n leaser link set leaser up
-"""
-
-SILENCE = """
-test ! -e /run/leaser.pid || kill $(cat /run/leaser.pid)
-rm -f /run/leaser.pid /run/leaser.leases
-"""
-
 LEASES = f"""
-{SILENCE}
+{silence("leaser")}
+rm -f /run/leaser.leases
 ip -n leaser -6 address flush dev leaser scope global
 ip -n leaser address add {{prefix}}1/64 dev leaser nodad
 ip netns exec leaser dnsmasq --conf-file=/dev/null --port=0 --user=root --dhcp-authoritative --enable-ra \
@@ -42,23 +30,12 @@ ip netns exec leaser dnsmasq --conf-file=/dev/null --port=0 --user=root --dhcp-a
     --dhcp-option=option6:dns-server,[{{prefix}}53] --dhcp-range={{prefix}}100,{{prefix}}1ff,64,2m
 """
 
-STOP = f"""
-{SILENCE}
-ip -n leaser link delete leaser
-ip netns delete leaser
-ip link set eth2 down
-rm -f /run/leaser.*
-"""
-
 
 @pytest.fixture
 def leaser(cluster: Lab) -> Iterator[Lab]:
     """The lab with a network namespace for a server on a VLAN; afterwards without it."""
-    cluster.on("node3", START)
-    try:
+    with stranger(cluster, "leaser", VID):
         yield cluster
-    finally:
-        cluster.on("node3", STOP)
 
 
 def all_say(lab: Lab, reason: str) -> bool:

@@ -11,6 +11,7 @@ from lanloom.features.vlan.rules.desired.names import interface_name
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, reasons, report
 from tests.lab.objects import vm_network
+from tests.lab.stranger import silence, stranger
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -38,33 +39,19 @@ while True:
 """Sends advertisements with these prefixes for a minute each; the first argument is one that is routed, with a DNS
 server."""
 
-START = f"""
-mkdir -p /run/netns
-ip link add link eth2 name router type vlan id {VID}
-ip link set eth2 up
-ip netns add router
-ip link set router netns router
-ip -n router link set router up
+PROGRAM = f"""
 cat >/run/router.py <<'END'
 {SEND}
 END
 """
 
-ADVERTISE = """
-test ! -e /run/router.pid || kill $(cat /run/router.pid)
+ADVERTISE = (
+    silence("router")
+    + """
 setsid ip netns exec router python3 /run/router.py {routed} {prefixes} >/run/router.log 2>&1 </dev/null &
 echo $! >/run/router.pid
 """
-
-SILENCE = "test ! -e /run/router.pid || kill $(cat /run/router.pid); rm -f /run/router.pid"
-
-STOP = f"""
-{SILENCE}
-ip -n router link delete router
-ip netns delete router
-ip link set eth2 down
-rm -f /run/router.*
-"""
+)
 
 
 @pytest.fixture
@@ -72,11 +59,11 @@ def routed(cluster: Lab) -> Iterator[Lab]:
     """The lab with a network namespace for a router on a VLAN, and node1 as a router too; afterwards as before."""
     before = cluster.on("node1", f"sysctl -n {FORWARDING}").strip()
     cluster.on("node1", f"sysctl -qw {FORWARDING}=1")
-    cluster.on("node3", START)
     try:
-        yield cluster
+        with stranger(cluster, "router", VID):
+            cluster.on("node3", PROGRAM)
+            yield cluster
     finally:
-        cluster.on("node3", STOP)
         cluster.on("node1", f"sysctl -qw {FORWARDING}={before}")
 
 
@@ -110,6 +97,6 @@ def test_addresses_of_a_router(routed: Lab) -> None:
     assert f"{SUBNET}/64" in routes
     assert not [name for name in ("default", ROUTED) if name in routes]
     assert ROUTED not in routed.on("node1", f"nmcli -g IP6.DNS device show {LINK}").replace("\\", "")
-    routed.on("node3", SILENCE)
+    routed.on("node3", silence("router"))
     eventually(lambda: all("RouterTimeout" in reasons(routed, "cluster-1", node) for node in NODES), 180)
     assert all_have(routed, "cluster-1", VID) == ADDRESSES

@@ -32,16 +32,16 @@ async def load(node: Node, text: bytes) -> None:
     await node.host.network_manager.load((FILE,))
 
 
-async def start(node: Node, text: bytes | None = None) -> None:
+async def start(node: Node, text: bytes | None = None, vid: int = 2013) -> None:
     """Makes the profile active on an uplink that carries its VLAN."""
-    await node.host.links.apply(uplink(2013))
+    await node.host.links.apply(uplink(vid))
     await load(node, content() if text is None else text)
     await until_phase(node, "active")
 
 
-async def device(node: Node) -> Link:
+async def device(node: Node, vid: int = 2013) -> Link:
     """The profile's device."""
-    return (await node.host.links.dump()).links[DEVICE]
+    return (await node.host.links.dump()).links[f"c-br.{vid}"]
 
 
 async def until_addresses(node: Node, *addresses: str) -> None:

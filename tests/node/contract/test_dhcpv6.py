@@ -1,13 +1,14 @@
 """The contract of the port NetworkManager for a profile with an IPv6 address of a DHCPv6 server."""
 
+from functools import partial
+
 from lanloom.features.vlan.rules.desired.madeaddress import KEPT_SECONDS
 from lanloom.features.vlan.rules.desired.profile import Profile, render
-from lanloom.node.ports import Link
 from lanloom.node.steps import RemoveAddress6
+from tests.node.contract import subinterfaces
 from tests.node.contract.bed import on_node
-from tests.node.contract.node import DHCP_VLAN, Node, connection, stays, until, until_phase, uplink
+from tests.node.contract.node import DHCP_VLAN, Node, connection, stays, until, until_phase
 from tests.node.contract.profile import uuid
-from tests.node.contract.subinterfaces import load
 
 ADDRESS, SUBNET = "192.168.12.7/24", "fd00:12::/64"
 LEASED, OTHER = "fd00:12::99", "fd00:99::99"
@@ -25,16 +26,13 @@ CONTENT = render(
 )
 
 
-async def device(node: Node) -> Link:
-    """The profile's device."""
-    return (await node.host.links.dump()).links[f"c-br.{DHCP_VLAN}"]
+device = partial(subinterfaces.device, vid=DHCP_VLAN)
+"""The profile's device."""
 
 
 async def start(node: Node) -> None:
     """Makes the profile active."""
-    await node.host.links.apply(uplink(DHCP_VLAN))
-    await load(node, CONTENT)
-    await until_phase(node, "active")
+    await subinterfaces.start(node, CONTENT, DHCP_VLAN)
 
 
 async def until_leased(node: Node, address: str = "") -> None:

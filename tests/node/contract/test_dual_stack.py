@@ -6,6 +6,7 @@ from functools import partial
 
 from lanloom.node.errors import NetworkManagerError
 from lanloom.node.ports import MAIN_TABLE
+from tests.node.contract import subinterfaces
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import DHCP_VLAN, Node, connection, until, until_phase, uplink
 from tests.node.contract.profile import profile, static, uuid
@@ -34,9 +35,7 @@ def content(address6: str, more: str = "") -> bytes:
 
 async def start(node: Node, address6: str = ADDRESS6, more: str = "") -> None:
     """Makes the profile active."""
-    await node.host.links.apply(uplink(DHCP_VLAN))
-    await load(node, content(address6, more))
-    await until_phase(node, "active")
+    await subinterfaces.start(node, content(address6, more), DHCP_VLAN)
 
 
 async def until_addresses(node: Node, *addresses6: str) -> None:

@@ -1,14 +1,15 @@
 """The contract of the port NetworkManager for a profile with an IPv6 address that the node makes itself (SLAAC)."""
 
+from functools import partial
 from ipaddress import IPv6Network
 
 from lanloom.api.l3 import Routing
 from lanloom.features.vlan.rules.desired.profile import Profile, render
-from lanloom.node.ports import Link
 from lanloom.node.steps import RemoveAddress6
 from tests.fakes.switch import eui64
+from tests.node.contract import subinterfaces
 from tests.node.contract.bed import on_node
-from tests.node.contract.node import DHCP_VLAN, Node, connection, until, until_phase, uplink
+from tests.node.contract.node import DHCP_VLAN, Node, connection, until, until_phase
 from tests.node.contract.profile import uuid
 from tests.node.contract.subinterfaces import load
 
@@ -35,16 +36,13 @@ def content(routing: Routing = NO_ROUTING) -> bytes:
     )
 
 
-async def device(node: Node) -> Link:
-    """The profile's device."""
-    return (await node.host.links.dump()).links[f"c-br.{DHCP_VLAN}"]
+device = partial(subinterfaces.device, vid=DHCP_VLAN)
+"""The profile's device."""
 
 
 async def start(node: Node) -> None:
     """Makes the profile active."""
-    await node.host.links.apply(uplink(DHCP_VLAN))
-    await load(node, content())
-    await until_phase(node, "active")
+    await subinterfaces.start(node, content(), DHCP_VLAN)
 
 
 async def until_made(node: Node, *prefixes: str) -> None:

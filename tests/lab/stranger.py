@@ -1,0 +1,42 @@
+"""A host on a VLAN that is no node of the cluster: a network namespace of node3."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.lab.driver import Lab
+
+HOST = "node3"
+"""The node on which it runs; its own NIC of the switch is not that of the node's networks."""
+
+START = """
+mkdir -p /run/netns
+ip link add link eth2 name {name} type vlan id {vid}
+ip link set eth2 up
+ip netns add {name}
+ip link set {name} netns {name}
+ip -n {name} link set {name} up
+"""
+
+SILENCE = "test ! -e /run/{name}.pid || kill $(cat /run/{name}.pid)\nrm -f /run/{name}.pid\n"
+
+STOP = """
+ip -n {name} link delete {name}
+ip netns delete {name}
+ip link set eth2 down
+rm -f /run/{name}.*
+"""
+
+
+def silence(name: str) -> str:
+    """The script that ends its program, of which the id is in `/run/NAME.pid`."""
+    return SILENCE.format(name=name)
+
+
+@contextmanager
+def stranger(lab: Lab, name: str, vid: int) -> Iterator[None]:
+    """Has a host of that name, which is that of its link, too, on a VLAN; afterwards none."""
+    lab.on(HOST, START.format(name=name, vid=vid))
+    try:
+        yield
+    finally:
+        lab.on(HOST, silence(name) + STOP.format(name=name))
