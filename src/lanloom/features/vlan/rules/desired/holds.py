@@ -59,7 +59,11 @@ class Hold(Struct, frozen=True, kw_only=True):
 
 def asked_addresses(item: Interface, between: str = " and ") -> str:
     """Return the addresses that the profile of a sub-interface gives, for a message; empty with DHCP."""
-    return between.join(address for address in (item.address, address6_of(item.content)) if address)
+    return between.join(_asked(item))
+
+
+def _asked(item: Interface) -> tuple[str, ...]:
+    return tuple(filter(None, (item.address, address6_of(item.content))))
 
 
 def asked_sources(item: Interface, dhcp: str) -> str:
@@ -82,7 +86,7 @@ def _remedy(item: Interface) -> str:
     """Return what helps against another host: a pool gives the address again unless it is reserved in the network."""
     if not item.pooled:
         return "choose another address"
-    taken = ",".join(cidr.partition("/")[0] for cidr in asked_addresses(item, " ").split())
+    taken = ",".join(cidr.partition("/")[0] for cidr in _asked(item))
     return (
         f"correct that host, or reserve its address in the network of {names.IP_POOL} (lanloom network modify "
         f"--add-reserved-ips {taken} NETWORK) and delete the NIC of this node (kubectl get ipnic)"
