@@ -1,7 +1,8 @@
 """ClusterNetworkNode (network.lanloom.io/v1alpha1): what one node carries of one cluster network.
 
-Written by the node's agent alone. A kind of Lanloom's own, beside Harvester's VlanStatus: a cluster that runs Harvester
-has that kind already, its schema has no place for these fields, and its objects are written by Harvester's agents.
+Written by the node's agent alone. A kind of Lanloom's own, in addition to Harvester's VlanStatus: a cluster that runs
+Harvester has that kind already, its schema has no place for these fields, and its objects are written by Harvester's
+agents.
 """
 
 from msgspec import Struct

@@ -95,7 +95,7 @@ API_SERVICE = "kubernetes"
 
 
 class Taken(Struct, frozen=True, order=True):
-    """Addresses that are somebody's: a CIDR or a single address, as it was said, and whose, for a message."""
+    """Addresses that are in use: a CIDR or a single address, as it was written, and its owner, for a message."""
 
     cidr: str
     owner: str

@@ -221,7 +221,7 @@ class SelfReviewStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, re
 
 
 class SelfReview(Object, frozen=True, kw_only=True):
-    """The question as whom one is known: created, answered, and never stored (authentication.k8s.io/v1)."""
+    """The question which user a client is: created, answered, and never stored (authentication.k8s.io/v1)."""
 
     status: SelfReviewStatus = SelfReviewStatus()
 

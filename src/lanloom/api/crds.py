@@ -22,7 +22,7 @@ CATEGORY = "lanloom"
 """`kubectl get lanloom` lists the objects of all of them."""
 
 UNSEEN = {"observedGeneration": -1}
-"""The status of an object that nobody has looked at yet: kstatus takes it for one that is in progress."""
+"""The status of an object that no controller has looked at yet: kstatus takes it for one in progress."""
 
 _ROOT_FIELDS = {
     "apiVersion": {"type": "string", "description": "Group and version of this form of the object."},
@@ -78,7 +78,7 @@ def _names(resource: Resource[Any]) -> dict[str, Any]:
         "singular": singular,
         "kind": resource.kind,
         "listKind": f"{resource.kind}List",
-        # A kube-apiserver leaves an empty list out; a manifest with one would differ from it for ever.
+        # A kube-apiserver leaves an empty list out; a manifest with one would always differ from it.
         **({"shortNames": list(resource.short_names)} if resource.short_names else {}),
         "categories": [CATEGORY],
     }

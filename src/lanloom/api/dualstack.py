@@ -1,4 +1,4 @@
-"""IPv6 addresses of nodes beside their IPv4 ones: a `node-ip-map` with one address of each family for each node.
+"""IPv6 addresses of nodes next to their IPv4 ones: a `node-ip-map` with one address of each family for each node.
 
     {"node1": ["192.168.1.10/24", "fd00:1::10/64"]}
 

@@ -2,7 +2,7 @@
 
 Also the marks by which the objects that belong to one are known. What has the label `UID_LABEL` was made for the
 DummyClusterNetwork of that uid, and nothing without it is ever changed or deleted. There are no owner references from
-these objects: a foreground deletion would take them away first, from under whoever uses the network.
+these objects: a foreground deletion would take them away first, while the network is in use.
 """
 
 from typing import Literal
@@ -31,10 +31,11 @@ Phase = Literal[
     "Pending",
     "",
 ]
-"""How far a network is. Pending is one whose bridges are on their way; empty, one that nobody has looked at yet."""
+"""How far a network is. Pending is one whose bridges are on their way; empty, one that no controller has looked at yet.
+"""
 
 FINALIZER = f"{GROUP}/dummy-controller"
-"""Keeps a DummyClusterNetwork until nobody uses it and its bridges are gone."""
+"""Keeps a DummyClusterNetwork until it has no users and its bridges are gone."""
 
 MANAGED_BY, MANAGED_BY_CONTROLLER = f"{GROUP}/managed-by", "dummy-controller"
 """The annotation of the object that is made at start, and its value."""
@@ -43,7 +44,7 @@ UID_LABEL = f"{GROUP}/dummy-uid"
 """On NADs, DaemonSets, their pods, and whatever else was made for a DummyClusterNetwork: its uid."""
 
 NAME_ANNOTATION = f"{GROUP}/dummy-name"
-"""Beside `UID_LABEL`, for people: the name of the DummyClusterNetwork."""
+"""In addition to `UID_LABEL`, for people: the name of the DummyClusterNetwork."""
 
 BRIDGE_LABEL = f"{GROUP}/dummy-bridge"
 """On a DaemonSet's pods: whether they keep the bridge (`present`) or take it away (`absent`)."""
@@ -51,7 +52,7 @@ BRIDGE_LABEL = f"{GROUP}/dummy-bridge"
 PRESENT, ABSENT = "present", "absent"
 
 DRAINING = f"{GROUP}/draining"
-"""Annotation of a NAD: since when (RFC 3339) nobody new may use it, because its network is being deleted."""
+"""Annotation of a NAD: since when (RFC 3339) it accepts no new users, because its network is being deleted."""
 
 ADMITTED = f"{GROUP}/admitted"
 """Annotation of a NAD: requests allowed to refer to it and may not be stored yet (`lanloom.nads.guard`)."""
@@ -80,7 +81,7 @@ class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=T
     the link `underlay` carries between the nodes, with packets of at most `mtu` bytes, 0 for what fits a usual link.
     With a `subnet` (a CIDR, or one of IPv4 and one of IPv6 with a comma between) those who use it get addresses of it,
     each only once in the cluster; `gateway` node, which is of IPv4 only, gives every node's bridge the subnet's first
-    address and hides what goes out behind the node's own. `namespaces` are those, beside `nad_namespace`, whose
+    address and hides what goes out behind the node's own. `namespaces` are those, besides `nad_namespace`, whose
     machines and pods may use the network; missing, or `*`, for all.
     """
 

@@ -28,9 +28,9 @@ READY, NEARLY_FULL, FULL = "Ready", "NearlyFull", "Full"
 """The conditions of a network."""
 
 UNIQUE = "Unique"
-"""The condition of NICs and networks with an address that somebody else has as well; there is none elsewhere.
+"""The condition of NICs and networks with an address that is in use twice; there is none elsewhere.
 
-It is another NIC, or something else on a wire of the network."""
+The other user is another NIC, or another device on a wire of the network."""
 
 NAME_UNIQUE = "NameUnique"
 """The condition of networks whose name or UUID another network has as well; there is none elsewhere."""
@@ -92,7 +92,7 @@ class NetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
     `namespaces` are those whose NICs may take addresses: all if absent or with `*`. `quota` has how many addresses a
     namespace may have, by its name; `*` stands for each namespace that is not named. `sticky_for` says for how long the
-    addresses of a name are kept when nobody has it, by the kind of owner: {"StatefulSet": "12h"}.
+    addresses of a name are kept while no object has it, by the kind of owner: {"StatefulSet": "12h"}.
     """
 
     name: str = ""
@@ -323,7 +323,7 @@ Of a NIC: it belongs to the name of its owner, whose uid it does not say, and is
 """
 
 HELD_UNTIL = f"{GROUP}/held-until"
-"""Annotation of a NIC that belongs to a name which nobody has: when it is deleted (RFC 3339)."""
+"""Annotation of a NIC that belongs to a name which no object has: when it is deleted (RFC 3339)."""
 
 NODE_LABEL = f"{GROUP}/node"
 """Label of a pod's NIC: the node on which the pod is."""

@@ -37,7 +37,7 @@ class VmNic(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_secondary(self) -> bool:
-        """Whether a NAD gives it, beside the pod's primary network."""
+        """Whether a NAD gives it, in addition to the pod's primary network."""
         return self.multus is not None and not self.multus.default
 
 

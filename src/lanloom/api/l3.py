@@ -22,8 +22,9 @@ Mode = Literal["static", "dhcp", "pool"]
 """How nodes get their addresses: as the NAD maps them, from a DHCP server, or from a pool of address management."""
 
 Mode6 = Literal["", "slaac", "dhcp6"]
-"""How nodes get IPv6 addresses beside `Mode`: from the same source or not at all, of what routers advertise, or by
-DHCPv6."""
+"""How nodes get IPv6 addresses in addition to `Mode`: from the same source or not at all, of what routers advertise, or
+by DHCPv6.
+"""
 
 VID_MIN, VID_MAX = 2, 4094
 """VLAN ids that can carry node addresses: 1 is the bridges' default id, 0 and 4095 are reserved (IEEE 802.1Q)."""
@@ -156,7 +157,7 @@ def mode4_of(text: str | None) -> str:
 
 
 def parse_modes(field: str, text: str | None) -> tuple[Mode, Mode6]:
-    """`mode`: how the nodes get their addresses; after a comma, how they get those of IPv6 beside."""
+    """`mode`: how the nodes get their addresses; after a comma, how they get those of IPv6."""
     if text is None or "," not in text:
         return parse_mode(field, text), ""
     mode, _, mode6 = text.partition(",")
@@ -331,7 +332,7 @@ def _quickly(text: str) -> Mapping[str, str]:
         max(map(len, addresses.values()), default=0) > _CIDR_MAX
         or max(map(len, addresses), default=0) > _NAME_MAX
     ):
-        return {}  # what is remembered of a text that anybody may send must be small
+        return {}  # what is remembered of a text that any user may send must be small
     hosts = set(map(_packed, addresses.values()))
     if len(hosts) != len(addresses) or text.count(":") != len(addresses):
         return {}

@@ -182,7 +182,9 @@ def _map_field(annotations: Mapping[str, str], suffix: str, suffixes: list[str])
 
 
 def _is_map_of(key: str, suffix: str, suffixes: list[str]) -> bool:
-    """Return whether a key is `ipmap-<namespace>-<suffix>`, and no longer suffix (`my-nad` beside `nad`) claims it."""
+    """Return whether a key is `ipmap-<namespace>-<suffix>`, and no longer suffix (`my-nad`, where `nad` is one) claims
+    it.
+    """
     title = key.removeprefix(f"{names.PREFIX}ipmap-")
     if title == key or not (title == suffix or title.endswith(f"-{suffix}")):
         return False  # before all suffixes are asked: a cluster network has hundreds of both

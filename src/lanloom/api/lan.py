@@ -29,7 +29,7 @@ MACVTAP_NAD, VETH_NAD = "k8slan-mac-", "k8slan-veth-"
 """What the names of a spoke's NADs begin with; the rest is the spoke."""
 
 FINALIZER = f"{NODE_GROUP}/lan"
-"""Keeps a LAN until nobody uses it and no live node carries it."""
+"""Keeps a LAN until it has no users and no live node carries it."""
 
 UID_LABEL = f"{NODE_GROUP}/lan-uid"
 """On NADs: the uid of the LAN for which they were made; on the Lease of an uplink that of the LAN it is held for."""
@@ -179,9 +179,9 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     head-end (the default) a frame for many receivers is sent to each node of the LAN; with multicast it is sent
     once, to the group `vxlan_grp`. `host_bridge`, which only Lanloom's manager writes, is a bridge of the nodes to
     which the LAN is joined on every node that has it; such a LAN may have no spokes. `uplink` is a physical VLAN to
-    which one node at a time joins the LAN; it may change at any time. `namespaces` are those, beside the LAN's own,
-    whose pods and machines may attach to its spokes, `*` for all. They may change at any time; who is attached stays.
-    `subnets` give pods and machines on the LAN addresses, from a Network that the manager creates.
+    which one node at a time joins the LAN; it may change at any time. `namespaces` are those, besides the LAN's own,
+    whose pods and machines may attach to its spokes, `*` for all. They may change at any time; attached pods and
+    machines stay. `subnets` give pods and machines on the LAN addresses, from a Network that the manager creates.
 
     Options: with `port_security` spokes send only from the MAC address that their interface was given.
     `max_learned_macs` is how many MAC addresses each node learns, 0 for 65,535. `mtu` in bytes is that of the

@@ -1,4 +1,4 @@
-"""The NADs by which pods and machines attach to spokes of LANs: their names, and which spokes they name, whoever made
+"""The NADs by which pods and machines attach to spokes of LANs: their names, and which spokes they name, whatever made
 them.
 """
 

@@ -39,8 +39,8 @@ Phase = Literal[
 ]
 """How far a swap is.
 
-Pending: the preflight has not passed. Syncing: beside KubeVirt, the machine's spec names `to`, and its instance is to
-follow before the port is touched. Moving: the port is to be on `to`. Recording: it is, and the pod's network-status
+Pending: the preflight has not passed. Syncing: alongside KubeVirt, the machine's spec names `to`, and its instance is
+to follow before the port is touched. Moving: the port is to be on `to`. Recording: it is, and the pod's network-status
 and the machine's spec are being written. UntilRestart: the port is on `to`, and KubeVirt takes that to the instance at
 the next restart only; until then, the swap alone says so. Reverting: the port is to be on `from`. Succeeded, Reverted
 and Failed are final; a swap that failed could not be brought back either, and its conditions say where the port is.
@@ -123,7 +123,7 @@ class NetworkSwapStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, r
     """How far the swap is. `pod` is the launcher pod; `port` is written by the agent of its node alone.
 
     `phase_since` is when the phase began. `addresses` are those that the machine has of the new network, where its
-    addresses are managed. `former_result` is what Multus told of the old one in network-status, as JSON.
+    addresses are managed. `former_result` is what Multus reported of the old one in network-status, as JSON.
     """
 
     phase: Phase = ""

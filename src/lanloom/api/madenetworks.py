@@ -39,7 +39,7 @@ class MadeSubnet(Struct, frozen=True):
 
 
 class MadeNetwork(Struct, frozen=True, kw_only=True):
-    """A Network as its maker wants it. Without `namespaces` it is left alone whom it serves."""
+    """A Network as the controller that creates it wants it. Without `namespaces`, those of the Network stay."""
 
     name: str
     labels: Mapping[str, str]

@@ -91,7 +91,7 @@ class Condition(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="c
 
 
 def unseen(*types: str) -> Meta:
-    """Return the default in a schema of the status of objects at which nobody has looked: these conditions, unknown.
+    """Return the schema's default for the status of objects that no controller has seen: these conditions, unknown.
 
     kstatus takes an object without the condition `Ready` for current.
     """

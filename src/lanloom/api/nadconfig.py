@@ -89,7 +89,7 @@ def parse_config(text: str) -> VmNetwork | None:
     cluster_network = bridge.removesuffix(names.BRIDGE_SUFFIX)
     vid = config.get("vlan", 0)
     if config.get("vlanTrunk"):
-        # A webhook refuses an id of its own beside these, but the plugin tags frames with it all the same.
+        # A webhook refuses an id of its own in addition to these, but the plugin tags frames with it all the same.
         own = ((vid, vid),) if type(vid) is int and 1 <= vid <= VID_MAX else ()
         return VmNetwork(
             type="L2VlanTrunkNetwork",

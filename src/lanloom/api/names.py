@@ -36,7 +36,7 @@ HOST_NETWORK = PREFIX + "host-network-config"
 # Annotation of a VlanConfig, and of the ClusterNetwork `mgmt`, which has none: a JSON list of node names.
 MATCHED_NODES = PREFIX + "matched-nodes"
 
-# Labels of a ClusterNetworkNode and of a VlanStatus, beside that of its cluster network.
+# Labels of a ClusterNetworkNode and of a VlanStatus, in addition to that of its cluster network.
 NODE_LABEL = PREFIX + "node"
 VLAN_CONFIG_LABEL = PREFIX + "vlanconfig"
 
@@ -67,7 +67,7 @@ HARVESTER_ACCOUNT = "harvester-network-controller"
 """The service account of Harvester's network controller: it is there as long as that controller can write."""
 
 HARVESTER_CONTROLLER = f"system:serviceaccount:{HARVESTER_NAMESPACE}:{HARVESTER_ACCOUNT}"
-"""As whom Harvester's own network controller writes these kinds, where it runs beside Lanloom."""
+"""Username with which Harvester's own network controller writes these kinds, where it coexists with Lanloom."""
 
 HARVESTER_WEBHOOK = "harvester-network-webhook"
 """The service account of Harvester's webhook for networks, and the name of its configurations."""

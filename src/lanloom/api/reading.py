@@ -1,6 +1,6 @@
 """Objects as others write them: an explicit null is a field that is not there, and what can't be read is one object.
 
-A kube-apiserver writes null for a time that nobody set, and for an empty list or
+A kube-apiserver writes null for a time that was not set, and for an empty list or
 map of a Go type. In Kubernetes both mean the default value.
 """
 

@@ -1,4 +1,4 @@
-"""Parsers of one route and one DNS server of IPv6, beside those of IPv4 in the same annotations (`routing`).
+"""Parsers of one route and one DNS server of IPv6, next to those of IPv4 in the same annotations (`routing`).
 
 `check_hop` and `refuse_own` are the rules of both.
 """

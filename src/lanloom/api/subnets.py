@@ -8,7 +8,7 @@ Subnet = IPv4Network | IPv6Network
 
 LARGEST = {4: 8, 6: 64}
 SMALLEST = {4: 30, 6: 126}
-"""Prefix lengths, by IP version. A /30 and a /126 have an address for a host beside that of a gateway."""
+"""Prefix lengths, by IP version. A /30 and a /126 have an address for a host in addition to that of a gateway."""
 
 EXAMPLES = {4: "10.115.0.0/24", 6: "fd00:115::/64"}
 

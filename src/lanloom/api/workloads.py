@@ -202,7 +202,7 @@ _KEPT = frozenset({MULTUS_NETWORKS, DEFAULT_NETWORK, NETWORK_STATUS, *LAUNCHER_M
 
 
 def strip_pod(pod: Pod) -> Pod:
-    """Return the pod without what nobody asks for."""
+    """Return the pod without the fields that no reader needs."""
     meta, status = pod.metadata, pod.status
     if meta.namespace == LANLOOM_NAMESPACE or UID_LABEL in meta.labels:
         return pod

@@ -2,8 +2,8 @@
 
 Each condition names the generation of the object that it speaks of (`kubectl wait` believes no older one). `set_ready`
 gives `Ready` its one meaning for all kinds of Lanloom's own, which clients of any kind understand, among them those
-that follow kstatus: what the spec asks for is there and can be used. `Stalled` is beside it where it does not become so
-by itself.
+that follow kstatus: what the spec asks for is there and can be used. `Stalled` is set as well where it does not become
+so by itself.
 """
 
 from typing import Literal
@@ -79,7 +79,7 @@ def set_ready(
     generation: int,
     now: float,
 ) -> tuple[Condition, ...]:
-    """Return the conditions with `Ready`, and with `Stalled` if it is: somebody has to change something."""
+    """Return the conditions with `Ready`, and with `Stalled` if it is: a user has to change something."""
     conditions = set_condition(
         conditions,
         type=READY,

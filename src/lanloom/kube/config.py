@@ -19,7 +19,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Impersonation(Struct, frozen=True):
-    """The user as whom requests are made, instead of the one of the credentials. Without `user`, there is none."""
+    """The user that requests impersonate, instead of the one of the credentials. Without `user`, there is none."""
 
     user: str = ""
     uid: str = ""

@@ -6,7 +6,8 @@ was asked for. A worker that gets the key makes the timer void, because the work
 happens now. `backoff` is the one rule for how long to wait before another try.
 
 Nothing that a reconcile raises ends the loop. What an API server or the network may answer on a bad day is retried with
-a line in the log, anything else with a traceback. `refusals` is told of writes that an API server goes on to refuse.
+a line in the log, anything else with a traceback. `refusals` receives reports of writes that an API server goes on to
+refuse.
 """
 
 import asyncio
@@ -144,7 +145,7 @@ Outcome = Literal["done", "later", "retry", "error"]
 """done: nothing more to do; later: asked to be called again; retry: an expected failure; error: a bug or a refusal."""
 
 Observer = Callable[[str, K, float, Outcome], None]
-"""Told the controller's name, the key, the seconds that it took and how it ended, after each reconcile."""
+"""Receives the controller's name, the key, the seconds that it took and how it ended, after each reconcile."""
 
 _PASSING = (Conflict, AlreadyExists, NotFound, ServerError, TransportError)
 """NotFound is said by a server that starts of kinds that it does not serve yet."""
@@ -284,7 +285,7 @@ class Controller(Generic[K]):
         report("reconcile failed and will be retried", controller=self.name, key=str(key))
 
     async def _report_failure(self, key: K, error: Exception) -> None:
-        """Tell of a refusal; one that can't be told is told with the next failure."""
+        """Report a refusal; one that can't be reported is reported with the next failure."""
         if self._refusals is None or not isinstance(error, KubeError):
             return
         if self._failing.is_refused(key, error) and isinstance(error, ApiError):

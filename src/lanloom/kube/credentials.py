@@ -1,4 +1,4 @@
-"""What a client shows of its user with each request: a token, a password, and as whom the request is made."""
+"""What a client sends of its user with each request: a token, a password, and the user to impersonate."""
 
 import base64
 from collections.abc import Iterator

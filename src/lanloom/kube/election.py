@@ -125,7 +125,7 @@ class Elector:
     async def _keep(self, renewed: float) -> None:
         """Renew; returns when `renew` seconds have passed since the last renewal that is known to hold.
 
-        Also when somebody else holds the lease: that is so after this machine slept, which its clock may not tell.
+        Also when another process holds the lease: that is so after this machine slept, which its clock may not show.
         """
         loop = asyncio.get_running_loop()
         while True:

@@ -1,4 +1,4 @@
-"""Programs that print credentials: how they are run, what they are told, and for how long what they print holds.
+"""Programs that print credentials: how they are run, their input, and how long their output is valid.
 
 The protocol is client.authentication.k8s.io; client-go's authenticator is the model.
 """
@@ -39,7 +39,7 @@ class _ExecCredential(Struct, frozen=True, rename="camel"):
 
 
 class ExecCredentials:
-    """The credentials of a program, which is run anew when they have expired or were refused.
+    """The credentials of a program, which is run again when they have expired or were refused.
 
     `now` is the time in seconds since 1970.
     """

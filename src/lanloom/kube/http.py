@@ -52,7 +52,7 @@ NO_ANSWER = "error"
 """Stands for the HTTP code where no answer began, in time or at all."""
 
 Observer = Callable[[str, str, str, float], None]
-"""Told of each request: the verb as RBAC has it, the resource's full name (empty for a request without types), the
+"""Receives each request: the verb as RBAC has it, the resource's full name (empty for a request without types), the
 HTTP code or NO_ANSWER, and the seconds until the answer began."""
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -73,7 +73,7 @@ class HttpClient:
 
     `idle`, `bookmarked_idle` and `token_age` are in seconds, see IDLE_SECONDS, BOOKMARKED_IDLE_SECONDS and
     TOKEN_SECONDS; `page` in objects. `keepalive` holds for every direct connection. `observe` must be quick. `outage`
-    is told which requests were answered. `now` is the time in seconds since 1970, by which credentials expire.
+    receives the requests that were answered. `now` is the time in seconds since 1970, by which credentials expire.
     """
 
     def __init__(

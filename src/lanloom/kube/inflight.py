@@ -19,7 +19,7 @@ from lanloom.kube.informer import Informer
 T = TypeVar("T", bound=Object)
 
 SECONDS = 10.0
-"""As long as the API server waits for the other webhooks that it asks at the same time, unless told otherwise."""
+"""As long as the API server waits for the other webhooks that it asks at the same time, unless configured otherwise."""
 
 
 class _Reservation(Struct, frozen=True):

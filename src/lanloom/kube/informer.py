@@ -201,7 +201,7 @@ class Informer(Generic[T]):
             self._report_unreadable(item)
 
     def _is_absent(self) -> bool:
-        """Return whether what is not served has no objects, as far as can be told by now."""
+        """Return whether what is not served has no objects, as far as is known by now."""
         now = asyncio.get_running_loop().time()
         self._missing_since = min(self._missing_since, now)
         return len(self.store) == 0 or now - self._missing_since >= ABSENT_SECONDS
@@ -267,7 +267,7 @@ class Informer(Generic[T]):
         log.debug("can't follow the resource", resource=self.resource.full_name, error=str(error))
 
     def _is_new_trouble(self, error: KubeError) -> bool:
-        """Return whether a trouble of this kind alone has lasted, and has not been told.
+        """Return whether a trouble of this kind alone has lasted, and has not been reported.
 
         A broken watch mends in a moment.
         """
@@ -350,7 +350,7 @@ class Informers:
         """Return the informer of a resource, or of a selection of it, with further indexes.
 
         The options mean what they do for `Informer`. Raises ValueError for an index name that is taken, and for
-        `optional`, `title` or `transform` other than those that somebody asked for before.
+        `optional`, `title` or `transform` other than those of an earlier call.
         """
         selection = (resource, namespace, labels, fields)
         options = (optional, title, transform)

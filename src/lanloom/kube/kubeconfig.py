@@ -1,8 +1,8 @@
 """Kubeconfig files as kubectl reads them: several files as one, a context, and options that change it.
 
 A file is decoded into Structs, so that a wrong type is reported with its place. What kubectl refuses is refused here,
-and what Lanloom can't use too. A field that is ignored is noted: nothing that decides about somebody's identity may be
-dropped without a word.
+and what Lanloom can't use too. A field that is ignored is noted: nothing that decides about a user's identity may be
+dropped silently.
 """
 
 import re

@@ -178,7 +178,7 @@ def _needs_mode(plugin: Exec) -> bool:
 
 
 def impersonation(user: User, overrides: Overrides, place: str) -> Impersonation:
-    """Return as whom requests are made: options go before fields, each for itself. Raises ConfigError."""
+    """Return the user to impersonate: options go before fields, each for itself. Raises ConfigError."""
     found = Impersonation(
         user=overrides.as_ or user.as_,
         uid=overrides.as_uid or user.as_uid,

@@ -32,7 +32,7 @@ class Listing(Struct, Generic[T], frozen=True):
 
     @property
     def items(self) -> tuple[T, ...]:
-        """Every object. Raises UnreadableObjects: whoever decides by a list must not decide by a part of it."""
+        """Every object. Raises UnreadableObjects: a decision by a list must not be made by a part of it."""
         if self.unreadable:
             raise UnreadableObjects(self.unreadable)
         return self.readable
@@ -166,6 +166,6 @@ class Client(Watcher, Protocol):
         """Delete; `uid` and `resource_version` make it conditional (Conflict). Raises NotFound.
 
         `grace` are the seconds that a pod gets to end, instead of its own; with 0 it is gone at once, which only the
-        pod's kubelet should say, or somebody who knows that its node is gone.
+        pod's kubelet should say, or a caller that knows that its node is gone.
         """
         ...

@@ -25,7 +25,7 @@ OTHER_SECONDS = 20.0
 
 
 class Refusals(Protocol[C]):
-    """What is told of refusals. It may raise KubeError: then it is told again with the next failure."""
+    """The receiver of refusals. It may raise KubeError: then the report is repeated with the next failure."""
 
     async def refused(self, key: C, error: ApiError) -> None:
         """Note that a write for the object is refused, or has failed for long."""
@@ -44,7 +44,7 @@ class Failing(Generic[K]):
     def is_refused(self, key: K, error: KubeError) -> bool:
         """Take note of a failure, and return whether it is to be reported."""
         if not isinstance(error, ApiError):
-            self._since.pop(key, None)  # nobody answers: that says nothing about the object
+            self._since.pop(key, None)  # no answer: that says nothing about the object
             return False
         if isinstance(error, Conflict | AlreadyExists | NotFound | Gone):
             return False

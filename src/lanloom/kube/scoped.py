@@ -1,4 +1,4 @@
-"""Clients that see a part: one namespace, for whoever may read no others, or the objects that selectors choose."""
+"""Clients that see a part: one namespace, for users that may read no others, or the objects that selectors choose."""
 
 from collections.abc import AsyncGenerator
 from typing import Any, TypeVar

@@ -22,7 +22,7 @@ _EMPTY: dict[str, Any] = {}
 """The empty map of all objects. What was read is never changed."""
 
 _FREES_STRINGS = getrefcount(intern("a text ".strip() + " of no object")) < 1 << 20
-"""Whether strings leave the pool. The first releases of Python 3.12 keep them for ever (CPython issue 113993)."""
+"""Whether strings leave the pool. The first releases of Python 3.12 never free them (CPython issue 113993)."""
 
 _fields: dict[type[Struct], tuple[str, ...]] = {}
 
