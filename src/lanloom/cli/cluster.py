@@ -46,7 +46,7 @@ def refusals(*, reading: bool = False) -> Iterator[None]:
 
 
 class ClusterOptions(Struct, frozen=True, dict=True):
-    """Which cluster a command talks to, as whom, and where in it, as kubectl's options say it.
+    """Which cluster a command talks to, as which user, and where in it, as kubectl's options say it.
 
     What they leave open is in the kubeconfig, which is read when it is needed.
     """
@@ -182,7 +182,7 @@ def completed(
 ) -> list[CompletionItem]:
     """Return the cluster's names that begin with `incomplete`; none if it does not answer in time.
 
-    `filtered` names are offered as they are. Nobody is asked for a password meanwhile.
+    `filtered` names are offered as they are. No password is asked for meanwhile.
     """
     import asyncio
 

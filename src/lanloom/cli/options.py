@@ -19,7 +19,7 @@ _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def cluster_options(function: F) -> F:
-    """Return the options of kubectl that say which cluster to talk to, and as whom.
+    """Return the options of kubectl that say which cluster to talk to, and as which user.
 
     The command gets them as `cluster`.
     """
@@ -164,10 +164,10 @@ _SELECTION = (
 
 
 AGENT_ADDRESS = "127.0.0.1:9810"
-"""Where an agent shows how it fares, unless it is told otherwise."""
+"""Where an agent reports its state, unless configured otherwise."""
 
 CNI_SOCKET = "/run/lanloom/cni.sock"
-"""Where an agent answers the CNI plugin, unless it is told otherwise."""
+"""Where an agent answers the CNI plugin, unless configured otherwise."""
 
 
 def profiles_option(*, exists: bool = False) -> Callable[[F], F]:

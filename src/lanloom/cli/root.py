@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
 class RootGroup(LazyGroup):
     """The group of all commands. Ctrl-C ends it with the exit code that shells have for it.
 
-    `lazy` has the line of the help beside each module.
+    `lazy` has each module with its line of the help.
     """
 
     def __init__(self, *words: Any, lazy: Mapping[str, tuple[str, str]], **options: Any) -> None:

@@ -1,6 +1,7 @@
 """`-w` of lists: after the list, print each row that changes, as kubectl does.
 
-A list has parts of several kinds of objects. So any change of one of them reads it anew, and what differs is printed.
+A list has parts of several kinds of objects. So any change of one of them reads the list again, and what differs is
+printed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -37,8 +38,9 @@ def watched(
     """Show the list now and after each change of an object of these kinds. It ends when it is interrupted.
 
     The versions are read before the list: a change in between shows it once more. An exit code says how a list is, and
-    ends nothing; whoever can't read the versions is told why. The first kind is that of the list: if its objects are in
-    namespaces, only those of the namespaces that the list shows are watched, and whoever may read no others can watch.
+    ends nothing; an error says why the versions can't be read. The first kind is that of the list: if its objects are
+    in namespaces, only those of the namespaces that the list shows are watched, so that no right to read others is
+    needed.
     """
     chosen = tuple(kinds)
     place = cluster.scope if chosen[0].namespaced else ""

@@ -31,7 +31,7 @@ from lanloom.refusals import Denied, Refusal
 COOKIE = "lanloom-console"
 
 MOST_LOGINS = 8
-"""Tokens that the API server is asked about at a time: whoever may reach this page can send any."""
+"""Tokens that the API server is asked about at a time: any client that reaches this page can send some."""
 
 FORM_BYTES, PASTE_BYTES = 16 * 1024, 512 * 1024
 """Bytes of the form for a token, which has about one KiB, and of one with a manifest."""
@@ -50,8 +50,8 @@ SECURITY = {
 class Console:
     """The application.
 
-    `config` is the API server, with the credentials of nobody: each session brings its own. `hosts` are the names by
-    which browsers may ask; a page of somebody else's that calls us by another name gets nothing. `secure` says that
+    `config` is the API server, without credentials: each session brings its own. `hosts` are the names by
+    which browsers may ask; a foreign page that uses another name gets nothing. `secure` says that
     browsers come by TLS.
     """
 
@@ -138,7 +138,7 @@ class Console:
                 async for item in events:
                     yield item
         except Unauthorized:
-            await self._sessions.close(identifier)  # the browser asks again, and is told to log in
+            await self._sessions.close(identifier)  # the browser asks again, and gets the log-in page
         finally:
             session.streams -= len(pages)
 

@@ -82,7 +82,7 @@ async def changes(client: Reader, _names: Names) -> Content:
             _condition(kind, item, condition)
             for item in items
             for condition in item.status.conditions
-            if condition.last_transition_time  # without one nobody has written it yet
+            if condition.last_transition_time  # without one no controller has written it yet
         ]
     found.sort(key=lambda item: (item.time, item.what, item.reason), reverse=True)
     return Content(

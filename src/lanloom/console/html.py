@@ -1,4 +1,4 @@
-"""Pages as HTML. Every text is escaped where it is put in: names and messages come from whoever may write objects."""
+"""Pages as HTML. Every text is escaped where it is put in: users who may write objects choose names and messages."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Follow pages: when an object of their kinds changes, a page is made anew, and what differs of it is sent.
+"""Follow pages: when an object of their kinds changes, a page is rendered again, and what differs of it is sent.
 
 A browser has one stream for all of its tabs: it opens few connections to one host, and seven tabs must not hang.
 """
@@ -27,7 +27,7 @@ BEAT_SECONDS = 15.0
 """How often a stream without news says that it is alive."""
 
 MOST_COMPARED = 2000
-"""Parts of a page that are compared with each other; more are sent anew."""
+"""Parts of a page that are compared with each other; more are sent again."""
 
 _PARTS = re.compile(r"(?=<(?:tr|li|section|div|p|g|a|h1|h2)[ >])")
 

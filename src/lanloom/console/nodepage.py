@@ -88,7 +88,7 @@ async def _node(views: Sequence[NodeView], client: Reader, names: Names) -> Cont
 
 
 async def _part(view: NodeView, client: Reader, name: str) -> NodePart:
-    """Return what a feature has there; nothing of what the reader may not see, or nobody serves."""
+    """Return what a feature has there; nothing of kinds that the reader may not see, or that are not served."""
     try:
         return await view.read(client, name)
     except (Forbidden, NotFound, Refusal):

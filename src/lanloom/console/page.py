@@ -197,7 +197,7 @@ class Page(Struct, frozen=True, kw_only=True):
     """A page of a feature.
 
     `path` and `command` have placeholders such as `{name}`. `menu` is the word in the menu, empty for a page of one
-    thing. `kinds` are what it is made of: a change of one of them makes it anew; `wide` are kinds of which it shows
+    thing. `kinds` are what it is made of: a change of one of them renders it again; `wide` are kinds of which it shows
     those of all namespaces. `read` raises KubeError and Refusal. `about` is the kind of a page of one object, which
     also tells of its deletion. With `front`, the first page tells what is not ready there. `answer` makes the page of a
     form that was sent, by the names of its fields; it changes nothing, as `read` does not.

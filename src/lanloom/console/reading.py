@@ -152,7 +152,7 @@ class UserReader(Watcher):
         return None
 
     def expire(self) -> None:
-        """Stop following what nobody asked for lately."""
+        """Stop following what was not requested lately."""
         self._own.expire()
 
     async def close(self) -> None:

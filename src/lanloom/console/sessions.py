@@ -86,7 +86,7 @@ class Sessions:
             await session.reader.close()
 
     async def expire(self) -> None:
-        """End the sessions that are over, and follow nothing that nobody needs."""
+        """End the sessions that are over, and follow nothing that no session needs."""
         now = self._now()
         for session in self._sessions.values():
             session.reader.expire()

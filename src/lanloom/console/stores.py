@@ -1,7 +1,8 @@
-"""Kinds that pages are made of, followed once by one identity: lists are answered from memory, and changes are told.
+"""Kinds that pages are made of, followed once by one identity: lists are answered from memory, and changes are
+reported.
 
-A kind is followed from when a page first needs it, and until nobody did for a while. Where it can't be followed for
-good (no right to read it, nobody serves it), the reader gets the API server's error, and a later one asks again.
+A kind is followed from when a page first needs it, and until no page did for a while. Where it can't be followed for
+good (no right to read it, not served), the reader gets the API server's error, and a later one asks again.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from lanloom.kube.ports import Listing, Watcher, WatchEvent
 T = TypeVar("T", bound=Object)
 
 IDLE_SECONDS = 300.0
-"""How long a kind is followed that nobody asks for."""
+"""How long a kind is followed that no page asks for."""
 
 MOST_KINDS = 64
 """Kinds and namespaces that one identity follows at a time; a page needs fewer than 20."""
@@ -28,7 +29,7 @@ RETRY_SECONDS = 2.0
 """How soon a kind is read again whose server does not answer."""
 
 FINAL_SECONDS = 10.0
-"""How long it is believed that nobody serves a kind, or that this identity may not read it."""
+"""How long it is believed that a kind is not served, or that this identity may not read it."""
 
 FINAL = (Forbidden, NotFound, Unauthorized)
 """Errors that do not go away by themselves."""
@@ -147,7 +148,7 @@ class Stores:
         return found
 
     def expire(self) -> None:
-        """Stop what nobody asked for lately, and no page follows."""
+        """Stop what was not requested lately, and no page follows."""
         limit = self._now() - IDLE_SECONDS
         self._drop([key for key, item in self._all.items() if item.used < limit and not item.listeners])
 

@@ -84,7 +84,7 @@ def _grid(title: str, heads: Iterable[Element], rows: Iterable[Renderable], *, c
 
 
 def _labelled(label: str, content: Node, *, class_: str | None = None) -> Element:
-    """Return a cell with the name of its column, which stands beside it on a narrow page."""
+    """Return a cell with the name of its column, which stands next to it on a narrow page."""
     return h.td(class_=class_, role="cell", data_label=label)[content]
 
 
