@@ -1,13 +1,13 @@
 """Sets of addresses that are written with host bits, such as 192.168.14.1/23: one address was meant, or 512.
 
-Whoever reads a set, for a reservation, a pool, a removal or a route, refuses it and names both spellings. The subnet
-itself may be written by any of its addresses, as in Ganeti: it is only told how it was read.
+Readers of a set, for a reservation, a pool, a removal or a route, refuse it and name both spellings. The subnet
+itself may be written by any of its addresses, as in Ganeti: the reply says how it was read.
 """
 
 from ipaddress import ip_interface
 
 _COUNTED = 32
-"""Bits: a larger subnet has more addresses than anybody reads digits."""
+"""Bits: a larger subnet has more addresses than a reader counts digits."""
 
 
 def host_bits(text: str) -> str:

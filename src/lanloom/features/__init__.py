@@ -1,4 +1,4 @@
-"""The features. A new one is a folder beside these, and an entry here.
+"""The features. A new one is a folder next to these, and an entry here.
 
 NADS is no folder here, as the others build on it.
 

@@ -320,7 +320,7 @@ def install(tree: Tree, systemd: Systemd) -> tuple[str, ...]:
 
 
 def _start(systemd: Systemd, *, changed: bool) -> list[str]:
-    """Start a changed unit anew, so that what runs is what is installed."""
+    """Start a changed unit again, so that what runs is what is installed."""
     idle = [name for name in _WATCHERS if not systemd.active(name)]
     if changed:
         systemd.run("daemon-reload")

@@ -1,4 +1,4 @@
-"""NADs of every feature: who refers to them, who uses them, and how new users are refused until nobody is left.
+"""NADs of every feature: who refers to them, who uses them, and how new users are refused until none is left.
 
 Features build on this package as on the rest of the ground, and import it. Its `FEATURE` is how processes find its
 webhooks, its rights and its part of the manager.

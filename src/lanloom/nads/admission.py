@@ -1,10 +1,10 @@
 """Whether a machine or a pod may refer to the networks that it names, and the record of those that may.
 
-Pods and machines are everybody's, so a request is judged without asking the API server as long as it names no NAD of an
-isolated network, nor one that is not known. What concerns none is allowed, however wrong it is otherwise.
+Pods and machines are of all tenants, so a request is judged without asking the API server as long as it names no NAD of
+an isolated network, nor one that is not known. What concerns none is allowed, however wrong it is otherwise.
 
 An object whose controller already uses the network is no new user. Only kinds of controllers that are known to create
-such objects count, and each has to be there by its uid: anybody may write owner references into objects that they
+such objects count, and each has to be there by its uid: any user may write owner references into objects that they
 create.
 
 An allowed request is recorded on the NADs before it is answered. Requests that arrive while a write is under way go
@@ -146,7 +146,7 @@ class Reservations:
         del self._writers[queue]
 
     async def _write(self, queue: _Queue, batch: Sequence[_Waiting]) -> NetworkAttachmentDefinition | None:
-        """Go on until the NAD was not changed by others in between, or nobody waits any more."""
+        """Go on until the NAD was not changed by others in between, or no request waits any more."""
         key, nad = queue.nad, self._known(queue.nad)
         requests = [item.request for item in batch]
         while not all(item.answer.done() for item in batch):
@@ -368,7 +368,7 @@ def _placed(item: Object, request: AdmissionRequest) -> Object:
 
 
 WEBHOOKS = (
-    # Whoever moves a running machine's NIC refers to both networks; a swap is no pod that others wait for.
+    # A user who moves a running machine's NIC refers to both networks; a swap is no pod that others wait for.
     Webhook("validate", NETWORK_SWAPS, ("CREATE",), ReferenceAdmission.validate_reference),
     Webhook("refer", VIRTUAL_MACHINES, WRITTEN, ReferenceAdmission.validate_reference),
     Webhook("refer", VIRTUAL_MACHINE_INSTANCES, ("CREATE",), ReferenceAdmission.validate_reference),

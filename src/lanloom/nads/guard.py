@@ -167,7 +167,7 @@ VersionOf = Callable[[str], int | None]
 
 
 NAMESPACE_MAX = 200
-"""Requests of one namespace that may be open at once: others must not be kept out by somebody who asks without end."""
+"""Requests of one namespace that may be open at once: one tenant that asks without end must not keep the others out."""
 
 
 class Reservation(Struct, frozen=True, order=True):

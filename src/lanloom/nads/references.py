@@ -1,7 +1,7 @@
 """The references of an object: the NADs that a machine, a pod, or a controller of pods uses, or will use.
 
-By these rules networks are kept as long as somebody uses them. So a doubt counts as a use: who refers to something
-that can't be read may use every network.
+By these rules networks are kept as long as they are in use. So a doubt counts as a use: an object that refers to
+something that can't be read may use every network.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,12 +45,12 @@ class References(Struct, frozen=True):
     problem: str = ""
 
     def may_mean(self, nad: Key) -> bool:
-        """Return whether the object uses that NAD, as far as anybody can tell from here."""
+        """Return whether the object uses that NAD, as far as its fields show."""
         return not self.marks.isdisjoint(marks_of(nad))
 
     @property
     def marks(self) -> frozenset[Key]:
-        """All that an index needs: whoever may use a NAD has one of `marks_of` it."""
+        """All that an index needs: an object that may use a NAD has one of `marks_of` it."""
         return self.networks | {UNREADABLE} if self.problem else self.networks
 
 
@@ -128,7 +128,7 @@ def _of_networks(spec: VirtualMachineInstanceSpec, own: str) -> Iterator[Referen
 
 
 def _of_pod(pod: Pod) -> References:
-    """Keep what is attached: a pod keeps its attachments, though somebody edits the annotation that asks for them."""
+    """Keep what is attached: a pod keeps its attachments, even if the annotation that asks for them is edited."""
     annotations = pod.metadata.annotations
     attached = _read(NETWORK_STATUS, annotations.get(NETWORK_STATUS, ""), attachments, pod.metadata.namespace)
     return _all((_of_annotations(annotations, pod), attached))

@@ -1,4 +1,4 @@
-"""What the manager may do to know the users of NADs, beside what every manager may read."""
+"""What the manager may do to know the users of NADs, in addition to what every manager may read."""
 
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.runtime.rights import FOLLOW, Access, Rights

@@ -1,7 +1,7 @@
 """Small files of one directory, each whole or not at all, and changes of a directory.
 
 Profiles and records are kept so. Every name is taken relative to the open directory and no symbolic link is followed,
-so that whoever can plant one gains nothing of what this process may read and write. A file is written under a hidden
+so that planting one gains nothing of what this process may read and write. A file is written under a hidden
 name, synced and renamed; what a writer that died left behind under such a name is removed by the next.
 """
 
@@ -74,8 +74,8 @@ def replacing(directory: int, name: str, mode: int = 0o600) -> Iterator[BinaryIO
     """Provide a stream whose content takes the place of a file when the block ends.
 
     The file has this mode, and is synced with the directory.
-    Nobody else can have made the draft, nor read it before it has its mode. Raises OSError; the old file is whole then,
-    as it is after any other error in the block.
+    No other process can have made the draft, nor read it before it has its mode. Raises OSError; the old file is whole
+    then, as it is after any other error in the block.
     """
     temporary = temporary_prefix(name) + secrets.token_hex(8)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

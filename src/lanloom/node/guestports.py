@@ -1,8 +1,8 @@
 """What a port of ours must be like, so that a bridge that others made stays as it is.
 
-A bridge whose MTU nobody set takes the least of its ports'. VLAN links on it follow, stay small when the port has
-gone, and lose their IPv6 addresses below 1280 bytes. A bridge whose hardware address nobody set takes the lowest of its
-ports', by which stations, leases and neighbours know the node. The kernel does not tell whether somebody set them, so
+A bridge whose MTU was not set takes the least of its ports'. VLAN links on it follow, stay small when the port has
+gone, and lose their IPv6 addresses below 1280 bytes. A bridge whose hardware address was not set takes the lowest of
+its ports', by which stations, leases and neighbours know the node. The kernel does not report whether they were set, so
 a port is never the least of all.
 """
 

@@ -1,11 +1,11 @@
-"""The marks of links: an ifalias says that Lanloom made a link, and for whom.
+"""The marks of links: an ifalias says that Lanloom made a link, and for which object.
 
 `lanloom` alone marks the links of VLAN networks. `lanloom-FAMILY UID` marks a link of one object of the API, by its
 uid: with another object of the same name it is another's. A feature registers its family with the kind of its objects.
 
 The kernel takes no ifalias when it makes a link. A link with an owner therefore begins under a name that marks it as
-half-made and, as a digest, for whom: the next process finishes what a dead one began. Several such processes run at
-once on a host, even for one owner, and each may finish what another began.
+half-made and, as a digest, for which object: the next process finishes what a dead one began. Several such processes
+run at once on a host, even for one owner, and each may finish what another began.
 """
 
 import re

@@ -134,7 +134,7 @@ class NamespaceDirectory:
     """The names of network namespaces: files of a directory, each with a namespace mounted on it.
 
     With `shared` an empty directory becomes a shared mount of its own, as `ip netns add` makes it. Otherwise that
-    program would mount the directory over itself later, and what was bound below would stay for ever.
+    program would mount the directory over itself later, and what was bound below would never go away.
     """
 
     def __init__(self, directory: Path = DIRECTORY, *, shared: bool = False) -> None:

@@ -93,7 +93,7 @@ class Link(Struct, frozen=True, kw_only=True):
 
     @property
     def unfinished(self) -> bool:
-        """Whether this is a bridge for an owner that was begun and has no mark yet; nobody can be using it."""
+        """Whether this is a bridge for an owner that was begun and has no mark yet; it can't be in use."""
         made = self.kind == "bridge" and not (self.alias or self.master or self.up)
         return made and is_unfinished_name(self.name)
 
@@ -276,9 +276,9 @@ class NetworkManager(Protocol):
         ...
 
     async def load(self, names: tuple[str, ...]) -> None:
-        """Make it read these files of the profile directory anew, or forget those that are gone.
+        """Make it read these files of the profile directory again, or forget those that are gone.
 
-        A profile whose device somebody deleted activates by itself then, also if the file is unchanged. An invalid
+        A profile whose device was deleted activates by itself then, also if the file is unchanged. An invalid
         file is skipped without an error, as NetworkManager does: look at `connections` afterwards.
         """
         ...
@@ -297,7 +297,7 @@ class NetworkManager(Protocol):
     async def reapply(self, uuid: str, *, restore: bool = False) -> None:
         """Apply the profile's present content to its active device in place. Addresses that others added stay.
 
-        They go if the profile has addresses of IPv6, which NetworkManager gives anew at each change of either family.
+        They go if the profile has addresses of IPv6, which NetworkManager gives again at each change of either family.
 
         With `restore`, what was removed of the applied content is put back too, and the addresses of others go:
         NetworkManager does either.

@@ -56,7 +56,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Sandbox(Struct, frozen=True, kw_only=True):
-    """What a program sees beside the system's programs and libraries.
+    """What a program sees in addition to the system's programs and libraries.
 
     Paths of `readable` are files and directories; those that are missing are left out. `writable` are directories that
     are there, by the path that the program knows. A program that is not on the network has one without any link up.

@@ -129,7 +129,7 @@ class SetMaster(LinkStep, frozen=True, kw_only=True):
         return f"can't put {self.link} under {self.master}" if self.master else f"can't release {self.link}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """Accept a NIC that joins a link of Lanloom's; it may leave nobody else's."""
+        """Accept a NIC that joins a link of Lanloom's; it may not leave another program's."""
         link = _present(self.title, self.link, links)
         if link.master and link.master != self.master and not _has_mark(link.master, links):
             raise NotOurs(
@@ -332,7 +332,7 @@ class Mark(LinkStep, frozen=True, kw_only=True):
         return f"can't put Lanloom's mark on {self.link}"
 
     def guard(self, links: Mapping[str, Link]) -> None:
-        """Accept a bridge or bond without an alias, which somebody else may go by."""
+        """Accept a bridge or bond without an alias, which another program may go by."""
         link = _present(self.title, self.link, links)
         if link.kind not in ("bridge", "bond"):
             raise LinkError(f"{self.title}: it is neither a bridge nor a bond")

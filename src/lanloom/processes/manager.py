@@ -123,7 +123,7 @@ class WebhookService:
     def own(self, config: Mapping[str, Any]) -> Callable[[bytes], Awaitable[bytes]] | None:
         """Return how to ask the webhook of a `clientConfig` without a connection, if this replica registered it.
 
-        A configuration that somebody changed is not one of them: it is called as it stands.
+        A configuration that was changed since is not one of them: it is called as it stands.
         """
         page = next((page for known, page in self._pages if known == config), None)
         return partial(self._reviews.ask, page) if self._reviews is not None and page is not None else None

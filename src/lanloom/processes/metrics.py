@@ -74,9 +74,7 @@ class ManagerMetrics(ProcessMetrics):
 
     def review(self, webhook: str, resource: str, verdict: str, seconds: float) -> None:
         """Count a review; an observer of `lanloom.runtime.webhooks`."""
-        resource = (
-            resource if resource in self._reviewed else "other"
-        )  # whoever reaches the port may send any
+        resource = resource if resource in self._reviewed else "other"  # a client of the port may send any
         self._reviews.labels(webhook, resource, verdict).inc()
         self._review_latency.labels(webhook).observe(seconds)
 

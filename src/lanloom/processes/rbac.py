@@ -139,7 +139,7 @@ def tenant_roles(features: Iterable[Feature] = FEATURES) -> tuple[Raw, ...]:
     """Return what Kubernetes' roles `view`, `edit` and `admin` get, as cluster roles that it aggregates to them.
 
     They can be bound by themselves too. Bound in a namespace they reach that namespace only; bound to the whole cluster
-    all namespaces, and no object without one. Nobody gets to write NetworkAttachmentDefinitions by them: those name
+    all namespaces, and no object without one. None of them grants writing NetworkAttachmentDefinitions: those name
     programs, bridges and links of nodes.
     """
     rights = [rights_of(feature) for feature in features]

@@ -1,13 +1,13 @@
 """Self-signed certificates for servers that only Lanloom and an API server talk to, and the webhooks' certificate.
 
 A bundle holds a CA of its own and one server certificate. The CA's private key is dropped as soon as it has signed:
-nobody can issue more under it, and a renewed bundle is a new CA. A Secret holds the bundle. (The embedded server keeps
+no more can be issued under it, and a renewed bundle is a new CA. A Secret holds the bundle. (The embedded server keeps
 its CA instead, because kubeconfigs name that: `lanloom_embedded.identity`.)
 
 All replicas of the manager share the certificate of the webhooks: the first one issues it, and the leader renews it.
-Beside it in the Secret is a path that nobody can guess, under which the webhooks are registered. An API server shows no
-certificate of its own to webhooks unless its administrator gave it one. But it knows that path, and so does nobody else
-except readers of registrations. So no pod that reaches the port can have requests judged, noted, and users listed.
+The Secret also holds a path that can't be guessed, under which the webhooks are registered. An API server shows no
+certificate of its own to webhooks unless its administrator gave it one. But it knows that path, and apart from it only
+readers of registrations do. So no pod that reaches the port can have requests judged, noted, and users listed.
 """
 
 import asyncio
@@ -129,9 +129,9 @@ _JUMP_SECONDS = 5.0
 
 
 async def wait_for_check(seconds: float, now: Callable[[], float]) -> None:
-    """Wait so many seconds, or until somebody sets the clock: a certificate may have ended at that moment.
+    """Wait so many seconds, or until the clock is set: a certificate may have ended at that moment.
 
-    `now` gives seconds since the epoch. It is compared with the monotonic clock, which nobody sets.
+    `now` gives seconds since the epoch. It is compared with the monotonic clock, which can't be set.
     """
     clock = asyncio.get_running_loop().time
     end, ahead = clock() + seconds, now() - clock()
@@ -206,7 +206,7 @@ _PEM_END = b"-----END CERTIFICATE-----\n"
 
 
 def bundle_of(secret: Secret) -> Bundle:
-    """Return the Secret's bundle; parts that somebody removed are empty, which is not whole."""
+    """Return the Secret's bundle; parts that were removed are empty, so that it is not whole."""
     ca, certificate, key = (base64.b64decode(secret.data.get(name, "")) for name in _PARTS)
     return Bundle(ca, certificate, key)
 
@@ -233,7 +233,7 @@ log = structlog.get_logger(__name__)
 
 
 def path_of(secret: Secret) -> str:
-    """Return the webhooks' path, one segment of it; empty if somebody removed or spoilt it."""
+    """Return the webhooks' path, one segment of it; empty if it was removed or damaged."""
     try:
         text = base64.b64decode(secret.data.get(_PATH, "")).decode("ascii")
     except ValueError:
@@ -264,7 +264,7 @@ class Credentials:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def current(self) -> Bundle:
-        """Return the certificate; made, or renewed when it is due or somebody spoilt it. Raises KubeError."""
+        """Return the certificate; made, or renewed when it is due or damaged. Raises KubeError."""
         try:
             secret = await self._client.get(SECRETS, SECRET_NAME, LANLOOM_NAMESPACE)
         except NotFound:
@@ -287,7 +287,7 @@ class Credentials:
         return renewed
 
     async def _change(self, secret: Secret, data: dict[str, str]) -> bool:
-        """Return False if somebody else was faster."""
+        """Return False if another replica was faster."""
         patch = {"metadata": {"resourceVersion": secret.metadata.resource_version}, "data": data}
         try:
             await self._client.patch(SECRETS, SECRET_NAME, patch, LANLOOM_NAMESPACE)

@@ -69,9 +69,9 @@ class Feature(Struct, frozen=True, kw_only=True):
     cni: tuple[str, ...] = ()
     """The names of CNI programs, which the agent's part answers (`AgentPart.cni`)."""
     cni_socket: str = ""
-    """What distinguishes the socket of an agent whose programs all have one: such an agent runs beside another."""
+    """What distinguishes the socket of an agent whose programs all have one: such an agent runs alongside another."""
     cni_optional: bool = False
-    """Whether an agent may run without answering the CNI programs, so that nobody misses them."""
+    """Whether an agent may run without answering the CNI programs, so that they are not needed."""
     commands: Mapping[str, tuple[str, str]] = {}
 
 

@@ -29,9 +29,9 @@ log = structlog.get_logger(__name__)
 
 
 class Managers:
-    """The users as whom managers write: the usual ones, and whoever this one is.
+    """The users that managers authenticate as: the usual ones, and the one of this manager.
 
-    A manager that was started with somebody's kubeconfig and not given its own name asks the API server for it
+    A manager that was started with a user's kubeconfig and not given its own name asks the API server for it
     (Kubernetes 1.28 and newer), the first time that this matters.
     """
 
@@ -63,11 +63,11 @@ def is_agent(user: UserInfo) -> bool:
 
 
 def agent_node(user: UserInfo, node_of_pod: NodeOfPod) -> str | None:
-    """Return the node whose agent a user is, or None for anybody else.
+    """Return the node whose agent a user is, or None for any other user.
 
     On the embedded server agents have a user each; on Kubernetes all share a service account, whose tokens name the
-    pod (and, since 1.30, the node) that they were issued for. A token of that account that names neither is nobody's:
-    it gets a name that fits no node.
+    pod (and, since 1.30, the node) that they were issued for. A token of that account that names neither belongs to no
+    agent: it gets a name that fits no node.
     """
     if user.username.startswith(names.NODE_USER_PREFIX):
         return user.username.removeprefix(names.NODE_USER_PREFIX)

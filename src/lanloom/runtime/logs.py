@@ -1,8 +1,8 @@
-"""The log of a long-running process: one JSON object per line on standard error, whoever speaks.
+"""The log of a long-running process: one JSON object per line on standard error, from every source.
 
 Lanloom speaks by structlog. Libraries, asyncio and Python itself speak by `logging`, by warnings, and by hooks for
-exceptions that nobody caught; all of them end here. What a place in a library says again and again is cut to a few
-lines a minute: what makes it speak may be a client that nobody knows.
+uncaught exceptions; all of them end here. What a place in a library says again and again is cut to a few lines a
+minute: its cause may be an unknown client.
 """
 
 import logging

@@ -1,9 +1,9 @@
 """The metrics of every process of Lanloom: itself, its reconciles, its watches, and its requests to the API server.
 
-Metrics are kept for one process object, not for the Python process, so that a test may have many. What can be read when
-somebody asks (queues, stores) is read then, by a collector; only what would be lost otherwise is counted as it happens.
-No label takes a value that users or other machines choose without bounds: resources, verbs and reasons are ours,
-cluster networks are few because each needs NICs of its own.
+Metrics are kept for one process object, not for the Python process, so that a test may have many. What can be read at a
+scrape (queues, stores) is read then, by a collector; only what would be lost otherwise is counted as it happens. No
+label takes a value that users or other machines choose without bounds: resources, verbs and reasons are ours, cluster
+networks are few because each needs NICs of its own.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ Row = tuple[Sequence[str], float]
 
 
 class OnDemand(Collector):
-    """A collector whose metrics are computed when somebody asks for them."""
+    """A collector whose metrics are computed at each scrape."""
 
     def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
         self._collect = collect

@@ -75,7 +75,7 @@ class NadClaims(Protocol):
     async def exclusion(self, nad: Key, namespace: str) -> str:
         """Return why objects of a namespace may not refer to a claimed NAD; empty if they may.
 
-        A watch that lags behind excludes nobody. Raises KubeError.
+        A watch that lags behind excludes none. Raises KubeError.
         """
         ...
 

@@ -3,8 +3,8 @@
 SIGTERM and SIGINT cancel it, and a cancelled one ends cleanly.
 
 A process that runs out of memory ends at once. Where an allocation fails is chance: in a callback of asyncio or of TLS,
-say, that has no caller to tell. Such a process would live on without doing its work, and answer nobody. Its supervisor
-starts it again with all its memory. Nothing is lost by that: every process is built for a sudden death.
+say, that has no caller to tell. Such a process would live on without doing its work, and answer no request. Its
+supervisor starts it again with all its memory. Nothing is lost by that: every process is built for a sudden death.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ async def _until_signalled(main: Coroutine[Any, Any, None]) -> None:
 
 
 def first_of(errors: ExceptionGroup[Exception], *kinds: type[Exception]) -> Exception:
-    """Return the first error of a group, to be told to a user in its place.
+    """Return the first error of a group, to be reported to a user in its place.
 
     Raises the group if it has others than `kinds`.
     """

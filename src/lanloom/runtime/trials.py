@@ -1,7 +1,7 @@
 """What `lanloom check` tries: objects, pods that look for each other, and what is to be said when they do not.
 
 A feature plans its trials from facts about the cluster, without any I/O. The pods run the image of Lanloom and report
-by their termination message. So whoever checks needs no right to run programs in pods, nor to read their logs.
+by their termination message. So the user who checks needs no right to run programs in pods, nor to read their logs.
 """
 
 import json
@@ -22,7 +22,7 @@ LABEL, LABEL_VALUE = "app.kubernetes.io/name", "lanloom-check"
 """On everything that is created: nothing without it is ever deleted."""
 
 INTERFACE = "net1"
-"""What Multus calls a pod's first interface beside that of the pod network."""
+"""What Multus calls a pod's first interface in addition to that of the pod network."""
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -95,7 +95,7 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a pod found: whom it heard, and which of them heard it; its own addresses; what was answered.
+    """What a pod found: the peers that it heard, and which of them heard it; its own addresses; what was answered.
 
     `error` says why it could not look at all.
     """

@@ -1,8 +1,9 @@
-"""How an API server is told of the webhooks: what it asks about, on what conditions, and what if nobody answers.
+"""The registration of the webhooks at an API server: what it asks about, on what conditions, and what happens without
+an answer.
 
 A webhook with `matchConditions` is registered as one that fails open at first. Only when the API server's answer shows
 that it keeps the conditions does the webhook fail closed: an API server that drops them, as those before 1.28 do, would
-otherwise refuse everybody's pods whenever no manager answers.
+otherwise refuse all pods whenever no manager answers.
 
 The configurations themselves are installed without webhooks (`installed_configurations`), and filled in by a
 `Registration`. So the manager needs no right to create webhook configurations, by which it could read and rewrite
@@ -204,7 +205,7 @@ class Registration:
             current = (await self._client.get(resource, CONFIGURATION_NAME)).webhooks
         except NotFound as error:
             raise _missing(resource, error) from error
-        # Twice, if the first answer shows that a webhook may fail closed; never for ever, should somebody else insist.
+        # Twice, if the first answer shows that a webhook may fail closed; not endlessly, should another writer insist.
         for _ in range(2):
             expected = self._expected(webhooks, current)
             if expected == list(current):
@@ -237,8 +238,8 @@ class Registration:
 async def may_register(client: Client) -> bool:
     """Return whether webhooks are registered already, or a replica behind the Service is ready to answer them.
 
-    A webhook that fails closed before a replica answers would refuse everybody's writes. An API server that does not
-    publish who answers (before 1.21), or does not tell the manager (rights of an older version), can't be asked; a
+    A webhook that fails closed before a replica answers would refuse all writes. An API server that does not publish
+    which replicas are ready (before 1.21), or does not tell the manager (rights of an older version), can't be asked; a
     configuration that is missing is for `Registration` to report. Raises KubeError.
     """
     label = f"{SERVICE_LABEL}={SERVICE_NAME}"

@@ -1,7 +1,7 @@
 """The admission webhooks over HTTPS: AdmissionReview in, AdmissionReview out, the features' verdicts between.
 
 `mutate` and `validate` serve every feature; a request goes to each of them, and the first refusal is the answer.
-`references` is about everybody's pods and machines, so it is a webhook of its own (see `webhookconfig`).
+`references` is about all pods and machines, so it is a webhook of its own (see `webhookconfig`).
 """
 
 import asyncio
@@ -46,7 +46,7 @@ CONNECTIONS = 512
 
 Decide = Callable[[AdmissionRequest], Awaitable[Verdict]]
 Observer = Callable[[str, str, float], None]
-"""Told of each review: the resource that the request names, how it ended (allowed, refused, failed), the seconds."""
+"""Receives each review: the resource that the request names, how it ended (allowed, refused, failed), the seconds."""
 
 Decode = Callable[[Callable[[bytes], AdmissionRequest], bytes], Awaitable[AdmissionRequest]]
 """Reads a body with a reader, here or in a thread."""
@@ -128,7 +128,7 @@ def mutate_all(admissions: Sequence[Admission]) -> Decide:
 
 
 def validate_all(admissions: Sequence[Admission]) -> Decide:
-    """Return the first refusal, after which nobody else is asked, or everybody's warnings."""
+    """Return the first refusal, after which no other feature is asked, or the warnings of all."""
     return _validate_all([admission.validate for admission in admissions])
 
 
@@ -146,7 +146,7 @@ def _validate_all(validators: Sequence[Decide]) -> Decide:
 
 
 def refer_all(admissions: Sequence[TableAdmission]) -> Decide:
-    """Return the first refusal of a reference, after which nobody else is asked, or everybody's warnings."""
+    """Return the first refusal of a reference, after which no other feature is asked, or the warnings of all."""
     return _validate_all([admission.refer for admission in admissions])
 
 
@@ -166,7 +166,7 @@ class Reviews:
     """The pages of the webhooks. What a page replies does not depend on how a review reached it.
 
     Until `ready()`, reviews are answered with 503, so that nothing is judged blindly. Of several refusals the first
-    feature's is told, so whose rules are the narrowest comes first. `refer` judges what refers to networks.
+    feature's is returned, so the feature with the narrowest rules comes first. `refer` judges what refers to networks.
     """
 
     def __init__(
@@ -250,7 +250,7 @@ def app_of(reviews: Reviews) -> Starlette:
 
 
 def secret_path(app: ASGIApp, path: Callable[[], str]) -> ASGIApp:
-    """Return the application below a path of one segment; whoever does not know that is told that there is nothing.
+    """Return the application below a path of one segment; requests elsewhere are answered with 404.
 
     Nothing at all is there as long as the path is empty.
     """
@@ -303,7 +303,7 @@ class TlsServer:
         await self._server.started()
 
     async def run(self) -> None:
-        """Serve until cancelled; then nobody can connect any more."""
+        """Serve until cancelled; then no client can connect any more."""
         try:
             await self._server.run()
         finally:

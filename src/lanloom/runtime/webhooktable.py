@@ -1,13 +1,13 @@
 """The table of webhooks: which function of a feature answers for which resource and operations.
 
-Everything follows from these rows: what is dispatched where (`TableAdmission`), what the API server is told to ask
-about (`webhookconfig`), and under which resources reviews are counted.
+Everything follows from these rows: what is dispatched where (`TableAdmission`), what the API server is to ask about
+(`webhookconfig`), and under which resources reviews are counted.
 
 **Deletion is no way around a rule**, of whatever kind: an object that waits for its finalizers may still be used, and
 its finalizers may wait for exactly those users. So its webhooks judge it as if it were not being deleted: the features
 do not see that it is. Only what lets it go passes:
 
-- An update that changes nothing but its finalizers, whatever is in it, and whoever sends it. Nothing is filled in. So
+- An update that changes nothing but its finalizers, whatever is in it, and from any user. Nothing is filled in. So
   an object that is invalid, that can't be read, whose owner is gone, or whose namespace is being deleted can go.
 - Another request to delete it: that was granted before. It still gets the warnings.
 
@@ -57,7 +57,9 @@ class Webhook(NamedTuple):
 
 
 Writer = Literal["others", "both", "harvester"]
-"""Who writes a kind beside Harvester's controller: others alone, that controller, too, or above all that controller."""
+"""The writers of a kind where Harvester's controller runs: others alone, that controller, too, or above all that
+controller.
+"""
 
 
 def writer_of(resource: Resource[Any]) -> Writer:

@@ -1,4 +1,4 @@
-"""Settings of a bridge and of its ports that nobody of ours changes, and that may stop frames once somebody did.
+"""Settings of a bridge and of its ports that Lanloom never changes, and that may stop frames once they are changed.
 
 What is read is what differs from the kernel's own defaults, and only that is written: a setting that a kernel does not
 know has no difference. The numbers are those of linux/if_link.h. Functions raise OSError with the kernel's number.
@@ -33,7 +33,7 @@ _LINK = struct.Struct("=BxHiII")
 
 
 class Setting(NamedTuple):
-    """A setting of a bridge or port: the number of its attribute, and its value unless somebody changes it."""
+    """A setting of a bridge or port: the number of its attribute, and its value unless it was changed."""
 
     attribute: int
     value: int

@@ -95,7 +95,7 @@ class PortLink(Struct, frozen=True, kw_only=True):
 
 
 def port_links(sock: socket.socket, nsid: int | None = None) -> list[PortLink]:
-    """Return all links of the namespace, or of the one that it knows by a number, which nobody has to enter for it."""
+    """Return all links of the namespace, or of the one that it knows by a number, which need not be entered for it."""
     body = _LINK.pack(0, 0, 0, 0, 0) + word(IFLA_EXT_MASK, SKIP_STATISTICS)
     if nsid is not None:
         body += attribute(IFLA_TARGET_NETNSID, _SIGNED.pack(nsid))

@@ -65,7 +65,7 @@ def _drain(opened: socket.socket) -> None:
 
 
 def _tolerate_overrun(error: OSError) -> None:
-    """Take a buffer that ran over for a change that nobody can name; anything else is an error."""
+    """Take a buffer that ran over for an unknown change; anything else is an error."""
     if error.errno != errno.ENOBUFS:
         raise LinkError(f"can't watch the kernel's links: {os.strerror(error.errno or 0)}") from error
 
@@ -115,7 +115,7 @@ class NetlinkLinks:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            # The thread goes on: its socket must not stay open because nobody waits for it.
+            # The thread goes on: its socket must not stay open although no task waits for it.
             opening.add_done_callback(_close)
             raise
 

@@ -60,7 +60,7 @@ VETH_INFO_PEER = 1
 IFF_ALLMULTI = 0x200
 
 _GOING = 0x1A40
-"""A group of links that are being deleted; links are in the group 0 unless somebody says otherwise."""
+"""A group of links that are being deleted; links are in the group 0 unless they are put into another."""
 
 _LINK = struct.Struct("=BxHiII")
 _ADDRESS = struct.Struct("=BBBBI")
@@ -71,7 +71,7 @@ _STATISTICS = struct.Struct("=8Q")
 
 class RawLink(Struct, frozen=True, kw_only=True):
     """A link as its message has it; other links by index. `vtep` is VNI, port, device, local and group of a VXLAN, and
-    `drift` are settings of bridges, ports and VXLAN links that somebody changed (`bridgedrift`).
+    `drift` are settings of bridges, ports and VXLAN links that were changed (`bridgedrift`).
     """
 
     name: str

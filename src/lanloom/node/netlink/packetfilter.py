@@ -129,7 +129,7 @@ def replace_table(
 def close_bridges(sock: socket.socket, name: str) -> None:
     """Let the bridges of the namespace forward nothing but for the time that `open_bridges` gives. Raises OSError.
 
-    The kernel keeps the time, so they are closed in time although nobody does anything about it.
+    The kernel keeps the time, so they are closed in time although no process does it.
     """
     table = attribute(1, name.encode() + b"\0")
     inside = table + attribute(2, b"forward\0")
@@ -192,7 +192,7 @@ def owners(sock: socket.socket) -> dict[str, str]:
 
 
 def named_links(sock: socket.socket, table: str, chain: str) -> frozenset[str]:
-    """Return the links that rules of a chain compare with, whoever made them. Raises LinkError."""
+    """Return the links that rules of a chain compare with, whatever program made them. Raises LinkError."""
     found = set[str]()
     for rule in _dumped(sock, _GETRULE):
         if (text(rule.get(1)), text(rule.get(2))) == (table, chain):

@@ -24,7 +24,7 @@ from lanloom.node.netlink.writer import LinkWriter
 
 
 class Trial(NamedTuple):
-    """The outcome of a trial: `error` is empty where the kernel has the feature, `unknown` where nobody could try."""
+    """The outcome of a trial: `error` is empty where the kernel has the feature, `unknown` where it was not tried."""
 
     feature: KernelFeature
     error: str = ""

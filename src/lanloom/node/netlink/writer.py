@@ -96,7 +96,7 @@ class LinkWriter:
             raise step.refusal(error) from error
 
     def refresh(self) -> None:
-        """Read all links anew."""
+        """Read all links again."""
         self.links = read_links(self.sock)
 
     def add(self, link: str, kind: str, data: bytes, attributes: bytes = b"") -> None:
@@ -130,8 +130,8 @@ class LinkWriter:
     def make_ours(self, link: str, kind: str, data: bytes) -> None:
         """Make a link with Lanloom's mark.
 
-        The kernel takes no ifalias when it makes one, and a link whose maker died before it could mark it would be
-        nobody's for ever.
+        The kernel takes no ifalias when it makes one, and a link whose maker died before it could mark it would never
+        be owned.
         """
         if UNFINISHED in self.links:
             self.delete(UNFINISHED)
@@ -251,7 +251,7 @@ def _ensure_bridge(step: EnsureBridge, writer: LinkWriter) -> None:
 
 
 def _take_over(step: EnsureBridge, writer: LinkWriter) -> None:
-    """Make the plugin's bridge one as if it were made here. The mark comes last: a process that dies begins anew."""
+    """Make the plugin's bridge one as if it were made here. The mark comes last: a process that dies begins again."""
     index = writer.links[step.name].index
     writer.drop_link_local(index)
     writer.adjust(step.name, mtu=step.mtu ^ 1)

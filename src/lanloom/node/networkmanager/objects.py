@@ -85,7 +85,7 @@ class Failures:
         self._profiles.pop(profile_path, None)
 
     def note_request(self, profile_path: str) -> None:
-        """Note that somebody asked for a profile: why it failed before says nothing of that."""
+        """Note that a profile was requested: why it failed before says nothing of that."""
         name = self._profiles.get(profile_path, "")
         for path in [path for path in self._reasons if self._names.get(path) == name]:
             del self._reasons[path]

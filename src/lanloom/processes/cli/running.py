@@ -1,6 +1,6 @@
 """The options of the agent in whose container a command runs, by which it looks where that agent looks.
 
-`kubectl exec` starts a command beside the first process of a container. Where that is an agent, its directories are
+`kubectl exec` starts a command alongside the first process of a container. Where that is an agent, its directories are
 mounts under other names than on the host.
 """
 

@@ -1,4 +1,4 @@
-"""What pods of a trial say to each other: who is there, and whom it has heard. Pure; `probe` has the sockets."""
+"""What pods of a trial send to each other: who is there, and which peers each heard. Pure; `probe` has the sockets."""
 
 import json
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class Exchange:
         self.peers: dict[str, tuple[str, ...]] = {}
 
     def message(self) -> bytes:
-        """Return what to send: who this is, its addresses, and whom it has heard and reached so far."""
+        """Return what to send: who this is, its addresses, and the peers that it has heard and reached so far."""
         return json.dumps(
             {
                 "run": self.task.run,
@@ -38,7 +38,7 @@ class Exchange:
         ).encode()
 
     def receive(self, message: bytes) -> None:
-        """Take a frame in; those of other checks, and of nobody known, are left out."""
+        """Take a frame in; those of other checks, and of unknown senders, are left out."""
         said = self._read(message)
         name = said.get("name", "")
         if name in self.task.strangers:
@@ -72,7 +72,7 @@ class Exchange:
 
     @property
     def heard_strangers(self) -> bool:
-        """Whether somebody was heard who must not be."""
+        """Whether a peer was heard that must not be."""
         return bool(self._strangers)
 
     def report(self) -> Report:

@@ -35,7 +35,7 @@ SELECTOR = f"{LABEL}={LABEL_VALUE}"
 CLEAN_UP = "run `lanloom check --clean-up`"
 
 CREATED: tuple[Resource[Any], ...] = (LANS, DUMMY_CLUSTER_NETWORKS, NADS, NETWORKS)
-"""Kinds of what is created beside pods, in the order of deletion."""
+"""Kinds of what is created in addition to pods, in the order of deletion."""
 
 Step = Callable[[str], None]
 

@@ -75,7 +75,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class CallRefused(Exception):
-    """A request that is no call: its error, the version in which that is told, and as much of the call as is known."""
+    """A request that is no call: its error, the version in which to report it, and as much of the call as is known."""
 
     def __init__(
         self, error: CniError, version: str = VERSIONS[-1], program: str = "", command: str = ""
@@ -215,7 +215,7 @@ def network_name(config: Raw) -> str:
 
 
 _KEYS = ("cni.dev/valid-attachments", "cni.dev/attachments")
-"""The key, and a misspelling of it that runtimes send beside it."""
+"""The key, and a misspelling of it that runtimes send as well."""
 
 _Short = Annotated[str, Meta(max_length=255)]
 
@@ -271,7 +271,7 @@ _TO_EARLIER = CniError(
 def answer_to_earlier(text: bytes) -> bytes:
     """Return the answer to a program of version 0.1, which spoke JSON; empty for any other request.
 
-    Such a program may be running while its agent is replaced. Its DEL succeeds whatever it is told.
+    Such a program may be running while its agent is replaced. Its DEL succeeds whatever the answer is.
     """
     if not text.startswith(_EARLIER):
         return b""

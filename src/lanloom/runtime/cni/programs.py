@@ -17,7 +17,7 @@ CHECK_SECONDS = 60.0
 """Seconds between two checks that the plugin is still in its place."""
 
 PartObserver = Callable[[str, bool], None]
-"""Told whether a part, `plugin` or `socket`, is there."""
+"""Receives whether a part, `plugin` or `socket`, is there."""
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ _LARGEST = 1 << 22
 
 
 class ForeignProgram(OSError):
-    """A program of somebody else has the name of one of ours; the message says what to do."""
+    """A foreign program has the name of one of ours; the message says what to do."""
 
 
 class NoShim(OSError):
@@ -59,7 +59,7 @@ class CniSettings(Struct, frozen=True, kw_only=True):
 
 
 def shim_path() -> Path:
-    """Return where the shim of this installation is: beside its source."""
+    """Return where the shim of this installation is: next to its source."""
     return Path(__file__).with_name("cni-shim")
 
 
@@ -103,7 +103,7 @@ def is_foreign(path: Path) -> bool:
 
 
 def foreign_remedy(path: Path) -> str:
-    """Return what to do about a program of somebody else."""
+    """Return what to do about a foreign program."""
     return (
         f"stop what installs it, such as the DaemonSet of KubeVirt's macvtap-cni or of k8slan, and remove {path}; "
         "the agent then installs Lanloom's within a minute"
@@ -145,9 +145,9 @@ async def keep_installed(
     on_part: PartObserver,
     every: float = CHECK_SECONDS,
 ) -> None:
-    """Put programs into place, and again when somebody has replaced or removed one: an upgrade of the host, say.
+    """Put programs into place, and again when one was replaced or removed: by an upgrade of the host, say.
 
-    `on_part` is told whether all are there. `every` is in seconds.
+    `on_part` receives whether all are there. `every` is in seconds.
     """
     names = tuple(names)
     reported: dict[str, str] = {}

@@ -43,7 +43,7 @@ _CREDENTIALS = struct.Struct("3i")
 BROKEN = CniError(TRY_AGAIN, "Lanloom's agent failed; see its log, and try again later")
 
 Answer = Callable[[Call], Awaitable[Raw | None]]
-"""Carries out a call. Returns the result of an ADD; that of another call is not told. Raises CniError."""
+"""Carries out a call. Returns the result of an ADD; that of another call is ignored. Raises CniError."""
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +51,7 @@ log = structlog.get_logger(__name__)
 class CniService(Struct, frozen=True, kw_only=True):
     """What a feature has for its CNI programs.
 
-    `called` is told the program, the command and the error of each call, 0 for none; `serves` whether calls can come.
+    `called` receives the program, the command and the error of each call, 0 for none; `serves` whether calls can come.
     `unversioned` is the version of a configuration that names none; where it is empty, each must name one.
     """
 
@@ -119,7 +119,7 @@ class CniServer:
             if self._may(writer):
                 writer.write(await self._read_and_reply(reader))
                 await writer.drain()
-        except OSError as error:  # the program, or whoever it was, has gone
+        except OSError as error:  # the client has gone
             log.info("cni-plugin-gone", error=str(error))
         finally:
             writer.close()
@@ -144,7 +144,7 @@ class CniServer:
             text = await _read(reader, self._patience)
         except _Unread as error:
             return self._refused(CallRefused(CniError(NOT_DECODED, str(error))))
-        # Without a word it is somebody, `lanloom doctor` say, who only wanted to know whether we are here.
+        # A connection without a request is a probe, of `lanloom doctor` say, whether we are here.
         return answer_to_earlier(text) or await self.reply(text) if text else b""
 
     async def reply(self, text: bytes) -> bytes:

@@ -128,7 +128,7 @@ class GrpcClient(Http2Connection):
 
 @asynccontextmanager
 async def connected(path: Path) -> AsyncIterator[GrpcClient]:
-    """Provide a connection for the block. Raises OSError when nobody listens."""
+    """Provide a connection for the block. Raises OSError when no server listens."""
     _, client = await asyncio.get_running_loop().create_unix_connection(GrpcClient, str(path))
     try:
         yield client

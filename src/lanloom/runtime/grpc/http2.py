@@ -56,7 +56,7 @@ def settings(values: Mapping[int, int]) -> bytes:
 
 
 def literal(name: bytes, value: bytes) -> bytes:
-    """Return a header that nobody keeps in a table."""
+    """Return a header that no peer keeps in a table."""
     return b"\0" + _string(name) + _string(value)
 
 

@@ -96,7 +96,7 @@ class GrpcServer:
             handlers |= connection.finish()
         if handlers:
             await asyncio.wait(handlers)
-        if identity(self.path) == self._mine:  # and not one that somebody has put in its place
+        if identity(self.path) == self._mine:  # and not one that another server has put in its place
             self.path.unlink(missing_ok=True)
         self._mine = None
 

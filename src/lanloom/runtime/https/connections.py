@@ -3,7 +3,7 @@
 A server that is full must stay reachable. So a new connection takes the place of one that does no work: first of one
 that has not finished a request, then of an idle one, the oldest first. A request in progress is never cut off; where
 there is nothing else, the new connection is refused. Refusing newcomers always would let a thousand silent connections
-keep everybody out; ending the oldest always would end watches.
+keep all clients out; ending the oldest always would end watches.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ _REPORT_SECONDS = 60.0
 """Least time between two lines in the log."""
 
 _PEERS = 10_000
-"""Peers that are told apart in a report."""
+"""Peers that are distinguished in a report."""
 
 _IPV6_NETWORK = 64
 
@@ -77,7 +77,7 @@ class Stage(IntEnum):
 
 
 class ClientFaults:
-    """What clients did wrong, told together once a minute: a client that nobody knows must not write the log."""
+    """What clients did wrong, reported together once a minute: an unknown client must not fill the log."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()

@@ -17,7 +17,7 @@ from lanloom.runtime.https.connections import Limits, Slot, Stage
 
 _failures = logging.getLogger("uvicorn.requests")
 _failures.setLevel(logging.ERROR)
-"""What uvicorn says of the application. It would also warn of each malformed request of anybody."""
+"""What uvicorn says of the application. It would also warn of each malformed request of any client."""
 
 WRITE_BUFFER_BYTES = 64 * 1024
 """Bytes that are written ahead of a client that does not read, besides the kernel's buffers."""

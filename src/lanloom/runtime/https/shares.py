@@ -1,10 +1,10 @@
 """A share of the server for each user: the bytes of long bodies that it may hold, and turns of the decoding thread.
 
 A body of 3 MiB takes a tenth of a second to decode, and ten times its size while its request lasts. So one thread
-decodes the bodies of all users in turn, one of each: whoever sends many waits behind the others, and not they behind
-him. A user that has too many waiting is refused (429), and so is one that would hold more than half of what is free.
-By the second rule one user alone gets a third of the bytes, ten get a twelfth each, and there is always room for
-another one.
+decodes the bodies of all users in turn, one of each: a user that sends many waits behind the others, and not they
+behind that user. A user that has too many waiting is refused (429), and so is one that would hold more than half of
+what is free. By the second rule one user alone gets a third of the bytes, ten get a twelfth each, and there is always
+room for another one.
 """
 
 import asyncio
