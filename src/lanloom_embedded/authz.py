@@ -1,7 +1,7 @@
 """Who may do what: roles and bindings of rbac.authorization.k8s.io, as they are stored in the server.
 
 The rules are gathered once and again after a change of any role or binding. `system:masters` may do everything,
-whatever the objects say, so that nobody can lock everybody out. A new server begins with the roles that its users
+whatever the objects say, so that no write can lock all users out. A new server begins with the roles that its users
 expect (`bootstrap_roles`).
 """
 

@@ -1,9 +1,9 @@
-"""Nobody grants what they don't have: the check of roles and bindings before they are written.
+"""No user grants what they don't have: the check of roles and bindings before they are written.
 
-Without it, whoever may write bindings is an administrator. As in kube-apiserver, a Role or ClusterRole needs the rights
-themselves or the verb `escalate` on it, a binding those of its role or the verb `bind` on that role. `system:masters`
-may grant anything. Changes of owner references and finalizers alone are not checked, so that garbage collection goes
-on.
+Without it, every user who may write bindings is an administrator. As in kube-apiserver, a Role or ClusterRole needs the
+rights themselves or the verb `escalate` on it, a binding those of its role or the verb `bind` on that role.
+`system:masters` may grant anything. Changes of owner references and finalizers alone are not checked, so that garbage
+collection goes on.
 
 The rules in question are broken down to single rights: one verb on one resource of one group, of one name at the most,
 or one verb on one path. A right is covered if a single rule that is held covers it.

@@ -237,7 +237,7 @@ async def _apply(engine: Engine, manifest: dict[str, Any]) -> None:
 
 
 def _is_of_others(manifest: dict[str, Any], current: dict[str, Any]) -> bool:
-    """Return whether a definition that is there is another project's, such as one that somebody applied to try it.
+    """Return whether a definition that is there is another project's, such as one that was applied to try it.
 
     KubeVirt's, which no cluster gets from Lanloom, stay as they are once they are there.
     """

@@ -14,7 +14,7 @@ from lanloom_embedded.apply.paths import Fields, Path, Raw, from_wire, shown, to
 from lanloom_embedded.apply.typed import CONTAINER, Schema, flatten, merged, of_object, without
 
 BEFORE = "before-first-apply"
-"""The manager of all that an object had when nobody had asked yet who owns it."""
+"""The manager of all that an object had before owners were kept."""
 
 _IDENTITY = (
     "name",
@@ -33,7 +33,7 @@ _NOBODYS = {
     ("f:metadata",),
     *(("f:metadata", f"f:{name}") for name in _IDENTITY),
 }
-"""Fields that are nobody's: the server's own, and what an object is known by."""
+"""Fields that no manager owns: the server's own, and what an object is known by."""
 
 
 class Owner(Struct, frozen=True, order=True):
@@ -52,7 +52,7 @@ class Owner(Struct, frozen=True, order=True):
 
 
 class Owned(Struct, frozen=True):
-    """What somebody owns, and since when."""
+    """What a manager owns, and since when."""
 
     fields: Fields
     time: str
@@ -95,7 +95,7 @@ def entries(managers: Managers) -> list[Raw]:
 
 
 def fields_of(schema: Schema, obj: Raw) -> dict[Path, Any]:
-    """Return the fields of an object that somebody can own."""
+    """Return the fields of an object that a manager can own."""
     return {path: value for path, value in flatten(of_object(schema), obj) if path not in _NOBODYS}
 
 
@@ -114,7 +114,7 @@ def first(schema: Schema, config: Raw, owner: Owner, now: str) -> Managers:
 def apply(schema: Schema, live: Raw, config: Raw, owner: Owner, *, force: bool, now: str) -> Applied:
     """Apply a configuration to an object. Raises Conflict, unless by force.
 
-    What the configuration no longer has goes, unless somebody else owns it.
+    What the configuration no longer has goes, unless another manager owns it.
     """
     managers = managers_of(live)
     if not managers:

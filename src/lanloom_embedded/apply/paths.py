@@ -16,7 +16,7 @@ _ITSELF = "."
 
 
 def to_wire(fields: Iterable[Path]) -> Raw:
-    """Return the trie of a set; a node that is a field itself, beside those below it, holds a dot."""
+    """Return the trie of a set; a node that is a field itself, in addition to those below it, holds a dot."""
     trie: Raw = {}
     for path in sorted(fields):
         node = trie

@@ -164,7 +164,7 @@ def _merged_items(schema: Schema, live: list[Any], config: list[Any], keys: list
 def without(schema: Schema, value: Any, gone: Collection[Path], kept: Collection[Path]) -> Any:
     """Return a value without some fields, and without what is empty then; `kept` are fields that stay.
 
-    An item that nobody owns goes with all that is in it.
+    An item that no manager owns goes with all that is in it.
     """
     for path in sorted(gone, key=len):
         held = any(other[: len(path)] == path for other in kept)

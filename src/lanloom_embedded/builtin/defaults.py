@@ -47,7 +47,7 @@ def _secret(obj: Raw) -> None:
 
 
 def _event(obj: Raw) -> None:
-    """Show times that nobody gave as null."""
+    """Show times that were not given as null."""
     for name in _EVENT_TIMES:
         obj.setdefault(name, None)
 

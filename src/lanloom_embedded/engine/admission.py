@@ -45,7 +45,7 @@ class WebhookCaller(Protocol):
 
 
 class NoWebhooks:
-    """A caller for servers in which nobody registers webhooks."""
+    """A caller for servers without registered webhooks."""
 
     async def call(self, webhook: Raw, review: Raw) -> Raw:
         """Raise WebhookError."""

@@ -39,7 +39,7 @@ SYSTEM = UserInfo(username="system:lanloom:apiserver", groups=("system:masters",
 def _controller(name: str) -> UserInfo:
     """Return the account that the controller has in a cluster.
 
-    Webhooks must not take it for whoever else the server is.
+    Webhooks must not take it for another identity of the server.
     """
     groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
     return UserInfo(username=f"system:serviceaccount:kube-system:{name}", groups=groups)

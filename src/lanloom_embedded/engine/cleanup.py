@@ -280,7 +280,7 @@ class CrdStrategy(BuiltinStrategy):
         obj["status"] = definitions.first_status(obj["spec"])
 
     def warnings(self, obj: Raw, old: Raw | None) -> list[str]:
-        """Return warnings of formats of texts that nobody checks, and of rules that nobody enforces."""
+        """Return warnings of formats of texts that are not checked, and of rules that are not enforced."""
         versions = obj["spec"].get("versions") or ()
         schemas = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
         formats = [each for schema in schemas if schema for each in unknown_formats(schema)]

@@ -244,7 +244,7 @@ class Definitions:
         return settled(crd, self._names_beside(crd), self._now())
 
     def _names_beside(self, crd: Raw) -> list[Raw]:
-        """Return the names of everything else in the CRD's group; nobody takes those of a built-in kind."""
+        """Return the names of everything else in the CRD's group; those of a built-in kind can't be taken."""
         group, name = crd["spec"]["group"], crd["metadata"]["name"]
         others = [state.raw() for state in self._group(group) if state.key.name != name]
         accepted = [(other.get("status") or {}).get("acceptedNames") or {} for other in others]

@@ -186,6 +186,6 @@ class Engine:
         return last
 
     async def _settle(self, kind: ServedKind, state: Stored, call: Call) -> None:
-        """Accept or refuse a CRD before the answer to whoever wrote it."""
+        """Accept or refuse a CRD before the answer to its writer."""
         if kind.key == CRDS and not call.dry_run:
             await self._definitions.settle(state.key.name, call)

@@ -1,7 +1,7 @@
 """The garbage collector: objects go when the last of their owners has gone.
 
-It knows who owns whom from the committed changes, and looks at an object again whenever something that matters to
-it has happened. Whether an object goes is decided on its current state, so that any order of events ends alike.
+It knows the owners of objects from the committed changes, and looks at an object again whenever something that matters
+to it has happened. Whether an object goes is decided on its current state, so that any order of events ends alike.
 """
 
 from collections import defaultdict
@@ -36,7 +36,7 @@ async def work(queue: WorkQueue[K], attend: Callable[[K], Awaitable[None]]) -> N
             await attend(key)
             queue.forget(key)
         except StatusError as error:
-            # Somebody's webhook refuses, or an object changed under our hands: both may pass.
+            # A webhook refuses, or an object changed meanwhile: both may pass.
             log.info("tried in vain", key=str(key), error=error.message)
             queue.add_rate_limited(key)
         finally:
@@ -47,7 +47,7 @@ _Item = tuple[GroupPlural, Key]
 
 
 class OwnerGraph:
-    """Who is there, and who names whom as an owner. Kept up to date by `note`."""
+    """Which objects exist, and which owners they name. Kept up to date by `note`."""
 
     def __init__(self) -> None:
         self._items: dict[str, _Item] = {}
@@ -162,7 +162,7 @@ class GarbageCollector:
         await self._delete(item, meta, propagation)
 
     def _is_unsure(self, meta: ObjectMeta) -> bool:
-        """Return whether an owner is of a kind that isn't served: nobody can say whether it lives."""
+        """Return whether an owner is of a kind that isn't served: it is unknown whether it lives."""
         for owner in meta.owner_references:
             group, _, version = owner.api_version.rpartition("/")
             if self._registry.find_kind(group, version, owner.kind) is None:

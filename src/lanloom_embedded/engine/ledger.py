@@ -199,7 +199,7 @@ class Ledger:
                 self._fail([*batch, *self._pending], refusal(str(error)))
                 continue
             except Exception as error:
-                # Those who wait must learn of it: nobody else looks at this task.
+                # Those who wait must learn of it: no other code looks at this task.
                 self._fail([*batch, *self._pending], error)
                 continue
             for _, committed in batch:

@@ -196,7 +196,7 @@ def carry_over(meta: Raw, old: Raw) -> None:
         if name in old:
             meta[name] = old[name]
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds"):
-        # Nobody can take back a deletion; that nobody can fake one is what `check_update` says.
+        # No client can take back a deletion; that none can fake one is what `check_update` says.
         if name in old:
             meta[name] = old[name]
 
@@ -319,7 +319,7 @@ def _check_kind(kind: ServedKind, body: Raw) -> None:
 
 
 def _name_in(body: Raw) -> str:
-    """Return the name in a body whose types nobody has checked yet, for a message."""
+    """Return the name in a body whose types are not checked yet, for a message."""
     meta = body.get("metadata")
     return str(meta.get("name", "")) if isinstance(meta, dict) else ""
 

@@ -16,7 +16,9 @@ HTTPS_PORT = 443
 
 
 def routed(ledger: Ledger, webhook: Raw) -> Raw:
-    """Return a webhook with the URL of its Service's first address, beside the Service that names its certificate."""
+    """Return a webhook with the URL of its Service's first address, in addition to the Service that names its
+    certificate.
+    """
     config = webhook.get("clientConfig") or {}
     service = config.get("service")
     if not service:

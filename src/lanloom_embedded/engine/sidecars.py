@@ -1,4 +1,4 @@
-"""Two small files beside the data file: the high-water mark, and a reserve of space.
+"""Two small files next to the data file: the high-water mark, and a reserve of space.
 
 The mark holds the newest acknowledged version, by which a lost write-ahead log is noticed. SQLite takes a write-ahead
 log up to its first damaged frame, and a missing one for an empty one. SQLite can't know what was acknowledged; here it
@@ -11,7 +11,7 @@ would make each half as long again and gain little: a disk that loses a synced l
 
 The reserve is space on the disk that is kept for deletions. A deletion writes, too: its change goes to the write-ahead
 log first. On a full disk nothing could be deleted, and so nothing would ever get free. The reserve is as large as the
-log can be: once it is given up, the whole log fits into the data file, and the log begins anew with that space.
+log can be: once it is given up, the whole log fits into the data file, and the log begins again with that space.
 """
 
 import os

@@ -5,7 +5,7 @@ into SQLite's page cache); only COMMIT, which waits for the disk, runs in a thre
 make it wait for the interpreter's lock at each row while the loop is busy.
 
 The journal is WAL with synchronous=FULL: every commit is on disk when it returns. The file is locked for one process.
-A mark beside it holds the newest acknowledged version: data that end before it are refused (`sidecars.py`).
+A mark next to it holds the newest acknowledged version: data that end before it are refused (`sidecars.py`).
 A reserve of disk space is given up for deletions when the disk is full.
 History rows hold what an object was *before* a change; what it was after is found in the next row or in the object.
 """
@@ -75,7 +75,7 @@ class SqliteStorage:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="mark")
         try:
-            # Secrets are in there: the file, and what SQLite puts beside it, is for its owner only.
+            # Secrets are in there: the file, and what SQLite puts next to it, is for its owner only.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = sqlite3.connect(path, timeout=0.5, isolation_level=None, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
@@ -367,7 +367,7 @@ VERSIONS_AHEAD = 1_000_000
 """How far the versions of a copy are ahead of its original.
 
 The original goes on giving out versions after the copy was made. With a copy that starts beyond them no client
-takes an old version for a new one: a request for changes since then has to list anew.
+takes an old version for a new one: a request for changes since then has to list again.
 """
 
 

@@ -51,7 +51,7 @@ class Stored(Struct, frozen=True):
     labels: Mapping[str, str]
 
     def raw(self) -> Raw:
-        """Return the object, decoded anew: the caller may change it."""
+        """Return the object, decoded again: the caller may change it."""
         return _raws.decode(self.data)
 
     def meta(self) -> ObjectMeta:

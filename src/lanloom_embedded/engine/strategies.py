@@ -210,7 +210,7 @@ def put(obj: Raw, name: str, value: object) -> None:
 
 
 class Registry:
-    """The served kinds. `generation` grows with every change, for whoever keeps documents made from them."""
+    """The served kinds. `generation` grows with every change, for caches of documents made from them."""
 
     def __init__(self, builtins: Iterable[ServedKind]) -> None:
         self._kinds: dict[GroupPlural, tuple[ServedKind, ...]] = {}

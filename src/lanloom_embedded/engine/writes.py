@@ -171,7 +171,7 @@ class Writer:
     ) -> tuple[Stored, bool]:
         """Apply a configuration (server-side apply); the second value says whether that created the object.
 
-        Raises Conflict where somebody else owns a field that it changes, unless by force.
+        Raises Conflict where another manager owns a field that it changes, unless by force.
         """
         strategy = self._registry.strategy(kind)
         check_type(kind, body)

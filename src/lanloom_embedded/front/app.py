@@ -1,4 +1,4 @@
-"""The ASGI application: who asks and as whom, what for, may they; then whoever answers it."""
+"""The ASGI application: authenticate, impersonate, route and authorize a request; then hand it to its handler."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -137,7 +137,7 @@ class ApiServer:
             await self._objects.serve(exchange, kind, target, verb, user)
 
     def _authenticate(self, exchange: Exchange) -> UserInfo:
-        """Raise Unauthorized for credentials that nobody knows."""
+        """Raise Unauthorized for unknown credentials."""
         credentials = exchange.header(b"authorization")
         if not credentials:
             return ANONYMOUS

@@ -88,7 +88,7 @@ class TokenFile:
             self._complaint = ""
         except (OSError, ValueError) as error:
             complaint = f"tokens are not read from {path}: {error}"
-            if complaint != self._complaint:  # else whoever shows a token would write a line each time
+            if complaint != self._complaint:  # else each request with a token would write a line
                 self._report(complaint)
             self._complaint = complaint
 
@@ -115,7 +115,7 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 
 
 def effective_user(requester: UserInfo, headers: Iterable[Header], authorizer: Authorizer) -> UserInfo:
-    """Return the user as whom a request runs: the requester, unless it asks for another one.
+    """Return the user that a request runs as: the requester, unless it asks for another one.
 
     Header names are in lower case. Raises Forbidden if the requester may not impersonate, BadRequest for headers that
     make no identity.

@@ -289,7 +289,7 @@ _decoder = msgspec.json.Decoder(float_hook=from_float)
 
 
 class Disconnected(Exception):
-    """The client left before its request was complete. Nobody is there for an answer."""
+    """The client left before its request was complete. There is no client for an answer."""
 
 
 async def read(receive: Receive, share: Share) -> bytes:

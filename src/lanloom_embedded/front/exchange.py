@@ -218,7 +218,7 @@ class Exchange:
 
     @property
     def query(self) -> Mapping[str, str]:
-        """The parameters. Not parsed before somebody asks, which is after authentication. Raises BadRequest."""
+        """The parameters. Not parsed before they are read, which is after authentication. Raises BadRequest."""
         if self._parsed is None:
             self._parsed = query_of(self._query)
         return self._parsed
@@ -262,7 +262,7 @@ class Exchange:
         await self.answer(encode(error.status(), JSON_FORM), code=error.code)
 
     async def begin_stream(self, form: Form) -> None:
-        """Begin an answer whose length nobody knows."""
+        """Begin an answer of unknown length."""
         content_type = _JSON if form.encoding == "application/json" else _YAML
         headers = [content_type, _NO_CACHE, *self._warnings()]
         self.begun = True

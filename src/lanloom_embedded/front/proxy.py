@@ -60,7 +60,7 @@ class PodProxy:
 
 
 def _host(pod: Raw) -> str:
-    """Return the pod's address as part of a URL. Raises BadRequest for one that nobody may be sent to."""
+    """Return the pod's address as part of a URL. Raises BadRequest for one that no request may be sent to."""
     try:
         address = ip_address((pod.get("status") or {}).get("podIP") or "")
     except ValueError:

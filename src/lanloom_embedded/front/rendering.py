@@ -43,7 +43,7 @@ JSON_FORM = Form()
 
 
 _CACHED_LENGTH = 256
-"""Longest header whose form is cached. Clients that nobody knows send headers too."""
+"""Longest header whose form is cached. Unknown clients send headers too."""
 
 
 def negotiate(accept: str) -> Form:

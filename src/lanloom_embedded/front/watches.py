@@ -3,8 +3,8 @@
 Under load every watcher is woken at most once in a tick of the feed, and watchers that see the same changes alike
 share the bytes: a hundred of them cost little more than one.
 
-A watch holds a connection for up to an hour, so each user has a share of them: whoever opens watches without end keeps
-nobody else out. A watch that its client does not read is ended by the connection (`protocol`).
+A watch holds a connection for up to an hour, so each user has a share of them: a user who opens watches without end
+keeps no other user out. A watch that its client does not read is ended by the connection (`protocol`).
 """
 
 import asyncio
@@ -158,7 +158,7 @@ class _Stream:
             for chunk in chunks:
                 await self._exchange.stream(chunk)
                 if gone.done():
-                    return  # what is still to be sent may be much, and is not made for nobody
+                    return  # what is still to be sent may be much, and is not made without a reader
             if self._announces:
                 self._announces = False
                 await self._exchange.stream(self._bookmark({"annotations": {_INITIAL_END: "true"}}))

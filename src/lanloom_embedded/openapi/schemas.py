@@ -99,7 +99,7 @@ def _list(kind: ServedKind, name: str, version: SchemaVersion) -> Raw:
 
 
 def _with_description(name: str, description: str, version: SchemaVersion) -> Raw:
-    """In OpenAPI 3.0 nothing may stand beside a reference, so it is wrapped there."""
+    """In OpenAPI 3.0 nothing may stand next to a reference, so it is wrapped there."""
     if version is V3:
         return {"description": description, "allOf": [reference(name, version)]}
     return {"description": description, **reference(name, version)}

@@ -1,7 +1,7 @@
 """The schema of schemas: which keywords a CRD's schema has, of which types, and how deep schemas may be nested.
 
 It is checked before anything else looks at a schema. What comes later may then rely on the types; and no definition is
-taken that nobody could describe (OpenAPI) or whose objects nobody could write.
+taken that can't be described (OpenAPI) or whose objects can't be written.
 """
 
 import math

@@ -1,10 +1,10 @@
 """Checks of single values: patterns and formats of texts, ranges of numbers.
 
 A CRD brings its patterns, and users who write its objects choose the texts. A backtracking engine needs exponential
-time for some pairs of them (`^(a+)+$`), and the server answers nobody meanwhile. RE2 needs linear time, and its syntax
-is that of Go, and so of kube-apiserver: what is valid there is valid here.
+time for some pairs of them (`^(a+)+$`), and the server answers no request meanwhile. RE2 needs linear time, and its
+syntax is that of Go, and so of kube-apiserver: what is valid there is valid here.
 
-Formats are understood as Go's libraries understand them. Formats that nobody knows are ignored, as Kubernetes does; of
+Formats are understood as Go's libraries understand them. Unknown formats are ignored, as Kubernetes does; of
 those that it knows, the ones for cards, books, colours by number and social security are not checked here.
 
 Numbers are compared as Go compares them, in the type of the value; the messages show the bound in that type.
@@ -48,7 +48,7 @@ def compile_pattern(pattern: str) -> Match:
         raise PatternError("it has characters that are not valid in UTF-8") from None
 
     def match(text: str) -> bool:
-        # Of bytes: the places of a match in the text, which nobody asks for, would cost as much again.
+        # Of bytes: the places of a match in the text, which are not needed, would cost as much again.
         return compiled.search(text.encode("utf-8", "replace")) is not None
 
     return match
@@ -97,7 +97,7 @@ def format_check(name: str) -> Callable[[str], bool] | None:
 
 
 def unknown_formats(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the formats of texts in a schema that nobody knows, and that are ignored for that reason."""
+    """Yield the formats of texts in a schema that are unknown, and ignored for that reason."""
     name = schema.get("format", "")
     if name and schema.get("type") == "string" and name.replace("-", "") not in _KNOWN:
         yield name

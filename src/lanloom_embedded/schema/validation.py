@@ -220,7 +220,9 @@ def _text(schema: Schema) -> Check:
 
 
 def _pattern_match(pattern: str) -> Match:
-    """Return a pattern that can't be compiled matches nothing: nobody may rely on a rule that isn't checked."""
+    """Return whether the text matches; a pattern that can't be compiled matches nothing, so that no rule passes
+    unchecked.
+    """
     try:
         return compile_pattern(pattern)
     except PatternError:
