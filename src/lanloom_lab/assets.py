@@ -1,7 +1,7 @@
 """What the lab runs on and does not install: a private Debian tree, a kernel, single packages; made once, and kept in
 the cache.
 
-Installing NetworkManager or a DHCP server on somebody's machine can take over their interfaces, so all of the lab's
+Installing NetworkManager or a DHCP server on a developer's machine can take over its interfaces, so all of the lab's
 programs live below the cache directory. The machine's own apt sources and keys are used (so mirrors and proxies keep
 working), but lists and downloads live in the cache: nothing of the machine's apt is changed, no root is needed, and
 empty lists (a container image) are no obstacle.
@@ -250,8 +250,8 @@ def publish(target: Path, make: Callable[[Path], None], progress: Progress) -> P
     """Return `target`, made by `make(directory)` if it does not exist yet; never incomplete, never made twice
     at once.
 
-    `make` fills an empty directory on the same filesystem, which is then renamed. Whoever comes second waits
-    and finds it done. If `make` raises, nothing remains.
+    `make` fills an empty directory on the same filesystem, which is then renamed. A second caller waits and finds it
+    done. If `make` raises, nothing remains.
     """
     if target.exists():
         return target
@@ -325,7 +325,7 @@ def _make_tree(cache: Path, partial: Path, progress: Progress) -> None:
 def _containment(scratch: Path) -> list[str]:
     # A root's mmdebstrap mounts /proc, /sys and /dev/shm into the tree. In namespaces of its own they and its
     # children vanish with it if it is killed; on the host they would remain, below a directory that is going to
-    # be removed. Anybody else's makes such namespaces by itself.
+    # be removed. That of any other user makes such namespaces by itself.
     if os.geteuid() != 0:
         return []
     return ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "env", f"TMPDIR={scratch}"]

@@ -1,7 +1,7 @@
 """The console of a lab, as its supervisor keeps it: web pages on the host's loopback address, for who has a link.
 
 The supervisor listens, and hands the socket over to a process of its own (`lanloom_lab.webpages`) when a browser
-connects: a lab at which nobody looks pays for no console. Another one follows if that process ends.
+connects: a lab without a browser pays for no console. Another one follows if that process ends.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class LabConsole:
 
 
 async def _readable(sock: socket.socket) -> None:
-    """Wait until somebody connects."""
+    """Wait until a client connects."""
     loop, there = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(sock.fileno(), there.set)
     try:

@@ -68,7 +68,7 @@ class Verifier:
     async def lacks(self, node: str, what: str, command: str, text: str) -> None:
         """Wait until the output of a shell command on a node lacks `text`, which would be a sign of `what`.
 
-        Soon and not at once: the agent reports what it has told NetworkManager, which takes a moment to do it.
+        Soon and not at once: the agent reports what it requested of NetworkManager, which takes a moment to do it.
         """
         output = ""
 

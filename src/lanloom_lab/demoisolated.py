@@ -1,6 +1,6 @@
 """The demo's part about isolated networks: one that pods use is deleted, stays until they are gone, and goes then.
 
-Between the steps it shows what an operator would ask; `ask` gets commands as everybody types them.
+Between the steps it shows what an operator would ask; `ask` gets commands as users type them.
 """
 
 import json

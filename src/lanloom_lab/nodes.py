@@ -241,7 +241,7 @@ class Nodes:
     async def _reboot(self, node: NodeRecord) -> None:
         """Power-cycle a node, which comes back although the API server may not answer. Raises KubeError afterwards."""
         try:
-            with suppress(KubeError):  # what it is told of next is what counts
+            with suppress(KubeError):  # the next report is what counts
                 await self._power_off(node.spec)
         finally:
             await self._power_on(node)

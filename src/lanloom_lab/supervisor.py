@@ -328,7 +328,7 @@ def main() -> int:
     layout = Layout(settings.directories.state)
 
     def report(message: Struct) -> None:
-        # Whoever started the lab may have gone away; the lab stays.
+        # The process that started the lab may have gone away; the lab stays.
         with suppress(BrokenPipeError):
             os.write(settings.report_fd, protocol.encode(message))
 

@@ -194,7 +194,7 @@ def _attempts_here(cache: Path, progress: Progress, series: str = "") -> Iterato
 
 
 def fetch_kernel(cache: Path, suite: str, progress: Progress) -> UmlKernel:
-    """Debian's user-mode Linux of a suite (180 MB), ready to run with the C library beside it. Raises AssetError."""
+    """Debian's user-mode Linux of a suite (180 MB), ready to run with the C library next to it. Raises AssetError."""
     target = cache / "kernels" / suite
     publish(target, lambda partial: _make(cache, suite, partial, target, progress), progress)
     (modules,) = (target / "kernel/usr/lib/uml/modules").iterdir()

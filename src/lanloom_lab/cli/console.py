@@ -21,7 +21,7 @@ def command(layout: "Layout") -> None:
 
 
 def show_link(layout: "Layout") -> None:
-    """Print a link after others have been told of the lab."""
+    """Print a link, below what was printed of the lab."""
     click.echo(
         "\nThe lab as web pages, for one browser within ten minutes (`lanloom lab console` prints another link):"
     )

@@ -1,6 +1,6 @@
 """`lanloom lab demo`: how it starts, the part about address management, and how it ends.
 
-The commands are run as everybody types them, against the lab's API server.
+The commands are run as users type them, against the lab's API server.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 One directory in the cache holds QEMU with its libraries and firmware, Debian's kernel for clouds, and an initramfs of
 busybox, the modules of virtio's network device and our own first program. It is made of Debian packages, which are
-unpacked and not installed, and works at any path: QEMU is started by the loader that is beside it, so the machine's
+unpacked and not installed, and works at any path: QEMU is started by the loader that is next to it, so the machine's
 own libraries do not matter.
 """
 

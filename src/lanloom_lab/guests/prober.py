@@ -29,7 +29,7 @@ _HEADER = struct.Struct("!6s6sH")
 _BODY = struct.Struct("!HHBBH6s4s6s4s")
 _REQUEST, _REPLY = 1, 2
 _ASKER = IPv4Address("0.0.0.0").packed
-"""The address of a probe (RFC 5227): the answer goes into nobody's table."""
+"""The address of a probe (RFC 5227): the answer goes into no host's table."""
 
 
 class Findings(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Harvester's network controller for the lab: its manager and webhook beside the nodes, its agents on them.
+"""Harvester's network controller for the lab: its manager and webhook next to the nodes, its agents on them.
 
 It runs as long as its service account is in the cluster, by which Lanloom knows of it, too: the lab and Lanloom read
 the same object, and it may come and go while both run. It has the behaviour of Harvester's and nothing of its code;

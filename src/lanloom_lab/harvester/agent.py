@@ -1,7 +1,7 @@
 """Harvester's agent on one node: uplinks, their VLAN ids, and the sub-interfaces of HostNetworkConfigs.
 
-It acts on changes of objects only, never on those of links: what somebody takes away stays away until an object
-changes, or the agent starts. Left out are its reports of NICs in LinkMonitors, whose finalizer it has.
+It acts on changes of objects only, never on those of links: a link that was deleted stays away until an object changes,
+or the agent starts. Left out are its reports of NICs in LinkMonitors, whose finalizer it has.
 """
 
 from collections.abc import Mapping
@@ -112,7 +112,7 @@ class Agent:
         self._wake_host_networks(network)
 
     async def _tear_down(self, status: VlanStatus) -> None:
-        """Delete bond and bridge, whoever made them, and with them what is on the bridge (removeVLAN)."""
+        """Delete bond and bridge, whatever made them, and with them what is on the bridge (removeVLAN)."""
         network = status.status.cluster_network
         bond, bridge = names.bond_name(network), names.bridge_name(network)
         links = await self._links.read()
@@ -133,7 +133,7 @@ class Agent:
         return next(found, None)
 
     async def _report(self, config: VlanConfig, trouble: str) -> None:
-        """Write the VlanStatus; one that somebody else made is taken over (updateStatus)."""
+        """Write the VlanStatus; one that another writer created is taken over (updateStatus)."""
         network, meta = config.spec.cluster_network, config.metadata
         name = vlan_status_name(network, self._node)
         present = self._statuses.get(Key("", name))
@@ -198,7 +198,7 @@ class Agent:
                 self._wrangler.enqueue(HOST_NETWORKS, item.metadata.name)
 
     async def _follow_host_network(self, item: HostNetwork) -> None:
-        """Make the sub-interface with its address; one that is there is left as it is, whoever made it (OnChange)."""
+        """Make the sub-interface with its address; one that is there is left as it is, whatever made it (OnChange)."""
         if item.metadata.is_deleting:
             return
         spec, links = item.spec, await self._links.read()
@@ -243,7 +243,7 @@ class Agent:
             await self._delete_link(item, links)
 
     async def _delete_link(self, item: HostNetwork, links: Links) -> None:
-        """Delete the link of that name, whoever made it, and its id on the bridge (removeHostNetworkInterface)."""
+        """Delete the link of that name, whatever made it, and its id on the bridge (removeHostNetworkInterface)."""
         spec = item.spec
         name, bridge = (
             rules.host_link(spec.cluster_network, spec.vlanID),
@@ -296,9 +296,9 @@ def _is_reported(status: VlanStatus, labels: Mapping[str, str], wanted: Raw) -> 
 
 
 def _uplink(config: VlanConfig, links: Links) -> list[Step]:
-    """Return what makes bond and bridge as the VlanConfig says; those that are there stay, whoever made them.
+    """Return what makes bond and bridge as the VlanConfig says; those that are there stay, whatever made them.
 
-    A bond that differs is made anew, and the bridge is never (setUplink, EnsureBond of pkg/network/iface/bond.go).
+    A bond that differs is made again, and the bridge is never (setUplink, EnsureBond of pkg/network/iface/bond.go).
     """
     spec, attributes = config.spec, config.spec.uplink.linkAttributes
     name, bridge = names.bond_name(spec.cluster_network), names.bridge_name(spec.cluster_network)

@@ -28,7 +28,7 @@ def message(kind: int, transaction: bytes, mac: bytes, options: dict[int, bytes]
 
 
 def packet(payload: bytes) -> bytes:
-    """Return it in UDP and IP, from no address to everybody."""
+    """Return it in UDP and IP, from no address to the broadcast address."""
     length = len(payload) + 8
     head = struct.pack("!BBHHHBBH", 0x45, 0, length + 20, 0, 0, 64, 17, 0) + bytes(4) + b"\xff" * 4
     checksum = _sum(head)

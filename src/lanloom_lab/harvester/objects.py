@@ -33,7 +33,7 @@ HOST_NETWORKS: Resource[HostNetwork] = Resource(
 
 
 class LinkMonitor(Object, frozen=True, kw_only=True):
-    """What reports on NICs; its status is left out here, because nobody of Lanloom reads it."""
+    """What reports on NICs; its status is left out here, because no part of Lanloom reads it."""
 
     spec: Raw = {}
 

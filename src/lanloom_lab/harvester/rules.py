@@ -119,7 +119,7 @@ def host_link(network: str, vid: int) -> str:
 
 
 def manual_vids(network: str, links: Iterable[str]) -> set[int]:
-    """Return the VLAN ids of links that are called like sub-interfaces, whoever made them: they are kept.
+    """Return the VLAN ids of links that are called like sub-interfaces, whatever made them: they are kept.
 
     (getManuallyConfiguredVlans, pkg/network/iface/link.go.) Lanloom's own have another name where this is too long.
     """
@@ -129,7 +129,7 @@ def manual_vids(network: str, links: Iterable[str]) -> set[int]:
 
 
 def is_bond_kept(bond: Link, config: VlanConfig) -> bool:
-    """Return whether a bond is as a VlanConfig wants it; if not, it is made anew (compareBond, iface/bond.go)."""
+    """Return whether a bond is as a VlanConfig wants it; if not, it is made again (compareBond, iface/bond.go)."""
     options, attributes = config.spec.uplink.bondOptions, config.spec.uplink.linkAttributes
     return (
         bond.bond_mode == options.mode

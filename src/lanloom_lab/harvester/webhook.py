@@ -1,6 +1,6 @@
 """Harvester's webhook: what it fills in and what it refuses, as its own words have it.
 
-It judges everybody, its own controller too; only VlanConfigs of `mgmt` are that one's alone. Left out are what depends
+It judges all users, its own controller too; only VlanConfigs of `mgmt` are that one's alone. Left out are what depends
 on machines that run, on its storage network and on overlay networks.
 """
 

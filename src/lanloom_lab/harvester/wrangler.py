@@ -2,7 +2,7 @@
 
 Citations in this package are paths of harvester/network-controller-harvester at 2e5cbea. A handler with `on_remove`
 puts the finalizer `wrangler.cattle.io/NAME` on each object, and takes it off when it is through with a deleted one
-(vendor/github.com/rancher/wrangler/v3/pkg/generic/remove.go). Whoever is first takes it off for all: every agent has
+(vendor/github.com/rancher/wrangler/v3/pkg/generic/remove.go). The first handler takes it off for all: every agent has
 the same name. Objects are written whole there, so a write of an object that has changed meanwhile is refused, and tried
 again.
 """

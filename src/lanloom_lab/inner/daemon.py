@@ -108,7 +108,7 @@ async def _feed_terminal(channel: Channel, ours: int, transport: asyncio.BaseTra
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    # Until it has ended, nobody else can read what it reads.
+    # Until it has ended, no other task can read what it reads.
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -49,7 +49,7 @@ class Switch:
         return (self._server.report(),) if self._server else ()
 
     async def build(self, networks: Sequence[DhcpNetwork]) -> None:
-        """Create the nodes' switch beside the management switch, and start the DHCP servers. Raises ProcessFailed."""
+        """Create the nodes' switch next to the management switch, and start the DHCP servers. Raises ProcessFailed."""
         bridge = "link add switch up type bridge vlan_filtering 1 mcast_snooping 0\n"
         await run("ip", "-batch", "-", text=bridge)
         await self._serve(
@@ -114,7 +114,7 @@ def _prepare_links(trunks: Iterable[Trunk]) -> str:
 
 
 def _dnsmasq(trunks: Iterable[Trunk]) -> tuple[str, ...]:
-    # Without --no-ping every new lease waits three seconds for an echo that nobody answers.
+    # Without --no-ping every new lease waits three seconds for an echo that is never answered.
     words = [
         "dnsmasq",
         "--keep-in-foreground",

@@ -31,7 +31,7 @@ from lanloom_lab.workloads.runs import Run
 from lanloom_lab.workloads.sandboxes import netns_name
 
 LABEL = "lab.lanloom.io/kubevirt"
-"""With the value `none`: a machine, instance or pod that the stand-in leaves alone, because somebody else plays it."""
+"""With the value `none`: a machine, instance or pod that the stand-in leaves alone, because a test plays it."""
 
 _SELECTED = f"{LABEL}!=none"
 

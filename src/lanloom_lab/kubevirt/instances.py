@@ -46,7 +46,7 @@ from lanloom_lab.workloads.multus import RESOURCE_NAME
 WORKERS = 4
 
 SOON = 1.0
-"""Seconds after which an instance is looked at again that waits for what nobody announces."""
+"""Seconds after which an instance is looked at again that waits for what no event announces."""
 
 PENDING_SECONDS = 10.0
 """Seconds after which an instance is evaluated again that may have to migrate."""
@@ -287,7 +287,7 @@ class InstanceController:
             await self._hosts.run(node, "rm", "-f", rules.memory_file(vmi))
 
     async def _write(self, vmi: Whole, status: Raw, labels: dict[str, str] | None = None) -> None:
-        """Write fields of an instance's status, if they differ. Raises Conflict where somebody else wrote meanwhile."""
+        """Write fields of an instance's status, if they differ. Raises Conflict where another wrote meanwhile."""
         if all(vmi.status.get(name) == value for name, value in status.items()):
             return
         meta: dict[str, Any] = {

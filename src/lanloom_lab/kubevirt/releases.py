@@ -1,7 +1,7 @@
 """KubeVirt's own live update of networks, release by release, as rules on values: the lab and simulations play it.
 
 What differs between releases is behaviour, and each rule names the place in KubeVirt's sources that it was read from.
-Lanloom's rules are not used here: they are what is tested beside these.
+Lanloom's rules are not used here: they are what is tested alongside these.
 """
 
 from collections.abc import Collection, Mapping, Sequence

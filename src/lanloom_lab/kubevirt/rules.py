@@ -335,7 +335,7 @@ _NOT_COPIED = ("Ready", "Failure", "RestartRequired")
 
 
 def machine_conditions(vm: Whole, vmi: Whole | None, now: float) -> list[Raw]:
-    """Return the conditions of a machine: those of its instance, and nobody else's but RestartRequired."""
+    """Return the conditions of a machine: those of its instance, and of no other writer but RestartRequired."""
     found = convert(vm.status.get("conditions") or [], tuple[Condition, ...], strict=False)
     if vmi is None:
         return _written(

@@ -1,6 +1,6 @@
 """A controller of DaemonSets for clusters without kube-controller-manager: the lab's, and simulated ones.
 
-Watches tell when to look; the pods themselves are listed anew for each look, so that what was just created or deleted
+Watches tell when to look; the pods themselves are listed again for each look, so that what was just created or deleted
 is never counted wrongly. Pods of deleted DaemonSets are the garbage collector's. A pod whose labels were changed so
 that the selector no longer finds it is left alone (the real controller lets go of it) and replaced.
 
@@ -312,7 +312,7 @@ class DaemonSets:
         return decision.again
 
     async def _claimed(self, daemon: DaemonSet) -> tuple[Pod, ...] | None:
-        """Return the DaemonSet's pods, and those that it adopts: its selector's, which nobody controls.
+        """Return the DaemonSet's pods, and those that it adopts: its selector's, which have no controller.
 
         None if there are such pods and the DaemonSet is no more; the watch will tell of its end.
         """
@@ -332,7 +332,7 @@ class DaemonSets:
         return (*found, *free)
 
     async def _stays(self, daemon: DaemonSet) -> bool:
-        """Return whether the server has this very DaemonSet, and nobody has deleted it.
+        """Return whether the server has this very DaemonSet, and it is not deleted.
 
         A store may be behind a deletion that has released the pods: adopted again, they would be collected with their
         owner. Asked after the list, the server knows of each deletion that released a pod in it.
@@ -341,7 +341,7 @@ class DaemonSets:
         return now is not None and now.metadata.uid == daemon.metadata.uid and not now.metadata.is_deleting
 
     async def _adopt(self, daemon: DaemonSet, pod: Pod) -> None:
-        """Make a pod the DaemonSet's, unless somebody else changes it meanwhile."""
+        """Make a pod the DaemonSet's, unless another writer changes it meanwhile."""
         version, owners = pod.metadata.resource_version, to_builtins(pod.metadata.owner_references)
         patch = {
             "metadata": {"resourceVersion": version, "ownerReferences": [*owners, owner_reference(daemon)]}
@@ -352,7 +352,7 @@ class DaemonSets:
         for pod in decision.delete:
             await self._delete(pod)
         for pod in decision.abandoned:
-            # A store may not know a new node yet; only the server's word ends a pod that nobody stops.
+            # A store may not know a new node yet; only the server's word ends a pod that no kubelet stops.
             if await get_or_none(self._client, NODES, Key("", pod.spec.node_name)) is None:
                 await self._delete(pod, grace=0)
         for node in decision.create:

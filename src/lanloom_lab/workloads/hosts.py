@@ -73,7 +73,7 @@ class CompletedProcess(Struct, frozen=True):
 
 
 class ExecSession(Protocol):
-    """A program that runs on a node, and is killed with all that it started when nobody talks with it any more."""
+    """A program that runs on a node, and is killed with all that it started when its client is gone."""
 
     async def send_line(self, line: str) -> None:
         """Give it a line."""

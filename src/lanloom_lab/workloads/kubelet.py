@@ -1,6 +1,6 @@
 """The kubelets of a lab's nodes, in one: whatever pod is bound to a node that runs is made there, reported and ended.
 
-It watches pods and is told of nodes; without either it does nothing. What it knows of a pod it forgets when the pod's
+It watches pods and receives nodes; without either it does nothing. What it knows of a pod it forgets when the pod's
 node goes off, as everything of the pod is gone then.
 """
 
@@ -240,7 +240,7 @@ class Kubelet:
         return None
 
     async def _forget(self, pod: Pod) -> None:
-        """Nothing runs of the pod, so nobody needs its object any more."""
+        """Forget a pod of which nothing runs, so that its object is not needed any more."""
         meta = pod.metadata
         with suppress(NotFound, Conflict):
             await self._client.delete(PODS, meta.name, meta.namespace, uid=meta.uid, grace=0)

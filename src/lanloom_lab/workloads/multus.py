@@ -48,7 +48,7 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
 
 class Pod(Struct, frozen=True, kw_only=True):
-    """For whom plugins are called. `netns` is the path of the namespace."""
+    """The pod for which plugins are called. `netns` is the path of the namespace."""
 
     key: Key
     uid: str
@@ -102,7 +102,7 @@ def _short(text: str) -> Selection:
 
 
 def check_isolation(isolation: NamespaceIsolation, namespace: str, nad: Key) -> None:
-    """Raise Unreadable for a NAD that isolation keeps from pods of a namespace, before anybody looks for it."""
+    """Raise Unreadable for a NAD that isolation keeps from pods of a namespace, before it is looked for."""
     if not isolation.allows(namespace, nad):
         raise Unreadable(
             f"namespace isolation is on: the pod is in namespace {namespace}, and its annotation names a NAD of "

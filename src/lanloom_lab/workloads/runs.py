@@ -131,7 +131,7 @@ class Run(Protocol):
         ...
 
     async def end(self, *, at_once: bool) -> bool:
-        """End it, gently or not; return whether it is gone. If not, its end is told."""
+        """End it, gently or not; return whether it is gone. If not, its end is reported."""
         ...
 
     async def abandon(self) -> None:

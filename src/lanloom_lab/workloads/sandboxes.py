@@ -94,7 +94,7 @@ class Sandbox:
         """Detach the namespace, as far as it was attached, and take it away. Raises LabError."""
         for item, result in reversed(self._attached):
             for plugin in reversed(item.plugins):
-                # As runtimes do: what a plugin can't take away goes with the namespace, and nobody is held up.
+                # As runtimes do: what a plugin can't take away goes with the namespace, and no deletion is held up.
                 await self._call("DEL", item, plugin | {"prevResult": result} if result else plugin)
         self._attached = []
         await self._hosts.run(self._node, "sh", "-c", _REMOVE, "remove", self._netns)

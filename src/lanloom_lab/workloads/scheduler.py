@@ -1,6 +1,6 @@
 """Finds nodes for pods in the lab: the ready node with the fewest pods that has the labels which the pod asks for.
 
-kube-scheduler binds by the subresource `binding`, because kube-apiserver lets nobody change `spec.nodeName`. The
+kube-scheduler binds by the subresource `binding`, because in kube-apiserver `spec.nodeName` is immutable. The
 embedded server has no bindings and takes a node's name in a patch, once. Of what the real one weighs only
 `nodeSelector`, cordoned nodes and required anti-affinity by labels are looked at: the lab's nodes have no resources to
 run out of.
