@@ -1,6 +1,7 @@
 """The webhooks of isolated networks: networks, their NADs, and VlanConfigs.
 
-`lanloom.nads.admission` validates the NADs that machines and pods name; `NetworkClaims` answers for whom each is.
+`lanloom.nads.admission` validates the NADs that machines and pods name; `NetworkClaims` answers which namespaces each
+admits.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
@@ -131,7 +132,7 @@ class ObjectValidator:
     async def _check_unused(self, nad: NetworkAttachmentDefinition) -> None:
         """Refuse the deletion of a NAD with users. A manager has checked that itself before it deletes one."""
         users, pending = await self._users.get(), tuple[Reservation, ...]()
-        with suppress(ValueError):  # only managers write there; an unreadable note is nobody's
+        with suppress(ValueError):  # only managers write there; an unreadable note names no user
             pending = unsettled(reservations_of(nad), users.seen, self._now())
         check_unused(nad, users.users_of(nad.metadata.key), pending)
 
@@ -244,7 +245,7 @@ class DummyAdmission(TableAdmission):
         try:
             new, old = new_of(NADS, request), old_of(NADS, request)
         except Unreadable:
-            return ()  # somebody else's, for all we know; the webhook of VLANs says what is wrong
+            return ()  # a tenant's, as far as is known; the webhook of VLANs says what is wrong
         by_manager = concerns(new, old) and await self._is_manager(request.user_info)
         await self._objects.nad(new, old, by_manager=by_manager)
         return ()

@@ -1,7 +1,7 @@
 """What a manager shows of isolated networks: how many are how far, on how many nodes, with how many users.
 
-All of it is read from the stores when somebody asks. Networks are an administrator's, and there are few; should there
-be very many, only so many have series of their own, and those that are counted by phase tell of the others.
+All of it is read from the stores at each scrape. Networks are an administrator's, and there are few; should there
+be very many, only so many have series of their own, and the counts by phase include the others.
 """
 
 from collections import Counter as Tally
@@ -30,7 +30,7 @@ PHASES = (
     "Terminating",
 )
 NEW = "New"
-"""The phase of a network that nobody has looked at yet."""
+"""The phase of a network that no manager has looked at yet."""
 
 
 class DummyMetrics:

@@ -1,7 +1,7 @@
 """The kind of isolated networks, and what manager and agents may do for it.
 
-Whoever may create DaemonSets in a namespace may run any pod there that its Pod Security level admits. The manager may
-in one namespace only, where nothing runs but the daemons of isolated networks. It can't change the agents.
+The right to create DaemonSets in a namespace is one to run any pod there that its Pod Security level admits. The
+manager may in one namespace only, where nothing runs but the daemons of isolated networks. It can't change the agents.
 """
 
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, GROUP

@@ -89,8 +89,8 @@ class DummyView(Struct, frozen=True, kw_only=True, rename="camel"):
     """A DummyClusterNetwork with what there is of it in the cluster.
 
     `users` are read now, and all of them; `events` only where one network is shown. `nad` is `namespace/name`. Times
-    are RFC 3339, empty for never. `unreadable` says why it can't be told which requests may still come, empty where it
-    can. `lan` (`namespace/name`), `underlay` and `mtu` are of a network with the scope cluster.
+    are RFC 3339, empty for never. `unreadable` says why it is unknown which requests may still come, empty where it is
+    known. `lan` (`namespace/name`), `underlay` and `mtu` are of a network with the scope cluster.
     """
 
     name: str

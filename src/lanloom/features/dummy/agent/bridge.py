@@ -62,7 +62,7 @@ class Obstructed(Exception):
 
 
 class BridgeReconciler:
-    """Do what `task` says on the host with these `links`; `show` is told whether all is well, again and again."""
+    """Do what `task` says on the host with these `links`; `show` receives whether all is well, again and again."""
 
     def __init__(self, links: Links, task: Assignment, show: Callable[[bool], None]) -> None:
         self._links = links

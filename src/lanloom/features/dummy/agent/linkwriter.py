@@ -88,7 +88,7 @@ def _take_over(step: EnsureIsolatedBridge, link: Link, writer: LinkWriter) -> No
     """Mark a bridge that is known, or that CNI's plugin made; that one loses its link-local addresses.
 
     The plugin fixes the hardware address of a gateway, which pods know by then; any other bridge gets one as if it were
-    made here. The mark comes last: whoever comes after a process that died begins anew.
+    made here. The mark comes last: the process after one that died begins again.
     """
     if link.index != step.known:
         writer.drop_link_local(link.index)
@@ -107,7 +107,7 @@ def seclude(writer: LinkWriter, index: int, *, forwarding: bool) -> None:
     """Keep the host out of a bridge's IPv4 but for that bridge's own addresses. Raises OSError.
 
     The kernel answers requests for every address of the host on every link, and takes and passes on packets that come
-    in by one without an address: whoever is on an isolated network would reach the node, and through it the outside,
+    in by one without an address: users of an isolated network would reach the node, and through it the outside,
     and could not use an address that the node has. With `forwarding` the bridge is a gateway.
     """
     settings = {DEVCONF_RP_FILTER: 1, DEVCONF_ARP_IGNORE: 1, DEVCONF_FORWARDING: int(forwarding)}

@@ -1,4 +1,4 @@
-"""Isolated networks in the manager: they are created, kept correct, and removed once nobody uses them.
+"""Isolated networks in the manager: they are created, kept correct, and removed once they have no users.
 
 `build` composes the manager's part. `controllers` are what wakes a reconcile, `networks` reconciles with what `reader`
 observes. `settings` follows the ConfigMap, and creates the network that exists by default.

@@ -94,7 +94,7 @@ ORPHAN_SECONDS = 2.0
 class DummyManager:
     """The controllers. They run on the leader only; the informers run on every replica.
 
-    `users` must be whole before `run`. `observe` is told of each reconcile.
+    `users` must be whole before `run`. `observe` receives each reconcile.
     """
 
     def __init__(
@@ -257,7 +257,9 @@ class DummyManager:
                 self._networks.enqueue(dcn.metadata.name)
 
     def _users_changed(self, nads: frozenset[Key] | None) -> None:
-        """Wake who waits for users to go, at once; in a while if there are others left, of whom there may be many."""
+        """Wake the networks that wait for users to go, at once; in a while if there are others left, of whom there may
+        be many.
+        """
         store = self._informers.dcns.store
         if nads is None:
             concerned: Iterable[DummyClusterNetwork] = store.items()

@@ -4,7 +4,7 @@ The status comes first, so that nothing is taken away before it says so; it is w
 rests on, so that a manager with an older view decides nothing. Actions are executed one after the other. Each may be
 the last: all of them may be repeated, and each leaves a state from which the next reconcile goes on.
 
-`Orphans` reconciles what was left by networks whose finalizer somebody removed by force. It is taken away with the same
+`Orphans` reconciles what was left by networks whose finalizer was removed by force. It is taken away with the same
 care. There is no status any more, so what blocks it is recorded as Events of the NADs.
 """
 
@@ -56,7 +56,7 @@ from lanloom.kube.refusals import Failing
 
 
 class ActionDenied(Exception):
-    """The API server does not let us; somebody has to do something about it."""
+    """The API server refuses it; an operator has to act."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -114,7 +114,7 @@ class ActionExecutor:
                     await self._delete(action)
 
     async def _create(self, action: Create, uid: str) -> None:
-        """Create an object that must be the network's own. A ClusterNetwork may be anybody's."""
+        """Create an object that must be the network's own. A ClusterNetwork may have any owner."""
         try:
             await self._client.create(action.resource, action.body, action.key.namespace)
         except AlreadyExists:

@@ -141,7 +141,7 @@ class DefaultNetwork:
         settings.on_change(self._changed.set)
 
     async def run(self) -> None:
-        """Create it, and again when it is called otherwise or asked for anew, until cancelled."""
+        """Create it, and again when it is called otherwise or asked for again, until cancelled."""
         await self._settings.informer.synced()
         made, failures = "", 0
         while True:

@@ -1,6 +1,6 @@
 """What admission rejects of DummyClusterNetworks, VlanConfigs, and the NADs of isolated networks.
 
-A network may not take the place of another object. Its NAD follows from the network, whoever writes it.
+A network may not take the place of another object. Its NAD follows from the network, for every writer.
 """
 
 from collections.abc import Iterable, Sequence
@@ -65,7 +65,7 @@ def check_nad(
     *,
     by_manager: bool,
 ) -> None:
-    """Check a change of a network's NAD. A NAD without its network may be changed by anybody. Raises Denied."""
+    """Check a change of a network's NAD. A NAD without its network may be changed by any user. Raises Denied."""
     known = {item.metadata.uid: item for item in networks}
     uid, was = owner_of(new), owner_of(old) if old is not None else ""
     if was != uid and was in known:

@@ -43,7 +43,7 @@ _SERVERS: dict[str, tuple[Any, ...]] = {
 """Members that an API server fills in, and with what (Kubernetes' defaults of pods and their templates)."""
 
 _PEOPLES = ("kubectl.kubernetes.io/restartedAt",)
-"""Annotations of a template by which people ask for something that harms nobody."""
+"""Annotations of a template by which operators ask for something harmless."""
 
 
 def defaulted(have: Any, want: Any) -> Any:

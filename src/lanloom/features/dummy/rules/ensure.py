@@ -161,7 +161,7 @@ def ensure(observed: Observed) -> Decision:
 
 
 def _moved(dcn: DummyClusterNetwork) -> str:
-    """Return what somebody must do who changed the bridge while no webhook answered: another bridge is others'."""
+    """Return what to do where the bridge was changed while no webhook answered: another bridge has other owners."""
     built, asked = dcn.bridge_name, dcn.spec.bridge_name
     return (
         f"DummyClusterNetwork {dcn.metadata.name}: spec.bridgeName is {asked}, but its bridge was built as {built}, "
@@ -270,7 +270,7 @@ def _pending(what: str) -> Finding:
 def _cluster_network(observed: Observed, net: Isolated) -> _Part:
     """Return the part that creates the ClusterNetwork, without which Harvester rejects the NAD of a bridge.
 
-    An existing one is used, whoever created it.
+    An existing one is used, whatever created it.
     """
     name = implied_cluster_network(net.bridge)
     if not name:
@@ -333,7 +333,7 @@ def _nad(observed: Observed, net: Isolated) -> _Part:
         return _foreign(NADS, nad)
     if nad.metadata.is_deleting:
         return _leaving(NADS, nad)
-    if DRAINING in nad.metadata.annotations:  # who is deleted never comes back: somebody else wrote it
+    if DRAINING in nad.metadata.annotations:  # a deleted user never comes back: another writer wrote it
         change = Change(NADS, net.nad, on_version(nad, annotations={DRAINING: None}))
         return _Part(finding=_pending(f"the NAD {net.nad} is being reopened to users"), actions=(change,))
     return _Part() if is_as_wanted(nad, net) else _drift(observed, net, nad)

@@ -88,7 +88,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
             )
 
     def lost_ports(self, links: Mapping[str, Link]) -> tuple[Port, ...]:
-        """Return the ports of the step that are there still, the same ones, and under nobody."""
+        """Return the ports of the step that are there still, the same ones, and without a master."""
         found = (links.get(port.name) for port in self.ports)
         free = {link.name: link.index for link in found if link is not None and not link.master}
         return tuple(port for port in self.ports if free.get(port.name) == port.index)

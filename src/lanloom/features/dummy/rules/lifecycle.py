@@ -132,7 +132,7 @@ def _reported(observed: Observed, step: Teardown) -> Decision:
 def _keeping(observed: Observed) -> Bridges | None:
     """Return the bridges that users need as long as they exist; None if none were created.
 
-    None, too, if the spec names another bridge by now, which somebody wrote while no webhook answered.
+    None, too, if the spec names another bridge by now, written while no webhook answered.
     """
     if not any(item.kind == DAEMON_SETS.kind for item in observed.dcn.status.resources):
         return None

@@ -9,8 +9,8 @@ a ClusterNetwork of that name exists. So an isolated network with such a bridge 
 exists.
 
 A network with the scope cluster stands on a LAN, which is joined to the network's bridge on every node. The LAN has no
-spokes: users attach to the bridge, by the NAD of the network. Its namespace is that of the DaemonSet, where nobody but
-Lanloom makes anything.
+spokes: users attach to the bridge, by the NAD of the network. Its namespace is that of the DaemonSet, where only
+Lanloom creates objects.
 """
 
 import hashlib
@@ -147,8 +147,8 @@ def bridge_address(net: Isolated) -> str:
 def ipam_network(net: Isolated) -> MadeNetwork:
     """Return the Network (ipam.lanloom.io) with one pool of each subnet for all NICs on the isolated network.
 
-    Its first and last addresses and the gateway are reserved. With `namespaces`, a node attaches nobody else. Raises
-    ValueError for a network without a subnet, which has no addresses.
+    Its first and last addresses and the gateway are reserved. With `namespaces`, a node attaches pods of no others.
+    Raises ValueError for a network without a subnet, which has no addresses.
     """
     if not net.subnets:
         raise ValueError(f"DummyClusterNetwork {net.name} has no subnet and provides no addresses")
@@ -209,7 +209,7 @@ def lan_key(name: str, uid: str, settings: Settings) -> Key:
 
 
 def lan_body(net: Isolated, settings: Settings, lans: Iterable[LAN]) -> Raw:
-    """Return the LAN, to be created beside those that there are."""
+    """Return the LAN, to be created in addition to those that there are."""
     key = lan_key(net.name, net.uid, settings)
     return {
         "apiVersion": LANS.api_version,

@@ -49,7 +49,7 @@ class Failure(Struct, frozen=True):
 class Observed(Struct, frozen=True, kw_only=True):
     """A DummyClusterNetwork and everything that its state depends on.
 
-    `nad`, `network`, `lan` and `cluster_network` are the objects in the places of its own, whoever created them;
+    `nad`, `network`, `lan` and `cluster_network` are the objects in the places of its own, whatever created them;
     `daemon_set` is its own in the proper place. `made` are its own objects, wherever they are; without `live` as the
     watches delivered them. `foreign` are the NADs of its spec and of its status that have another owner. `others` are
     all other DummyClusterNetworks, `lans` all LANs if it needs one, `configs` the VlanConfigs of its bridge's
@@ -118,11 +118,11 @@ class Delete(Struct, frozen=True):
 Action = Create | Change | Delete
 
 LiveRead = Literal["", "made", "users"]
-"""What is to be read anew before anything can be decided: what was made; that, and then who uses networks."""
+"""What to read again before anything can be decided: what was made; that, and then who uses networks."""
 
 
 REREAD_SECONDS = 2.0
-"""When to ask the API server again about a user whom the watches have not brought: they may never bring him."""
+"""When to ask the API server again about a user that the watches have not brought: they may never bring it."""
 
 
 class Decision(Struct, frozen=True, kw_only=True):

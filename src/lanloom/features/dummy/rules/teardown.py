@@ -1,9 +1,9 @@
 """How the objects of a network are removed, step by step, and never while they have users.
 
-First, the NADs are marked, so that they accept no new users. Then nobody may use them or be on the way, by the watches
-and then by a live read. Only then the NADs are deleted, each in the version that was read: until then, a user may
-create further objects, and a record on the NAD changes its version. A process that crashes between two steps leaves a
-state from which the next one continues: decisions follow from missing objects, from the status, or both.
+First, the NADs are marked, so that they accept no new users. Then they must have no users, nor any on the way, by the
+watches and then by a live read. Only then the NADs are deleted, each in the version that was read: until then, a user
+may create further objects, and a record on the NAD changes its version. A process that crashes between two steps leaves
+a state from which the next one continues: decisions follow from missing objects, from the status, or both.
 
 The same holds for the remains of a network whose finalizer was removed by force. It has no status, but its remaining
 objects contain as much.
