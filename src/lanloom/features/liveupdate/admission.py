@@ -84,8 +84,8 @@ class LiveUpdateAdmission(TableAdmission):
         Multus judges the pods of machines that start. The manager gives a machine a former network back after a move
         that failed.
 
-        Of a running machine, the preflight of an edit is told as a warning, or by option as a refusal: beside KubeVirt,
-        a condition would come too late.
+        Of a running machine, the preflight of an edit is reported as a warning, or by option as a refusal: alongside
+        KubeVirt, a condition would come too late.
         """
         try:
             new, old = new_of(VIRTUAL_MACHINES, request), old_of(VIRTUAL_MACHINES, request)

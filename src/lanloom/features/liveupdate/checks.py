@@ -33,7 +33,7 @@ def check_of(mode: Mode) -> Check:
         return Check(name=_LIVE_UPDATE, result="ok", found=found)
     remedy = (
         f"Remove Evict from spec.workloadUpdateStrategy.workloadUpdateMethods of KubeVirt {mode.kubevirt}, or move "
-        "NICs with `lanloom vm move` before anybody edits a machine."
+        "NICs with `lanloom vm move` before a machine is edited."
     )
     return Check(name=_LIVE_UPDATE, result="warning", found=found, remedy=remedy)
 

@@ -40,7 +40,7 @@ _HELPLESS = frozenset(
         "Refused",
     }
 )
-"""Reasons of NetworksCurrent that nothing but somebody's help ends."""
+"""Reasons of NetworksCurrent that only a user's action ends."""
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ async def follow(
 ) -> Result:
     """Watch a move that was requested until it is over, or `seconds` have passed, and report each step.
 
-    Whoever cancels this stops looking; the move goes on. An API server that does not answer is asked again. Raises
+    Cancelling this stops the watch; the move goes on. An API server that does not answer is asked again. Raises
     Denied for a machine that is deleted.
     """
     loop = asyncio.get_running_loop()
@@ -133,9 +133,7 @@ def edit_step(machine: Machine, plan: Plan, earlier: frozenset[str] = frozenset(
     wanted = next((item.multus for item in machine.wanted if item.name == plan.nic), None)
     if wanted is None or nad_of(wanted, machine.key.namespace) != plan.to:
         now = nad_of(wanted, machine.key.namespace) if wanted is not None else "no network"
-        return Step(
-            text=f"the VirtualMachine names {now} again; somebody has undone the edit", outcome="failed"
-        )
+        return Step(text=f"the VirtualMachine names {now} again; the edit was undone", outcome="failed")
     if machine.vmi is None:
         return Step(text="the machine has stopped; the NIC moves when it starts", outcome="failed")
     moving = [

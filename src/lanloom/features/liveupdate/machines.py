@@ -27,7 +27,7 @@ T = TypeVar("T", bound=Object)
 
 
 class Machine(Struct, frozen=True, kw_only=True):
-    """A machine. `vm` is None for an instance that nobody owns, `vmi` for a machine that does not run.
+    """A machine. `vm` is None for an instance without an owner, `vmi` for a machine that does not run.
 
     `pod` is the launcher pod in which it runs now, `pods` are all of its launcher pods. Migrations and swaps are those
     of this instance, the newest last.

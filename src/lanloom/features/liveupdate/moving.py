@@ -39,7 +39,7 @@ Outcome = Literal["unchanged", "planned", "requested", "moved", "failed", "timed
 class Result(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     """What became of a move.
 
-    `gap` is how long the port had no network, in milliseconds; None where nobody has measured it. `seconds` is how long
+    `gap` is how long the port had no network, in milliseconds; None where it was not measured. `seconds` is how long
     the move took from the request on.
     """
 
@@ -182,8 +182,7 @@ async def plan_with(client: DryRunClient, machine: Machine, wish: Wish) -> Plan:
 async def rehearse(client: DryRunClient, machine: Machine, plan: Plan) -> None:
     """Ask the API server and its webhooks whether a plan would be taken; nothing is stored.
 
-    Raises KubeError, and Denied for a machine that somebody changed meanwhile.
-    """
+    Raises KubeError, and Denied for a machine that was changed meanwhile."""
     namespace, name = machine.key
     if plan.way == "in-place":
         kind = {"apiVersion": NETWORK_SWAPS.api_version, "kind": NETWORK_SWAPS.kind}
@@ -199,7 +198,7 @@ async def rehearse(client: DryRunClient, machine: Machine, plan: Plan) -> None:
 
 
 async def carry_out(client: Client, machine: Machine, plan: Plan) -> Result:
-    """Write what the plan says. Raises KubeError, and Denied for a machine that somebody changed meanwhile."""
+    """Write what the plan says. Raises KubeError, and Denied for a machine that was changed meanwhile."""
     if plan.way == "none":
         return result_of(machine, plan, "unchanged")
     if plan.way == "in-place":
@@ -219,8 +218,8 @@ def _changed_meanwhile(machine: Machine) -> Iterator[None]:
         yield
     except Invalid as error:
         raise Denied(
-            f"VirtualMachine {machine.key} was not changed: {error}. If somebody else has changed spec.template.spec."
-            "networks meanwhile, run the command again"
+            f"VirtualMachine {machine.key} was not changed: {error}. If spec.template.spec.networks "
+            "was changed meanwhile, run the command again"
         ) from None
 
 

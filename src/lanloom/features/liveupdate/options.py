@@ -64,7 +64,7 @@ _OPTIONS = (
         metavar="NUMBER",
         envvar="LANLOOM_LIVE_UPDATE_ATTEMPTS",
         show_envvar=True,
-        help="Failed migrations in a row after which a change is not tried again; 0 tries for ever.",
+        help="Failed migrations in a row after which a change is not tried again; 0 means without limit.",
     ),
     click.option(
         "--live-update-revert/--no-live-update-revert",

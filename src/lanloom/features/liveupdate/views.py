@@ -270,7 +270,7 @@ def _migrating(machine: Machine, migration: VirtualMachineInstanceMigration) -> 
 
 
 def _waiting(machine: Machine, nics: Iterable[NicView]) -> str:
-    """Return what the first NIC waits for, and the reason if somebody has said one."""
+    """Return what the first NIC waits for, and the reason if one is given."""
     nic = next(iter(nics))
     vmi = machine.vmi
     current = find(vmi.status.conditions, NETWORKS_CURRENT) if vmi is not None else None
@@ -289,7 +289,7 @@ def _waiting(machine: Machine, nics: Iterable[NicView]) -> str:
 
 
 def _nics(machine: Machine) -> tuple[tuple[NicView, ...], str]:
-    """Return the NICs, those of the machine first, and why they can't be told, empty if they can."""
+    """Return the NICs, those of the machine first, and why they are unknown, empty if they are known."""
     vmi = machine.vmi
     found = evaluate(vmi, machine.pod) if vmi is not None else Evaluation()
     wanted = {item.name: item for item in machine.wanted}

@@ -262,7 +262,7 @@ IN_PLACE: dict[str, tuple[Raw, str]] = {
         {"machine": machine(interfaces=[{"name": NIC}])},
         "default is being plugged in or unplugged; wait",
     ),
-    "no pod": ({"pod": None}, "its launcher pod on node1 can't be told"),
+    "no pod": ({"pod": None}, "its launcher pod on node1 is unknown"),
     "an unreadable status": ({"pod": Pod()}, "is missing; does Multus run on the node?"),
     "a pod elsewhere": ({"pod": pod("default/x")}, "is attached to default/x"),
     "a pod that is there already": ({"pod": pod("default/vlan20")}, "is attached to default/vlan20"),

@@ -91,7 +91,7 @@ MIGRATED: dict[str, Case] = {
         {"asked": OLD, "named": None},
         ("Reverted", (), False),
     ),
-    "without KubeVirt": (("Recording", 1), {"asked": OLD, "beside": False}, ("Succeeded", (), False)),
+    "without KubeVirt": (("Recording", 1), {"asked": OLD, "with_kubevirt": False}, ("Succeeded", (), False)),
     "another instance": (
         ("Recording", 1),
         {"asked": OLD, "machine": machine("u2")},
@@ -120,7 +120,7 @@ MIGRATED: dict[str, Case] = {
 def test_a_pod_that_is_gone(case: Case) -> None:
     """A swap whose pod is gone ends when the instance names what its machine names, and not before."""
     (phase, age), known, expected = case
-    facts: Raw = {"machine": machine(), "beside": True, "named": NEW, "pod_uid": "p2"} | known
+    facts: Raw = {"machine": machine(), "with_kubevirt": True, "named": NEW, "pod_uid": "p2"} | known
     decision = decide(SwapInputs(swap=swap(phase, age), now=NOW, **facts))
     assert outcome(decision) == expected
 
@@ -128,14 +128,14 @@ def test_a_pod_that_is_gone(case: Case) -> None:
 @pytest.mark.parametrize("age", [0, 5, 19])
 def test_an_edit_for_which_no_pod_waits(age: float) -> None:
     """A swap that does not edit the machine leaves the machine's edit alone when the instance does not follow."""
-    facts: Raw = {"machine": machine(), "beside": True, "named": NEW, "asked": OLD, "pod_uid": "p2"}
+    facts: Raw = {"machine": machine(), "with_kubevirt": True, "named": NEW, "asked": OLD, "pod_uid": "p2"}
     waits = decide(SwapInputs(swap=swap("Recording", age, record=False), now=NOW, **facts))
     assert outcome(waits) == ("Recording", (), True)
     ended = decide(SwapInputs(swap=swap("Recording", 20, record=False), now=NOW, **facts))
     assert outcome(ended) == ("Reverted", (), False)
 
 
-HERE: Raw = {"machine": machine(), "pod_uid": "p1", "beside": True, "held": True, "attached": OLD}
+HERE: Raw = {"machine": machine(), "pod_uid": "p1", "with_kubevirt": True, "held": True, "attached": OLD}
 
 NOT_FOLLOWED: dict[str, Case] = {
     "the edit first": (("Syncing", 1), {"named": OLD, "asked": OLD}, ("Syncing", ("machine",), True)),
@@ -158,7 +158,7 @@ NOT_FOLLOWED: dict[str, Case] = {
     "it follows at last": (("UntilRestart", 9000), {"named": NEW, "asked": NEW}, ("Recording", (), True)),
     "KubeVirt is removed": (
         ("UntilRestart", 9000),
-        {"named": NEW, "asked": OLD, "beside": False},
+        {"named": NEW, "asked": OLD, "with_kubevirt": False},
         ("Recording", (), True),
     ),
     "the edit is taken back": (("UntilRestart", 9000), {"named": OLD, "asked": OLD}, ("Reverting", (), True)),

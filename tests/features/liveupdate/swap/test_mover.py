@@ -193,7 +193,7 @@ async def test_what_the_kernel_refuses_is_taken_back_at_once() -> None:
         ({"vlan20": {"type": "ovs"}}, AT_HOME, "spec.config.type"),
         ({"vlan20": {"bridge": "two-br", "macspoofchk": True}}, AT_HOME, "macspoofchk"),
         ({"vlan20": {"bridge": "two-br", "vlan": 5000}}, AT_HOME, "spec.config.vlan"),
-        ({}, PortBinding(link="veth7", bridge="two-br"), "somebody has moved it"),
+        ({}, PortBinding(link="veth7", bridge="two-br"), "another program moved it"),
     ],
 )
 async def test_refusals_touch_nothing(nads: dict[str, Any], binding: PortBinding, words: str) -> None:

@@ -1,7 +1,7 @@
 """The node's side of live update: finds the port of a NIC, moves it, announces it, and says where it is.
 
-Only an agent that is told where the namespaces of pods are has a part of it: the one that keeps LANs, as it may enter
-them.
+Only an agent with the option of the directory of pods' namespaces has a part of it: the one that keeps LANs, as it may
+enter them.
 """
 
 from lanloom.api.liveupdate import NETWORK_SWAPS

@@ -1,8 +1,8 @@
-"""Moves the port of a swap to where the swap's phase wants it, whatever was done before, by whomever.
+"""Moves the port of a swap to where the swap's phase wants it, whatever was done before, and by which process.
 
 Each look begins with the kernel: which port it is, and where. A record is written before the port is touched, so that
 it can be brought back whatever becomes of the NADs, and by another process. A move is verified by another look; one
-that fails is taken back at once, before anybody else decides what to do.
+that fails is taken back at once, before the manager decides what to do.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class Outcome(NamedTuple):
     """Where a port is after a look: its NAD (`namespace/name`, empty for neither of the two), and what went wrong.
 
     `gap` is the milliseconds for which a move left it without a network, 0 where it was there already. `moved` is true
-    also for the move of an agent that may have died before it told the network: how long it took is not known.
+    also for the move of an agent that may have died before it announced the machine: how long it took is not known.
     """
 
     link: str = ""
@@ -160,7 +160,7 @@ class Mover:
     ) -> Outcome:
         """Return a move that failed half-way.
 
-        The machine gets its old network at once, whoever decides what comes next.
+        The machine gets its old network at once; the manager decides what comes next.
         """
         log.warning("swap-move-failed", swap=str(scene.swap.metadata.key), error=why)
         try:
@@ -285,12 +285,12 @@ class Mover:
         return await self._binding_of(place, own)
 
     async def _check_source(self, source: Place, binding: PortBinding, identity: PodIdentity) -> None:
-        """Refuse a port that is elsewhere than its NAD puts it: somebody else moved it, who is not to be disturbed."""
+        """Refuse a port that is elsewhere than its NAD puts it: another program moved it, and Lanloom leaves it alone."""
         wanted = await self._binding_of(source, binding.link)
         if not _is_at(binding, wanted):
             raise PortConflict(
                 f"the port of {identity.interface} of Pod {identity.title} is on {binding.title}; its NAD "
-                f"puts it on {wanted.title}, so somebody has moved it; restart the machine"
+                f"puts it on {wanted.title}, so another program moved it; restart the machine"
             )
 
     async def _check_guard(

@@ -1,6 +1,6 @@
 """Read Multus' configuration from the node's CNI directory, as far as it is about namespaces.
 
-Nobody but Multus knows its configuration otherwise, and a move in place does not call Multus. The daemon of the thick
+Only Multus knows its configuration otherwise, and a move in place does not call Multus. The daemon of the thick
 plugin writes its own configuration into the same directory, for the runtime.
 """
 

@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 
 
 class SwapAgent:
-    """Keep the ports of one node's swaps. `now` is in seconds since the epoch, `gap` is told of each move."""
+    """Keep the ports of one node's swaps. `now` is in seconds since the epoch, `gap` receives each move."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class SwapAgent:
 
 
 def _tenths(gap: float) -> float:
-    """Return milliseconds as they are reported; 0 is for those that nobody knows."""
+    """Return milliseconds as they are reported; 0 is for unknown ones."""
     return max(round(gap, 1), 0.1) if gap else 0.0
 
 

@@ -73,7 +73,7 @@ class _SwapParts(NamedTuple):
 
 
 def _swap_parts(context: ManagerContext, informers: SwapInformers) -> _SwapParts:
-    # Whoever manages addresses gives those of the new network.
+    # The feature that manages addresses gives those of the new network.
     client, metrics = context.client, context.metrics["liveupdate"]
     settings = context.setting("liveupdate", LiveUpdateSettings())
     isolation = settings.isolation

@@ -82,7 +82,7 @@ class Edits:
     async def current_owner(
         self, owner: VirtualMachine | None, machine: VirtualMachineInstance, evaluation: Evaluation
     ) -> VirtualMachine | None:
-        """Return the VirtualMachine; read anew where a swap explains what differs, because it may have edited it."""
+        """Return the VirtualMachine; read again where a swap explains what differs, because it may have edited it."""
         if owner is None or not any(self._mover_of(machine, item) for item in evaluation.findings):
             return owner
         return await get_or_none(self._client, VIRTUAL_MACHINES, owner.metadata.key)
@@ -142,7 +142,7 @@ class Edits:
     ) -> VirtualMachine:
         """Take NICs out of a VirtualMachine that are unplugged from its instance. Raises KubeError.
 
-        The instance is read anew: the watch may lag behind a NIC that another leader has plugged in.
+        The instance is read again: the watch may lag behind a NIC that another leader has plugged in.
         """
         if not without_unplugged(owner, machine):
             return owner

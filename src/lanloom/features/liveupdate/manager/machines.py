@@ -298,7 +298,7 @@ class Machines:
     async def _record(
         self, machine: VirtualMachineInstance, old: Condition | None, new: Condition | None
     ) -> None:
-        """Record an Event about a new reason that needs somebody's help, and about its end."""
+        """Record an Event about a new reason that needs a user's action, and about its end."""
         if new is None or new.reason in _PASSING:
             return
         if old is not None and (old.status, old.reason) == (new.status, new.reason):
@@ -325,4 +325,4 @@ def _refusal(error: str, about: str = "") -> BlockingReason:
 
 
 _PASSING = frozenset({"MovingInPlace", "Migrating", "WaitingForMigration", "MigrationPending", "BackingOff"})
-"""Reasons that need nobody's help."""
+"""Reasons that need no action of a user."""

@@ -22,7 +22,7 @@ class Modes:
         self._absent = False
         self._handlers: list[Callable[[], None]] = []
         self.latest: Mode | None = None
-        """The mode that was told last; None before the first time."""
+        """The mode that was reported last; None before the first time."""
         informer.on_change(self._changed)
 
     def on_change(self, handler: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What is known of a swap: by the watches, or read anew. A phase is entered only by what was read anew.
+"""What is known of a swap: by the watches, or by a live read. A phase is entered only by a live read.
 
 Watches lag: a machine that is not in a store may have started a moment ago. Objects that decide are therefore read from
 the API server before a swap enters another phase; as long as it stays in one, the stores do.
@@ -173,7 +173,7 @@ class SwapReader:
         return (*found, *(item for item in others if item is not None))
 
     def result(self, swap: NetworkSwap, objects: Objects) -> dict[str, Any]:
-        """Return what is to be told of the new network in network-status."""
+        """Return what network-status is to say of the new network."""
         networks = self._informers.networks.seen_from(swap.metadata.namespace)
         former, mtu = from_text(swap.status.former_result), mtu_of(objects.target, networks)
         return result_on(objects.target, swap.status.addresses, mtu, former)
@@ -187,7 +187,7 @@ class SwapReader:
         refused: str = "",
         allocates: bool = False,
     ) -> SwapInputs:
-        """Return all that is known of a swap. `allocates` says that somebody gives addresses to swaps."""
+        """Return all that is known of a swap. `allocates` says that swaps get addresses."""
         pod = objects.launcher
         migrating = _migrating(objects)
         facts = Facts(
@@ -218,7 +218,7 @@ class SwapReader:
             named=named_in(objects.machine, swap.spec.network),
             link=link_in(objects.machine, swap.spec.network),
             guest_link=_guest_link(objects.instance, swap.spec.network),
-            beside=objects.mode is not None and objects.mode.name != "full",
+            with_kubevirt=objects.mode is not None and objects.mode.name != "full",
             asked=_asked(objects.instance, swap.spec.network),
             restart_due=objects.machine is not None
             and is_true(objects.machine.status.conditions, RESTART_REQUIRED),

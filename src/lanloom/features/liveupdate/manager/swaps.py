@@ -2,7 +2,7 @@
 
 The status comes first: a swap that moves was in the phase Moving before any port was touched, and what a later manager
 undoes follows from the phase and the objects. A step that the API server refuses turns the swap back; one that finds
-the object changed is decided anew.
+the object changed is decided again.
 """
 
 import random
@@ -112,7 +112,7 @@ class Swaps:
         return 0.0 if went_on else decision.wait
 
     async def _keep(self, swap: NetworkSwap, *, kept: bool) -> NetworkSwap:
-        """Keep a swap whose port is about to be touched, or let it go: without it nobody would bring the port back."""
+        """Keep a swap whose port is about to be touched, or let it go: without it the port would never be brought back."""
         meta = swap.metadata
         if (FINALIZER in meta.finalizers) == kept:
             return swap
@@ -222,7 +222,7 @@ class Swaps:
         try:
             await self._change(step, swap, objects)
         except (Conflict, NotFound, Invalid) as error:
-            # Somebody was faster, or the object is gone: what is there now decides.
+            # Another writer was faster, or the object is gone: what is there now decides.
             self._changed[place] += 1
             log.info("network-swap-step", swap=str(swap.metadata.key), step=step, error=str(error))
             if self._changed[place] >= CHANGED_MAX:

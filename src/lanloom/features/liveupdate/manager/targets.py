@@ -24,7 +24,7 @@ class Targets:
         return self._target(machine) is not None
 
     async def why_waiting(self, machine: VirtualMachineInstance) -> str:
-        """Return what a migration of the machine waits for; empty if for nothing, or nobody tells."""
+        """Return what a migration of the machine waits for; empty if for nothing, or if it is unknown."""
         pod = self._target(machine)
         if pod is None:
             return ""

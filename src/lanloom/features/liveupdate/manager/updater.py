@@ -140,7 +140,7 @@ class Updater:
         )
 
     def _needs(self, machine: VirtualMachineInstance, migration: Migration) -> bool:
-        """Return whether a migration has to go on: for its machine, or because it is too late, or nobody knows."""
+        """Return whether a migration has to go on: for its machine, or because it is too late, or unknown."""
         found = self._machines.evaluation_of(machine)
         return not found.known or found.need != "none" or not can_abort(machine, migration)
 
@@ -223,7 +223,7 @@ class Updater:
         return True
 
     async def _live_migrations(self, key: Key) -> list[Migration]:
-        """Return the migrations of a machine that the API server has now, but for those that nobody labelled."""
+        """Return the migrations of a machine that the API server has now, but for those without a label."""
         labels = f"{MACHINE_LABEL}={key.name}" if is_label_value(key.name) else ""
         found = await list_or_empty(self._client, MIGRATIONS, key.namespace, labels=labels)
         return [item for item in found if item.spec.vmi_name == key.name]

@@ -1,8 +1,8 @@
 """Whether the network of a NAD has addresses for a machine's NIC, where Lanloom gives them.
 
 The network's allocator decides, and a move in place asks it before the port moves. A migration can't: its new launcher
-pod asks as it starts, and waits for ever where nothing is free. So both ways look here first, at what the allocator has
-reported.
+pod asks as it starts, and waits endlessly where nothing is free. So both ways look here first, at what the allocator
+has reported.
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 
 With namespace isolation they also refuse networks that a machine may not have, of a NetworkSwap and of a machine.
 
-Whether the move can be done now is the preflight's business: what it finds passes, and is told in the status.
+Whether the move can be done now is the preflight's business: what it finds passes, and is reported in the status.
 """
 
 import re
@@ -126,7 +126,7 @@ def check_only(swap: NetworkSwap, others: Iterable[NetworkSwap]) -> None:
 
 
 def check_deletion(swap: NetworkSwap) -> None:
-    """Refuse to delete a swap in the middle: nobody would bring the port back. Raises Denied."""
+    """Refuse to delete a swap in the middle: the port would never be brought back. Raises Denied."""
     phase = swap.status.phase
     if phase not in ("", "Pending") and phase not in QUIET:
         raise Denied(

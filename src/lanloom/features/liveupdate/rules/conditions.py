@@ -52,7 +52,7 @@ def migration_required(existing: Condition | None, need: Need, *, migrating: boo
 
 
 def _since(condition: Condition) -> float | None:
-    """Return when a migration that is pending became so; None where nobody says, or where it is not."""
+    """Return when a migration that is pending became so; None where that is unknown, or where it is not."""
     if condition.status != "False":
         return None
     try:

@@ -49,7 +49,7 @@ def move_network(networks: Sequence[VmNic], at: str, name: str, to: Key, namespa
 
 
 def unedited(machine: VirtualMachine) -> dict[str, Any]:
-    """Return the test that nobody has edited a VirtualMachine since it was read.
+    """Return the test that a VirtualMachine was not edited since it was read.
 
     A controller's patch may arrive long after its sender gave it up. The values that it tests may be back by then, by
     edits in both directions; the generation is not.

@@ -1,6 +1,6 @@
 """What an owner should know of an edit of a VirtualMachine's networks before it is stored.
 
-Beside KubeVirt, a condition comes too late: KubeVirt acts on the edit at once.
+Alongside KubeVirt, a condition comes too late: KubeVirt acts on the edit at once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -46,7 +46,7 @@ def edit_warnings(
 
 
 def _against(findings: Findings, mode: Mode, policy: Policy | None) -> tuple[str, ...]:
-    """Return what stands against the way that an edit takes: beside KubeVirt, that is a migration."""
+    """Return what stands against the way that an edit takes: alongside KubeVirt, that is a migration."""
     if mode.name == "full" and policy == "in-place":
         return findings.against_in_place
     if mode.name == "full" and policy == "prefer-in-place" and not findings.against_in_place:

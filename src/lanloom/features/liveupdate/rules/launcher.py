@@ -1,7 +1,7 @@
-"""The launcher pod of a machine, and what Multus tells there of the machine's NICs.
+"""The launcher pod of a machine, and what Multus reports there of the machine's NICs.
 
 Multus writes what a pod is attached to into its network-status, and reads what it should be attached to from the
-annotation beside it. A port that moved is named anew in both by one patch: the Dynamic Networks Controller compares the
+annotation next to it. One patch names a port that moved again in both: the Dynamic Networks Controller compares the
 two, and would attach the NIC again to the network of the annotation and take it off the other.
 """
 
@@ -42,7 +42,7 @@ class UnreadableStatus(Exception):
 
 
 def launcher_of(machine: VirtualMachineInstance, pods: Iterable[Pod]) -> Pod | None:
-    """Return the pod in which a machine runs now; None where there is none, or where it can't be told.
+    """Return the pod in which a machine runs now; None where there is none, or where it is unknown.
 
     While a machine migrates there are two: it runs in the one on its node.
     """
@@ -126,9 +126,9 @@ def reported_result(pod: Pod, interface: str) -> str:
 def renamed(pod: Pod, interface: str, nad: Key, result: Raw | None = None) -> tuple[Raw, ...]:
     """Return the JSON patch by which a pod's annotations say that an interface is on a NAD; empty where they do.
 
-    `result` is what is told of that network, None to leave it as it is. All else in the annotations stays. The patch is
-    of the version that was read: the annotations have the same values again after a move there and back. Raises
-    UnreadableStatus.
+    `result` is what is reported of that network, None to leave it as it is. All else in the annotations stays. The
+    patch is of the version that was read: the annotations have the same values again after a move there and back.
+    Raises UnreadableStatus.
     """
     if attached_of(pod, interface).nad == nad:
         return ()

@@ -1,15 +1,15 @@
-"""Who changes the networks of running machines on this cluster: KubeVirt, Lanloom, or nobody.
+"""Who changes the networks of running machines on this cluster: KubeVirt, Lanloom, or neither.
 
 KubeVirt's controllers and Lanloom must never write the same field. KubeVirt's own object tells whether its controllers
-run: it stays until the last of them is gone. Beside them Lanloom can't take their part either, because their webhook
-lets nobody else change the spec of a VirtualMachineInstance.
+run: it stays until the last of them is gone. Alongside them Lanloom can't take their part either, because their webhook
+lets no other user change the spec of a VirtualMachineInstance.
 
 | field | full | companion | restart |
 |---|---|---|---|
 | VM `status.conditions` RestartRequired, Failure | Lanloom | KubeVirt | KubeVirt |
 | VMI `spec.networks`, `spec.domain.devices.interfaces` | Lanloom | KubeVirt | KubeVirt |
 | VMI `status.conditions` MigrationRequired | Lanloom | KubeVirt | KubeVirt |
-| migrations that nobody asked for by hand | Lanloom | KubeVirt | none for networks |
+| migrations that no user asked for | Lanloom | KubeVirt | none for networks |
 | networks annotation of a running launcher pod | Lanloom | KubeVirt | KubeVirt |
 | VMI `status.conditions` NetworksCurrent | Lanloom | Lanloom | Lanloom |
 """
@@ -34,8 +34,8 @@ _BETA, _GA = KubeVirtVersion(1, 8), KubeVirtVersion(1, 9)
 class Mode(Struct, frozen=True):
     """The mode, and why; `kubevirt` is KubeVirt's object as `namespace/name`, empty in mode full.
 
-    `migrates` is false where nobody migrates machines by itself, and `hint` says then what to do about that. `evicts`
-    is true where KubeVirt shuts machines down that it can't migrate. `release` is KubeVirt's, in words.
+    `migrates` is false where no controller migrates machines by itself, and `hint` says then what to do about that.
+    `evicts` is true where KubeVirt shuts machines down that it can't migrate. `release` is KubeVirt's, in words.
     """
 
     name: ModeName
@@ -58,8 +58,8 @@ class Mode(Struct, frozen=True):
             )
         own = "Lanloom moves NICs in place"
         if self.evicts:
-            whom = "those that can't migrate" if self.migrates else "machines"
-            shuts = f"shuts {whom} down for an edit (Evict)"
+            which = "those that can't migrate" if self.migrates else "machines"
+            shuts = f"shuts {which} down for an edit (Evict)"
             migrates = f"migrates machines that can migrate and {shuts}" if self.migrates else shuts
             own += ", of the latter only with --force" if self.migrates else " only with --force"
         else:
@@ -69,9 +69,9 @@ class Mode(Struct, frozen=True):
 
 
 def against_moves(mode: Mode | None, *, migratable: bool, until_restart: bool) -> str:
-    """Return why no network of a running machine can change on this cluster; empty if one can, or nobody knows.
+    """Return why no network of a running machine can change on this cluster; empty if one can, or if it is unknown.
 
-    KubeVirt's webhook lets nobody else write the new network into the instance. So after a move in place, the next
+    KubeVirt's webhook lets no other user write the new network into the instance. So after a move in place, the next
     migration would put the NIC back on the old network. A machine that can't migrate may move until its restart.
     """
     if mode is None or mode.name != "restart" or (until_restart and not migratable):
@@ -81,7 +81,7 @@ def against_moves(mode: Mode | None, *, migratable: bool, until_restart: bool) -
 
 
 def against_eviction(mode: Mode | None, *, migratable: bool) -> str:
-    """Return why KubeVirt could shut a machine down for a move in place; empty if it does not, or nobody knows."""
+    """Return why KubeVirt could shut a machine down for a move in place; empty if it does not, or if it is unknown."""
     if mode is None or not mode.evicts or (mode.migrates and migratable):
         return ""
     return (

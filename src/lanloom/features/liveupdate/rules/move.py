@@ -1,6 +1,6 @@
 """What `lanloom vm move` does: which way a NIC goes to its new network, or why it can't go.
 
-An edit of the machine is all that a live migration needs; whoever runs the machine does the rest. In place, a
+An edit of the machine is all that a live migration needs; the controllers of the machine do the rest. In place, a
 NetworkSwap asks for the move, and the machine is edited after it (`record`).
 """
 
@@ -28,7 +28,7 @@ POLICIES: tuple[Policy, ...] = ("migrate", "in-place", "prefer-in-place")
 
 
 class Wish(Struct, frozen=True, kw_only=True):
-    """What somebody asks for. `policy` is None for that of the machine; with `flap` the guest sees its link go down.
+    """What a user asks for. `policy` is None for that of the machine; with `flap` the guest sees its link go down.
 
     With `force`, a machine moves in place that KubeVirt may evict for it, and with `until_restart` one whose instance
     does not follow.
@@ -165,7 +165,7 @@ def _policy(wish: Wish, machine: Machine) -> Policy:
 
 
 def is_over(vmi: VirtualMachineInstance) -> bool:
-    """Return whether an instance is one of which nothing runs on, so that the machine starts anew."""
+    """Return whether an instance is one of which nothing runs on, so that the machine starts again."""
     return vmi.metadata.is_deleting or vmi.has_ended
 
 

@@ -163,7 +163,7 @@ def against_spokes(
 
 
 def _holder(spoke: str, networks: Networks, own: Collection[str]) -> str:
-    """Return a pod of somebody else that a node has at a spoke; empty for none."""
+    """Return another pod that a node has at a spoke; empty for none."""
     there = (
         item.pod
         for node in networks.lan_nodes

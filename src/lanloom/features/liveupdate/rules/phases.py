@@ -54,15 +54,15 @@ class SwapInputs(Struct, frozen=True, kw_only=True):
     """All that is known of a swap.
 
     `machine` is the instance of the name, whatever its uid. `pod_uid` is the uid of its launcher pod on the node of the
-    swap, empty where it is gone. `reported` is what its network-status tells of the network of the NIC besides the NAD.
-    `attached` is the NAD that the pod's network-status has for the NIC; None where it can't be read. `named` is the NAD
-    in the VirtualMachine's template; None without a VirtualMachine or network. `link` is the state of the NIC in that
-    template, None where there is none; `guest_link` the one that KubeVirt reports. `beside` says that KubeVirt runs: it
-    alone takes networks from the VirtualMachine to the instance, which names `asked`; `held` that its workload updater
-    leaves the machine alone, and `restart_due` that it asks for a restart. `migrating` names a migration that has not
-    ended, `conflicting` an older swap of the NIC. `refused` is the last refusal of a step of the manager. `forbidden`
-    says why namespace isolation keeps the machine from the new NAD; empty if it does not. `now` is in seconds since the
-    epoch.
+    swap, empty where it is gone. `reported` is what its network-status reports of the network of the NIC besides the
+    NAD. `attached` is the NAD that the pod's network-status has for the NIC; None where it can't be read. `named` is
+    the NAD in the VirtualMachine's template; None without a VirtualMachine or network. `link` is the state of the NIC
+    in that template, None where there is none; `guest_link` the one that KubeVirt reports. `with_kubevirt` says that
+    KubeVirt runs: it alone takes networks from the VirtualMachine to the instance, which names `asked`; `held` that its
+    workload updater leaves the machine alone, and `restart_due` that it asks for a restart. `migrating` names a
+    migration that has not ended, `conflicting` an older swap of the NIC. `refused` is the last refusal of a step of the
+    manager. `forbidden` says why namespace isolation keeps the machine from the new NAD; empty if it does not. `now` is
+    in seconds since the epoch.
     """
 
     swap: NetworkSwap
@@ -74,7 +74,7 @@ class SwapInputs(Struct, frozen=True, kw_only=True):
     named: Key | None = None
     link: str | None = None
     guest_link: str = ""
-    beside: bool = False
+    with_kubevirt: bool = False
     asked: Key | None = None
     held: bool = False
     restart_due: bool = False

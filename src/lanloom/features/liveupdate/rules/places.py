@@ -168,7 +168,7 @@ def _bridge(config: Config) -> BridgePlace:
         bridge=bridge,
         pvid=pvid,
         vids=_trunk(config),
-        # The plugin leaves the default id unless it is told otherwise; it looks at that only where there is another.
+        # The plugin leaves the default id unless configured otherwise; it looks at that only where there is another.
         default_vid=config.get("preserveDefaultVlan", True) is not False
         or not (pvid or config.get("vlanTrunk")),
         hairpin=config.get("hairpinMode") is True,

@@ -2,8 +2,8 @@
 
 The port of a NIC is known by the kernel alone: the launcher pod's namespace is the one whose interfaces have the names
 and hardware addresses that Multus reported and the pod's own address, the NIC is the port of KubeVirt's bridge there,
-and the port is the other end of its veth pair. Names on the host, and what bridges have learned, are never believed:
-whoever runs in a pod or a guest can make such.
+and the port is the other end of its veth pair. Names on the host, and what bridges have learned, are never believed: a
+program in a pod or a guest can make such.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ LAN_FORWARDING = 0xFFFD
 class PortConflict(Exception):
     """A port can't be found, or can't be where it should. The message says why and what to do.
 
-    `final` tells that another try can't help before somebody changes something.
+    `final` says that another try can't help before a user changes something.
     """
 
     def __init__(self, message: str, *, final: bool = True) -> None:
@@ -93,7 +93,7 @@ class PortBinding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def is_of_pod(identity: PodIdentity, links: Iterable[SeenLink], addresses: frozenset[str]) -> bool:
-    """Return whether a namespace with these links and addresses is the pod's, as far as can be told from inside."""
+    """Return whether a namespace with these links and addresses is the pod's, as far as can be seen from inside."""
     macs = {link.name: link.mac for link in links}
     if identity.interface not in macs or not identity.addresses <= addresses:
         return False
@@ -116,7 +116,7 @@ def nic_in(identity: PodIdentity, links: Iterable[SeenLink]) -> SeenLink:
         )
     if found.kind != "veth" or bridge.kind != "bridge" or found.master != bridge.index:
         raise PortConflict(
-            f"{title}: {name} is no port of {inside} by a veth pair, so its port can't be told; restart it"
+            f"{title}: {name} is no port of {inside} by a veth pair, so its port is unknown; restart it"
         )
     return found
 

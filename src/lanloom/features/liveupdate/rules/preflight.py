@@ -1,6 +1,6 @@
 """What must hold before a NIC moves to another network: looked at before anything is touched.
 
-Both ways are judged, because a policy may choose between them. Upstream leaves a migration pending for ever whose
+Both ways are judged, because a policy may choose between them. Upstream leaves a migration pending endlessly whose
 target can't be had; here each problem names the object, the field and what to do. A warning stops nothing.
 """
 
@@ -258,7 +258,7 @@ def _in_place_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterabl
     if why := _unlike(facts):
         yield why
     if plugging := _plugging(machine):
-        # KubeVirt then writes the launcher pod's networks anew, by a spec that may still name the old NAD.
+        # KubeVirt then writes the launcher pod's networks again, by a spec that may still name the old NAD.
         yield f"{facts.title}: {listed(plugging)} is being plugged in or unplugged; wait until that is done"
     yield from _pod_problems(facts, machine)
     node, target = machine.status.node_name, facts.target
@@ -286,7 +286,7 @@ def _plugging(machine: VirtualMachineInstance) -> tuple[str, ...]:
 
 def _pod_problems(facts: Facts, machine: VirtualMachineInstance) -> Iterable[str]:
     if facts.pod is None:
-        yield f"{facts.title}: its launcher pod on {machine.status.node_name} can't be told; wait until there is one"
+        yield f"{facts.title}: its launcher pod on {machine.status.node_name} is unknown; wait until there is one"
         return
     try:
         attached = attached_of(facts.pod, pod_interface(machine, facts.network))

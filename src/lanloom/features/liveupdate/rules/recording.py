@@ -1,10 +1,10 @@
 """Record a move in the objects that name its network, each write after the one that it depends on.
 
-Without KubeVirt's live update, the launcher pod's annotations come first, and the VirtualMachine after them. Beside it,
-KubeVirt compares instance and pod, and migrates or evicts a machine for which they differ. There, the VirtualMachine
-comes first; the pod follows when KubeVirt has taken the network to the instance, and nothing is recorded of a machine
-whose instance does not follow. Which machines that are depends on KubeVirt's version, and is seen, not assumed: a
-machine that can't migrate is edited before its port is touched.
+Without KubeVirt's live update, the launcher pod's annotations come first, and the VirtualMachine after them. Alongside
+it, KubeVirt compares instance and pod, and migrates or evicts a machine for which they differ. There, the
+VirtualMachine comes first; the pod follows when KubeVirt has taken the network to the instance, and nothing is recorded
+of a machine whose instance does not follow. Which machines that are depends on KubeVirt's version, and is seen, not
+assumed: a machine that can't migrate is edited before its port is touched.
 
 With `untilRestart`, the port of such a machine moves all the same. Instance and pod keep naming the old network, so
 that KubeVirt finds nothing to do, and the swap stays as long as that is so: nothing else says where the port is.
@@ -80,7 +80,7 @@ def until_restart(inputs: SwapInputs) -> Decision:
         return turn_back(inputs, "Migrating", f"the migration {inputs.migrating} began, to {spec.from_}")
     if inputs.named != spec.target:
         return turn_back(inputs, "TakenBack", _changed(inputs))
-    if not inputs.beside or inputs.asked == spec.target:
+    if not inputs.with_kubevirt or inputs.asked == spec.target:
         return enter(inputs, swap.status, "Recording", f"is on {spec.to}; being recorded")
     return Decision(status=swap.status, wait=UNTIL_RESTART_POLL)
 
@@ -99,9 +99,9 @@ def recording(inputs: SwapInputs) -> Decision:
         return turn_back(
             inputs, "RecordingFailed", f"the network-status of Pod {swap.status.pod} can't be read"
         )
-    if inputs.beside and (waits := _followed(inputs)):
+    if inputs.with_kubevirt and (waits := _followed(inputs)):
         return waits
-    stays = inputs.beside and inputs.asked != target
+    stays = inputs.with_kubevirt and inputs.asked != target
     if inputs.attached != target and not stays:
         return take(inputs, "pod")
     if swap.spec.record and inputs.named != target:

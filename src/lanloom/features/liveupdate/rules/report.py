@@ -2,7 +2,7 @@
 
 There is one reason, the one that needs help the most. The condition is Lanloom's own in every mode. KubeVirt's
 controllers leave conditions of an instance alone that they don't know, and show them on the VirtualMachine too;
-conditions that somebody else writes on a VirtualMachine they remove.
+conditions that another controller writes on a VirtualMachine they remove.
 """
 
 from collections.abc import Iterable, Mapping
@@ -104,8 +104,8 @@ class MachineState(Struct, frozen=True, kw_only=True):
     `invalid` says what is wrong with its specification. `strategies` are those of networks whose NADs in the
     VirtualMachine are not the instance's. `evaluation` compares the instance with its pod, and `against` are the
     preflight's reasons against what that asks for. `own` are its migrations, `past` those that failed. `waits` is what
-    one that is under way waits for; empty where nobody tells. `until_restart` is what a swap says that keeps a NIC on
-    its network until the restart of the machine.
+    one that is under way waits for; empty where that is unknown. `until_restart` is what a swap says that keeps a NIC
+    on its network until the restart of the machine.
     """
 
     mode: Mode

@@ -26,9 +26,9 @@ def result_in(entry: Raw) -> Raw:
 def result_on(
     nad: NetworkAttachmentDefinition | None, addresses: Sequence[str], mtu: int, former: Raw | None
 ) -> Raw:
-    """Return what is told of a NAD after a move to it, by a Multus that told `former` of the network before.
+    """Return what is reported of a NAD after a move to it, by a Multus that reported `former` of the network before.
 
-    `addresses` may have prefix lengths; `mtu` is 0 for unknown. Not every Multus tells an MTU.
+    `addresses` may have prefix lengths; `mtu` is 0 for unknown. Not every Multus reports an MTU.
     """
     found: Raw = {"dns": _dns(nad) if nad is not None else {}}
     if addresses:
@@ -39,7 +39,7 @@ def result_on(
 
 
 def with_result(entry: Raw, result: Raw) -> Raw:
-    """Return an entry of network-status with what is told of another network."""
+    """Return an entry of network-status with what is reported of another network."""
     return {name: value for name, value in entry.items() if name not in FIELDS} | result
 
 

@@ -1,7 +1,7 @@
 """What is known of the template with which an instance was started, and whether the present one is another.
 
-KubeVirt keeps that template in a ControllerRevision. Without one, a template that nobody has edited since the start is
-remembered as a hash. If it was edited before anybody looked, the instance itself tells: it has every value of the
+KubeVirt keeps that template in a ControllerRevision. Without one, a template that was not edited since the start is
+remembered as a hash. If it was edited before Lanloom looked, the instance itself shows: it has every value of the
 template from which it was made, and more that was set by default.
 """
 
@@ -24,7 +24,7 @@ GENERATION = "kubevirt.io/vm-generation"
 """KubeVirt's annotation of an instance: the generation of its VirtualMachine whose template it has."""
 
 UNKNOWN = "unknown"
-"""The hash of a template that was edited before anybody could look at it."""
+"""The hash of a template that was edited before Lanloom looked at it."""
 
 _LIVE: tuple[tuple[str, ...], ...] = (
     ("domain", "cpu", "sockets"),
@@ -78,7 +78,7 @@ def start_of(generation: int, template: Raw) -> Start:
 def first_seen(generation: int, template: Raw, instance: Raw, recorded: int | None) -> Start:
     """Return what can be known of a start without a ControllerRevision. `instance` is the spec of the instance.
 
-    `recorded` is the generation whose template the instance has, by its annotation; None where nobody says.
+    `recorded` is the generation whose template the instance has, by its annotation; None where that is unknown.
     """
     if recorded == generation:
         return start_of(generation, template)
@@ -126,7 +126,7 @@ def _covers(wanted: Any, found: Any) -> bool:
 
 
 def _list_covers(wanted: list[Any], found: list[Any]) -> bool:
-    """Compare entries by their names, as others may come beside them; those without names by their places."""
+    """Compare entries by their names, as others may come next to them; those without names by their places."""
     names = {item["name"]: item for item in found if isinstance(item, Mapping) and "name" in item}
     if all(isinstance(item, Mapping) and "name" in item for item in wanted):
         return all(_covers(item, names.get(item["name"])) for item in wanted)

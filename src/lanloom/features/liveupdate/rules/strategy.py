@@ -16,7 +16,7 @@ POLICIES: tuple[Policy, ...] = ("migrate", "in-place", "prefer-in-place")
 
 Step = Literal["copy", "swap", "wait", "restart", "blocked"]
 """`copy` the NAD to the instance, which then migrates unless it is there already; begin a `swap`; `wait` for one that
-is under way; `restart` is the only way; `blocked` needs somebody's help."""
+is under way; `restart` is the only way; `blocked` needs a user's action."""
 
 Cause = Literal[
     "MovingInPlace",

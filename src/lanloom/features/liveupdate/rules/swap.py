@@ -13,7 +13,7 @@ reverts. What the manager itself does is known from the objects that it writes: 
 machine, says so. So a manager can die after any write, and two may be at work: each step is conditional on what it
 changes. When a step fails the steps before it are undone, the last one first.
 
-A swap never begins beside a migration. One that begins meanwhile makes a swap revert as long as nothing is recorded:
+A swap never begins during a migration. One that begins meanwhile makes a swap revert as long as nothing is recorded:
 the target pod is made for the network that the machine's spec names. Nor does one go on that namespace isolation
 forbids, however far it was when that was switched on: the port goes back, and nothing of it stays recorded.
 """
@@ -94,7 +94,7 @@ def _pending(inputs: SwapInputs) -> Decision:
         )
     if problems := inputs.findings.against_in_place:
         message = "; ".join(problems)
-        # What does not go by itself is told at once; a policy may choose the other way then.
+        # What does not go by itself is reported at once; a policy may choose the other way then.
         if not inputs.findings.passing:
             return end(inputs, "Reverted", "PreflightFailed", f"{message}. Nothing was moved")
         return _waiting(inputs, "PreflightFailed", message)
@@ -104,7 +104,7 @@ def _pending(inputs: SwapInputs) -> Decision:
         return _waiting(inputs, "AddressesPending", f"waits for addresses of {spec.to}")
     if why := _not_followed(inputs):
         return end(inputs, "Reverted", "NotFollowed", f"{why}. Nothing was moved")
-    if inputs.beside and not inputs.held:
+    if inputs.with_kubevirt and not inputs.held:
         return Decision(status=swap.status, steps=("hold",), wait=POLL_SECONDS)
     machine = inputs.machine
     assert machine is not None
@@ -119,19 +119,19 @@ def _pending(inputs: SwapInputs) -> Decision:
         started_at=rfc3339(inputs.now),
     )
     events = (EventDraft("Warning", "NetworkSwapWarning", warnings[:MESSAGE_MAX]),) if warnings else ()
-    if inputs.beside and inputs.asked != spec.target and not machine.is_migratable:
+    if inputs.with_kubevirt and inputs.asked != spec.target and not machine.is_migratable:
         return enter(inputs, status, "Syncing", "edits the VirtualMachine", events=events)
     return enter(inputs, status, "Moving", f"moves from {spec.from_} to {spec.to}", events=events)
 
 
 def _not_followed(inputs: SwapInputs) -> str:
-    """Return why no instance would follow a move: beside KubeVirt, it follows its VirtualMachine alone."""
+    """Return why no instance would follow a move: alongside KubeVirt, it follows its VirtualMachine alone."""
     spec = inputs.swap.spec
-    if not inputs.beside or inputs.asked == spec.target or (spec.record and inputs.named is not None):
+    if not inputs.with_kubevirt or inputs.asked == spec.target or (spec.record and inputs.named is not None):
         return ""
     remedy = "create the NetworkSwap with spec.record" if inputs.named is not None else "restart it"
     return (
-        f"{title_of(inputs.swap)} names {inputs.asked}, and beside KubeVirt, it follows its VirtualMachine alone; "
+        f"{title_of(inputs.swap)} names {inputs.asked}, and alongside KubeVirt, it follows its VirtualMachine alone; "
         f"{remedy}"
     )
 
@@ -200,7 +200,7 @@ def _undo(inputs: SwapInputs) -> tuple[Step, ...]:
 def _is_ahead(inputs: SwapInputs) -> bool:
     """Return whether the instance is yet to follow its VirtualMachine back."""
     spec = inputs.swap.spec
-    return inputs.beside and (inputs.named, inputs.asked) == (spec.source, spec.target)
+    return inputs.with_kubevirt and (inputs.named, inputs.asked) == (spec.source, spec.target)
 
 
 def _known(inputs: SwapInputs, undo: tuple[Step, ...]) -> str:
@@ -243,7 +243,7 @@ def _ended_meanwhile(inputs: SwapInputs) -> Decision:
 def _not_alike(inputs: SwapInputs) -> Decision | None:
     """Wait for an instance that migrated to name what its VirtualMachine names; take the edit back if it does not."""
     swap, named = inputs.swap, inputs.named
-    if not inputs.beside or _is_another(inputs) or named is None or inputs.asked == named:
+    if not inputs.with_kubevirt or _is_another(inputs) or named is None or inputs.asked == named:
         return None
     if swap.status.phase == "Reverting":
         return Decision(status=swap.status, wait=1.0) if age_of(inputs) < REVERTING_SECONDS else None

@@ -1,7 +1,7 @@
 """Take an edit of a VirtualMachine's networks to its running instance, as KubeVirt's network controller does.
 
 What changes is found on typed values. The patch touches only that: entries are tested by name and changed in place,
-so that unknown fields survive, and a network that somebody injected into the instance stays.
+so that unknown fields survive, and a network that another program injected into the instance stays.
 """
 
 from collections import Counter

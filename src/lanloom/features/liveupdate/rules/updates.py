@@ -1,7 +1,7 @@
 """Decide about migrations of machines whose networks changed, as KubeVirt's workload updater does.
 
 All state is in the migrations themselves: which of them failed, when, and for which change. So a manager that takes
-over decides the same, and an edit of the machine starts the count anew.
+over decides the same, and an edit of the machine starts the count again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED
 from lanloom.kube.conditions import find
 
 WORKLOAD_UPDATE = "kubevirt.io/workloadUpdateMigration"
-"""Annotation of migrations that nobody asked for by hand; its value is empty."""
+"""Annotation of migrations that no user asked for; its value is empty."""
 
 MACHINE_LABEL = "kubevirt.io/vmi-name"
 """Label of migrations: the machine, as KubeVirt's webhook sets it."""
@@ -41,7 +41,7 @@ Migrations = Sequence[VirtualMachineInstanceMigration]
 class Limits(Struct, frozen=True, kw_only=True):
     """How much is migrated at once, and how often again. Times are in seconds.
 
-    `attempts` failures of the same change in a row are the last ones; 0 tries for ever.
+    `attempts` failures of the same change in a row are the last ones; 0 tries endlessly.
     """
 
     per_cluster: int = 5
@@ -95,7 +95,7 @@ def change_of(machine: VirtualMachineInstance) -> str:
 
 
 def is_workload_update(migration: VirtualMachineInstanceMigration) -> bool:
-    """Return whether a migration brings a change to a machine, rather than being somebody's wish."""
+    """Return whether a migration brings a change to a machine, rather than being a user's request."""
     return WORKLOAD_UPDATE in migration.metadata.annotations
 
 
@@ -129,7 +129,7 @@ def _age(migration: VirtualMachineInstanceMigration) -> tuple[str, int, str]:
 
 
 def failed_at(migration: VirtualMachineInstanceMigration) -> float:
-    """Return when a migration failed, in seconds since the epoch; when it was created if nobody says."""
+    """Return when a migration failed, in seconds since the epoch; when it was created if that is unknown."""
     stamps = [
         item.phase_transition_timestamp
         for item in migration.status.phase_transition_timestamps
@@ -223,7 +223,7 @@ def can_abort(machine: VirtualMachineInstance, migration: VirtualMachineInstance
 
 
 def to_delete(own: Migrations, limits: Limits) -> Migrations:
-    """Return the finished migrations of a machine that Lanloom requested and that nobody needs any more."""
+    """Return the finished migrations of a machine that Lanloom requested and that are not needed any more."""
     kept = max(KEPT, limits.attempts)
     finished = sorted(
         (item for item in own if item.is_final and CHANGE in item.metadata.annotations), key=_age

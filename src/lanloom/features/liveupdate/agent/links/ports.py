@@ -83,7 +83,7 @@ class NetlinkPorts:
             places = ", ".join(str(item) for item in self._directories)
             raise PortConflict(
                 f"Pod {identity.title}: {how} of {places} can be its own by interfaces, hardware addresses and the "
-                f"pod's address, so the port of {identity.interface} can't be told",
+                f"pod's address, so the port of {identity.interface} is unknown",
                 final=len(matching) > 1,
             )
         [(netns, links)] = matching
