@@ -81,7 +81,7 @@ def test_what_is_recreated() -> None:
     assert "agent of node1" in note
     nad = NetworkAttachmentDefinition(metadata=ObjectMeta(labels={UID_LABEL: "u"}))
     (note,) = nad_notes(nad, (lan(leaving=False),))
-    assert "belongs to LAN lab/blue, for which the manager makes it anew" in note
+    assert "belongs to LAN lab/blue, for which the manager creates it again" in note
     (note,) = nad_notes(nad, (lan(),))
     assert "lanloom why-not-deleted lan/lab/blue" in note
     assert nad_notes(nad, ()) == ()

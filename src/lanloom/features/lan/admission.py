@@ -1,7 +1,7 @@
 """The webhooks of LANs: turn admission requests into typed values and ask the rules.
 
 What the manager's stores allow may be allowed; a refusal rests on live objects (`recheck`). LANs that were let in a
-moment ago and that no watch has brought yet count beside those of the stores.
+moment ago and that no watch has brought yet count in addition to those of the stores.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -291,8 +291,8 @@ class LanAdmission(TableAdmission):
         if not users:
             return ()
         return (
-            f"{title_of(old)} is used by {listed(users)}; it stays until nobody uses it any more, and nobody new may "
-            f"use it. The annotation {FORCE_DELETE}=true lets it go at once: they keep their interfaces "
+            f"{title_of(old)} is used by {listed(users)}; it stays until it has no users, and accepts no new ones. "
+            f"The annotation {FORCE_DELETE}=true lets it go at once: they keep their interfaces "
             "until they end, and can't restart",
         )
 

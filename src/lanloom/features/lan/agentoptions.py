@@ -13,10 +13,10 @@ from lanloom.features.lan.rules.ipamconfig import PROGRAMS
 from lanloom.runtime.feature import CommandOptions
 
 IpamPrograms = Mapping[str, tuple[Path, ...]]
-"""Programs by their names, each with the directories that it may see and write beside its own."""
+"""Programs by their names, each with the directories that it may see and write in addition to its own."""
 
 IPAM_PROGRAMS: IpamPrograms = MappingProxyType(dict.fromkeys(PROGRAMS, ()))
-"""Which programs may be called unless the agent is told of others."""
+"""Which programs may be called unless the agent's options name others."""
 
 _PROGRAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}(:/[^:]*)*", re.ASCII)
 

@@ -55,7 +55,7 @@ def _blocker(why: str, waits_for: tuple[str, ...], remedy: str) -> Blocker:
 
 def report_notes(report: LANNode) -> tuple[str, ...]:
     """Say that the agent recreates a deleted report."""
-    return (f"The agent of {report.metadata.name} writes it anew as long as the node carries a LAN.",)
+    return (f"The agent of {report.metadata.name} writes it again as long as the node carries a LAN.",)
 
 
 def nad_notes(nad: NetworkAttachmentDefinition, lans: Iterable[LAN]) -> tuple[str, ...]:
@@ -69,7 +69,9 @@ def nad_notes(nad: NetworkAttachmentDefinition, lans: Iterable[LAN]) -> tuple[st
         return (
             f"It belongs to LAN {key} and goes with that, which is being deleted: lanloom why-not-deleted lan/{key}.",
         )
-    return (f"It belongs to LAN {key}, for which the manager makes it anew; remove the spoke there instead.",)
+    return (
+        f"It belongs to LAN {key}, for which the manager creates it again; remove the spoke there instead.",
+    )
 
 
 async def _ask_lan(client: Reader, lan: LAN) -> Answer:

@@ -1,7 +1,8 @@
-"""What passed the spokes of a LAN, as its nodes' agents count it, read when somebody asks.
+"""What passed the spokes of a LAN, as its nodes' agents count it, read on request.
 
 No object has these counters: a write a second for each spoke would be too much for an API server. They are read through
-the API server (`pods/proxy`) with the reader's own credentials: his rights decide, and Lanloom needs no way to nodes.
+the API server (`pods/proxy`) with the reader's own credentials: the reader's rights decide, and Lanloom needs no way to
+nodes.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ class SpokeCounters(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Silent(Struct, frozen=True):
-    """A node whose agent told nothing, and why."""
+    """A node whose agent reported nothing, and why."""
 
     node: str
     message: str

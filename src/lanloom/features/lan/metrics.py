@@ -1,7 +1,7 @@
 """What a manager shows of LANs: how many are how well, on how many nodes, with which MTU.
 
-All of it is read from the store when somebody asks. Should there be very many LANs, only so many have series of their
-own, and those that are counted by reason tell of the others.
+All of it is read from the store at each scrape. Should there be very many LANs, only so many have series of their
+own, and the counts by reason include the others.
 """
 
 from collections import Counter as Tally

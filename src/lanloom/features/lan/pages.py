@@ -209,7 +209,7 @@ _HOPS = Query(
     ),
     HOP_FIELDS.default,
 )
-"""The fields of hops. What nobody has seen is neither well nor in trouble."""
+"""The fields of hops. What was not seen is neither well nor in trouble."""
 
 
 def _hop(hop: Hop) -> Box:

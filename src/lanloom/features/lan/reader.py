@@ -21,7 +21,7 @@ BY_UID = "lan-uid"
 them."""
 
 BY_SPOKE = "lan-spoke"
-"""NADs by the spokes that they name, whoever made them."""
+"""NADs by the spokes that they name, whatever made them."""
 
 BY_UNDERLAY = "lan-underlay"
 """LANs by the underlay links that they name."""

@@ -59,8 +59,8 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
 
     `underlay_fault` says which nodes can't carry the LAN.
     `limited_by` is the node that allows no larger MTU; `limits` are the options of the whole LAN, in words.
-    `namespaces` are those that it admits beside its own, `network` the Network of its own `subnets`. With `partial`,
-    spokes show the pods that the reader may see.
+    `namespaces` are those that it admits in addition to its own, `network` the Network of its own `subnets`. With
+    `partial`, spokes show the pods that the reader may see.
     """
 
     namespace: str

@@ -102,9 +102,7 @@ def test_spoke_is_another_lans() -> None:
         node.cut_off(False)
         await cluster.client.delete(LANS, "blue", NAMESPACE)
         await cluster.lan("red", 8, spokes=["blue-c"])
-        with pytest.raises(
-            SpokeError, match="LAN default/blue is gone, of which this node has not been told"
-        ):
+        with pytest.raises(SpokeError, match="LAN default/blue is gone, which this node does not know yet"):
             await node.spokes.attach(veth("blue-c", node.pod("p3"), container="c3"))
         node.deafen(False)
         await cluster.until(lambda: len(node.spokes.devices()) == 2)
@@ -240,7 +238,7 @@ def test_a_lan_that_is_gone() -> None:
         await cluster.client.delete(LANS, "blue", NAMESPACE)
         uid = await cluster.lan("teal", ns="blue", spokes=["blue-a"])
         with pytest.raises(
-            SpokeError, match="LAN default/blue is gone, of which this node has not been told"
+            SpokeError, match="LAN default/blue is gone, which this node does not know yet"
         ) as late:
             await node.spokes.attach(veth("blue-a", node.pod("p1")))
         assert late.value.again and not node.world.ends

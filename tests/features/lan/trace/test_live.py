@@ -98,17 +98,17 @@ FAULTS: dict[str, tuple[Callable[[LanWorld], None], str, str]] = {
     "port changed": (
         lambda world: changed(world, "blue-aV0", drift=frozenset(["flood", "state"])),
         "port",
-        "somebody changed flood, state of blue-aV0",
+        "another program changed flood, state of blue-aV0",
     ),
     "bridge changed": (
         lambda world: changed(world, "br0", drift=frozenset(["vlan_filtering"])),
         "bridge",
-        "somebody changed vlan_filtering of br0",
+        "another program changed vlan_filtering of br0",
     ),
     "VXLAN changed": (
         lambda world: changed(world, "vx0", drift=frozenset(["neigh_suppress"])),
         "vxlan",
-        "somebody changed neigh_suppress of vx0",
+        "another program changed neigh_suppress of vx0",
     ),
     "another VNI": (lambda world: changed(world, "vx0", vtep=None), "vxlan", "vx0 has another VNI"),
     "no receivers": (lose_flood, "vxlan", "no forwarding entry for many receivers to 10.0.0.2"),

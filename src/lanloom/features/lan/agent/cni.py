@@ -5,7 +5,7 @@ reconciler ends it, and a DEL that fails would keep the pod in Terminating. The 
 tells whether trying again can help.
 
 Addresses are those of an IPAM program, which is called outside of the data plane's locks. An ADD that fails later than
-that gives them back, and so does one for which a DEL came meanwhile: its addresses would be nobody's.
+that gives them back, and so does one for which a DEL came meanwhile: its addresses would never be released.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The loop that keeps a node's LANs: it looks at one whenever something about it changed, and again and again.
 
-It heals: links, forwarding entries and namespaces that somebody deleted come back, and what a process left behind that
+It heals: links, forwarding entries and namespaces that were deleted come back, and what a process left behind that
 died goes. What the kernel announces and what the cluster announces lead to the same look.
 """
 
@@ -32,7 +32,7 @@ CALM_SECONDS = 20.0
 such as forwarding entries."""
 
 PAUSE_SECONDS = 1.0
-"""How soon records are read again that could not be read, and a watch begins anew that broke."""
+"""How soon records are read again that could not be read, and a watch begins again that broke."""
 
 WORKERS = 4
 

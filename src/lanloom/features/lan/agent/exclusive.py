@@ -1,4 +1,4 @@
-"""Work at LANs, one task at a time for each LAN, and to its end even where nobody waits for it any more.
+"""Work at LANs, one task at a time for each LAN, and to its end even where no caller waits for it any more.
 
 A request that is cancelled must not let the next one in while the kernel is at work for the first.
 """
@@ -44,7 +44,7 @@ class Exclusive:
     def _done(self, task: asyncio.Task[object]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has it; nobody may be there any more
+            task.exception()  # a caller that waited has it; there may be none any more
 
     async def close(self) -> None:
         """Wait for what is under way."""

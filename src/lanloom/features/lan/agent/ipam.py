@@ -1,8 +1,8 @@
 """IPAM programs, called as CNI says: the whole configuration on standard input, a result on standard output.
 
-The agent is root, and whoever may write a NAD chooses the program and what it reads. So a program must be one that the
-agent was told of, lie in the agent's own directory of CNI programs, and be a file that nobody but root can write; the
-`CNI_PATH` of a call is not searched. It is told only what `ipamconfig` lets through, and runs in a sandbox without any
+The agent is root, and a tenant who may write a NAD chooses the program and what it reads. So a program must be one of
+the agent's options, lie in the agent's own directory of CNI programs, and be a file that only root can write; the
+`CNI_PATH` of a call is not searched. It gets only what `ipamconfig` lets through, and runs in a sandbox without any
 capability. It gets no variables of the agent but PATH. Time, output and number of programs are limited, and one that is
 stopped is stopped with all that it started.
 
@@ -170,7 +170,7 @@ class Ipam:
             raise NothingGiven(
                 BAD_CONFIG,
                 f"ipam.type: {name} is not one of {', '.join(self._allowed)}; if it is an IPAM program, start the "
-                f"agent with --ipam-program={name}, beside those that are to stay",
+                f"agent with --ipam-program={name}, in addition to those that are to stay",
             )
         path = directory / name
         target = path.resolve(strict=True)
@@ -202,9 +202,9 @@ def _unusable(name: str, error: Exception) -> CniError:
 
 
 def _checked(config: Raw, command: str) -> Raw:
-    """Return what the program is told.
+    """Return the program's input.
 
-    Raises CniError for a field that it can't be told, unless it gives addresses back.
+    Raises CniError for a field that it must not get, unless it gives addresses back.
     """
     found, faults = program_config(config, command)
     if faults and (command not in RELEASES or "name" not in found):

@@ -54,7 +54,7 @@ class LanKernel(Protocol):
         ...
 
     async def cookie(self, path: str) -> int:
-        """Return the kernel's number of the pod's network namespace at the path, its own for ever; 0 without one there.
+        """Return the kernel's number of the pod's network namespace at the path, never used again; 0 without one there.
 
         Raises NamespaceError.
         """

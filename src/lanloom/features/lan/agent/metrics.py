@@ -73,7 +73,7 @@ class LanAgentMetrics(FeatureMetrics):
         traffic: Callable[[], Iterable[SpokeTraffic]],
         learned: Callable[[], Iterable[LearnedMacs]] = tuple,
     ) -> None:
-        """Show what passes spokes and what was learned, as these yield it when somebody asks."""
+        """Show what passes spokes and what was learned, as these yield it at each scrape."""
         self._traffic, self._learned = traffic, learned
 
     def called(self, program: str, command: str, code: int) -> None:

@@ -139,7 +139,7 @@ class NetlinkLanKernel:
         return self._reader.observe(lan, ports)
 
     async def _watch_all(self) -> None:
-        """Watch what is held open, and the host, if somebody wants to know."""
+        """Watch what is held open, and the host, if a caller follows it."""
         if not self._watching:
             return
         held = {name: lan.namespace for name, lan in dict(self._writer.lans).items()}

@@ -2,7 +2,7 @@
 
 A port that comes was made by another CNI plugin, and keeps its other end in the machine's pod. While it is under way
 its place is `in_transit`: the LAN is built, and leaves the place alone. When it has come it is the LAN's port like any
-other, and is made anew if somebody deletes it. Who dies in between finds the place in the record, and goes on.
+other, and is made again if it is deleted. A process that died in between finds the place in the record, and goes on.
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class SpokePlaces:
-    """The port. `woken` is told the uid of a LAN that should be looked at again; `unready` says why none may change."""
+    """The port. `woken` receives the uid of a LAN that should be looked at; `unready` says why none may change."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ VETH: Final = "veth"
 class SpokeError(Exception):
     """A spoke can't be had, or is not as it should be. The message names the spoke, the reason and the remedy.
 
-    `again` tells that the same request may succeed later without anybody's doing.
+    `again` says that the same request may succeed later by itself.
     """
 
     def __init__(self, message: str, *, again: bool = False) -> None:
@@ -63,10 +63,10 @@ class Attachment(Struct, frozen=True, kw_only=True):
     """A pod's interface at a spoke, as CNI names it.
 
     `netns` is the path of the pod's network namespace. `pod` is `namespace/name`, empty where that is not known.
-    `network` is the name in the CNI configuration, by which the runtime's garbage collection tells whose it is.
+    `network` is the name in the CNI configuration, by which the runtime's garbage collection knows its owner.
     `mac` is what the interface must have, empty for any; `mtu` in bytes likewise, 0 for that of the LAN. `addresses`
-    (CIDRs) and `routes` are what it gets when it is made, also when it is made anew. `bridged`: KubeVirt puts it into a
-    bridge of the pod, with a machine behind it.
+    (CIDRs) and `routes` are what it gets when it is made, also when it is made again. `bridged`: KubeVirt puts it into
+    a bridge of the pod, with a machine behind it.
     """
 
     device: Device
@@ -113,7 +113,7 @@ class SpokesPort(Protocol):
         ...
 
     async def attach(self, attachment: Attachment) -> Attached:
-        """Bring the interface into the pod's namespace, up; build everything anew if it must, as after a reboot.
+        """Bring the interface into the pod's namespace, up; build everything again if it must, as after a reboot.
 
         Idempotent for the same container and interface. Raises SpokeError, also where another container has the spoke.
         """

@@ -63,7 +63,7 @@ class _Observation(Struct, frozen=True):
 
 
 class LanReconciler:
-    """The LANs of `node`. `on_state` is told when what the node reports of a LAN may have changed.
+    """The LANs of `node`. `on_state` is called when what the node reports of a LAN may have changed.
 
     `holds_uplink` tells whether this node joins the LAN of a record to the physical VLAN that the record names.
     """

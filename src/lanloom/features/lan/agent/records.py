@@ -69,7 +69,7 @@ class LanRecords:
             del self.by_uid[uid]
 
     def _release(self, uid: str, place: Place) -> None:
-        """Release what has no entry: it is nobody's."""
+        """Release what has no entry: it has no owner."""
         del self._indices[place.id][uid]
         if not self._indices[place.id]:
             del self._indices[place.id]

@@ -33,7 +33,7 @@ TRUST_SECONDS = 60.0
 
 
 READ_SECONDS = 60.0
-"""How often Multus' configuration is read, which tells nobody when it changes."""
+"""How often Multus' configuration is read, whose changes are not announced."""
 
 
 SPREAD_SECONDS = 2.0
@@ -92,7 +92,7 @@ class ReportPublisher:
             self.controller.enqueue_after(_KEY, self._rng.random() * SPREAD_SECONDS)
 
     def _compare(self, stored: LANNode | None) -> None:
-        """Correct what somebody else wrote or deleted; the watch's word of an own write is no news.
+        """Correct what another writer wrote or deleted; the watch's word of an own write is no news.
 
         It is where that write does not count any more: what was to follow it was compared with an older report.
         """

@@ -27,7 +27,7 @@ def cni_service(
 
 
 async def serve_devices(spokes: SpokesPort, settings: LanAgentSettings, metrics: LanAgentMetrics) -> None:
-    """Offer the devices until cancelled, if the agent was told kubelet's directory."""
+    """Offer the devices until cancelled, if the agent has the option of kubelet's directory."""
     if settings.device_plugins is None:
         return
     from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins

@@ -41,7 +41,7 @@ and its VNI is taken until then."""
 
 
 class Spokes:
-    """The port. `woken` is told the uid of a LAN that should be looked at again."""
+    """The port. `woken` receives the uid of a LAN that should be looked at again."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Spokes:
         """Implement the port."""
         key = (container, interface)
         found = {uid for uid, place in self._attached() if (place.container, place.interface) == key}
-        # One that is being attached has no record yet: whoever asked for it may have given up, but it comes.
+        # One that is being attached has no record yet: its caller may have given up, but it comes.
         found |= {uid for uid, *rest in self._under_way if tuple(rest) == key}
         for uid in sorted(found):
             await self._end(uid, container, interface)
@@ -249,7 +249,7 @@ class Spokes:
             self._chosen.pop(device.id, None)
 
     async def _choose_index(self, device: Device) -> int:
-        # A LAN that was made anew: kubelet may have given the device's path to a container already.
+        # A LAN that was created again: kubelet may have given the device's path to a container already.
         if index := self._records.index_of(device.id) or self._chosen.get(device.id, 0):
             return index
         occupied: set[int] = set()

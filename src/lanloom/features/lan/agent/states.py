@@ -30,7 +30,7 @@ class LanState(Struct, frozen=True):
 
 
 class LanStates:
-    """The states by the uid of the LAN. `on_state` is told when what `node` reports may have changed.
+    """The states by the uid of the LAN. `on_state` is called when what `node` reports may have changed.
 
     `holds_uplink` tells whether this node joins the LAN of a record to the physical VLAN that the record names.
     """

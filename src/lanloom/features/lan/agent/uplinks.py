@@ -1,13 +1,13 @@
 """Which LANs this node joins to their physical VLANs: those for which it is elected, and none else.
 
-Two nodes at once would be a loop: a frame for many receivers would come back by the other node, and circle for ever.
+Two nodes at once would be a loop: a frame for many receivers would come back by the other node, and circle endlessly.
 One node holds the VLAN's Lease (coordination.k8s.io), for one LAN: the holder is named by both. It lets go before
 another may take it: at the latest `LEASE - RENEW` seconds before, on its own clock. What joins the LAN to the VLAN ends
 by itself when this module stops saying that the node is elected (`links.uplinklinks`): when the process dies, and when
 its event loop hangs.
 
 A LAN at two VLANs at once would make one of them. So who has a Lease joins nothing before two answers that it asks for
-only then: the LAN has this uplink, and no other Lease is held for its VNI. Of two nodes, one of which was told late of
+only then: the LAN has this uplink, and no other Lease is held for its VNI. Of two nodes, one of which learnt late of
 another uplink, at least one sees the Lease of the other.
 """
 
@@ -62,7 +62,7 @@ class _Answer(NamedTuple):
 
 
 class Uplinks:
-    """The elections of `node`. `changed` is told the uid of a LAN for which the node was elected, or is no more.
+    """The elections of `node`. `changed` receives the uid of a LAN for which the node was elected, or is no more.
 
     `settled` returns when nothing works at the LAN of a uid that began before.
     """

@@ -1,6 +1,6 @@
 """The users of spokes on other nodes: a spoke that another pod has there is not given to a second one.
 
-Only what other nodes report is asked for, so an attachment costs no request where nobody else has the spoke, but for
+Only what other nodes report is asked for, so an attachment costs no request where no other pod has the spoke, but for
 the LAN. A user is one pod, or one machine, whose two pods have the spoke on two nodes while it migrates.
 """
 
@@ -65,13 +65,13 @@ class UsersElsewhere:
         if found is None and is_reported:
             spoke = attachment.device.spoke
             raise SpokeError(
-                f"no LAN has the spoke {spoke}, as far as this node has been told: {title} is gone; add it to "
+                f"no LAN has the spoke {spoke}, as far as this node knows: {title} is gone; add it to "
                 "spec.spokes of one",
                 again=True,
             )
         if found is None:
             raise SpokeError(
-                f"{title} is gone, of which this node has not been told; try again in a moment",
+                f"{title} is gone, which this node does not know yet; try again in a moment",
                 again=True,
             )
         return found
@@ -99,8 +99,8 @@ class UsersElsewhere:
 def _pods_elsewhere(reports: Iterable[LANNode], spoke: str, node: str) -> Iterator[tuple[str, str]]:
     """Yield the other nodes that report a spoke as attached, each with the pod (`namespace/name`), if known.
 
-    The name of a spoke is unique in the cluster. The LAN does not matter: one that is made anew has another uid, which
-    nodes learn at different times.
+    The name of a spoke is unique in the cluster. The LAN does not matter: one that is created again has another uid,
+    which nodes learn at different times.
     """
     for report in reports:
         if report.metadata.name == node:

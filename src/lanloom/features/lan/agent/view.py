@@ -53,7 +53,7 @@ class ClusterView:
         return next(iter(self._lans.store.by("uid", uid)), None)
 
     async def live(self, key: Key, uid: str) -> LAN | None:
-        """Return the LAN as the API server has it now; None where it is gone, of which a watch may not have told yet.
+        """Return the LAN as the API server has it now; None where it is gone, which a watch may not have reported yet.
 
         What was the LAN's may be another one's by then. Raises KubeError.
         """

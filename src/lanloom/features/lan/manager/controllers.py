@@ -80,7 +80,7 @@ def network_key(network: Network) -> tuple[Any, ...]:
 class LanManager:
     """The controllers. They run on the leader only; the informers run on every replica.
 
-    `users` must be whole before `run`. `observe` is told of each reconcile.
+    `users` must be whole before `run`. `observe` receives each reconcile.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ from lanloom.nads.users import NadUsers
 from lanloom.text import listed
 
 RETRY_SECONDS = 60.0
-"""Until a request is tried again that the API server refused, which somebody has to do something about."""
+"""Delay before a request is tried again that the API server refused, and about which an operator has to act."""
 
 _CREATES = 8
 """So many NADs are created at once."""
@@ -331,7 +331,7 @@ def _event(old: LANStatus, new: LANStatus) -> EventDraft | None:
 
 
 class Orphans:
-    """NADs and Networks of LANs that are gone, by the uid of the LAN: somebody removed its finalizer by force."""
+    """NADs and Networks of LANs that are gone, by the uid of the LAN: its finalizer was removed by force."""
 
     def __init__(
         self,
@@ -387,7 +387,7 @@ class Orphans:
 
 
 def _is_awaited(nad: NetworkAttachmentDefinition, uid: str, lans: Iterable[LAN]) -> bool:
-    """Return whether a LAN of the same name, made anew, takes the NAD over."""
+    """Return whether a LAN of the same name, created again, takes the NAD over."""
     places = {
         (nad.metadata.namespace, item.name) for item in nad.metadata.owner_references if item.uid == uid
     }

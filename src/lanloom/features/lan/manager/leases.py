@@ -1,9 +1,9 @@
 """Takes away the Leases of uplinks that no LAN needs any more: its uplink was changed or removed, or the LAN is gone.
 
-A Lease says who may join a LAN to a VLAN. So only one that has ended goes, in the version that was read: whoever takes
-it at that moment keeps it. The Lease of one VLAN may be needed by another LAN by now. An agent that was told late of a
-change may create one once more, which it releases at once, and nothing announces it: Leases are not watched, because
-their holders renew them every two seconds. So they are listed again a while after the last change.
+A Lease says who may join a LAN to a VLAN. So only one that has ended goes, in the version that was read: an agent that
+takes it at that moment keeps it. The Lease of one VLAN may be needed by another LAN by now. An agent that learnt late
+of a change may create one once more, which it releases at once, and nothing announces it: Leases are not watched,
+because their holders renew them every two seconds. So they are listed again a while after the last change.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ DURATION = 15.0
 """Seconds after which a Lease that names no duration has ended."""
 
 CHECK_SECONDS = 20.0
-"""How soon a Lease is looked at again that nobody needs and that is held."""
+"""How soon a Lease is looked at again that is not needed and that is held."""
 
 LATE_SECONDS = 300.0
-"""How long after a change agents may not know of it: their watches may be silent for a while, and begin anew."""
+"""How long after a change agents may not know of it: their watches may be silent for a while, and begin again."""
 
 log = structlog.get_logger(__name__)
 

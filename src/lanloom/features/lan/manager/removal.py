@@ -55,7 +55,7 @@ class NadRemover:
         return tuple(nad for nad in listed.items if owner_of(nad.metadata) == uid)
 
     async def delete_now(self, nads: Nads) -> None:
-        """Delete NADs whoever uses them. Raises KubeError."""
+        """Delete NADs, even in use. Raises KubeError."""
         for nad in nads:
             key, meta = nad.metadata.key, nad.metadata
             if not meta.is_deleting:

@@ -1,6 +1,6 @@
 """What webhooks refuse of LANs in use, of their NADs, and of what agents report.
 
-NADs of a LAN follow from the LAN: the manager makes, repairs and removes them. Everybody may label and annotate them as
+NADs of a LAN follow from the LAN: the manager makes, repairs and removes them. Any user may label and annotate them as
 long as the marks stay by which they are known.
 """
 
@@ -39,7 +39,7 @@ def is_joined(new: LAN, old: LAN | None) -> bool:
 
 
 def is_forced(lan: LAN) -> bool:
-    """Return whether a LAN is to go whoever uses it."""
+    """Return whether a LAN is to go even in use."""
     return lan.metadata.annotations.get(FORCE_DELETE) == "true"
 
 
@@ -103,7 +103,7 @@ def concerns(new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefi
 def check_nad(
     new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None, lans: Iterable[LAN]
 ) -> None:
-    """Raise Denied for what nobody but a manager writes. A NAD whose LAN is gone is anybody's to change."""
+    """Raise Denied for what only a manager writes. A NAD whose LAN is gone may be changed by any user."""
     every = tuple(lans)
     by_uid = {lan.metadata.uid: lan for lan in every}
     uid, was = owner_of(new.metadata), owner_of(old.metadata) if old is not None else ""
@@ -133,7 +133,7 @@ def check_border(nad: NetworkAttachmentDefinition, lans: Iterable[LAN]) -> None:
 
 
 def check_nad_deletion(nad: NetworkAttachmentDefinition, lans: LansByUid, *, by_manager: bool) -> None:
-    """Check that a NAD goes with its LAN or spoke, after nobody new was let in. Raises Denied."""
+    """Check that a NAD goes with its LAN or spoke, after no new users were let in. Raises Denied."""
     owner = lans.get(owner_of(nad.metadata))
     if owner is None or owner.metadata.namespace != nad.metadata.namespace:
         return
@@ -146,7 +146,7 @@ def check_nad_deletion(nad: NetworkAttachmentDefinition, lans: LansByUid, *, by_
             f"(kubectl -n {owner.metadata.namespace} delete lan {owner.metadata.name})"
         )
     raise Denied(
-        f"{_title(nad)}: it goes by itself once nobody uses it, as {title} gives it up; "
+        f"{_title(nad)}: it goes by itself once it has no users, as {title} gives it up; "
         f"lanloom lan show {owner.metadata.namespace}/{owner.metadata.name} tells what it waits for"
     )
 

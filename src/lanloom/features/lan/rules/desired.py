@@ -310,7 +310,7 @@ def _port(place: Place, record: LanRecord, node: str, fresh: bool, moving: bool)
 
 
 def hardware_address(uid: str, device: str, node: str) -> str:
-    """Return the address of a spoke on a node where the pod asks for none: it stays when the link is made anew.
+    """Return the address of a spoke on a node where the pod asks for none: it stays when the link is made again.
 
     A machine keeps its address when it migrates, so that of its spoke is the same on every node: `node` is empty.
     """

@@ -105,8 +105,8 @@ class Peers(Struct, frozen=True):
 
     `strangers` are nodes whose endpoint this node can't reach, with the reason. `claimed` are the MAC addresses that
     secured spokes have there, and `static_entries` the endpoints of those that are at one node only: a machine that
-    migrates is at two, and nobody knows yet when it will answer at which. `uplinks` are the endpoints of nodes that say
-    that they join the LAN to its VLAN: besides the elected one perhaps one whose agent has died since.
+    migrates is at two, and it is unknown yet when it will answer at which. `uplinks` are the endpoints of nodes that
+    say that they join the LAN to its VLAN: besides the elected one perhaps one whose agent has died since.
     """
 
     flood: frozenset[str] = frozenset()

@@ -1,6 +1,6 @@
 """The identity of a LAN on a node: what it was built with, which stays until nothing of it is left there.
 
-No webhook lets these fields change. They stay although somebody changed them while no webhook answered: a LAN that is
+No webhook lets these fields change. They stay even if they were changed while no webhook answered: a LAN that is
 rebuilt under its pods would put them on the LAN of others. The record has them, so an agent that starts again keeps
 them, too. Where a LAN is built on no node, it is built as it says. Underlay, uplink and replication are no part of it:
 they say how frames of this LAN come to its other nodes, and may change alive.

@@ -1,7 +1,7 @@
 """What reaches an IPAM program of a NAD's configuration: the listed fields of that program, each of its type.
 
-Who may write a NAD writes the configuration, and the program runs on the node. So nothing is passed on that was not
-read: the program gets a configuration that is made anew from what is valid. No value is a path.
+Tenants who may write a NAD write the configuration, and the program runs on the node. So nothing is passed on that was
+not read: the program gets a configuration that is built from what is valid. No value is a path.
 
 The fields are those that the programs of containernetworking/plugins and whereabouts read. Those of a program that only
 an operator knows can't be listed: all are passed on in which no text is a path.
@@ -148,7 +148,7 @@ class ProgramConfig(NamedTuple):
 def program_config(config: Raw, command: str) -> ProgramConfig:
     """Return the configuration that the IPAM program of `config` gets for a command of CNI.
 
-    Fields beside `ipam` that mean nothing to such a program are left out without a fault.
+    Fields next to `ipam` that mean nothing to such a program are left out without a fault.
     """
     faults: Faults = []
     parsers = _BESIDE | _OF_COMMAND.get(command, {}) | {"ipam": _section}

@@ -48,7 +48,7 @@ class MakeBridge(LanStep, frozen=True, kw_only=True):
     """The LAN's bridge, marked, up: no spanning tree, no snooping of multicast.
 
     It learns so many MAC addresses where the kernel knows a limit, 0 for any number. One with the mark of `was` is
-    marked anew.
+    marked again.
     """
 
     uid: str
@@ -142,7 +142,7 @@ class DeleteLanLink(LanStep, frozen=True, kw_only=True):
 class JoinBridge(LanStep, frozen=True, kw_only=True):
     """A link becomes a port of the bridge with these flags that lets frames for reserved addresses pass, and up.
 
-    Other settings of it that somebody changed are as they were.
+    Other settings of it that were changed are as they were.
     """
 
     name: str

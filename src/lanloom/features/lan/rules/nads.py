@@ -1,7 +1,7 @@
-"""The NADs of a LAN: what they are called, what stands in them, and what of that somebody has changed.
+"""The NADs of a LAN: what they are called, what stands in them, and what of that was changed.
 
 Each spoke has two, one for machines and one for pods. Which LAN a NAD was made for is its label; the owner reference
-is for Kubernetes, which removes what is left behind by a LAN that somebody removed by force.
+is for Kubernetes, which removes what is left behind by a LAN that was removed by force.
 
 A NAD may say that machines use it behind KubeVirt's bridge. virt-handler then renames the pod's interface, puts it into
 a bridge of the pod with the machine's tap, and leaves a dummy under the old name. While a machine migrates, the
@@ -146,7 +146,7 @@ def is_config_wanted(nad: WantedNad, config: str) -> bool:
 
 
 def is_as_wanted(nad: WantedNad, found: NetworkAttachmentDefinition) -> bool:
-    """Return whether a NAD does what the LAN's would, whoever made it: then it may become the LAN's."""
+    """Return whether a NAD does what the LAN's would, whatever made it: then it may become the LAN's."""
     resource = found.metadata.annotations.get(RESOURCE_NAME)
     return resource == nad.resource and is_config_wanted(nad, found.spec.config)
 

@@ -28,7 +28,7 @@ class LanLink(Struct, frozen=True, kw_only=True):
     `entry_limit` is how many forwarding entries a VXLAN link has at most, 0 for any number. A `locked` port passes
     frames only from addresses that are known to be behind it, an `isolated` one none to other isolated ones; `group` is
     the link's group. `policy`, of VXLAN links: the mark of a frame goes along. `drift` names other settings of a bridge
-    or port that somebody changed: it floods and learns, in no VLAN and without spanning tree.
+    or port that were changed: it floods and learns, in no VLAN and without spanning tree.
     """
 
     name: str
@@ -114,7 +114,7 @@ class FarPort(Struct, frozen=True):
     """The host's end of what joins a LAN to a bridge of the host. `lower` is the index of the end in the LAN.
 
     `vlan` is the VLAN in which it is untagged, alone of all, and 0 for one that is not like that. `drift` names
-    settings of the port that somebody changed.
+    settings of the port that were changed.
     """
 
     index: int

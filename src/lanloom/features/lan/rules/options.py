@@ -23,7 +23,7 @@ LEARNED_DEFAULT = LIMIT_MAX
 """How many MAC addresses a node learns of a LAN that asks for no number."""
 
 STORM_MAX = 10_000_000
-"""The largest number of frames in a second that storm control can be told."""
+"""The largest number of frames in a second that storm control accepts."""
 
 MTU_MIN, MTU_MAX = 68, 65_535
 

@@ -43,7 +43,7 @@ class StaticEntryStep(LanStep, frozen=True, kw_only=True):
 
 
 class AddStaticEntry(StaticEntryStep, frozen=True, kw_only=True):
-    """The MAC address is behind this port, and at this peer, whoever else sends from it."""
+    """The MAC address is behind this port, and at this peer, even if others send from it."""
 
     @property
     def title(self) -> str:

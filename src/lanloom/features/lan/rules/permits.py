@@ -57,7 +57,7 @@ USUAL = Permits()
 
 
 def check_permits(new: LAN, old: LAN | None, others: Iterable[LAN], permits: Permits) -> None:
-    """Raise Denied for what a LAN takes anew and may not. `others` may contain the LAN itself."""
+    """Raise Denied for what a change takes and may not. `others` may contain the LAN itself."""
     title = title_of(new)
     if new.spec.host_bridge is not None:  # Lanloom's manager makes it
         return

@@ -2,13 +2,13 @@
 anywhere.
 
 The namespace is sealed before anything is in it, and has its packet filter before a port needs that. A port is a port
-from the moment on that it is there. What is wrong is deleted before it is made anew. A link whose far end is lost is
-made anew as a pair: deleting one end takes the other and what stands on it away, wherever they are.
+from the moment on that it is there. What is wrong is deleted before it is made again. A link whose far end is lost is
+made again as a pair: deleting one end takes the other and what stands on it away, wherever they are.
 
 MAC addresses of secured spokes are pinned where each of them is for good, on this node or at a peer. A pinned address
-can't be learned elsewhere, so whoever sends from it gets none of the frames for it: the bridge keeps the entry, and the
-VXLAN link drops frames from it that come from another peer than its own. Addresses at peers are pinned only while some
-spoke of the LAN may send from any address.
+can't be learned elsewhere, so another sender from it gets none of the frames for it: the bridge keeps the entry, and
+the VXLAN link drops frames from it that come from another peer than its own. Addresses at peers are pinned only while
+some spoke of the LAN may send from any address.
 """
 
 import re
@@ -54,7 +54,7 @@ from lanloom.features.lan.rules.portsteps import (
 from lanloom.node.ownership import is_marked_for
 
 _PORT = re.compile(r".+(M[01]|V0)")
-"""How the names of ports end, and of what macvtaps stand on. Other links in the namespace are somebody's business."""
+"""How the names of ports end, and of what macvtaps stand on. Other links in the namespace are left alone."""
 
 
 def plan(wanted: DesiredLan, seen: SeenLan) -> tuple[LanStep, ...]:
@@ -130,7 +130,7 @@ def _is_bridge(wanted: DesiredLan, seen: SeenLan) -> bool:
 
 
 def _without_ports(seen: SeenLan) -> dict[str, LanLink]:
-    """Return the links once the bridge is made anew: none of them is a port of it yet."""
+    """Return the links once the bridge is made again: none of them is a port of it yet."""
     return {name: link for name, link in seen.links.items() if link.kind != "bridge"}
 
 
@@ -346,10 +346,10 @@ def _left(
     """
     lost = {step.name for step in before if isinstance(step, DeleteLanLink | MakeVtep)}
     lost |= {step.port for step in before if isinstance(step, MakePair | MakeVeth)}
-    anew = any(isinstance(step, MakeBridge) for step in before)
+    rebuilt = any(isinstance(step, MakeBridge) for step in before)
     found = {
         mac: StaticEntry(
-            "" if anew or entry.port in lost else entry.port,
+            "" if rebuilt or entry.port in lost else entry.port,
             "" if wanted.vxlan in lost else entry.peer,
         )
         for mac, entry in present.items()

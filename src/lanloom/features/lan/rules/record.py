@@ -74,7 +74,7 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def is_used(self, now: float) -> bool:
         """Return whether the LAN must be there for it."""
-        # A clock that was set back must not keep an allocation for ever.
+        # A clock that was set back must not keep an allocation endlessly.
         return self.attached or (self.allocated > 0 and abs(now - self.allocated) < ALLOCATION_SECONDS)
 
     def free(self) -> "Place":
@@ -204,7 +204,7 @@ def followed(record: LanRecord, lan: LAN, node: str) -> LanRecord:
 def followed_limit(record: LanRecord, lan: LAN) -> int:
     """Return the limit of a VXLAN link that is there.
 
-    Another one has it made anew, so it stays as long as it will do.
+    Another one has it made again, so it stays as long as it will do.
     """
     same = record.options.max_learned_macs == lan.spec.max_learned_macs
     fits = not record.entry_limit or record.entry_limit > len(lan.spec.spokes)
@@ -275,7 +275,7 @@ def choose_index(device: str, *taken: Container[int]) -> int:
 
 
 def conflict(candidate: LanRecord, others: Iterable[LanRecord]) -> str:
-    """Return why a LAN can't be built beside those that this node carries; empty if it can."""
+    """Return why a LAN can't be built next to those that this node carries; empty if it can."""
     for other in others:
         if other.uid == candidate.uid:
             continue

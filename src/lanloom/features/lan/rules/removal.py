@@ -1,6 +1,6 @@
 """In which order the NADs of a LAN go, and the LAN itself: never from under a user.
 
-First nobody new may come (the NADs are marked), then nobody may be there or on the way, by the watches and then by what
+First no new users may come (the NADs are marked), then none may be there or on the way, by the watches and then by what
 the API server says at that moment; only then the NADs go, each in the version that was looked at: a note of a new user
 changes that version. A LAN goes after its NADs, and after every node that is up has said that it carries nothing of it.
 Each step may be the last that a manager takes: the next one goes on from what it left.

@@ -1,7 +1,7 @@
 """What a LAN asks for, judged by itself: defaults, the values of each field, and which of them may change later.
 
-The webhook, the manager and the agents ask the same questions: an object that came in while no webhook was there is
-told by its status what the webhook would have told its author, and no node builds anything for it.
+The webhook, the manager and the agents ask the same questions: an object that came in while no webhook was there has in
+its status what the webhook would have replied, and no node builds anything for it.
 """
 
 import re
@@ -32,7 +32,7 @@ from lanloom.refusals import Denied, Malformed, title_for
 from lanloom.text import listed, quote
 
 NS_MAX = 63
-"""Longest name of a network namespace: short enough for messages and command lines, long enough for anybody."""
+"""Longest name of a network namespace: short enough for messages and command lines, long enough for users."""
 
 PORT_MAX = 65_535
 
@@ -53,7 +53,7 @@ _TAKEN = frozenset({"lo", "all", "default", "bonding_masters"})
 """Names that the kernel gives to no link but its own: a loopback, and directories of its settings."""
 
 _GROUP = str(IPv6Address("ff15::6c00:0"))
-"""An IPv6 group of site-local scope that nobody has registered (RFC 4291). Its last 24 bits are the VNI: they are in
+"""An IPv6 group of site-local scope that is not registered (RFC 4291). Its last 24 bits are the VNI: they are in
 the Ethernet address of the group as well, so that switches tell LANs apart."""
 
 
@@ -85,7 +85,7 @@ def default_group(vni: int) -> str:
 def defaults(spec: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return fields, as on the wire, that are to be filled in: as they were before, else the defaults.
 
-    Whoever replaces a LAN by a manifest that leaves them out wants no change of them.
+    A user who replaces a LAN by a manifest that leaves them out wants no change of them.
     """
     before = old or {}
     found: dict[str, Any] = {}
@@ -100,7 +100,7 @@ def defaults(spec: Mapping[str, Any], old: Mapping[str, Any] | None) -> dict[str
 def _group_of(vni: object) -> str:
     """Return the default group.
 
-    For a VNI that is none it is a placeholder, so that the fault is told of the VNI and not of this.
+    For a VNI that is none it is a placeholder, so that the fault names the VNI and not this.
     """
     return default_group(vni) if isinstance(vni, int) and 0 < vni <= VNI_MAX else _GROUP
 

@@ -156,7 +156,7 @@ def title_of_uplink(uplink: VlanUplink) -> str:
 def _in_use(
     conditions: tuple[Condition, ...], verdict: Verdict, generation: int, now: float
 ) -> tuple[Condition, ...]:
-    """Return the condition that names who keeps a LAN, as long as somebody does."""
+    """Return the condition that names the users that keep a LAN, as long as there are any."""
     if verdict.users:
         return set_condition(
             conditions,

@@ -17,7 +17,7 @@ from lanloom.features.lan.rules.tables import Table, full, tables
 from lanloom.text import listed
 
 STORM_SECONDS = 60.0
-"""How long a storm is told of after the last look that saw it go on."""
+"""How long a storm is reported after the last look that saw it go on."""
 
 
 class Storm(NamedTuple):

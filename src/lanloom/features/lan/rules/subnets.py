@@ -1,6 +1,6 @@
 """Subnets of a LAN's own: what is wrong with them, and the Network that gives their addresses.
 
-Whoever may write a LAN in a namespace thereby gets addresses for it, without a right to write Networks, which are the
+The right to write a LAN in a namespace includes addresses for it, without a right to write Networks, which are the
 whole cluster's. LANs never meet, so the subnets of two of them may overlap. A Network serves the namespaces that the
 LAN admits.
 """

@@ -52,7 +52,7 @@ def fault_of(lan: LAN, node: str, link: UnderlayLink) -> str:
 
 
 NOT_REPORTED = "NotReported"
-"""Reason of a LAN of which no node has told whether it can carry it."""
+"""Reason of a LAN of which no node has reported whether it can carry it."""
 
 
 class Underlays(Struct, frozen=True):
@@ -88,7 +88,7 @@ class Underlays(Struct, frozen=True):
 
 
 def not_reported(link: str) -> str:
-    """Return what is said of a LAN of which no node has told whether it can carry it."""
+    """Return what is said of a LAN of which no node has reported whether it can carry it."""
     of = f"underlay link {link}" if link else "underlay"
     return f"no agent of LANs has reported its {of} yet; without agents, apply deploy/lan.yaml"
 

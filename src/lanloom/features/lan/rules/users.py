@@ -1,6 +1,6 @@
-"""Who uses a LAN: whoever refers to its NADs, or to a NAD of somebody else's that names a spoke, and what is attached.
+"""The users of a LAN: objects that refer to its NADs, or to another NAD that names a spoke, and what is attached.
 
-A reference keeps a LAN before anything is attached, and the reports of nodes tell of what is, whichever NAD it came by.
+A reference keeps a LAN before anything is attached, and nodes report what is, whichever NAD it came by.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ def attached(uid: str, reports: Iterable[LANNode]) -> Iterator[tuple[str, Spoke]
 def admitted(lan: LAN, naming: Iterable[NetworkAttachmentDefinition]) -> frozenset[Key]:
     """Return the NADs of others by which users come to a LAN, out of those that are `naming` a spoke of it.
 
-    NADs of namespaces that the LAN does not admit bring nobody: their users can't keep it.
+    NADs of namespaces that the LAN does not admit bring no users: these can't keep it.
     """
     others = (nad.metadata for nad in naming if owner_of(nad.metadata) != lan.metadata.uid)
     return frozenset(meta.key for meta in others if lan.admits(meta.namespace))
@@ -33,8 +33,8 @@ def admitted(lan: LAN, naming: Iterable[NetworkAttachmentDefinition]) -> frozens
 def users_of(use: NadUse, nads: Iterable[Key], lan: LAN | None) -> tuple[str, ...]:
     """Return the users of a LAN's NADs, for messages; ordered.
 
-    Who refers to a NAD from a namespace that the LAN does not admit attaches nowhere, and can't keep the LAN. Of a LAN
-    that is gone, None, everybody counts.
+    An object that refers to a NAD from a namespace that the LAN does not admit attaches nowhere, and can't keep the
+    LAN. Of a LAN that is gone, None, all users count.
     """
     found = (user for nad in nads for user in use.users_of(nad))
     return tuple(sorted({str(user) for user in found if lan is None or lan.admits(user.namespace)}))

@@ -118,7 +118,7 @@ def spoke_end(spoke: str, lan: LAN, reports: Iterable[LANNode]) -> End:
 
 
 def pod_end(pod: Pod, lan: LAN, lans: Iterable[LAN], nads: Iterable[NetworkAttachmentDefinition] = ()) -> End:
-    """Return the end in a pod. `nads` are those that the pod names, beside the LAN's own.
+    """Return the end in a pod. `nads` are those that the pod names, in addition to the LAN's own.
 
     Raises Denied for networks that can't be read, and for several spokes of the LAN.
     """
@@ -157,7 +157,7 @@ def named_nads(pod: Pod) -> tuple[Key, ...]:
 
 
 def _spoke_of(nad: NetworkAttachmentDefinition, lan: LAN) -> Spoke | None:
-    """Return the spoke that a NAD of somebody's own names.
+    """Return the spoke that a user's own NAD names.
 
     It has no name for the bridge that the LAN is joined to.
     """

@@ -1,7 +1,7 @@
 """Options of spokes that stop a frame: port security and limits at the sender's port, isolation at the receiver's.
 
-By the reports, and by a kernel where that was read: a port of which it says something else than it should is told with
-the rest of the port's faults.
+By the reports, and by a kernel where that was read: a port of which it says something else than it should is reported
+with the rest of the port's faults.
 """
 
 from lanloom.features.lan.rules.desired import DesiredPort
@@ -72,7 +72,7 @@ def _by_kernel(kernel: NodeKernel, end: End) -> str:
     if kernel.seen.static_entries.get(port.mac) != StaticEntry(port.name):
         return (
             f"port security: {end.port} has no forwarding entry for {port.mac}, without which it passes nothing; the "
-            "agent of LANs on this node makes it anew within seconds; if not, see its log"
+            "agent of LANs on this node makes it again within seconds; if not, see its log"
         )
     found = _source(kernel, port)
     return _refusal(end, port.mac, found) if found and found != port.mac else ""

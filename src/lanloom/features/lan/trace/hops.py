@@ -2,8 +2,8 @@
 
 Pod, interface, port and bridge of the sender; on another node VXLAN, underlay and the network between; and all of it
 the other way round to the receiver. Instead of a port of a spoke there may be a VLAN, or the bridge of an isolated
-network. Later hops are judged although an earlier one stops the frame: the next fault is
-told as well. Hops that hang on a fault that is told already are unknown.
+network. Later hops are judged although an earlier one stops the frame: the next fault is reported as well. Hops that
+depend on a reported fault are unknown.
 """
 
 from collections.abc import Iterator
@@ -308,11 +308,11 @@ def _sending(facts: Facts, here: str, there: str) -> Finding:
 def _peer_fault(facts: Facts, own: LANEntry, peer: LANEntry, there: str) -> str:
     """Return why the agent leaves a peer out; empty if it does not."""
     if not peer.address:
-        return ""  # told at the peer's own VXLAN
+        return ""  # reported at the peer's own VXLAN
     if (own.vni, own.port) != (peer.vni, peer.port):
         return (
             f"{there} has VNI {peer.vni} and port {peer.port} instead of {own.vni} and {own.port}; delete its pods of "
-            "this LAN, so that its agent builds the LAN anew"
+            "this LAN, so that its agent builds the LAN again"
         )
     if family(own.address) != family(peer.address):
         return (

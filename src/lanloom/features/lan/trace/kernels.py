@@ -8,7 +8,7 @@ from lanloom.features.lan.trace.facts import End, NodeKernel
 from lanloom.features.lan.trace.findings import Finding, ok, stops, unknown
 from lanloom.text import listed
 
-_HEAL = "the agent of LANs on this node makes it anew within seconds; if not, see its log"
+_HEAL = "the agent of LANs on this node makes it again within seconds; if not, see its log"
 
 
 def namespace_fault(kernel: NodeKernel) -> str:
@@ -117,8 +117,8 @@ def _is_up(kernel: NodeKernel, name: str) -> bool:
 
 
 def _changed(link: LanLink) -> str:
-    """Return the settings of a bridge or port that somebody changed."""
-    return f"somebody changed {listed(sorted(link.drift))} of {link.name}; {_HEAL}"
+    """Return the settings of a bridge or port that were changed."""
+    return f"another program changed {listed(sorted(link.drift))} of {link.name}; {_HEAL}"
 
 
 def _is_joined(kernel: NodeKernel, link: LanLink) -> bool:

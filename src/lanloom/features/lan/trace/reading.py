@@ -114,7 +114,7 @@ async def _end(
 
 
 def _others(lan: LAN) -> str:
-    """Return what may be an end beside a pod, for a message."""
+    """Return what may be an end in addition to a pod, for a message."""
     uplink = f", or {UPLINK} for its VLAN" if lan.spec.uplink is not None else ""
     return f"or a spoke of the LAN: {listed(lan.spec.spokes) or 'it has none'}{uplink}"
 

@@ -17,7 +17,7 @@ from lanloom.features.lan.trace.findings import Finding, combined, ok, stops, un
 from lanloom.refusals import Denied
 from lanloom.text import listed
 
-_HEAL = "the agent of LANs on this node makes it anew within seconds; if not, see its log"
+_HEAL = "the agent of LANs on this node makes it again within seconds; if not, see its log"
 
 
 def uplink_end(lan: LAN, reports: Mapping[str, LANNode]) -> End:
@@ -116,7 +116,7 @@ def _faults(kernel: NodeKernel, host: DesiredHostBridge) -> Iterator[str]:
     elif far.master != kernel.seen.host.bridge:
         yield f"the port is not in the bridge {host.name}"
     elif drift := near.drift | far.drift:
-        yield f"somebody changed {', '.join(sorted(drift))} of the port at {host.name}"
+        yield f"another program changed {', '.join(sorted(drift))} of the port at {host.name}"
     elif far.vlan != host.vlan:
         yield f"the port is not in VLAN {host.vlan} alone"
 

@@ -285,7 +285,7 @@ class Mover:
         return await self._binding_of(place, own)
 
     async def _check_source(self, source: Place, binding: PortBinding, identity: PodIdentity) -> None:
-        """Refuse a port that is elsewhere than its NAD puts it: another program moved it, and Lanloom leaves it alone."""
+        """Refuse a port that is elsewhere than its NAD puts it: another program moved it, so it stays there."""
         wanted = await self._binding_of(source, binding.link)
         if not _is_at(binding, wanted):
             raise PortConflict(

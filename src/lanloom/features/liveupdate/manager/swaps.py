@@ -112,7 +112,7 @@ class Swaps:
         return 0.0 if went_on else decision.wait
 
     async def _keep(self, swap: NetworkSwap, *, kept: bool) -> NetworkSwap:
-        """Keep a swap whose port is about to be touched, or let it go: without it the port would never be brought back."""
+        """Keep a swap whose port is about to be touched, or let it go: without it the port can't be brought back."""
         meta = swap.metadata
         if (FINALIZER in meta.finalizers) == kept:
             return swap

@@ -1,8 +1,8 @@
 """All devices of a node: a plugin for each, registered with kubelet, also after kubelet has been restarted.
 
 Level-triggered: whatever happened, one pass compares the data plane's devices with the sockets in kubelet's directory
-and starts, withdraws and registers what differs. A kubelet that restarts removes all sockets and makes its own anew, so
-a socket of ours that is gone, or a kubelet's socket that is another one, is all that needs to be seen.
+and starts, withdraws and registers what differs. A kubelet that restarts removes all sockets and makes its own again,
+so a socket of ours that is gone, or a kubelet's socket that is another one, is all that needs to be seen.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 class DevicePlugins:
     """Advertise the devices of `spokes` to the kubelet that has its sockets in `directory`.
 
-    `observe` is told of each allocation, `on_registered` how many devices kubelet knows, after each change of it.
+    `observe` receives each allocation, `on_registered` how many devices kubelet knows, after each change of it.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class DevicePlugins:
                 (self._directory / name).unlink(missing_ok=True)
 
     async def _ensure(self, name: str, device: Device, present: dict[str, int]) -> None:
-        """Serve before registering; a socket that somebody removed is made anew."""
+        """Serve before registering; a socket that was removed is made again."""
         plugin = self._plugins.get(name)
         if plugin is not None:
             if plugin.server.inode and present.get(endpoint(device)) == plugin.server.inode:

@@ -173,7 +173,7 @@ def observe_host(
 
 
 def _drift(outside: socket, port: overlay.RawLink, bridge: int) -> frozenset[str]:
-    """Return what somebody changed of the host's end, which no option of a LAN concerns.
+    """Return what was changed of the host's end, which no option of a LAN concerns.
 
     The state is the spanning tree's where the host's bridge has one.
     """

@@ -63,7 +63,7 @@ def _make_vtep(step: MakeVtep, writer: LanWriter) -> None:
         try:
             _add_vxlan(step, lan, sock, policy=True)
         except OSError as error:
-            # The link of somebody else that has the port may know no marks. Frames without one are the same.
+            # A foreign link that has the port may know no marks. Frames without one are the same.
             if step.marking or error.errno != errno.EADDRINUSE:
                 raise
             _add_vxlan(step, lan, sock, policy=False)

@@ -108,7 +108,7 @@ class Reader:
     def traffic(self, ns: str) -> dict[str, Traffic]:
         """Implement the port. Raises LinkError and NamespaceError.
 
-        It opens the namespace anew: the held one and its socket are at work in other threads.
+        It opens the namespace again: the held one and its socket are at work in other threads.
         """
         held = self._writer.lans.get(ns)
         if held is None:

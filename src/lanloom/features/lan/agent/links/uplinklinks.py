@@ -1,10 +1,10 @@
 """Namespaces between LANs and physical VLANs that live only while this process says so.
 
-Two nodes that join one LAN to one VLAN make a loop, in which frames circle for ever. So what joins them ends with this
+Two nodes that join one LAN to one VLAN make a loop, in which frames circle endlessly. So what joins them ends with this
 process, whatever ends it: nothing but an open descriptor keeps the namespace, and the kernel deletes both veth pairs
 with it. It ends as well when the process does not say in time that the node is still the elected one. A thread of its
 own sees to that, because an event loop that hangs says nothing. A process that is stopped as a whole says nothing and
-ends nothing: then the kernel itself closes the bridge in the namespace, at the time that it was told before.
+ends nothing: then the kernel itself closes the bridge in the namespace, at the time that was set before.
 """
 
 import threading
@@ -90,7 +90,7 @@ class UplinkLinks:
         self._watch: threading.Thread | None = None
 
     def keep(self, uid: str, seconds: float) -> None:
-        """Allow the uplink link of a LAN for so long from now. One whose time is over ends, and may be made anew.
+        """Allow the uplink link of a LAN for so long from now. One whose time is over ends, and may be made again.
 
         A process that was stopped may say that its node is elected before it learns that it is no more.
         """

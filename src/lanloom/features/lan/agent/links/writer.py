@@ -1,7 +1,7 @@
 """LANs as the kernel has them, held open, and the one place that applies a step to them.
 
-A LAN's namespace is held open while it is carried: somebody who deletes its name deletes nothing of what is in it, and
-it gets its name again. Netlink of a namespace goes through one socket, made inside by a thread that then ends.
+A LAN's namespace is held open while it is carried: deleting its name deletes nothing of what is in it, and it gets its
+name again. Netlink of a namespace goes through one socket, made inside by a thread that then ends.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ class OpenLan:
 
     `filtered`: it may have a packet filter; `filters_frames` is false once the kernel has refused one.
     `storm_fault` says why it refused storm control.
-    `sealed`: the namespace took part in no IP when somebody looked last.
+    `sealed`: the namespace took part in no IP at the last look.
     """
 
     def __init__(self, namespace: Namespace, *, filtered: bool = True) -> None:
@@ -42,7 +42,7 @@ class OpenLan:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read all links anew."""
+        """Read all links again."""
         self.links = {each.name: _link(each) for each in overlay.links(self.sock)}
 
     def learn(self, name: str) -> None:
@@ -92,7 +92,7 @@ class HostSockets:
 
     @contextmanager
     def borrowed(self) -> Iterator[socket]:
-        """Provide a socket; one on which something failed is used by nobody else, as answers may be left in it."""
+        """Provide a socket; one on which something failed is not used again, as answers may be left in it."""
         namespace = self.namespace()
         with self._lock:
             sock, self._idle = self._idle, None
