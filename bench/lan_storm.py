@@ -26,7 +26,7 @@ from lanloom.node.namespaces import open_namespace
 from lanloom.node.netlink.packetfilter import open_filter_socket, owners
 from tests.features.lan.agent.nodes import NAMESPACE
 from tests.features.lan.kernel.machines import Lab, batch, frame, lab, reaches, run, until
-from tests.features.lan.kernel.test_options import EVERYBODY, wires
+from tests.features.lan.kernel.test_options import BROADCAST, wires
 from tests.features.lan.kernel.test_storms import loop
 
 ROUNDS = 7
@@ -114,7 +114,7 @@ def _measured(made: Lab, *, looped: bool) -> Part:
             with wires((made[0], "pair")) as (sender,):
                 for _ in range(STARTED):
                     with suppress(OSError):  # a loop without storm control leaves no room for more
-                        sender.send(frame(EVERYBODY, "0e:00:00:00:00:01", b"round and round"))
+                        sender.send(frame(BROADCAST, "0e:00:00:00:00:01", b"round and round"))
         return _pings(made)
     finally:
         run(made[0].pods.path("vnf"), "ip link set br0 down")

@@ -1,8 +1,8 @@
 """Metrics of address management in a manager: usage of pools, and states of NICs.
 
-Pools are read from the networks' statuses when somebody asks. What becomes of NICs is taken from the watch, on every
+Pools are read from the networks' statuses at each scrape. What becomes of NICs is taken from the watch, on every
 replica alike, so that it does not matter which one leads. Networks and pools are an administrator's, and there are few;
-should there be thousands of pools, only so many are shown, and a metric tells of the others.
+should there be thousands of pools, only so many are shown, and a metric counts the others.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ REASONS = frozenset(
 """Why a NIC is refused; anything else is shown as `other`."""
 
 WAITING = "waiting"
-"""A NIC that nobody has answered yet."""
+"""A NIC that no manager has answered yet."""
 
 _POOL = ("network", "subnet", "pool", "name")
 
@@ -208,5 +208,5 @@ def _each_pool(networks: Iterable[Network]) -> Iterator[tuple[Network, PoolStatu
 
 
 def _number(text: str) -> float:
-    """Return a number of a status, which may be larger than 64 bits; 0 for what somebody spoilt."""
+    """Return a number of a status, which may be larger than 64 bits; 0 for what is damaged."""
     return float(text) if text.isascii() and text.isdigit() and len(text) <= 40 else 0.0

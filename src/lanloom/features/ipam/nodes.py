@@ -1,6 +1,6 @@
 """Addresses for other features: for nodes (`NodePools`), and for machines that move in place (`MachineNics`).
 
-A node has a NIC for each VLAN network that claims an address for it. Claims are reported anew after a start, before
+A node has a NIC for each VLAN network that claims an address for it. Claims are reported again after a start, before
 anything is reconciled; existing ones are read from the NICs. A NIC is owned by its NAD as well, so that Kubernetes'
 garbage collection takes those of a NAD that went while no manager ran.
 
@@ -92,7 +92,7 @@ class NodePools:
     def run(self) -> Coroutine[Any, Any, None]:
         """Run until cancelled. Claims of an earlier term are forgotten by the call itself.
 
-        Whoever claims may begin before the coroutine does, and must not lose what it claimed.
+        The claiming feature may begin before the coroutine does, and must not lose its claims.
         """
         self._claims.clear()
         return self._run()
@@ -222,7 +222,7 @@ def _leases(network: NetworkModel, nics: Mapping[str, Nic], *, both: bool) -> No
         if nic.status.network != network.id:
             continue
         pairs = zip(owned(nic), nic.status.ips, strict=True)
-        # One of IPv6 that is no longer asked for goes back soon; whoever has nothing else is told.
+        # One of IPv6 that is no longer asked for goes back soon; a node that has no other address is reported.
         for address, text in pairs if both else sorted(pairs, key=lambda pair: version_of(pair[0]))[:1]:
             version, subnet = version_of(address), network.subnet_of(address)
             addresses = found[version]

@@ -38,7 +38,7 @@ MOST_SQUARES = 1024
 """Addresses of a pool of which each is drawn; larger ones, and those of IPv6, are drawn as ranges."""
 
 COUNTED = "The counts are those that the manager wrote last; NICs in namespaces that you may not read are not shown."
-"""What a reader is told who may not read all NICs."""
+"""The message to a reader who may not read all NICs."""
 
 NIC_FIELDS: Query[NicObject] = Query(
     (

@@ -79,14 +79,14 @@ async def list_nics(client: Client) -> NicList:
 class NetworkContext(Struct, frozen=True):
     """A network, None where there is none, and the NICs that hold the addresses that were asked about.
 
-    `beside` are NICs of other networks on its wires that hold some of them, with the network. `used` is how many
+    `other_holders` are NICs of other networks on its wires that hold some of them, with the network. `used` is how many
     addresses of it the NICs of one namespace have; it counts where the network has a quota.
     """
 
     network: Network | None = None
     holders: Mapping[Address, Key] = {}
     used: int = 0
-    beside: Mapping[Address, tuple[str, Key]] = {}
+    other_holders: Mapping[Address, tuple[str, Key]] = {}
 
 
 CachedContext = Callable[[str, str, Collection[Address]], NetworkContext]
@@ -106,7 +106,7 @@ class AddressReader:
         """Return a network, the NICs that hold these addresses of it, and how many that namespace has."""
         found, known = self._networks.get(Key("", network)), self._holders.get(network, {})
         held = {address: known[address] for address in addresses if address in known}
-        beside = {
+        other_holders = {
             address: (peer, theirs[address])
             for peer in (found.status.shared_with if found is not None else ())
             if (theirs := self._holders.get(peer))
@@ -114,7 +114,7 @@ class AddressReader:
             if address in theirs
         }
         used = self._used[network, namespace]
-        return NetworkContext(found, _granted(found, addresses) | held, used, beside)
+        return NetworkContext(found, _granted(found, addresses) | held, used, other_holders)
 
     def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
         if old is not None and new is not None and _held(old) == _held(new):
@@ -155,15 +155,15 @@ async def read_context(
         if key in grants and not is_open(grants[key], nic, network):
             granted = {address: other for address, other in granted.items() if other != key}
     used = await _used(client, network, namespace) if found is not None and found.spec.quota else 0
-    return NetworkContext(found, granted | held, used, await _beside(client, found, cached))
+    return NetworkContext(found, granted | held, used, await _other_holders(client, found, cached))
 
 
-async def _beside(
+async def _other_holders(
     client: Client, network: Network | None, cached: NetworkContext
 ) -> dict[Address, tuple[str, Key]]:
     """Return which NICs of other networks still hold what was known, where the two still share a wire."""
     found = {}
-    for address, (peer, key) in cached.beside.items():
+    for address, (peer, key) in cached.other_holders.items():
         nic = await get_or_none(client, NICS, key)
         still = nic is not None and nic.status.network == peer and address in find_addresses(nic.status.ips)
         if still and network is not None and peer in network.status.shared_with:

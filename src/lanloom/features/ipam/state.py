@@ -43,7 +43,7 @@ def network_of(item: api.Network) -> Network:
 
     Raises Malformed, which names object and field, for what can't be read.
     A subnet whose spec has no UUID has that of the status, where the manager keeps it, else one that follows from the
-    object's uid and the CIDR: everybody finds the same, whether the manager has written it or not.
+    object's uid and the CIDR: all processes find the same, whether the manager has written it or not.
     """
     return identified(described(item), _known(item), item.metadata.uid)
 
@@ -54,7 +54,7 @@ def identified(network: Network, known: Iterable[Subnet], uid: str) -> Network:
 
 
 def _known(item: api.Network) -> Iterator[Subnet]:
-    """Yield the subnets that a status tells; what can't be read there is left out, and written anew."""
+    """Yield the subnets that a status tells; what can't be read there is left out, and written again."""
     for one in item.status.subnets:
         with suppress(Malformed):
             yield Subnet(uuid=one.uuid, cidr=parse_cidr(one.cidr)[0], name=one.name)
@@ -240,7 +240,7 @@ def is_satisfied(nic: NicObject) -> bool:
 
 
 def is_refused(nic: NicObject) -> bool:
-    """Return whether a NIC has been told that it does not get what it asks for now."""
+    """Return whether a NIC's status says that it does not get what it asks for now."""
     return answer(nic) == "False"
 
 
@@ -308,9 +308,9 @@ class State(Struct, frozen=True):
         return {item.metadata.name: item for item in self.networks}
 
     def ledger(self, network: NetworkObject) -> Ledger:
-        """Return who owns what in a network, beside what others on its wires have. Raises Malformed."""
-        beside = (item for item in self.networks if item.metadata.name in network.status.shared_with)
-        return ledger_of(network, self.nics, [ledger_of(item, self.nics) for item in beside])
+        """Return who owns what in a network, and what others on its wires have. Raises Malformed."""
+        peers = (item for item in self.networks if item.metadata.name in network.status.shared_with)
+        return ledger_of(network, self.nics, [ledger_of(item, self.nics) for item in peers])
 
 
 async def read_state(client: Reader) -> State:

@@ -10,7 +10,7 @@ from lanloom.runtime.trials import NAMESPACE, Creation, Facts, Probe, Trial, cre
 
 NAME, ABOUT = "ipam", "addresses from a pool, each once, that reach each other"
 SUBNET, POOL = "198.18.77.0/24", "198.18.77.10-198.18.77.20"
-"""Of the range for tests of networks (RFC 2544), which nobody routes."""
+"""Of the range for tests of networks (RFC 2544), which is not routed."""
 
 SPOKES = ("lanloom-chk-c", "lanloom-chk-d")
 LAN_NAME, NETNS = "lanloom-check-ipam", "lanloom-chki"

@@ -20,7 +20,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.ipam.rules.model import Network as Model
 from lanloom.features.ipam.rules.names import is_uuid
 from lanloom.features.ipam.rules.others import Holder
-from lanloom.features.ipam.rules.wires import NOBODY, Held, Sharing, View, Wire, sharing
+from lanloom.features.ipam.rules.wires import UNSHARED, Held, Sharing, View, Wire, sharing
 from lanloom.features.ipam.state import network_of
 from lanloom.features.ipam.wires import (
     bridged,
@@ -67,7 +67,7 @@ _L3_ANNOTATIONS = (
 
 
 class WireInformers(InformerView, frozen=True):
-    """The informers of what is on wires, beside NICs."""
+    """The informers of what is on wires, in addition to NICs."""
 
     networks: Informer[Network]
     nads: Informer[NetworkAttachmentDefinition]
@@ -202,10 +202,10 @@ class WireReader(Wires):
         network, model = self._networks.get(Key("", name)), self._models.get(name)
         if found is None and network is not None and model is not None:
             found = self._known[name] = sharing(model, self._view(self.wires_of_network(network)))
-        return found or NOBODY
+        return found or UNSHARED
 
     def about(self, holder: Holder) -> ObjectReference | None:
-        """Return the object by which somebody has an address, to record Events of; None if there is none."""
+        """Return the object by which a holder has an address, to record Events of; None if there is none."""
         if holder.kind == NADS.kind:
             nad = self._nads.get(Key(holder.namespace, holder.name))
             return reference(NADS, nad) if nad is not None else None
@@ -219,15 +219,15 @@ class WireReader(Wires):
 
     def _view(self, wires: Iterable[Wire]) -> View:
         held: list[Held] = []
-        beside: set[str] = set()
+        peers: set[str] = set()
         for wire in sorted(wires):
             held += map(read_held, self.nads_on(wire))
             held += [self.reported(report, wire) for report in self._reports.by(BY_WIRE, str(wire))]
             held += map(read_host_network, self._host_networks.by(BY_WIRE, str(wire)))
-            beside.update(self.networks_on(wire))
-        models = (self._models[name] for name in sorted(beside) if name in self._models)
+            peers.update(self.networks_on(wire))
+        models = (self._models[name] for name in sorted(peers) if name in self._models)
         nodes = (*self._managements.values(), *self._nodes.values())
-        return View(held=tuple(held), nodes=nodes, beside=tuple(models))
+        return View(held=tuple(held), nodes=nodes, peers=tuple(models))
 
     def _notify(self, networks: Iterable[str]) -> None:
         found = frozenset(networks)

@@ -156,7 +156,7 @@ def _l3(nad: NetworkAttachmentDefinition) -> L3 | None:
 
 
 def _stated(nad: Key, value: L3) -> Iterator[tuple[Address, Holder]]:
-    """Yield the addresses that a NAD names. The first of several for one address is not told; a node's own is."""
+    """Yield the addresses that a NAD names. The first of several for one address is not reported; a node's own is."""
     routing = value.routing
     texts = [(server, "a DNS server", "") for server in (*routing.dns, *routing.dns6)]
     texts += [(route.via, "a next hop", "") for route in (*routing.routes, *routing.routes6)]

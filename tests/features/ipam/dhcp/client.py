@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 DISCOVER, OFFER, REQUEST, DECLINE, ACK, NAK, RELEASE, INFORM = range(1, 9)
 COOKIE = b"\x63\x82\x53\x63"
 MAC = "02:00:00:00:00:01"
-EVERYBODY = "255.255.255.255"
+BROADCAST = "255.255.255.255"
 TRANSACTION = 0x1234ABCD
 
 
@@ -30,7 +30,7 @@ def frame(
     *,
     mac: str = MAC,
     client: str = "",
-    to: str = EVERYBODY,
+    to: str = BROADCAST,
     port: int = 67,
     operation: int = 1,
     broadcast: bool = False,

@@ -10,7 +10,7 @@ from tests.features.ipam.dhcp.client import MAC, raw, total
 SOLICIT, ADVERTISE, REQUEST, CONFIRM, RENEW, REBIND, REPLY, RELEASE, DECLINE, RECONFIGURE, INFORM = range(
     1, 12
 )
-ROUTERS, SERVERS, EVERYBODY = "ff02::2", "ff02::1:2", "ff02::1"
+ROUTERS, SERVERS, BROADCAST = "ff02::2", "ff02::1:2", "ff02::1"
 LINK_LOCAL = "fe80::2"
 DUID = bytes.fromhex("000300010200000000aa")
 TRANSACTION = b"\1\2\3"

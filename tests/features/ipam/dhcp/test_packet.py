@@ -148,10 +148,10 @@ def test_a_lease_is_written() -> None:
     ("fields", "kind", "far", "to"),
     [
         ({}, Kind.OFFER, client.MAC, "192.0.2.10"),
-        ({"broadcast": True}, Kind.OFFER, "ff:ff:ff:ff:ff:ff", client.EVERYBODY),
+        ({"broadcast": True}, Kind.OFFER, "ff:ff:ff:ff:ff:ff", client.BROADCAST),
         ({"has": "192.0.2.10"}, Kind.ACK, client.MAC, "192.0.2.10"),
         ({"has": "192.0.2.10", "broadcast": True}, Kind.ACK, client.MAC, "192.0.2.10"),
-        ({"has": "192.0.2.10"}, Kind.NAK, "ff:ff:ff:ff:ff:ff", client.EVERYBODY),
+        ({"has": "192.0.2.10"}, Kind.NAK, "ff:ff:ff:ff:ff:ff", client.BROADCAST),
     ],
 )
 def test_to_whom_an_answer_goes(fields: Fields, kind: Kind, far: str, to: str) -> None:

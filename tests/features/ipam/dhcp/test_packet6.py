@@ -122,14 +122,14 @@ WRONG: list[tuple[str, bytes]] = [
     ("a solicitation from afar", solicitation(hops=254)),
     ("a solicitation with a code", solicitation(code=1)),
     ("a solicitation with a wrong sum", solicitation(right=False)),
-    ("a solicitation to all", solicitation(to=client6.EVERYBODY)),
+    ("a solicitation to all", solicitation(to=client6.BROADCAST)),
     ("a solicitation from a global address", solicitation(source="2001:db8::2")),
     ("a solicitation from nowhere with an address", solicitation(source="::", options=NEAR_OPTION)),
     ("a solicitation with an empty option", solicitation(options=b"\1\0" + bytes(6))),
     ("a solicitation with a cut option", solicitation(options=b"\1\2" + bytes(6))),
     ("a solicitation with half an option", solicitation(options=b"\1")),
     ("a short solicitation", client6.discovery(bytes((133, 0, 0, 0, 0, 0)), to=client6.ROUTERS)),
-    ("a router's word", client6.discovery(bytes((134, 0)) + bytes(14), to=client6.EVERYBODY)),
+    ("a router's word", client6.discovery(bytes((134, 0)) + bytes(14), to=client6.BROADCAST)),
     ("a question for a neighbour", probe(OWN, source=LINK_LOCAL)),
     ("a probe of another group", probe(OWN, to="ff02::1:ff00:11")),
     ("a probe of a link-local address", probe(LINK_LOCAL)),
@@ -237,4 +237,4 @@ def test_an_advertisement_to_a_host_without_an_address() -> None:
     """A host that has no address yet is told as one of all, in a frame to it alone; an MTU below IPv6's is not said."""
     small = Advertisement(prefix=PREFIX.prefix, seconds=60, mtu=1000)
     found = advertised(advertise(small, Solicitation(source=MAC), NEAR))
-    assert (found.far, found.to, set(found.options)) == (MAC, client6.EVERYBODY, {3})
+    assert (found.far, found.to, set(found.options)) == (MAC, client6.BROADCAST, {3})

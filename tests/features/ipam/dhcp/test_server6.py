@@ -139,7 +139,7 @@ async def test_a_move_in_place() -> None:
         assert told.options[3][-16:] == octets("2001:db8:9::")
         await node.silence(port, "stray", probe(old))
         await node.silence(port, "stray", probe("2001:db8::ff:fe00:1"))
-        assert "The guest takes 2001:db8::ff:fe00:1 beside" in await node.until_reason("OtherAddress")
+        assert "The guest takes 2001:db8::ff:fe00:1 as well as" in await node.until_reason("OtherAddress")
 
 
 async def test_a_subnet_without_dhcp() -> None:
@@ -191,7 +191,7 @@ async def test_another_router() -> None:
         assert "OtherAddress" not in await node.reasons()
         await node.silence(port, "stray", probe("2001:db8::ff:fe00:1"))
         told = await node.until_reason("OtherAddress")
-        assert f"The guest takes 2001:db8::ff:fe00:1 beside {address}, which Network net1" in told
+        assert f"The guest takes 2001:db8::ff:fe00:1 as well as {address}, which Network net1" in told
 
 
 async def test_a_declined_address() -> None:

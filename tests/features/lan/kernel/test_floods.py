@@ -6,7 +6,7 @@ from functools import partial
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.netlink import overlay
 from tests.features.lan.kernel.machines import Lab, Machine, Wire, frame, played, reaches, run, until
-from tests.features.lan.kernel.test_options import EVERYBODY, patch, wires
+from tests.features.lan.kernel.test_options import BROADCAST, patch, wires
 from tests.features.lan.kernel.test_traffic import joined
 
 LIMIT, SPOKES, FLOOD = 100, 4, 20_000
@@ -17,7 +17,7 @@ def flood(sender: Wire, count: int = FLOOD) -> None:
     """Sends frames from so many addresses."""
     for number in range(count):
         source = f"0e:01:00:{number >> 16:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"
-        sender.send(frame(EVERYBODY, source, b"flood"))
+        sender.send(frame(BROADCAST, source, b"flood"))
 
 
 def entries(machine: Machine) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from tests.features.lan.agent.nodes import NAMESPACE
 from tests.features.lan.kernel.machines import Lab, Machine, Wire, frame, played, run, until
 from tests.features.lan.kernel.test_traffic import FOREIGN, joined
 
-EVERYBODY = "ff:ff:ff:ff:ff:ff"
+BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
 @contextmanager
@@ -34,13 +34,13 @@ class Probe:
     def __init__(self) -> None:
         self._count = 0
 
-    def frame(self, source: str, destination: str = EVERYBODY) -> tuple[bytes, bytes]:
+    def frame(self, source: str, destination: str = BROADCAST) -> tuple[bytes, bytes]:
         """A fresh text, and the frame with it."""
         self._count += 1
         text = b"probe %d." % self._count
         return text, frame(destination, source, text)
 
-    async def passes(self, sender: Wire, receiver: Wire, source: str, destination: str = EVERYBODY) -> None:
+    async def passes(self, sender: Wire, receiver: Wire, source: str, destination: str = BROADCAST) -> None:
         """Fails unless a frame from that address arrives."""
         text, sent = self.frame(source, destination)
 
@@ -119,7 +119,7 @@ async def test_stolen_address(made: Lab) -> None:
         await probe.passes(victim, friend, own)
         for thief in (near, far):
             for _ in range(5):
-                thief.send(frame(EVERYBODY, own, b"stealing"))
+                thief.send(frame(BROADCAST, own, b"stealing"))
             await probe.passes(thief, victim, FOREIGN)
             text, sent = probe.frame("0e:00:00:00:00:12", own)
 

@@ -12,7 +12,7 @@ from lanloom.node.namespaces import open_namespace
 from lanloom.node.netlink.packetfilter import DAMAGED, open_filter_socket, owners, remove_table
 from tests.features.lan.kernel.machines import Lab, Machine, frame, lab, played, reaches, run, until
 from tests.features.lan.kernel.test_options import (
-    EVERYBODY,
+    BROADCAST,
     Probe,
     address,
     patch,
@@ -159,7 +159,7 @@ async def test_marks_of_others(made: Lab) -> None:
     with wires((made[0], "vm"), (made[1], "alone")) as (sender, receiver):
         sender.mark(0x4C4C)
         await probe.passes(sender, receiver, FOREIGN)
-        sender.send(frame(EVERYBODY, FOREIGN, b"marked"))
+        sender.send(frame(BROADCAST, FOREIGN, b"marked"))
 
 
 @played(2)

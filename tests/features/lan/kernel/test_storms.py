@@ -11,7 +11,7 @@ from lanloom.features.lan.rules.options import STORM_CONTROL, StormFilter
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.netlink.packetfilter import open_filter_socket, owners, remove_table
 from tests.features.lan.kernel.machines import Lab, Machine, Wire, batch, frame, played, run, until
-from tests.features.lan.kernel.test_options import EVERYBODY, Probe, patch, wires
+from tests.features.lan.kernel.test_options import BROADCAST, Probe, patch, wires
 from tests.features.lan.kernel.test_traffic import FOREIGN, joined
 
 RATE, SENT = 5, 2000
@@ -64,7 +64,7 @@ async def test_floods_of_every_kind(made: Lab) -> None:
     own = "0e:00:00:00:00:01"
     before = dropped(made[0], "blue-a")
     with wires((made[0], "p"), (made[1], "r")) as (sender, far):
-        for destination in (EVERYBODY, GROUP, NOBODY):
+        for destination in (BROADCAST, GROUP, NOBODY):
             await asyncio.to_thread(burst, sender, destination, own)
             await until(partial(is_dropped, made[0], before + SENT // 2))
             assert sum(destination.encode() in got for _, got in far.heard()) < SENT / 2
@@ -85,7 +85,7 @@ async def test_what_is_no_storm(made: Lab) -> None:
         for station in (near, remote):
             await asyncio.to_thread(burst, sender, station, FOREIGN)
         assert dropped(made[0], "blue-a") == before
-        await asyncio.to_thread(burst, sender, EVERYBODY, FOREIGN)
+        await asyncio.to_thread(burst, sender, BROADCAST, FOREIGN)
         await probe.passes(same, far, near)
         await probe.passes(far, same, remote)
     assert max(dropped(made[0], "blue-b"), dropped(made[1], "blue-c")) < SENT / 10
@@ -127,7 +127,7 @@ async def test_a_loop(made: Lab) -> None:
 
         def is_told() -> bool:
             """One frame goes round until storm control drops it."""
-            sender.send(frame(EVERYBODY, FOREIGN, b"once"))
+            sender.send(frame(BROADCAST, FOREIGN, b"once"))
             running.call_soon_threadsafe(made[0].look)
             return any(spoke.storming for spoke in made[0].entries()[0].spokes if spoke.name in LOOP)
 

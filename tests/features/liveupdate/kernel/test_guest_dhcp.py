@@ -135,7 +135,7 @@ def test_what_of_ipv6_a_port_lets_through(ground: Ground) -> None:
         others = (
             client6.packet(client6.datagram(bytes(4), port=546), to=client6.SERVERS, mac=MAC),
             client6.packet(client6.datagram(bytes(4)), to=client6.SERVERS, protocol=6, mac=MAC),
-            client6.discovery(bytes((134,)) + bytes(15), to=client6.EVERYBODY, mac=MAC),
+            client6.discovery(bytes((134,)) + bytes(15), to=client6.BROADCAST, mac=MAC),
             client6.probe("2001:db8::9", source="fe80::2", mac=MAC),
             client6.probe("fe80::9", mac=MAC),
         )

@@ -1,11 +1,11 @@
-"""The webhooks' side of address management: the same rules as the command line's, on objects that anybody writes.
+"""The webhooks' side of address management: the same rules as the command line's, on objects that users write.
 
 `networks` and `nics` validate what users write and fill in what they left out, `nads` the routes of pods.
 
 Who may write what is decided here: statuses only managers, and NICs only the agent of the node that their pod or
-machine runs on. Statuses say which NIC owns which address, and the allocator goes by nothing else. An agent that
-somebody has taken over can neither take addresses from others nor give some away. Where a machine runs is read live
-each time, and so is a pod that the watch has not brought yet: the object was made a moment ago.
+machine runs on. Statuses say which NIC owns which address, and the allocator goes by nothing else. A compromised agent
+can neither take addresses from others nor give some away. Where a machine runs is read live each time, and so is a pod
+that the watch has not brought yet: the object was made a moment ago.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -51,7 +51,7 @@ from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook
 from lanloom.text import quote
 
 AgentOf = Callable[[UserInfo], str | None]
-"""The node whose agent a user is: None for anybody else, empty for an agent of no known node."""
+"""The node whose agent a user is: None for any other user, empty for an agent of no known node."""
 
 STATUS = "status"
 
@@ -181,7 +181,7 @@ async def check_nic_status(client: Client, new: Nic, old: Nic | None) -> None:
         return
     network = await get_or_none(client, NETWORKS, Key("", name))
     if network is None:
-        return  # gone, and nobody gives addresses of it away
+        return  # gone, and no allocator gives its addresses away
     present = network.status.allocator
     if new.status.epoch < present.epoch:
         raise Denied(
@@ -191,7 +191,7 @@ async def check_nic_status(client: Client, new: Nic, old: Nic | None) -> None:
 
 
 async def check_user(managers: Managers, user: UserInfo, title: str) -> None:
-    """Raise Denied for somebody who is no manager."""
+    """Raise Denied for a user that is no manager."""
     if not await managers.include(user):
         raise Denied(f"{title}: status is written by Lanloom's manager only; change the spec instead")
 
@@ -233,7 +233,7 @@ def _refers_to_owner(nic: Nic) -> bool:
 
 
 async def _has_left(client: Client, nic: Nic) -> bool:
-    """Return whether the NIC was of a pod that is gone or has ended: nobody's any more, and nothing is lost with it.
+    """Return whether the NIC was of a pod that is gone or has ended: it has no owner, and nothing is lost with it.
 
     The NIC of a name is not: its addresses are kept for the next pod.
     """

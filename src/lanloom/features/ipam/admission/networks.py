@@ -162,7 +162,7 @@ async def _check_transition(client: Client, old: Network, new: NetworkModel) -> 
 
 
 def _takes_away(old: NetworkModel, new: NetworkModel) -> bool:
-    """Return whether users of addresses may have something against a change, or need to be told of it."""
+    """Return whether users of addresses may have something against a change, or need to know of it."""
     ranges, pools = (subtract(_ranges(old, pooled), _ranges(new, pooled)) for pooled in (False, True))
     return bool(ranges or pools or _gateways(new) - _gateways(old))
 
@@ -178,7 +178,7 @@ def _gateways(network: NetworkModel) -> set[tuple[Cidr, Address]]:
 
 
 async def _deletion_warnings(client: Client, network: Network) -> tuple[str, ...]:
-    """Return what a deletion waits for: the finalizer holds a network until nobody owns an address of it.
+    """Return what a deletion waits for: the finalizer holds a network until none of its addresses is owned.
 
     So one `kubectl apply --prune` may delete a network before its NICs. Grants are not looked at: they are void for
     NICs that want another network, and the finalizer waits for the others.
@@ -225,7 +225,7 @@ def network_defaults(new: Network, old: Network | None) -> Verdict:
 def model_after(new: Network, old: Network | None) -> NetworkModel:
     """Return the network that a written object describes; a subnet has the UUID that it had. Raises Malformed.
 
-    The status of an object that somebody writes is not what will be stored, so only the old one's counts.
+    The status of an object that a user writes is not what will be stored, so only the old one's counts.
     """
     before = _model_of(old)
     uid = old.metadata.uid if old is not None else new.metadata.uid

@@ -92,7 +92,7 @@ async def _views(
 
 
 def _asked_more(new: Nic, old: Nic | None) -> int | None:
-    """Return how many addresses more than it has a NIC asks for now; None where its change asks for none of them anew.
+    """Return how many addresses more than it has a NIC asks for now; None where its change asks for no others.
 
     A NIC that only gives something back is let alone, also by a network that no longer serves its namespace.
     """
@@ -228,11 +228,11 @@ def _check_address(nic: Nic, address: Address, network: NetworkModel, context: N
 
 
 def _other_holder(nic: Nic, address: Address, context: NetworkContext) -> str:
-    """Describe who else on a wire of the network has an address; empty for nobody."""
+    """Describe the other holder of an address on a wire of the network; empty for none."""
     reader = nic.metadata.namespace
     if context.network is not None and (holder := held_of(context.network).get(address)) is not None:
         return holder.title(reader)
-    peer, key = context.beside.get(address, ("", Key("", "")))
+    peer, key = context.other_holders.get(address, ("", Key("", "")))
     return f"used in network {peer} by {title_for(reader, 'NIC', *key)}" if peer else ""
 
 

@@ -1,7 +1,7 @@
 """Who may own a NIC: what is there, in the NIC's namespace, and is not being deleted.
 
 A NIC whose owner is gone is cleared up. One that is made for a running machine with the uid of an earlier one would
-lose its addresses while they are used; one of a pod that never comes would keep them for ever. An instance is nothing
+lose its addresses while they are used; one of a pod that never comes would never give them back. An instance is nothing
 but its NICs. NICs of nodes are the manager's: it gives a node the address of its NIC, in the VLAN of the NAD that the
 NIC names.
 

@@ -1,6 +1,6 @@
 """CNI's documents: the `ipam` section of a NAD, and the result.
 
-Anybody who may write a NAD writes its configuration, so every field is validated.
+Tenants who may write a NAD write its configuration, so every field is validated.
 """
 
 import ipaddress

@@ -153,13 +153,13 @@ async def find_name(
 
 
 TRIES = 5
-"""How often a NIC is read again that somebody changes at the same time."""
+"""How often a NIC is read again that others change at the same time."""
 
 
 async def find_network(client: Client, ident: str) -> Network:
     """Return the network that a NAD names: by UUID, object name or name. Raises CniError, KubeError.
 
-    Usually the ident is the object's own name: one small request. Whoever writes a NAD chooses the ident: `../x` must
+    Usually the ident is the object's own name: one small request. The author of a NAD chooses the ident: `../x` must
     not become part of a path that the agent asks for.
     """
     if object_name(ident) == ident and not is_uuid(ident):
@@ -207,10 +207,10 @@ async def settle_nic(
 
 
 async def hold_nic(client: Client, nic: Nic, container: str) -> Nic:
-    """Write down who uses a NIC of a machine or a name that is being deleted, before anybody does. Raises KubeError.
+    """Write down who uses a NIC of a machine or a name that is being deleted, before it is used. Raises KubeError.
 
-    Whoever found before that nobody uses it can't let go of it any more, because it has another version; whoever looks
-    after that finds the pod.
+    A manager that found it unused before can't delete it any more, because it has another version; one that looks after
+    that finds the pod.
     """
     meta = nic.metadata
     if not meta.is_deleting or not (nic.spec.owner.kind == VIRTUAL_MACHINE or nic.is_sticky):
@@ -317,7 +317,7 @@ class NodeNics:
 async def until(client: Client, nic: Nic, good: Callable[[Nic | None], bool], rng: Random) -> Nic | None:
     """Return the first state of a NIC after this one (None: there is none) that is good.
 
-    A server that is away is asked again, for ever. Raises other errors of the API; give it a time limit.
+    A server that is away is asked again, endlessly. Raises other errors of the API; give it a time limit.
     """
     key, failures = nic.metadata.key, 0
     version = nic.metadata.resource_version

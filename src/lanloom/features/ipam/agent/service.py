@@ -229,7 +229,7 @@ class IpamService:
         return {}
 
     async def _release(self, ref: PodRef, call: Call) -> None:
-        """Delete a pod's own NIC, unless the pod goes on and will want it again (its sandbox is made anew)."""
+        """Delete a pod's own NIC, unless the pod goes on and will want it again (its sandbox is made again)."""
         pod = await get_or_none(self._client, PODS, ref.key)
         if pod is not None and ref.is_of(pod):
             ref = PodRef(ref.namespace, ref.name, pod.metadata.uid)

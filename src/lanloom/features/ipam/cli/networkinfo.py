@@ -34,7 +34,7 @@ LARGEST_SHOWN = 4096
 """Addresses of a map that is shown; of a larger pool runs are."""
 
 RUNS = 20
-"""So many runs are told of a larger pool."""
+"""So many runs are shown of a larger pool."""
 
 Line = tuple[int, str]
 """How far to the right, and what."""

@@ -1,4 +1,4 @@
-"""Addresses that are kept for a name that nobody has."""
+"""Addresses that are kept for a name that no object has."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,7 +8,7 @@ from lanloom.api.ipam import HELD_UNTIL, Nic
 
 
 class Hold(Struct, frozen=True, kw_only=True):
-    """Addresses of a NIC that belongs to a name which nobody has. `until` is RFC 3339."""
+    """Addresses of a NIC that belongs to a name which no object has. `until` is RFC 3339."""
 
     nic: str
     owner: str

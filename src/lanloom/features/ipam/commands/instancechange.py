@@ -51,7 +51,7 @@ from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Refusal
 
 ATTEMPTS = 10
-"""How often an instance that others change at the same time is read and planned anew."""
+"""How often an instance that others change at the same time is read and planned again."""
 
 PAUSE_SECONDS = 0.05
 """Between the first and the second attempt; longer each time."""
@@ -122,7 +122,7 @@ async def rename(client: Client, key: Key, name: str, how: ApplyOptions) -> Resu
         return plan_rename(state, key, name)
 
     def check(state: State) -> None:
-        """Raise Denied where somebody else gave an instance the name at the same time."""
+        """Raise Denied where another user gave an instance the name at the same time."""
         found = find_instance(state, *new)
         numbers = [nic.spec.index for nic in found.nics] if found is not None else []
         if len(numbers) != len(set(numbers)):
@@ -196,7 +196,7 @@ async def carry_out(
 
     `check` then sees the cluster, before anything is deleted.
 
-    Raises Denied with the reason where somebody else was faster, KubeError (Conflict and AlreadyExists if a NIC
+    Raises Denied with the reason where another user was faster, KubeError (Conflict and AlreadyExists if a NIC
     changed since it was read). Nothing is left of it then, whatever ended it. Deletions come last: they can't be
     undone.
     """
@@ -262,7 +262,7 @@ async def _patch_once(client: Client, now: Nic, spec: NicSpec) -> Nic:
 
 
 async def _settled(client: Client, nics: list[Nic]) -> None:
-    """Wait until each NIC has what it asks for. Raises Denied if one does not get it, or nobody gives anything."""
+    """Wait until each NIC has what it asks for. Raises Denied if one does not get it, or no manager gives any."""
     waiting = [nic.metadata.key for nic in nics if nic.spec.ips or nic.status.ips]
     try:
         async with asyncio.timeout(WAIT_SECONDS):
@@ -376,7 +376,7 @@ async def _is_gone(client: Client, nic: Nic) -> None:
 
 @contextmanager
 def _deleted_is_changed() -> Iterator[None]:
-    """Raise Conflict for a NIC that somebody deleted: what is planned must be planned anew."""
+    """Raise Conflict for a NIC that was deleted meanwhile: what is planned must be planned again."""
     try:
         yield
     except NotFound as error:

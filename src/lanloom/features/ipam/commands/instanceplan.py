@@ -3,7 +3,7 @@
 What is planned is written in stages, so that nothing that a NIC has is given up before everything new was given:
 
 1. explicit addresses, where one NIC of the instance could get automatically what another one asks for by address;
-2. everything new, beside what is to be given up;
+2. everything new, in addition to what is to be given up;
 3. what is wanted at the end. NICs that move to another network do it here, unless the first stage was needed.
 
 Most changes need the last stage only. NICs are deleted when all stages are done.

@@ -26,7 +26,7 @@ from lanloom.kube.ports import Client
 from lanloom.refusals import Denied
 
 PATIENCE = 30.0
-"""Seconds for which a change is computed anew when somebody else wrote first; a busy allocator writes often."""
+"""Seconds for which a change is computed again when another writer was first; a busy allocator writes often."""
 
 NewUuid = Callable[[], str]
 NetworkCheck = Callable[[State, Network], None]
@@ -71,7 +71,7 @@ class Edit(Struct, frozen=True, kw_only=True):
 
 
 async def modify(client: Client, edit: Edit, rng: Random) -> Result:
-    """Change a network, whoever else writes to it. Raises Malformed, Denied, KubeError."""
+    """Change a network, whatever else writes to it. Raises Malformed, Denied, KubeError."""
     loop = asyncio.get_running_loop()
     until = loop.time() + PATIENCE
     for attempt in count():
@@ -102,7 +102,7 @@ async def _modify(client: Client, edit: Edit) -> Result:
 
 
 async def remove(client: Client, ident: str, *, dry_run: bool = False) -> Result:
-    """Remove a network that nobody uses. Raises Denied, KubeError."""
+    """Remove a network without users. Raises Denied, KubeError."""
     state = await read_state(client)
     item = state.find(ident)
     network = network_of(item)

@@ -28,16 +28,16 @@ def described(state: State, idents: Sequence[str] = ()) -> list[Described]:
             on.setdefault(name, []).append(nic)
     by_id = state.by_id()
 
-    def beside(item: NetworkObject) -> Iterator[Ledger]:
+    def peers(item: NetworkObject) -> Iterator[Ledger]:
         for name in item.status.shared_with:
             if name in by_id:
                 yield ledger_of(by_id[name], on.get(name, ()))
 
-    return [_describe(item, on.get(item.metadata.name, ()), beside(item)) for item in items]
+    return [_describe(item, on.get(item.metadata.name, ()), peers(item)) for item in items]
 
 
-def _describe(item: NetworkObject, nics: Sequence[NicObject], beside: Iterable[Ledger]) -> Described:
-    ctime, ledger = item.metadata.creation_timestamp, ledger_of(item, nics, beside)
+def _describe(item: NetworkObject, nics: Sequence[NicObject], peers: Iterable[Ledger]) -> Described:
+    ctime, ledger = item.metadata.creation_timestamp, ledger_of(item, nics, peers)
     return Described(
         network=ledger.network,
         ledger=ledger,

@@ -16,8 +16,8 @@ async def release(
 ) -> tuple[Hold, ...]:
     """Delete the NICs that keep these addresses of a network; return what they kept. Raises Denied, KubeError.
 
-    All of them or none: an address that nobody keeps, or that somebody uses, is refused first. Whoever comes for the
-    name in the meantime has the address all the same, because the manager does not let go of a NIC in use.
+    All of them or none: an address that is not kept, or that is in use, is refused first. A pod that comes for the name
+    in the meantime has the address all the same, because the manager does not let go of a NIC in use.
     """
     state = await read_state(client)
     item = state.find(network)

@@ -1,7 +1,7 @@
-"""The addresses of a network that nobody gets by himself: who keeps each range, and why.
+"""The addresses of a network that are never given automatically: what keeps each range, and why.
 
-They are listed for all subnets, in pools and beside them. Ranges of the administrator and what reserves itself are told
-apart from what others on the network's wires have, and from what is kept for a name.
+They are listed for all subnets, in pools and outside them. Ranges of the administrator and what reserves itself are
+distinguished from what others on the network's wires have, and from what is kept for a name.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from lanloom.features.ipam.rules.model import Subnet
 from lanloom.features.ipam.rules.others import Others, reserved_of
 
 Kind = Literal["external", "automatic", "in use", "held"]
-"""Reserved by an administrator, of itself, because others on the wire have it, or for a name that nobody has."""
+"""Reserved by an administrator, of itself, because others on the wire have it, or for a name that no object has."""
 
 
 class Reservation(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ NAMED = 3
 
 
 class Stretch(Struct, frozen=True, kw_only=True):
-    """Sequential addresses of one state; `who` has them, or why nobody gets them, empty for free ones."""
+    """Sequential addresses of one state; `who` has them, or why they are not given, empty for free ones."""
 
     range: IPRange
     state: State
@@ -55,7 +55,7 @@ def _owner(key: str, owners: Mapping[str, str]) -> str:
 
 
 def _reserved(ledger: Ledger, pool: Pool, kept: tuple[IPRange, ...]) -> Iterator[Stretch]:
-    """Yield what no NIC has and nobody gets: an address with a reason of its own apart from ranges of others."""
+    """Yield what no NIC has and none gets: an address with a reason of its own apart from ranges of others."""
     others = set(ledger.others.within(pool.range))
     single = {address for subnet in ledger.network.subnets for address in subnet.automatic} | others
     for address in sorted(single):

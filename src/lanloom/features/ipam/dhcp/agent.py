@@ -17,7 +17,7 @@ _READ = (NETWORK_STATUS, MULTUS_NETWORKS)
 
 
 def build(context: AgentContext) -> AgentPart:
-    """Answer the requests of the node's pods and machines, in an agent that was told to."""
+    """Answer the requests of the node's pods and machines, in an agent with that option."""
     if not context.setting("dhcp", False):
         return AgentPart()
     pods = context.informers.get(PODS, fields=f"spec.nodeName={context.host.name}", transform=_needed)
@@ -39,7 +39,7 @@ def _kernel() -> GuestPorts:
 
 
 def _needed(pod: Pod) -> Pod:
-    """Return the pod without annotations that nobody here reads."""
+    """Return the pod without annotations that are not read here."""
     meta = pod.metadata
     kept = {name: meta.annotations[name] for name in _READ if name in meta.annotations}
     return replace(pod, metadata=replace(meta, annotations=kept))

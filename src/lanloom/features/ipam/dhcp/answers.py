@@ -1,7 +1,7 @@
 """What a request of a client is answered, by RFC 2131: a pure function of the request and of what its NIC has.
 
 There are no leases to keep: a NIC has its address until the allocator takes it away, so every answer follows from the
-NIC, whichever agent gives it. A client is told often to renew (`RENEW_SECONDS`) and seldom that its lease ends: a move
+NIC, whichever agent gives it. A client has to renew often (`RENEW_SECONDS`) and its lease ends late: a move
 to another network is noticed soon, and a node whose agent is away for hours takes no address from a guest.
 """
 
@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Interface
 
 from msgspec import Struct
 
-from lanloom.features.ipam.dhcp.packet import ANY, EVERYBODY, Answer, GuestRoute, Kind, Request
+from lanloom.features.ipam.dhcp.packet import ANY, BROADCAST, Answer, GuestRoute, Kind, Request
 
 SERVER = IPv4Address("169.254.0.67")
 """The address of every server of Lanloom, which no other DHCP server has, and no station (RFC 3927, 2.1).
@@ -86,7 +86,7 @@ def _requested(request: Request, given: Given) -> Decision:
 
 def _asked(request: Request) -> IPv4Address | None:
     """Return the one server that a client asks that renews; None for one that asks all of them."""
-    return None if request.to == EVERYBODY else request.to
+    return None if request.to == BROADCAST else request.to
 
 
 def _lease(kind: Kind, given: Given) -> Answer:

@@ -1,9 +1,9 @@
 """Which port of a node is that of which client: pure functions of what Multus reported and what the kernel has.
 
-A pod's owner can write what Multus reported, and whoever runs in a pod can set addresses there. So a port is that of a
+A pod's owner can write what Multus reported, and a program in a pod can set addresses there. So a port is that of a
 client only where all of it agrees: the place that the NAD names, the interface's name in the pod, its hardware address
 there, and the pod's own addresses, which kubelet reported. A client that two ports may have has none, and a port that
-two clients may have is nobody's.
+two clients may have belongs to neither.
 """
 
 from collections import Counter, defaultdict

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network
 from msgspec import Struct
 
 ANY = IPv4Address(0)
-EVERYBODY = IPv4Address("255.255.255.255")
+BROADCAST = IPv4Address("255.255.255.255")
 SERVER_PORT, CLIENT_PORT = 67, 68
 SMALLEST, LARGEST = 576, 1500
 """Bytes of an IP packet that each client takes, and the most that is written for one that takes more."""
@@ -42,7 +42,7 @@ class Request(Struct, frozen=True, kw_only=True):
     source: str
     client: str
     transaction: int
-    to: IPv4Address = EVERYBODY
+    to: IPv4Address = BROADCAST
     broadcast: bool = False
     has: IPv4Address = ANY
     relay: IPv4Address = ANY
@@ -89,7 +89,7 @@ _BOOTP = struct.Struct("!BBBBIHH4s4s4s4s16s64x128xI")
 _IPV4, _UDP_PROTOCOL, _FRAGMENT = 0x0800, 17, 0x3FFF
 _REQUEST, _REPLY, _ON_ETHERNET, _MAC_LENGTH, _BROADCAST = 1, 2, 1, 6, 0x8000
 _COOKIE = 0x63825363
-_EVERYBODY_MAC = "ff:ff:ff:ff:ff:ff"
+_BROADCAST_MAC = "ff:ff:ff:ff:ff:ff"
 
 _PAD, _END = 0, 255
 _MASK, _ROUTER, _DNS, _HOST, _DOMAIN, _MTU = 1, 3, 6, 12, 15, 26
@@ -199,11 +199,11 @@ def write(answer: Answer, request: Request, mac: str) -> bytes:
 def _receiver(answer: Answer, request: Request) -> tuple[str, IPv4Address]:
     """Return the hardware and IP address to which an answer goes: RFC 2131, 4.1."""
     if answer.kind == Kind.NAK:
-        return _EVERYBODY_MAC, EVERYBODY
+        return _BROADCAST_MAC, BROADCAST
     if request.has != ANY:
         return request.client, request.has
     if request.broadcast:
-        return _EVERYBODY_MAC, EVERYBODY
+        return _BROADCAST_MAC, BROADCAST
     return request.client, answer.address
 
 

@@ -118,7 +118,7 @@ class Answer6(Struct, frozen=True, kw_only=True):
 class Advertisement(Struct, frozen=True, kw_only=True):
     """What a server says in place of a router: that there is DHCPv6, and which prefix is on the link for how long.
 
-    It is no router's word on routes: nobody gets a default route of it, nor makes an address of the prefix.
+    It is no router's word on routes: no client gets a default route of it, nor makes an address of the prefix.
     """
 
     prefix: IPv6Network
@@ -310,7 +310,7 @@ def _option(code: int, value: bytes) -> bytes:
 
 
 def advertise(said: Advertisement, heard: Message | Solicitation, mac: str) -> bytes:
-    """Return the frame of a router advertisement to whoever sent `heard`, from the hardware address `mac`.
+    """Return the frame of a router advertisement to the sender of `heard`, from the hardware address `mac`.
 
     A router's lifetime of 0 makes it no default router (RFC 4861, 4.2). It names no hardware address of its own, and
     goes to the guest's alone: a macvtap may drop what goes to many (RFC 6085).

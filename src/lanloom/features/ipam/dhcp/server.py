@@ -228,8 +228,8 @@ class GuestDhcp:
         await self._event(
             guest,
             "OtherAddress",
-            f"The guest takes {address} beside {_listed(guest)}, which Network {guest.network.name} has for it; "
-            "if nobody configured it in the guest, a router of the network announces the prefix for "
+            f"The guest takes {address} as well as {_listed(guest)}, which Network {guest.network.name} has for it; "
+            "if it was not configured in the guest, a router of the network announces the prefix for "
             "autoconfiguration: take the flag A of the prefix away there, or set dhcp of the subnet to false",
         )
 

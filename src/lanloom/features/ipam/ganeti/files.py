@@ -1,4 +1,5 @@
-"""Convert Ganeti's files in place: whole before, whole after, whatever happens in between, and the old one kept beside.
+"""Convert Ganeti's files in place: whole before, whole after, whatever happens in between, and the old one kept next to
+it.
 
 The new text is written to a file of its own in the same directory, synced, and renamed over the old one, which by then
 has a second name: the backup is the very file of before, never a copy that may have been cut short. A crash can leave

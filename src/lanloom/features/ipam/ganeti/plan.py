@@ -75,7 +75,7 @@ def _nic_notes(nic: StoredNic) -> Iterator[str]:
 def _orphan_notes(nics: Iterable[StoredNic], networks: Collection[Network]) -> Iterator[str]:
     """Yield notes on NICs with an address but without a network: Ganeti has them, here a network owns addresses.
 
-    `networks` are those that the import brings. An address in one of their subnets may be given to somebody else.
+    `networks` are those that the import brings. An address in one of their subnets may be given to another NIC.
     """
     orphans = [(nic, address) for nic in nics for address in nic.ips]
     for nic, address in orphans:

@@ -20,7 +20,7 @@ from lanloom.features.ipam.rules.names import object_name
 from lanloom.features.ipam.state import State, network_of
 
 LISTED_MAX = 5
-"""So many differences of one object are told."""
+"""So many differences of one object are shown."""
 
 
 def network_changes(there: Network, wanted: Network) -> str:

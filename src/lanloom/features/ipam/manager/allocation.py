@@ -23,7 +23,7 @@ from lanloom.features.ipam.rules.model import Network as Model
 from lanloom.features.ipam.rules.others import reserved_of
 from lanloom.features.ipam.rules.shares import not_served, serves
 from lanloom.features.ipam.rules.validate import check_network
-from lanloom.features.ipam.rules.wires import NOBODY, Sharing
+from lanloom.features.ipam.rules.wires import UNSHARED, Sharing
 from lanloom.features.ipam.state import (
     age,
     is_open,
@@ -56,7 +56,7 @@ class AllocationState:
         self._refused: dict[str, tuple[str, int]] = {}
         self._conflicts: dict[str, tuple[Address, ...]] = {}
         self._grants = {grant.nic: grant for grant in network.status.grants if not self._is_settled(grant)}
-        self.sharing = NOBODY
+        self.sharing = UNSHARED
         self._reported_meetings: frozenset[Address] = frozenset()
         self._configure()
         self.levels = first_levels(network)
@@ -79,7 +79,7 @@ class AllocationState:
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody owns an address of the network, nor may come to own one by a write that is under way."""
+        """Whether no address of the network is owned, nor may come to be by a write that is under way."""
         owning = (
             item for item in self._nics.values() if item.status.network == self.name and item.status.ips
         )
@@ -96,7 +96,7 @@ class AllocationState:
 
     def owned(self, nic: Nic) -> tuple[Address, ...]:
         """Return a NIC's addresses here by its status."""
-        # What can't be read there is left out, and so written anew.
+        # What can't be read there is left out, and so written again.
         return find_addresses(nic.status.ips) if nic.status.network == self.name else ()
 
     def is_granted(self, key: str) -> bool:
@@ -120,14 +120,14 @@ class AllocationState:
         return "" if serves(network, namespace) else not_served(network, namespace)
 
     def conflicts(self) -> set[Address]:
-        """Return all addresses that a NIC and somebody else have."""
+        """Return all addresses that a NIC and another holder have."""
         found = {address for lost in self._conflicts.values() for address in lost}
         for key in {self.ledger.owner_of(address) for address in self.ledger.meetings} & self._nics.keys():
             found.update(self.meetings_of(self._nics[key]))
         return found
 
     def connect(self, sharing: Sharing, peers: "tuple[AllocationState, ...]") -> frozenset[Address]:
-        """Take in who else has addresses here; return what somebody else has as well since the last call.
+        """Take in who else has addresses here; return the conflicts since the last call.
 
         `peers` are the states of the networks that it names.
         """
@@ -151,7 +151,7 @@ class AllocationState:
         return bool(others.peers) and reserved_of(others.peers) != others.ranges
 
     def meetings_of(self, nic: Nic) -> dict[Address, str]:
-        """Return the addresses of a NIC that somebody who is no NIC of the network has as well, with who that is.
+        """Return the addresses of a NIC that a holder who is no NIC of the network has as well, with who that is.
 
         None with `force`, by which users say that they know it, and none of a node's own.
         """
@@ -247,7 +247,7 @@ class AllocationState:
     def refuse(self, nic: Nic) -> None:
         """Let a NIC wait that was refused what it asks for now, until something is released or the network changes.
 
-        Only this request is refused. A later request is decided anew, even if its status says that it is refused:
+        Only this request is refused. A later request is decided again, even if its status says that it is refused:
         a former leader that does not know of its fall may have written that from an old state.
         """
         key = str(nic.metadata.key)

@@ -41,7 +41,7 @@ from lanloom.features.ipam.manager.networkstatus import (
 )
 from lanloom.features.ipam.manager.term import AllocatorTerm, NetworkAllocation
 from lanloom.features.ipam.rules.addresses import Address, format_address
-from lanloom.features.ipam.rules.wires import NOBODY
+from lanloom.features.ipam.rules.wires import UNSHARED
 from lanloom.features.ipam.wirereader import WireReader
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import (
@@ -239,7 +239,7 @@ class NetworkAllocator:
         return min((wait for wait in waits if wait is not None), default=None)
 
     async def _take_over(self, network: Network) -> AllocationState:
-        """Take a network over. One that nobody asks for addresses gets the status that it will have by the same write.
+        """Take a network over. One that no NIC asks for addresses gets the status that it will have by the same write.
 
         Most networks are such when they are created. What the list of NICs says otherwise is reported as ever.
         """
@@ -256,9 +256,9 @@ class NetworkAllocator:
     def _connect(self, state: AllocationState) -> tuple[frozenset[Address], bool]:
         """Bring what others have into the ledger, as it is now.
 
-        Return what a NIC and others have since the last time, and whether all networks beside are taken over.
+        Return what a NIC and others have since the last time, and whether all networks on its wires are taken over.
         """
-        sharing = self._wires.sharing(state.name) if self._wires is not None else NOBODY
+        sharing = self._wires.sharing(state.name) if self._wires is not None else UNSHARED
         peers = tuple(map(self._term.state_of, sharing.peers))
         known = tuple(peer for peer in peers if peer is not None)
         return state.connect(sharing, known), len(known) == len(peers)

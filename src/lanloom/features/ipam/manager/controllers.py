@@ -59,7 +59,7 @@ class IpamManager:
     """The allocator of all networks. It runs on the leader only; the informers run on every replica.
 
     `identity` names this replica, `now` gives seconds since the epoch, `observe` is called after each reconcile.
-    `wires` tells who else has addresses; without it, nobody has.
+    `wires` says who else has addresses; without it, there are no other holders.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class IpamManager:
         return (self._networks,)
 
     async def run(self) -> None:
-        """Run until cancelled. Takes every network over anew: nothing of an earlier term holds any more."""
+        """Run until cancelled. Takes every network over again: nothing of an earlier term holds any more."""
         for informer in self._informers.all():
             await informer.synced()
         self._term.clear()

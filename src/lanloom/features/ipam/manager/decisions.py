@@ -89,9 +89,9 @@ def status_after(
 
     `epoch_of` gives the epoch of a network, perhaps another one: a NIC that is refused keeps its addresses. An
     allocator that lags behind does not lower the epoch, or two would correct each other without an end. `conflicts` are
-    the NIC's addresses that another NIC has as well, with that one's key; `meetings` those that somebody else on a wire
-    of the network has, with who that is. `not_served` is why the network gives the NIC
-    nothing more, empty where it does.
+    the NIC's addresses that another NIC has as well, with that one's key; `meetings` those that another holder on a
+    wire of the network has, with who that is. `not_served` is why the network gives the NIC nothing more, empty where
+    it does.
     """
     before, refused = decision.nic.status, decision.ips is None
     ips = before.ips if decision.ips is None else tuple(map(format_address, decision.ips))

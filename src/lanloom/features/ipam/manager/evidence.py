@@ -83,8 +83,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     `pod` is the pod of that name; `machine` and `instance` are KubeVirt's objects of that name, and `launchers` the
     pods in which an instance of that name runs. `stateful_set` makes pods of such names, and is read for NICs of names
     alone. `swaps` are moves of its NICs to other networks, in place. Read in this
-    order, parents before what they make: whoever is gone makes nothing any more. Swaps come first: one that has ended
-    has written into the others where the NIC is.
+    order, parents before what they make: an object that is gone makes nothing any more. Swaps come first: one that has
+    ended has written into the others where the NIC is.
     """
 
     swaps: tuple[NetworkSwap, ...] = ()
@@ -134,7 +134,7 @@ def may_go(nic: Nic, evidence: Evidence) -> bool:
 
 
 def is_leaked(nic: Nic, evidence: Evidence) -> bool:
-    """Return whether nobody is left who would ever ask for a NIC's deletion.
+    """Return whether no object is left that would ever ask for a NIC's deletion.
 
     Only of a pod or a machine whose uid is known: one without may yet come.
     """
@@ -145,7 +145,7 @@ def is_leaked(nic: Nic, evidence: Evidence) -> bool:
 def is_unused(nic: Nic, evidence: Evidence) -> bool:
     """Return whether a machine is there and has no such network any more, nor anything that runs and has.
 
-    Only of a NIC that an agent made, as its mark tells for which network: any other is somebody's own doing.
+    Only of a NIC that an agent made, as its mark says for which network: any other was made by a user.
     """
     machine, owner, mark = evidence.machine, nic.spec.owner, nic.metadata.annotations.get(NAD, "")
     namespace, _, name = mark.partition("/")

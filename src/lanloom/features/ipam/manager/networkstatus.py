@@ -98,7 +98,7 @@ def first_levels(network: Network) -> dict[IPRange, Level]:
             size, used, reserved = int(pool.size), int(pool.used), int(pool.reserved)
             levels[stored_range(pool.range)] = level_of(Usage(size=size, used=used, reserved=reserved))
         except (Malformed, ValueError):
-            continue  # written by another program; it is written anew
+            continue  # written by another program; it is written again
     return levels
 
 

@@ -197,7 +197,7 @@ class OwnerController:
         return None
 
     async def _check_name(self, nic: Nic) -> float | None:
-        """Delete the NIC of a name that nobody has had for the NIC's period; write down when that is."""
+        """Delete the NIC of a name that no object has had for the NIC's period; write down when that is."""
         until = held_until(nic)
         if not may_go(nic, cached_evidence(self._owners, nic)) and not until:
             return None  # the watch brings its end
@@ -240,7 +240,7 @@ class OwnerController:
             await self._client.patch(NICS, nic.metadata.name, {"metadata": meta}, nic.metadata.namespace)
 
     async def _delete(self, nic: Nic, reason: str, why: str) -> bool:
-        """Delete a NIC that no owner is left to delete, and report why; False where somebody else did."""
+        """Delete a NIC that no owner is left to delete, and report why; False where another writer did."""
         meta, owner = nic.metadata, nic.spec.owner
         try:
             await self._client.delete(NICS, meta.name, meta.namespace, uid=meta.uid)

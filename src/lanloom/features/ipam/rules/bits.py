@@ -6,7 +6,7 @@ addresses. A flat bit string with a hint is slower by two orders of magnitude as
 released.
 
 A bit says "taken" for whatever reason (owned, about to be owned, externally reserved), so that there is one search and
-nothing to combine. Whoever keeps bits remembers the reasons.
+nothing to combine. The owner of the bits remembers the reasons.
 
 A pool that is too large for a bit of each address, such as an IPv6 /64, has `SparseBits`. Addresses are given out from
 the low end, so bits are kept only up to where that has come: the window. Behind it nothing is kept at all; when the

@@ -76,7 +76,7 @@ def apply(network: Network, steps: Iterable[Step], ledger: Ledger, new_uuid: Cal
 def in_order(steps: Iterable[Step]) -> tuple[Step, ...]:
     """Return steps in the order in which options of one command take effect, wherever they stand on the command line.
 
-    What a network has beside its subnets, then subnets, pools and reserved addresses (added before removed); within
+    What a network has apart from its subnets, then subnets, pools and reserved addresses (added before removed); within
     these as they were given. Only command lines order them: `apply` keeps the order.
     """
     given = list(steps)

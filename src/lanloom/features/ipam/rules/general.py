@@ -1,4 +1,4 @@
-"""Properties of a network beside its subnets: name, MAC prefix, tags, and connections of node groups."""
+"""Properties of a network apart from its subnets: name, MAC prefix, tags, and connections of node groups."""
 
 import re
 from collections.abc import Iterable

@@ -85,7 +85,7 @@ class Ledger:
         self.others = Others()
         self._freed = False
         self.meetings: set[Address] = set()
-        """Addresses that NICs own or are about to, and somebody else on the wire has as well."""
+        """Addresses that NICs own or are about to, and another holder on the wire has as well."""
         self._layout = Layout(network, self._taken, dense_limit, self.others)
         self._used: Counter[str] | None = Counter() if network.quota else None
         for owner, addresses in (owned or {}).items():

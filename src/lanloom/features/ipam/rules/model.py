@@ -127,7 +127,7 @@ def with_uuids(known: Iterable[Subnet], new: Network, derive: Callable[[Subnet, 
 
     It is that of the known subnet with the same CIDR, else with the same name, else a derived one: so a manifest
     without UUIDs can be applied again and again, and can resize a subnet that has a name. `derive` makes the UUID of a
-    subnet at an attempt from 0; another attempt is made where somebody has it already.
+    subnet at an attempt from 0; another attempt is made where it is taken.
     """
     if all(subnet.uuid for subnet in new.subnets):
         return new

@@ -67,20 +67,20 @@ class Others:
         self.ranges = reserved_of(peers)
 
     def has(self, address: Address, but: Peer | None = None) -> bool:
-        """Return whether anybody has a single address, apart from the peer `but`."""
+        """Return whether any holder has a single address, apart from the peer `but`."""
         if address in self.held or not self.peers:
             return address in self.held
         return any(peer is not but and peer.owner_of(address) for peer in self.peers)
 
     def within(self, range_: IPRange) -> list[Address]:
-        """Return the single addresses of a range that somebody has, in order."""
+        """Return the single addresses of a range that have a holder, in order."""
         found = {address for address, _ in within(self.held, range_)}
         for peer in self.peers:
             found.update(address for address, _ in peer.owned_in(range_))
         return sorted(found)
 
     def title(self, address: Address, reader: str) -> str:
-        """Describe who has an address, for the owner of the NIC `reader` (a key); empty for nobody."""
+        """Describe who has an address, for the owner of the NIC `reader` (a key); empty for none."""
         namespace = reader.rpartition("/")[0]
         if (holder := self.held.get(address)) is not None:
             return holder.title(namespace)
@@ -93,7 +93,7 @@ class Others:
         return ""
 
     def change(self, held: Mapping[Address, Holder]) -> Iterator[tuple[Address, bool]]:
-        """Take over other `held` addresses; return each that somebody has now, or nobody any more, while it changes."""
+        """Take over other `held` addresses; return each that got a holder, or lost its last one, while it changes."""
         for address in self.held.keys() - held.keys():
             del self.held[address]
             if not self.has(address):

@@ -64,12 +64,12 @@ class Owners:
         return (held,) if isinstance(held, int) else tuple(held)
 
     def add(self, address: Address, owner: str) -> None:
-        """Give an address that nobody owns to an owner."""
+        """Give an address without an owner to one."""
         held = self._owned.get(owner)
         if held is None:
             self._owned[owner] = address
         else:
-            # Callers make keys anew each time: go on with the one that is there, so that it is there once.
+            # Callers make keys again each time: go on with the one that is there, so that it is there once.
             owner = self.get(held if isinstance(held, int) else held[0])
             self._join(owner, held, address)
         block = self._close.get(address >> _SHIFT)
@@ -107,7 +107,7 @@ class Owners:
         )
 
     def within(self, range_: IPRange) -> list[tuple[Address, str]]:
-        """Return the owned addresses of a range with their owners, in order. Never walks over what nobody owns."""
+        """Return the owned addresses of a range with their owners, in order. Never walks over what has no owner."""
         found = within(self._lonely, range_)
         for number in self._numbers_within(range_):
             base = number << _SHIFT
@@ -135,7 +135,7 @@ class Owners:
                 self._close[address >> _SHIFT][address & _INSIDE] = owner
             else:
                 rest[address] = owner
-        # A dict never gets smaller, so it is made anew.
+        # A dict never gets smaller, so a new one is made.
         self._lonely = rest
         self._compact_at = max(_COMPACT_FROM, 2 * len(rest))
 

@@ -2,7 +2,7 @@
 
 A NIC of a name outlives its pod or machine. The next one of that name has the same NIC, and so the same addresses; if
 none comes for the period, the NIC is deleted. Only names that come again are of use: those of StatefulSets' pods, of
-pods that nobody controls, and of virtual machines.
+pods without a controller, and of virtual machines.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Each step makes a new network of the old one, or raises and leaves everything as it was. The ledger tells who owns an
 address of a pool. So a pool that is added over addresses in use has them reserved from its first moment, and one that
-is removed takes nothing from anybody. Externally reserved addresses are not given away automatically. They may lie over
+is removed takes nothing from any NIC. Externally reserved addresses are not given away automatically. They may lie over
 pools and over addresses in use; the owner of one keeps it.
 """
 
@@ -28,7 +28,7 @@ from lanloom.refusals import Denied
 from lanloom.text import listed
 
 SUBNETS_MAX = 1024
-"""More subnets than anybody needs, and few enough to compare each with each while an API server waits."""
+"""More subnets than a network needs, and few enough to compare each with each while an API server waits."""
 
 Outcome = tuple[Network, tuple[str, ...]]
 """The network after an operation, and what is to be said of it beyond what was asked for."""
@@ -251,7 +251,7 @@ class RemoveReserved(Struct, frozen=True, kw_only=True):
 
 
 def add_reserved(network: Network, step: AddReserved) -> Outcome:
-    """Reserve a range; what is reserved already becomes one with it, which is told. Raises Denied."""
+    """Reserve a range; what is reserved already becomes one with it, which is reported. Raises Denied."""
     subnet = _subnet_of(network, step.range)
     known = (common for item in subnet.reserved if (common := item.common(step.range)))
     notes = tuple(f"{common} of {step.range} was reserved already" for common in known)

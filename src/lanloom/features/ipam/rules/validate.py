@@ -103,7 +103,7 @@ _NAMED = 3
 
 
 def check_users(network: str, old: Subnet | None, new: Subnet | None, ledger: Ledger) -> None:
-    """Raise Denied if somebody's address keeps a subnet from becoming another, from coming or from going.
+    """Raise Denied if an address in use keeps a subnet from becoming another, from coming or from going.
 
     `old` is None for a new subnet, `new` for one that is removed.
     """
@@ -210,8 +210,8 @@ def _check_label(name: str, what: str) -> None:
 def _with_others(subnets: Iterable[Subnet]) -> Iterator[tuple[Subnet, list[Subnet]]]:
     """Yield each subnet, and those before it that may be in its way: all that it has to be compared with.
 
-    Those before it overlap nowhere, or nobody would ask further; so only its neighbours can overlap it. Comparing all
-    with all would let an object with some thousand subnets hold up the webhook for minutes.
+    Those before it overlap nowhere, or the comparison would have ended; so only its neighbours can overlap it.
+    Comparing all with all would let an object with some thousand subnets hold up the webhook for minutes.
     """
     placed: list[Subnet] = []
     holders: dict[str | Version, Subnet] = {}

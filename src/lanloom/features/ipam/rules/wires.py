@@ -35,23 +35,25 @@ class View(Struct, frozen=True, kw_only=True):
 
     held: tuple[Held, ...] = ()
     nodes: tuple[Held, ...] = ()
-    beside: tuple[Network, ...] = ()
+    peers: tuple[Network, ...] = ()
 
 
 class Sharing(Struct, frozen=True, kw_only=True):
-    """Who else has addresses in a network's subnets: `held` by whom, and the `peers` (ids) whose subnets overlap."""
+    """Who else has addresses in a network's subnets: `held` with their holders, and the `peers` (ids) whose subnets
+    overlap.
+    """
 
     held: Held = {}
     peers: tuple[str, ...] = ()
 
 
-NOBODY = Sharing()
+UNSHARED = Sharing()
 
 
 def sharing(network: Network, view: View) -> Sharing:
     """Return who else has addresses of a network: the answer to "who has this address on this wire".
 
-    The nodes' own addresses come last: what says most about an address is told.
+    The nodes' own addresses come last: what says most about an address is reported.
     """
     ranges = [subnet.cidr.range for subnet in network.subnets]
     held: dict[Address, Holder] = {}
@@ -59,7 +61,7 @@ def sharing(network: Network, view: View) -> Sharing:
         for address, holder in source.items():
             if address not in held and any(address in item for item in ranges):
                 held[address] = holder
-    peers = (other.id for other in view.beside if other.id != network.id and overlap(network, other))
+    peers = (other.id for other in view.peers if other.id != network.id and overlap(network, other))
     return Sharing(held=held, peers=tuple(sorted(set(peers))))
 
 

@@ -78,7 +78,7 @@ def percent(usage: Usage) -> str:
 
 
 def readable(count: int) -> str:
-    """Return a number of addresses in digits that somebody reads: an IPv6 pool has some 1.8e+19."""
+    """Return a number of addresses in digits that a person reads: an IPv6 pool has some 1.8e+19."""
     return f"{count:,}" if count < _READABLE else f"{count:.2g}"
 
 

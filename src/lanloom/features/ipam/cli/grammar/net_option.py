@@ -82,7 +82,7 @@ def changes(texts: Iterable[str]) -> tuple[NetStep, ...]:
 
 
 def _option(text: str) -> Option:
-    """Return the option in its parts; what most people forget is told in its own words."""
+    """Return the option in its parts; what most people forget has its own message."""
     if "=" in text.partition(":")[0]:
         raise Malformed(f"{FLAG} {quote(text, 120)}: the NIC is missing; write its number first: 0:…")
     return parse_option(text, FLAG)

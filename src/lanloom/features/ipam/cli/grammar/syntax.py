@@ -313,14 +313,14 @@ def old_subnets(
 
 
 def _new_subnet(version: Version, text: str | None, gateway: str | None) -> Iterator[AddSubnet]:
-    beside = Option(flag=f"--gateway{_suffix(version)}", text=gateway or "")
+    gateway_option = Option(flag=f"--gateway{_suffix(version)}", text=gateway or "")
     if text is None:
         if gateway is not None:
-            raise beside.malformed(f"it needs --network{_suffix(version)} as well; give its CIDR")
+            raise gateway_option.malformed(f"it needs --network{_suffix(version)} as well; give its CIDR")
         return
     cidr, notes = _cidr(version, text)
-    address = None if gateway is None else beside.read(parse_address, gateway)
-    check_gateway(beside, cidr, address)
+    address = None if gateway is None else gateway_option.read(parse_address, gateway)
+    check_gateway(gateway_option, cidr, address)
     yield AddSubnet(cidr=cidr, gateway=address, pool=version == 4, notes=notes)
 
 

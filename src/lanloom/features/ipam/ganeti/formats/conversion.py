@@ -5,7 +5,7 @@ from the NICs. A network that has the new form already stays as it is. A downgra
 old form can't express.
 
 What subnets can't express of the old form (an unusual order, a null where Ganeti leaves a field out, a CIDR with host
-bits) is kept beside them as `old_form`. So a downgrade gives back the very bytes of before.
+bits) is kept next to them as `old_form`. So a downgrade gives back the very bytes of before.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

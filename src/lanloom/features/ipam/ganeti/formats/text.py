@@ -193,11 +193,11 @@ def _lead(like: Members) -> str:
 
 Edit = tuple[int, int, str]
 NetworkEdit = Callable[[Members, Raw, str], str | None]
-"""Makes the text of a network anew; None where it has that form already. The text is its key, or empty in a NIC."""
+"""Makes the text of a network again; None where it has that form already. The text is its key, or empty in a NIC."""
 
 
 class Changed(Struct, frozen=True, kw_only=True):
-    """A text that was made anew, and how much of it is new.
+    """A text that was made again, and how much of it is new.
 
     `steps` tell what becomes of each network, `notes` what was corrected.
     """
@@ -253,7 +253,7 @@ def runtime_edits(text: str, data: list[Any], network: NetworkEdit, ips: "IpsEdi
 
 
 def check_config_keys(text: str, data: Raw) -> None:
-    """Raise Malformed where a key that an edit would meet is given twice: nobody knows which one counts."""
+    """Raise Malformed where a key that an edit would meet is given twice: it is unknown which one counts."""
     config_edits(text, data, lambda found, raw, key: None, lambda nic, raw, wanted: None)
 
 
@@ -270,7 +270,7 @@ def rendered(found: Members, style: Style, values: Raw, order: Iterable[str]) ->
 
 
 IpsEdit = Callable[[Members, Raw, list[tuple[str, str | None]]], str | None]
-"""Makes the text of a NIC anew, from its members and what they are to become; None where there is nothing to do."""
+"""Makes the text of a NIC again, from its members and what they are to become; None where there is nothing to do."""
 
 
 def ips_upgrade(style: Style) -> IpsEdit:

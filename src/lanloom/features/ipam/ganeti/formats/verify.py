@@ -170,7 +170,7 @@ def ownership(config: Config) -> Iterator[str]:
 
 
 def lengths(config: Config) -> Iterator[str]:
-    """Return the pools whose string of reservations has a wrong length: nobody knows which addresses its bits mean."""
+    """Return the pools whose string of reservations has a wrong length: it is unknown which addresses its bits mean."""
     for network in config.networks.values():
         for pool in (pool for subnet in network.subnets for pool in subnet.pools):
             if fault := _length_fault(pool, network):
