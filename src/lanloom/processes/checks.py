@@ -191,8 +191,8 @@ async def check_mtus(kernel: Links) -> Check:
     link, _, bridge, large = shrunk[0]
     remedy = (
         f"If it was not set on purpose, a port of {bridge} was smaller for a while, by a NAD with a small mtu or "
-        f"a LAN of an earlier version: ip link set {link} mtu {large}; below 1280 it lost its IPv6 addresses as well, which "
-        "a reboot of the node restores."
+        f"a LAN of an earlier version: ip link set {link} mtu {large}; below 1280 it lost its IPv6 addresses as "
+        "well, which a reboot of the node restores."
     )
     return Check(name=name, result="warning", found=found, remedy=remedy)
 
