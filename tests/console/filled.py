@@ -289,7 +289,7 @@ class Filler:
         pod = objects.launcher(uid, there, name=name, place=place)
         pod["metadata"]["annotations"].pop(
             MULTUS_NETWORKS, None
-        )  # nobody serves the webhook that would look at it
+        )  # no process serves the webhook that would look at it
         await self._put(PODS, pod, place)
         return uid
 

@@ -206,8 +206,8 @@ async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
                 group.create_task(informer.run())
             await all_synced(followed)
             world = store_reader(informers, vms, machines)
-            beside, in_flight = vlan.detector.is_beside, in_flight_of(informers)
-            admission = VlanAdmission(client, world, lambda _pod: "", beside, in_flight)
+            coexisting, in_flight = vlan.detector.coexists, in_flight_of(informers)
+            admission = VlanAdmission(client, world, lambda _pod: "", coexisting, in_flight)
             sim.replicas.serve(name, [admission])
             await elector.run(lead)
     finally:

@@ -16,10 +16,10 @@ ANY = 0
 Named = Mapping[str, int]
 """The VLAN links that profile files and records name, with the kernel's index of each as recorded, or ANY."""
 
-NOBODY: Named = {}
+UNNAMED: Named = {}
 
 
-def is_ours(link: Link, named: Named = NOBODY, *, owner: str = "") -> bool:
+def is_ours(link: Link, named: Named = UNNAMED, *, owner: str = "") -> bool:
     """Return whether Lanloom made this link for its VLAN networks, or for the object with the uid `owner`."""
     if owner:
         return link.kind == "bridge" and is_marked_for(link.alias, owner)
@@ -37,7 +37,7 @@ def is_marked_for(alias: str, *owners: str) -> bool:
     return bool(owner) and owner in owners
 
 
-def strangers_above(name: str, links: Mapping[str, Link], named: Named = NOBODY) -> tuple[str, ...]:
+def strangers_above(name: str, links: Mapping[str, Link], named: Named = UNNAMED) -> tuple[str, ...]:
     """Return the links of others that stand on a link and would go with it, in order."""
     above = (link for link in links.values() if link.parent == name != link.name)
     return tuple(sorted(link.name for link in above if not is_ours(link, named)))

@@ -108,7 +108,7 @@ class RecordDirectory:
         except OSError as error:
             raise RecordError(
                 f"can't {verb} the record {name} in {self._directory}: {error.strerror}; check that this is a "
-                "directory of the agent's own which nobody else can write to, with free space"
+                "directory of the agent's own which no other user can write to, with free space"
             ) from error
 
 

@@ -61,7 +61,7 @@ class Cluster(VlanObjects, frozen=True):
             self.nads,
             carried,
             management,
-            beside=self.beside,
+            coexisting=self.coexisting,
         )
 
 

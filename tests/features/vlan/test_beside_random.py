@@ -46,7 +46,7 @@ class Story:
         self.quiet = quiet
         self.rng = rng
         self.harvester = Harvester(quiet.sim)
-        self.beside = True
+        self.coexisting = True
         self.by_hand: dict[tuple[str, str], Link] = {}
         self.harm: list[str] = []
         self.writes: list[tuple[float, str, Request]] = []
@@ -188,19 +188,19 @@ class Story:
 
     async def change_mode(self) -> None:
         """Harvester's chart is uninstalled, or installed again; sometimes both within a minute."""
-        if not self.beside:
+        if not self.coexisting:
             await self.harvester.come_back()
-            self.beside = True
+            self.coexisting = True
             return
         await self.harvester.uninstall()
-        self.beside = self.rng.random() < 0.5
-        if self.beside:
+        self.coexisting = self.rng.random() < 0.5
+        if self.coexisting:
             await asyncio.sleep(self.rng.random() * 50)
             await self.harvester.come_back()
 
     async def adopt(self) -> None:
         """An administrator gives the links to Lanloom, where that works alone."""
-        if not self.beside:
+        if not self.coexisting:
             with self.acting():
                 for host in self.quiet.sim.hosts.values():
                     for name in {BRIDGE, BOND} & host.kernel.links.keys():
@@ -236,7 +236,7 @@ class Story:
 
     async def restart_harvester(self) -> None:
         """One of Harvester's programs does."""
-        if self.beside:
+        if self.coexisting:
             await self.quiet.restart(self.rng.choice(self.harvester.names))
 
     def check(self) -> None:
@@ -274,7 +274,7 @@ def test_two_hours(seed: int) -> None:
             await story.step()
             await asyncio.sleep(story.rng.choice((0.5, 3, 20, 90, 240)))
             story.check()
-        if not story.beside:
+        if not story.coexisting:
             await story.change_mode()
         await asyncio.sleep(300)
         story.writes.clear()

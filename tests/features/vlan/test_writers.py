@@ -31,13 +31,13 @@ def table(mode: str) -> dict[tuple[str, str], str]:
     text = PAGE.read_text().partition("| Object | Field |")[2].partition("\n\n")[0]
     found = {}
     for line in text.splitlines()[2:]:
-        kind, field, alone, beside = (cell.strip() for cell in line.strip("|").split("|"))
+        kind, field, alone, coexisting = (cell.strip() for cell in line.strip("|").split("|"))
         fields = re.findall(
             r"`([^`]+)`", field.partition(":")[0].partition(",")[0] if "of `mgmt`" in field else field
         )
         for each in fields or ["all"]:
             name = L3 if each.endswith("-…") else each
-            found[kind, name] = alone if mode == "alone" else beside
+            found[kind, name] = alone if mode == "alone" else coexisting
     return found
 
 

@@ -52,7 +52,7 @@ from lanloom.runtime.webhooktable import (
 )
 
 UPLINK_SECONDS = 8.0
-"""How long addresses wait beside Harvester for a first working uplink.
+"""How long addresses wait alongside Harvester for a first working uplink.
 
 An API server waits two seconds longer for the webhook."""
 
@@ -69,7 +69,7 @@ class VlanAdmission(TableAdmission):
         client: Client,
         reader: ClusterReader,
         node_of_pod: NodeOfPod,
-        beside: Callable[[], bool] = lambda: False,
+        coexisting: Callable[[], bool] = lambda: False,
         in_flight: InFlight | None = None,
         users: NadUse | None = None,
     ) -> None:
@@ -78,7 +78,7 @@ class VlanAdmission(TableAdmission):
         self._reader = reader
         self._in_flight = in_flight or InFlight()
         self._node_of_pod = node_of_pod
-        self._beside = beside
+        self._coexists = coexisting
         self._users = users
 
     def label(self, request: AdmissionRequest) -> Verdict:
@@ -90,8 +90,8 @@ class VlanAdmission(TableAdmission):
         return self._fill_in(request, _in_base64)
 
     def _fill_in(self, request: AdmissionRequest, defaults: Callable[[AdmissionRequest], Verdict]) -> Verdict:
-        """Nothing beside Harvester's controller, which writes these fields."""
-        if self._beside():
+        """Nothing alongside Harvester's controller, which writes these fields."""
+        if self._coexists():
             return Verdict()
         try:
             return defaults(request)
@@ -103,9 +103,10 @@ class VlanAdmission(TableAdmission):
         return _report(request, self._node_of_pod)
 
     async def decide(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuses, with the reason. Nobody is refused because a watch lags behind, but if nobody can tell.
+        """Allow or refuses, with the reason. No request is refused because a watch lags behind, but one that can't be
+        judged is.
 
-        A malformed object is no reason to read anything, however often somebody sends it. What is allowed counts for
+        A malformed object is no reason to read anything, however often it is sent. What is allowed counts for
         the next request, although no watch has brought it.
         """
         verdict = await self._check_live(request)
@@ -120,11 +121,11 @@ class VlanAdmission(TableAdmission):
         await recheck(rule, live.views())
 
     async def _check_live(self, request: AdmissionRequest) -> Verdict:
-        rule = partial(_check, request, users=self._users, beside=self._beside())
+        rule = partial(_check, request, users=self._users, coexisting=self._coexists())
         return await verdict_of(self._check_in_time(rule))
 
     async def _check_in_time(self, rule: Callable[[ClusterReader], tuple[str, ...]]) -> tuple[str, ...]:
-        """Wait beside Harvester for uplinks that are being built: a manifest may hold them and addresses on them."""
+        """Wait alongside Harvester for uplinks that are being built: a manifest may hold them and addresses on them."""
         for _ in range(round(UPLINK_SECONDS / _RETRY_SECONDS)):
             try:
                 return await recheck(rule, LiveReader(self._client, self._reader, self._in_flight).views())
@@ -133,12 +134,12 @@ class VlanAdmission(TableAdmission):
         return await recheck(rule, LiveReader(self._client, self._reader, self._in_flight).views())
 
 
-def check_request(request: AdmissionRequest, reader: ClusterReader, *, beside: bool = False) -> Verdict:
-    """Return the verdict of the rules on a request in that state of the cluster, beside Harvester or alone."""
+def check_request(request: AdmissionRequest, reader: ClusterReader, *, coexisting: bool = False) -> Verdict:
+    """Return the verdict of the rules on a request in that state of the cluster, alongside Harvester or alone."""
     if only_releases(request):
         return Verdict()
     try:
-        return Verdict(warnings=_check(as_living(request), reader, beside=beside))
+        return Verdict(warnings=_check(as_living(request), reader, coexisting=coexisting))
     except (Refusal, Unreadable) as refused:
         return Verdict() if is_granted(request) else refusal(refused)
 
@@ -148,18 +149,18 @@ def _check(
     reader: ClusterReader,
     users: NadUse | None = None,
     *,
-    beside: bool = False,
+    coexisting: bool = False,
 ) -> tuple[str, ...]:
     """Return the warnings of the rule for that kind, and about what is lost; none for other kinds."""
     kind = request.resource.resource
-    rule = partial(found, beside=beside) if (found := _BY_MODE.get(kind)) else _RULES.get(kind)
+    rule = partial(found, coexisting=coexisting) if (found := _BY_MODE.get(kind)) else _RULES.get(kind)
     return (*rule(request, reader), *losses(request, reader, users)) if rule is not None else ()
 
 
-def _nad(request: AdmissionRequest, reader: ClusterReader, *, beside: bool) -> tuple[str, ...]:
+def _nad(request: AdmissionRequest, reader: ClusterReader, *, coexisting: bool) -> tuple[str, ...]:
     new, old = new_of(NADS, request), old_of(NADS, request)
     if new is not None:
-        return check_nad(new, old, reader, beside=beside)
+        return check_nad(new, old, reader, coexisting=coexisting)
     if old is not None:
         check_nad_deletion(old, reader)
     return ()
@@ -174,10 +175,10 @@ def _cluster_network(request: AdmissionRequest, reader: ClusterReader) -> tuple[
     return ()
 
 
-def _vlan_config(request: AdmissionRequest, reader: ClusterReader, *, beside: bool) -> tuple[str, ...]:
+def _vlan_config(request: AdmissionRequest, reader: ClusterReader, *, coexisting: bool) -> tuple[str, ...]:
     new, old = new_of(VLAN_CONFIGS, request), old_of(VLAN_CONFIGS, request)
     if new is not None:
-        return check_vlan_config(new, old, reader, beside=beside)
+        return check_vlan_config(new, old, reader, coexisting=coexisting)
     if old is not None:
         check_vlan_config_deletion(old, reader)
     return ()
@@ -240,7 +241,7 @@ def _report(request: AdmissionRequest, node_of_pod: NodeOfPod) -> Verdict:
 _REPORTS: dict[str, Resource[Any]] = {kind.plural: kind for kind in (CLUSTER_NETWORK_NODES, VLAN_STATUSES)}
 
 _BY_MODE: dict[str, Callable[..., tuple[str, ...]]] = {NADS.plural: _nad, VLAN_CONFIGS.plural: _vlan_config}
-"""Rules that differ beside Harvester's controller."""
+"""Rules that differ alongside Harvester's controller."""
 
 _RULES: dict[str, Rule] = {
     CLUSTER_NETWORKS.plural: _cluster_network,

@@ -22,7 +22,7 @@ async def check(client: Client) -> tuple[Check, ...]:
 
 
 def check_of(now: Snapshot) -> Check:
-    """Return what is wrong without the controller: objects that can't be deleted, and addresses that nobody serves."""
+    """Return what is wrong without the controller: objects that can't be deleted, and addresses that are not served."""
     if now.controller:
         return Check(name=_NAME, result="ok", found="its network controller runs")
     if now.webhooks and not now.webhook:
@@ -37,6 +37,6 @@ def check_of(now: Snapshot) -> Check:
         return Check(name=_NAME, result="failed", found=text, remedy=remedy)
     if unserved := [item.metadata.name for item in now.host_networks]:
         remedy = "Run lanloom harvester adopt, which replaces them by NADs."
-        text = f"the controller is gone, and nobody serves the HostNetworkConfigs {listed(unserved)}"
+        text = f"the controller is gone, and no program serves the HostNetworkConfigs {listed(unserved)}"
         return Check(name=_NAME, result="warning", found=text, remedy=remedy)
     return Check(name=_NAME, result="ok", found="nothing waits for a controller that is gone")

@@ -1,9 +1,9 @@
-"""The cluster as one admission request sees it: what the stores say, what is in flight, and what had to be read anew.
+"""The cluster as one admission request sees it: what the stores say, what is in flight, and what had to be read again.
 
 The stores lag behind the API server by the length of a watch. What they allow may be allowed, if what was let through
-just before counts, too. Before anybody is refused, what the rule asked about is read anew, and nothing else: an object
-that stands against the request by its name, and a list only where an object may be missing. What does not depend on
-the length of a watch, such as nodes, is not read at all.
+just before counts, too. Before a request is refused, what the rule asked about is read again, and nothing else: an
+object that stands against the request by its name, and a list only where an object may be missing. What does not depend
+on the length of a watch, such as nodes, is not read at all.
 
 What the webhooks allowed counts for the next request before a watch brings what it made (`reserve`).
 """
@@ -193,7 +193,7 @@ _KINDS: dict[str, Resource[Any]] = {kind.plural: kind for kind in (NADS, VLAN_CO
 
 
 def in_flight_of(informers: VlanInformers) -> InFlight:
-    """Return the reservations beside the objects of these informers."""
+    """Return the reservations in addition to the objects of these informers."""
     in_flight = InFlight()
     in_flight.follow(CLUSTER_NETWORKS, informers.cluster_networks)
     in_flight.follow(VLAN_CONFIGS, informers.configs)

@@ -82,7 +82,7 @@ async def migrate(
 ) -> MigrationPlan:
     """Do what can be done, and return what is left: nothing, waits, or refusals. Raises KubeError and Denied.
 
-    `done` is told each write. Others get `wait_seconds` for what they have to do.
+    `done` receives each write. Others get `wait_seconds` for what they have to do.
     """
     loop, before = asyncio.get_running_loop(), MigrationPlan()
     until = loop.time() + wait_seconds

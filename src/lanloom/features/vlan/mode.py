@@ -1,4 +1,5 @@
-"""Whether Harvester's network controller runs in the cluster: then it makes the uplinks, and Lanloom works beside it.
+"""Whether Harvester's network controller runs in the cluster: then it makes the uplinks, and Lanloom works alongside
+it.
 
 Both would otherwise write the same fields and change the same links. The sign is the controller's service account:
 it comes and goes with the controller's installation, and without it the controller can't write anything. Manager
@@ -51,7 +52,7 @@ class HarvesterDetector:
         """The mode as of now."""
         return "beside" if len(self.informer.store) or self._is_away_for_now() else "alone"
 
-    def is_beside(self) -> bool:
+    def coexists(self) -> bool:
         """Return whether Harvester's controller runs."""
         return self.mode == "beside"
 
@@ -65,7 +66,7 @@ class HarvesterDetector:
             return
         self._logged = self.mode
         account = f"the service account {HARVESTER_NAMESPACE}/{HARVESTER_ACCOUNT}"
-        because = f"{account} is there" if self.is_beside() else f"there is no {account.removeprefix('the ')}"
+        because = f"{account} is there" if self.coexists() else f"there is no {account.removeprefix('the ')}"
         if self._is_away_for_now():
             because = f"{account} was there a moment ago"
         log.info("mode", mode=self.mode, because=because)

@@ -139,7 +139,7 @@ def _read(text: str) -> tuple[Document, ...]:
         if any(isinstance(item, yaml.AliasEvent) for item in yaml.parse(text, Loader=LOADER)):
             raise ManifestError("the manifest has a YAML alias (*name); write the value out")
     except (yaml.YAMLError, RecursionError, ValueError):
-        pass  # told by the reader below
+        pass  # reported by the reader below
     return tuple(read_text("the manifest", text, "default"))
 
 

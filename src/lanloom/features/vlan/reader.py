@@ -1,7 +1,7 @@
 """One reader over the cluster's objects, for everything that judges VLAN networks.
 
 The stores are the manager's, which lag behind the API server by the length of a watch, or hold objects that were read
-at once (`reader_of`). For one request, `live.LiveReader` adds what is in flight, and what had to be read anew.
+at once (`reader_of`). For one request, `live.LiveReader` adds what is in flight, and what had to be read again.
 """
 
 from collections.abc import Callable, Iterable, Mapping

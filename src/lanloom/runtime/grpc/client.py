@@ -83,7 +83,7 @@ class GrpcClient(Http2Connection):
         stream = self.streams.get(number)
         if stream is None:
             if not self.was_open(number):
-                raise ConnectionFault(PROTOCOL_ERROR, "an answer that nobody asked for")
+                raise ConnectionFault(PROTOCOL_ERROR, "an answer without a request")
             return
         if not ended:
             stream.headers = headers

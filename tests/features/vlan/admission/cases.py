@@ -21,7 +21,7 @@ class Case(NamedTuple):
     asked: AdmissionRequest
     seen: ClusterReader
     message: str
-    beside: bool = False
+    coexisting: bool = False
 
 
 Cases = Mapping[str, Case]
@@ -37,7 +37,9 @@ def answer(case: Case) -> str:
     """The message that the webhook really gives; empty if it allows the request."""
     of_agent = case.asked.resource.resource in (CLUSTER_NETWORK_NODES.plural, VLAN_STATUSES.plural)
     verdict = (
-        report_verdict(case.asked) if of_agent else check_request(case.asked, case.seen, beside=case.beside)
+        report_verdict(case.asked)
+        if of_agent
+        else check_request(case.asked, case.seen, coexisting=case.coexisting)
     )
     assert verdict.allowed == (not verdict.message)
     return verdict.message

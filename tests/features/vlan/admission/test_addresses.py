@@ -45,9 +45,9 @@ def new(body: Raw, why: str, *more: Raw) -> Case:
     return Case(request(NADS, body), world(*more), CREATE + why)
 
 
-def beside(body: Raw, why: str) -> Case:
+def alongside(body: Raw, why: str) -> Case:
     """A new network that is refused beside Harvester only."""
-    return new(body, why)._replace(beside=True)
+    return new(body, why)._replace(coexisting=True)
 
 
 def dual(address: str) -> Raw:
@@ -300,7 +300,7 @@ CLUSTER_CASES: Cases = {
         "VLAN of cluster-1; delete that one, or choose another VLAN id",
         host_network("storage"),
     ),
-    "beside Harvester, the cluster network is ready": beside(
+    "beside Harvester, the cluster network is ready": alongside(
         network(cluster_network="bare"),
         'its cluster network "bare" is not ready: no node has a working uplink for it; create a '
         "VlanConfig for it, or check its conditions",
@@ -468,7 +468,7 @@ def test_an_edit_of_the_map_is_checked() -> None:
     )
     bare = network(cluster_network="bare")
     off = network(cluster_network="bare", mode="")
-    assert "is not ready" in check_request(request(NADS, bare, off), world(), beside=True).message
+    assert "is not ready" in check_request(request(NADS, bare, off), world(), coexisting=True).message
 
 
 def test_mgmt_carries_node_addresses() -> None:

@@ -26,9 +26,9 @@ OVERLAY = (nad("overlay", "cluster-1", config=overlay_config("overlay")), vm("we
 """An overlay network on cluster-1, and a VM of it on node1."""
 
 
-def why_not(asked: AdmissionRequest, seen: ClusterReader | None = None, *, beside: bool = False) -> str:
+def why_not(asked: AdmissionRequest, seen: ClusterReader | None = None, *, coexisting: bool = False) -> str:
     """The message of the refusal; empty if there is none."""
-    return check_request(asked, seen or world(), beside=beside).message
+    return check_request(asked, seen or world(), coexisting=coexisting).message
 
 
 def on_and_off(new: Raw, old: Raw | None = None, seen: ClusterReader | None = None) -> tuple[str, str]:
@@ -45,7 +45,7 @@ def test_webhook_should_reject_network_config_if_cluster_network_is_not_created_
     off = network(cluster_network="bare", mode="")
     for old in (None, off):
         asked = request(NADS, network(cluster_network="bare"), old)
-        assert "is not ready" in why_not(asked, beside=True)
+        assert "is not ready" in why_not(asked, coexisting=True)
         assert why_not(asked) == ""
 
 

@@ -44,10 +44,10 @@ def test_beside_harvester_nothing_is_filled_in() -> None:
     plain = network(mode="dhcp")
     plain["metadata"].pop("labels", None)
     colons = vlan_config("two", "bare", uplink={"linkAttributes": {"hardwareAddr": "52:54:00:12:34:56"}})
-    alone, beside = admission(), VlanAdmission(None, world(), lambda _pod: "", lambda: True)  # type: ignore[arg-type]
+    alone, alongside = admission(), VlanAdmission(None, world(), lambda _pod: "", lambda: True)  # type: ignore[arg-type]
     for resource, body in ((NADS, plain), (VLAN_CONFIGS, colons)):
         assert alone.mutate(request(resource, body)).patch
-        assert not beside.mutate(request(resource, body)).patch
+        assert not alongside.mutate(request(resource, body)).patch
 
 
 def test_a_mac_address_becomes_what_harvesters_clients_read() -> None:

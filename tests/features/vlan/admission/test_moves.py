@@ -14,8 +14,8 @@ from tests.features.vlan.cluster import vlan_config
 from tests.harness.admission import request
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_an_mtu_of_its_own_is_no_way_out_beside_harvester(beside: bool) -> None:
+@pytest.mark.parametrize("coexisting", [False, True])
+def test_an_mtu_of_its_own_is_no_way_out_beside_harvester(coexisting: bool) -> None:
     """Harvester's webhook takes 0 for 1500, so it is only advised where that one is not asked."""
     large, small = (
         vlan_config(
@@ -27,20 +27,20 @@ def test_an_mtu_of_its_own_is_no_way_out_beside_harvester(beside: bool) -> None:
         for name, node, mtu in (("large", "node1", 9000), ("small", "node2", 1500))
     )
     with pytest.raises(Denied) as caught:
-        check_vlan_config(msgspec.convert(small, VlanConfig), None, world(large), beside=beside)
-    assert ("set it to 0 there first" in str(caught.value)) != beside
+        check_vlan_config(msgspec.convert(small, VlanConfig), None, world(large), coexisting=coexisting)
+    assert ("set it to 0 there first" in str(caught.value)) != coexisting
 
 
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("coexisting", [False, True])
 @pytest.mark.parametrize("known", [False, True])
-def test_a_vlan_config_moves_beside_harvester_only(beside: bool, known: bool) -> None:
+def test_a_vlan_config_moves_beside_harvester_only(coexisting: bool, known: bool) -> None:
     """Harvester's controller makes the uplink anew on the other cluster network; Lanloom alone does not.
 
     It takes its NICs along, also where the webhook has seen it before.
     """
     before, after = (vlan_config("mover", name, nics=["eth9"]) for name in ("cluster-1", "bare"))
     reader = world(before) if known else world()
-    admission = VlanAdmission(None, reader, lambda _pod: "", lambda: beside)  # type: ignore[arg-type]
+    admission = VlanAdmission(None, reader, lambda _pod: "", lambda: coexisting)  # type: ignore[arg-type]
     verdict = asyncio.run(admission.validate(request(VLAN_CONFIGS, after, before)))
-    assert verdict.allowed == beside, verdict.message
-    assert beside or "spec.clusterNetwork is immutable" in verdict.message
+    assert verdict.allowed == coexisting, verdict.message
+    assert coexisting or "spec.clusterNetwork is immutable" in verdict.message

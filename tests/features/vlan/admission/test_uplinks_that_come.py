@@ -67,7 +67,7 @@ def test_waiting_beside_harvester(seen: list[Raw], comes_after: float, allowed: 
         began = loop.time()
         async with asyncio.TaskGroup() as group:
             reporting = group.create_task(agent())
-            admission = VlanAdmission(client, world(*seen), lambda _pod: "", beside=lambda: True)
+            admission = VlanAdmission(client, world(*seen), lambda _pod: "", coexisting=lambda: True)
             verdict = await admission.validate(request(NADS, network(cluster_network="bare")))
             reporting.cancel()
         await engine.close()

@@ -18,11 +18,11 @@ from tests.features.vlan.rules.test_ownership import BOND, BRIDGE, FILE, SUB, ho
 STATIC = nad("vlan2012", "cluster-1", 2012, mode="static", addresses={NODE: "10.0.0.1/24"})
 
 
-def reached(observed: LinkState, gift: str, *, beside: bool = False) -> Plan:
+def reached(observed: LinkState, gift: str, *, coexisting: bool = False) -> Plan:
     """The plan of a node whose cluster network has VLAN 2012, and gives this."""
     network = cluster_network("cluster-1", **{names.ADOPT_LINKS: gift})
     objects = cluster_of([node(NODE), network, vlan_config("one", "cluster-1"), STATIC]).managed()
-    return plan(replace(objects, beside=beside).on_node(NODE), observed, {}, {}, tidy=not beside)
+    return plan(replace(objects, coexisting=coexisting).on_node(NODE), observed, {}, {}, tidy=not coexisting)
 
 
 def marked(todo: Plan) -> list[str]:
@@ -56,7 +56,7 @@ def test_given_links_are_marked_and_nothing_else_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "beside"),
+    ("given", "coexisting"),
     [
         ("{}", False),
         (gift("node9"), False),
@@ -65,9 +65,9 @@ def test_given_links_are_marked_and_nothing_else_changes() -> None:
         (gift(NODE, vlans=(2012,)), True),
     ],
 )
-def test_what_is_not_given_stays(given: str, beside: bool) -> None:
+def test_what_is_not_given_stays(given: str, coexisting: bool) -> None:
     """Without a gift, on other nodes, with a broken one and beside the controller no link is taken."""
-    todo = reached(host("nobody"), given, beside=beside)
+    todo = reached(host("nobody"), given, coexisting=coexisting)
     assert not marked(todo)
     assert not todo.write_files
     assert [item.reason for item in todo.problems["cluster-1"]] == ["ForeignLink"]

@@ -270,7 +270,7 @@ def test_a_hand_over_waits_for_the_marks() -> None:
     [
         (snapshot(controller=True), "ok", "its network controller runs"),
         (snapshot(), "ok", "nothing waits"),
-        (snapshot(storage()), "warning", "nobody serves the HostNetworkConfigs storage"),
+        (snapshot(storage()), "warning", "no program serves the HostNetworkConfigs storage"),
         (
             snapshot(webhooks=((VALIDATING_WEBHOOKS, names.HARVESTER_WEBHOOK),)),
             "failed",

@@ -331,10 +331,10 @@ def test_links_of_others_are_never_touched(events: list[tuple[object, ...]]) -> 
     others = Others(ground)
     for event in events:
         match event:
-            case ("plan", int(target), bool(beside), int(stop)):
+            case ("plan", int(target), bool(coexisting), int(stop)):
                 asked = TARGETS[target]
-                networks = delegated(asked) if beside else asked
-                todo = plan(networks, ground.kernel.state(), ground.files, ground.added, tidy=not beside)
+                networks = delegated(asked) if coexisting else asked
+                todo = plan(networks, ground.kernel.state(), ground.files, ground.added, tidy=not coexisting)
                 for action in ground.actions(todo)[:stop]:
                     before, ids = others.picture(), set(others.ids())
                     action()

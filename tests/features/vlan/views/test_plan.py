@@ -198,7 +198,7 @@ def test_objects_see_those_before_them() -> None:
     """One manifest may hold uplinks and addresses on them, which wait; beside Harvester only for what agents build."""
     known = report("node1", cluster_network="mgmt")
     alone = objects([*map(node, NODES)], [known])
-    fresh = objects([*map(node, NODES)], [replace(known, status=replace(known.status, mode="beside"))])
+    fresh = objects([*map(node, NODES)], [replace(known, status=replace(known.status, mode="coexisting"))])
     uplink = (cluster_network("cluster-1"), vlan_config("one", "cluster-1"))
     waiting = nad("vlan7", "cluster-1", 7, mode="dhcp")
     for there, warned in (
@@ -377,13 +377,13 @@ def test_an_empty_directory_is_named(tmp_path: Path) -> None:
 
 def test_beside_harvester_only_addresses_change() -> None:
     """Where Harvester's controller makes the uplinks, a plan has what Lanloom would do, and says what it leaves out."""
-    beside = replace(BARE, beside=True)
-    found = planned(beside, static_network())
+    coexisting = replace(BARE, coexisting=True)
+    found = planned(coexisting, static_network())
     assert words(found, "node2") == [
         "add VLAN ids cluster-1-br 2012",
         "add interface clust-4afb.2012 192.168.1.11/24 of default/vlan2012",
         "add profile cluster-1-vlan2012.nmconnection",
     ]
     assert found.notes[0].startswith("Harvester's controller manages the uplinks")
-    assert planned(beside, nad("vms", "cluster-1", 2013)).nodes == ()
-    assert planned(beside, vlan_config("one", "cluster-1", nics=["eth1", "eth2"])).nodes == ()
+    assert planned(coexisting, nad("vms", "cluster-1", 2013)).nodes == ()
+    assert planned(coexisting, vlan_config("one", "cluster-1", nics=["eth1", "eth2"])).nodes == ()

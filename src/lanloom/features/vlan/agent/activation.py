@@ -29,7 +29,7 @@ PATIENCE_SECONDS = 3.0
 RESTORE_SECONDS = 5.0
 """Seconds that a reapply may take to restore a loss, before the profile is activated instead.
 
-NetworkManager takes an address that somebody flushed while its link went down for one that it must not touch.
+NetworkManager takes an address that was flushed while its link went down for one that it must not touch.
 """
 
 RETRY_SECONDS = 30.0
@@ -37,15 +37,15 @@ RETRY_SECONDS = 30.0
 BUILT_SECONDS = 5.0
 """Seconds that a lease may take after the uplink was built; more means that the request was too early.
 
-NetworkManager asks as soon as the bridge is there, which gets its MAC address from the bond a moment later; and nobody
-answers a MAC address that is gone, so it would wait for all of its time-out.
+NetworkManager asks as soon as the bridge is there, which gets its MAC address from the bond a moment later; and a MAC
+address that is gone gets no answer, so it would wait for all of its time-out.
 """
 
 
 STATIC_SECONDS, DHCP_SECONDS = 15.0, DHCP_TIMEOUT + 15.0
-"""Seconds that an activation may take on a link with a carrier before it is begun anew.
+"""Seconds that an activation may take on a link with a carrier before it is begun again.
 
-NetworkManager waits for ever for the end of its search for a duplicate where the link went down and up meanwhile.
+NetworkManager waits endlessly for the end of its search for a duplicate where the link went down and up meanwhile.
 """
 
 
@@ -61,7 +61,7 @@ class Activator:
         self._last_verb: dict[str, Verb] = {}
         self._restored: frozenset[str] = frozenset()
         self._requested: list[Action] = []
-        self._beside: list[Action] = []
+        self._direct: list[Action] = []
         self._in_force: frozenset[str] = frozenset()
         self._built: dict[str, float] = {}
         self._conflicts = AddressConflicts(manager, now)
@@ -75,8 +75,8 @@ class Activator:
 
     def take_steps(self) -> tuple[LinkStep, ...]:
         """Return what the kernel itself is to be asked since the last call."""
-        taken = tuple(action.beside for action in self._beside if action.beside and action.beside.routes)
-        self._beside.clear()
+        taken = tuple(action.direct for action in self._direct if action.direct and action.direct.routes)
+        self._direct.clear()
         removals, self._removals = self._removals, ()
         return (*removals, *taken)
 
@@ -203,7 +203,7 @@ class Activator:
         return True
 
     def _is_stuck(self, phase: ConnectionPhase, uuid: str) -> bool:
-        """Return whether a lease was asked for too early. It is asked for anew once."""
+        """Return whether a lease was asked for too early. It is asked for again once."""
         late = asyncio.get_running_loop().time() - self._built[uuid] >= BUILT_SECONDS
         if phase in ("absent", "inactive") or (phase == "activating" and not late):
             return False
@@ -224,8 +224,8 @@ class Activator:
                 case "restore" if item.uuid in self._restored:
                     await self._manager.activate(item.uuid)
                 case "reapply" | "restore":
-                    await self._reapply(item, restore=action.verb == "restore" and action.beside is None)
-                    self._beside.append(action)
+                    await self._reapply(item, restore=action.verb == "restore" and action.direct is None)
+                    self._direct.append(action)
                     self._restored |= {item.uuid} if action.verb == "restore" else set()
             self._requested.append(action)
             self._activating.pop(item.uuid, None)
@@ -249,7 +249,7 @@ class Activator:
         connections: Mapping[str, Connection],
         observed: LinkState | None,
     ) -> None:
-        """NetworkManager tries again at once after a failure: the reason must outlive that, or nobody ever sees it."""
+        """NetworkManager tries again at once after a failure: the reason must outlive that, or it is never seen."""
         active = {uuid for uuid, connection in connections.items() if connection.phase == "active"}
         in_force = active - {item.interface.uuid for item in actions(interfaces, connections, observed)}
         self._in_force = (self._in_force | in_force) & connections.keys()

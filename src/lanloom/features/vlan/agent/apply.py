@@ -1,7 +1,7 @@
 """Execute plans on a host. What fails is reported by cluster network and does not hold up the rest.
 
 The record says what the agent added to links that others made, and which sub-interfaces are its own: it is written
-before anything is added, before a profile file goes, and after NetworkManager was told, as no mark could tell. It is
+before anything is added, before a profile file goes, and after NetworkManager knows, as no mark could say so. It is
 void after a reboot, as the added VLAN ids and the sub-interfaces are. What else is remembered here may be lost at any
 moment: then NetworkManager reads every profile once more.
 """
@@ -46,7 +46,7 @@ class PlanExecutor:
         except ProfileError as error:
             log.warning("profiles-not-read", error=str(error))
             return {}
-        if self._unloaded is None:  # a predecessor may have died before it told NetworkManager of them
+        if self._unloaded is None:  # a predecessor may have died before NetworkManager knew of them
             self._unloaded = set(files)
         return files
 
@@ -104,7 +104,7 @@ class PlanExecutor:
         return self._unloaded
 
     async def _load(self) -> None:
-        """Make NetworkManager read what changed on disk; what it can't be told now stays to be told."""
+        """Make NetworkManager read what changed on disk; what can't be reported now is reported later."""
         names_ = tuple(sorted(self._pending_loads()))
         if not names_:
             return

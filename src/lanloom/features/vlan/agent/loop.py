@@ -1,8 +1,8 @@
 """The node's side of VLAN networks: observe the host, decide, apply, report.
 
-One reconcile reads the stores, dumps the kernel once and applies the difference; reports and Events are written beside
-it. It may die after any line: everything it needs to go on is in the kernel, in the profile directory, in its records
-and in the API. Where the API server can't be reached, the checkpoint holds (`rollback`).
+One reconcile reads the stores, dumps the kernel once and applies the difference; reports and Events are written
+alongside it. It may die after any line: everything it needs to go on is in the kernel, in the profile directory, in its
+records and in the API. Where the API server can't be reached, the checkpoint holds (`rollback`).
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class DesiredState:
             stores.nads.store.items(),
             carried,
             own,
-            beside=self._detector.is_beside(),
+            coexisting=self._detector.coexists(),
         )
         revisions = tuple(
             NetworkRevision(item, self._revision(networks[item.cluster_network])) for item in wanted
@@ -130,7 +130,7 @@ FAILED_SECONDS = 5.0
 """Seconds until a failed step is tried again."""
 
 REWRITE_SECONDS = 1.0
-"""Delay before recreating a deleted report. An immediate rewrite would fight whoever deletes it."""
+"""Delay before recreating a deleted report. An immediate rewrite would fight another controller that deletes it."""
 
 TRANSIENT_SECONDS = 1.0
 """A report that is to be looked at again so soon is one of something that is on its way."""
@@ -281,7 +281,7 @@ class VlanAgent:
         drift = [*self._repairs.drift(decision.revisions, decision.plan, step, observed, files)]
         waiting = {name: self._failures[name] for name in waits if name in self._failures}
         failures = self._failures = merged(await self._executor.execute(step), unrecorded, waiting)
-        # Their links can be made anew before somebody removes them, and nobody looks in between.
+        # Their links can be made again before they are removed, and no look happens in between.
         self._seen = files.keys() - {*step.remove_files} | {file for file, _ in step.write_files}
         if step.steps or step.remove_files or step.forget:
             observed = await self._host.links.dump()
@@ -324,7 +324,7 @@ class VlanAgent:
     @property
     def _may_tidy(self) -> bool:
         """Whether bridges and bonds that nothing wants may go: not while they may be Harvester's by now."""
-        return self._synced and not self._detector.is_beside()
+        return self._synced and not self._detector.coexists()
 
     def _record_repairs(self, drift: Iterable[Drift]) -> None:
         found = tuple(drift)

@@ -1,4 +1,4 @@
-"""Write a node's reports and Events, beside the work on the host and never in its way.
+"""Write a node's reports and Events, in parallel with the work on the host and never in its way.
 
 Reports are of two kinds: ClusterNetworkNode, which is Lanloom's, and VlanStatus, which Harvester's clients read. Only
 what changed is written, and only the node's own. While the API server is away the last report waits, and so do some
@@ -45,7 +45,7 @@ _REPORTS = "reports"
 TRUST_SECONDS = 60.0
 """Seconds for which the server's answer to a write counts although the watch does not show it.
 
-Not for ever: a report that is written and deleted between two lists never appears, and its deletion neither.
+Not endlessly: a report that is written and deleted between two lists never appears, and its deletion neither.
 """
 
 
@@ -99,7 +99,7 @@ class ReportWriter(Generic[S]):
     ) -> bool:
         """Make these, by cluster network, all that the node reports; whether anything had to be written.
 
-        `written` is told of each report that was, as it was before (if it was) and is now.
+        `written` receives each report that was, as it was before (if it was) and is now.
         """
         busy = False
         for cluster_network, status in statuses.items():
@@ -200,7 +200,7 @@ def _has(report: Any, labels: dict[str, str]) -> bool:
 
 
 class VlanStatuses:
-    """One node's VlanStatuses. Beside Harvester's controller they are neither written nor deleted.
+    """One node's VlanStatuses. Alongside Harvester's controller they are neither written nor deleted.
 
     But Lanloom corrects what it wrote itself while that controller was away: that its uplinks are not ready. The
     controller would write a VlanStatus only with the next change of a VlanConfig, and derives all else from it.
@@ -217,7 +217,7 @@ class VlanStatuses:
     async def publish(self, reports: Mapping[str, ClusterNetworkNodeStatus]) -> None:
         """Make these, by cluster network, what the node's VlanStatuses tell."""
         statuses = vlan_statuses(reports)
-        if self._detector.is_beside():
+        if self._detector.coexists():
             await self._reporter.correct(statuses, written_alone)
         else:
             await self._reporter.publish(statuses)

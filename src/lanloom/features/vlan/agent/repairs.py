@@ -20,7 +20,7 @@ FREE = 3
 """So many repairs of a network in a row are done at once."""
 
 LONGEST = 30.0
-"""Seconds between two repairs of a network with which somebody fights us, at the most."""
+"""Seconds between two repairs of a network that another program changes back, at the most."""
 
 QUIET = 60.0
 """After so many seconds without a repair the next one is a first one again."""

@@ -119,7 +119,7 @@ def report_events(
 
 
 def repair_events(node: str, drift: Iterable[Drift]) -> Iterator[EventDraft]:
-    """Yield one Event for each cluster network that somebody changed."""
+    """Yield one Event for each cluster network that another program changed."""
     texts: dict[str, list[str]] = {}
     for item in drift:
         texts.setdefault(item.cluster_network, []).append(item.text)
@@ -161,7 +161,7 @@ def _addresses(
             message = f"VLAN {item.vlan_id} of {after.cluster_network} has the address {item.own_addresses}"
             yield EventDraft("Normal", "AddressAssigned", message, node_reference(node))
     for reason, items in worse.items():
-        if uplink is None or uplink.reason != reason:  # else it is told already
+        if uplink is None or uplink.reason != reason:  # else it is reported already
             more = f" (and {len(items) - 1} more VLANs)" if len(items) > 1 else ""
             message = f"VLAN {items[0].vlan_id} of {after.cluster_network}: {items[0].message}{more}"
             yield EventDraft("Warning", reason, message, node_reference(node))

@@ -88,7 +88,7 @@ def hand_over(convert: bool, dry_run: bool, wait: float, cluster: ClusterOptions
     for, and waits for you to install the controller. Then it waits until the agents have removed their marks from
     bridges and bonds, and removes the conditions that only Lanloom writes. Links and addresses stay up all the time.
 
-    Lanloom goes on to serve node addresses beside Harvester, unless --host-network-configs is given.
+    Lanloom goes on to serve node addresses alongside Harvester, unless --host-network-configs is given.
 
     \b
     Exit code: 0 if nothing is left to do, 3 if something is, 1 if a check fails.

@@ -113,9 +113,9 @@ def _show(view: "Overview", listing: Listing) -> None:
         return
     if view.rows:
         listing.print(view.rows)
-    if view.beside:
+    if view.coexisting:
         console.print(
-            f"Alongside Harvester's controller, which manages the uplinks, on {', '.join(view.beside)}."
+            f"Alongside Harvester's controller, which manages the uplinks, on {', '.join(view.coexisting)}."
         )
     if not view.troubles:
         console.print(f"Ready: {', '.join(view.networks)}.")

@@ -36,10 +36,10 @@ def build(context: ManagerContext) -> ManagerPart:
     machines = shared.get(VIRTUAL_MACHINES, optional=True)
     reader = store_reader(informers, vm_informer(shared), machines, context.setting("vlan", 0))
     node_of_pod = partial(pod_node, shared.get(PODS, transform=strip_pod).store)
-    beside = manager.detector.is_beside
-    context.provide(HARVESTER_RUNS, beside)
+    coexisting = manager.detector.coexists
+    context.provide(HARVESTER_RUNS, coexisting)
     admission = VlanAdmission(
-        context.client, reader, node_of_pod, beside, in_flight_of(informers), context.find(NAD_USERS)
+        context.client, reader, node_of_pod, coexisting, in_flight_of(informers), context.find(NAD_USERS)
     )
     context.provide(LAN_UPLINKS, admission.check_lan_uplink)
     context.metrics["vlan"].show(informers.cluster_networks, informers.statuses)

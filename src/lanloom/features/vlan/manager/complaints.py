@@ -1,4 +1,6 @@
-"""What is told of a ClusterNetwork beside its conditions: Events about it, and about objects that conflict on it."""
+"""What is reported of a ClusterNetwork apart from its conditions: Events about it, and about objects that conflict on
+it.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,7 +17,7 @@ from lanloom.kube.events import reference
 def host_network_complaints(
     holders: Mapping[Key, L3], host_networks: Iterable[HostNetworkConfig]
 ) -> dict[ObjectReference, tuple[str, str]]:
-    """Return what is told of HostNetworkConfigs on VLANs of a NAD: they came later, past the webhooks."""
+    """Return what is reported of HostNetworkConfigs on VLANs of a NAD: they came later, past the webhooks."""
     owners = {value.vid: key for key, value in holders.items()}
     return {
         reference(HOST_NETWORK_CONFIGS, item): (

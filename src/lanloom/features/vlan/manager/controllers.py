@@ -57,8 +57,8 @@ class Labels:
 
     A cluster network of 200 NADs that flaps would cost 200 writes each time, every one of which reaches every agent. So
     a label follows only a condition that has settled; one that is missing is written at once. NADs of isolated networks
-    have theirs from the beginning: they have no uplink that could be ready or not. Beside Harvester's controller, which
-    writes the label, it is left alone.
+    have theirs from the beginning: they have no uplink that could be ready or not. Alongside Harvester's controller,
+    which writes the label, it is left alone.
 
     `now` gives seconds since the epoch.
     """
@@ -96,7 +96,7 @@ class Labels:
         """None for a NAD of no cluster network, or an isolated one, and where nothing is known of that yet."""
         name = cluster_network_of(nad)
         if (
-            self._detector.is_beside()
+            self._detector.coexists()
             or not name
             or nad.metadata.is_deleting
             or UID_LABEL in nad.metadata.labels
@@ -112,7 +112,7 @@ class Labels:
 def _readiness(condition: Condition) -> _Readiness:
     try:
         since = parse_rfc3339(condition.last_transition_time)
-    except ValueError:  # somebody else wrote it
+    except ValueError:  # another writer wrote it
         since = 0.0
     return _Readiness("true" if condition.status == "True" else "false", since)
 
@@ -131,7 +131,7 @@ looked at at once, and what follows within a second together.
 class VlanManager:
     """The controllers. They run on the leader only; the informers run on every replica.
 
-    `pools` gives addresses to the nodes of networks with mode pool. `observe` is told of each reconcile.
+    `pools` gives addresses to the nodes of networks with mode pool. `observe` receives each reconcile.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class VlanManager:
                 CLUSTER_NETWORKS,
                 stored(informers.cluster_networks.store),
                 now=now,
-                is_ours=lambda: not self.detector.is_beside(),
+                is_ours=lambda: not self.detector.coexists(),
             ),
         )
         self._nads: Controller[str] = Controller(
@@ -302,7 +302,7 @@ class VlanManager:
 
     async def _reconcile_config(self, name: str) -> None:
         config = self._informers.configs.store.get(Key("", name))
-        if self.detector.is_beside() or config is None or config.spec.cluster_network in ("", names.MGMT):
+        if self.detector.coexists() or config is None or config.spec.cluster_network in ("", names.MGMT):
             return  # Harvester's own, one for each node; its uplink is the installer's
         meta, value = config.metadata, matched_annotation(self._nodes.matching(config.spec.node_selector))
         annotations = {names.MATCHED_NODES: value}
@@ -324,7 +324,7 @@ class VlanManager:
             return
         with ignore_not_found(name):
             await self._client.delete(CLUSTER_NETWORK_NODES, name, uid=status.metadata.uid)
-        if not self.detector.is_beside() and status.status.node:
+        if not self.detector.coexists() and status.status.node:
             gone = vlan_status_name(status.status.cluster_network, status.status.node)
             with ignore_not_found(gone):
                 await self._client.delete(VLAN_STATUSES, gone)

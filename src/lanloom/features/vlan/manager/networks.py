@@ -1,8 +1,8 @@
-"""Looks after one ClusterNetwork at a time: its conditions, its annotations, its roll-out, and what is told of it.
+"""Looks after one ClusterNetwork at a time: its conditions, its annotations, its roll-out, and what is reported of it.
 
 Everything is computed from the stores before the first write. A status patch comes first, then one patch with all
-annotations, which overlaps the configuration and who may carry it: whoever dies between two lines leaves a state from
-which the next one goes on.
+annotations, which overlaps the configuration and who may carry it: a manager that dies between two lines leaves a state
+from which the next one goes on.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -78,7 +78,7 @@ class _View(Struct, frozen=True):
 
 
 class Networks:
-    """The ClusterNetworks. What was told of them is forgotten with the process: at worst it is told once more."""
+    """The ClusterNetworks. What was reported is forgotten with the process: at worst it is reported once more."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Networks:
         nads = self._informers.nads.store.by(BY_CLUSTER_NETWORK, name)
         view = self._observe(network, nads)
         await self._report_rejections(network, nads, view)
-        # The conditions first: nobody may see a new configuration under a condition that speaks of the old one.
+        # The conditions first: no reader may see a new configuration under a condition that speaks of the old one.
         network = await self._write_conditions(network, view)
         wait = await self._write_annotations(network, view)
         return soonest((wait, await self._report_readiness(name, nads, view)))
@@ -154,7 +154,7 @@ class Networks:
         leases = {key: NodeAddresses(found.addresses, found.addresses6) for key, found in pooled.items()}
         host_networks = self._informers.host_networks.store.by(BY_CLUSTER_NETWORK, name)
         derivation = self._derivations.of(
-            network, nads, configs, leases, host_networks, beside=self._detector.is_beside()
+            network, nads, configs, leases, host_networks, coexisting=self._detector.coexists()
         )
         uplinks = {
             node: wanted
@@ -199,7 +199,7 @@ class Networks:
     def _matched(self, name: str, configs: tuple[VlanConfig, ...]) -> tuple[str, ...]:
         """Return the nodes that should carry a network, down or not. On mgmt, which has no VlanConfigs, every node.
 
-        Harvester's installer makes the ClusterNetwork mgmt. Lanloom makes none: where nobody did, there is no bridge
+        Harvester's installer makes the ClusterNetwork mgmt. Lanloom makes none: where it is missing, there is no bridge
         mgmt-br that it could speak of.
         """
         if name == names.MGMT:
@@ -210,9 +210,9 @@ class Networks:
     async def _write_conditions(self, network: ClusterNetwork, view: _View) -> ClusterNetwork:
         """Write the conditions if they changed; the network as it is then.
 
-        Beside Harvester's controller, which writes them, only the agents' reports and Events tell of Lanloom's work.
+        Alongside Harvester's controller, which writes them, only the agents' reports and Events tell of Lanloom's work.
         """
-        if self._detector.is_beside():
+        if self._detector.coexists():
             return network
         name, previous = network.metadata.name, network.status.conditions
         now = self._now()
@@ -263,7 +263,7 @@ class Networks:
         return wait
 
     def _vlan_patch(self, network: ClusterNetwork, view: _View) -> tuple[dict[str, str | None], float | None]:
-        if not self._detector.is_beside():
+        if not self._detector.coexists():
             return _changed(network, names.NODE_VLANS, None), None
         reports = self._informers.statuses.store.by(BY_CLUSTER_NETWORK, network.metadata.name)
         return self._node_vlans.patch(network, reports, view.states)
@@ -316,7 +316,7 @@ class Networks:
                 reference(NADS, owner.nad),
                 (DUPLICATE_VLAN, duplicate_vlan(owner.value.vid, owner.nad, younger)),
             )
-        if self._detector.is_beside():
+        if self._detector.coexists():
             return
         configs = self._informers.configs.store
         for item in config_conflicts(
@@ -327,7 +327,7 @@ class Networks:
     async def _orphaned(self, name: str) -> float | None:
         """Record an Event on the VlanConfigs of a ClusterNetwork that is still missing a moment later."""
         configs = self._informers.configs.store.by(BY_CLUSTER_NETWORK, name)
-        if not name or name == names.MGMT or not configs or self._detector.is_beside():
+        if not name or name == names.MGMT or not configs or self._detector.coexists():
             self._orphans.pop(name, None)
             self._complaints.pop(name, None)
             return None

@@ -1,4 +1,5 @@
-"""The VLANs on which nodes have sub-interfaces, as an annotation of the ClusterNetwork, beside Harvester's controller.
+"""The VLANs on which nodes have sub-interfaces, as an annotation of the ClusterNetwork, alongside Harvester's
+controller.
 
 That controller computes the VLAN ids of the uplinks whenever the ClusterNetwork changes, from the NADs and from the
 VLAN links that it finds. The event of a NAD that goes comes while Lanloom's link is still there; so the id would stay.

@@ -61,7 +61,7 @@ def claim_of(
 def usable(leases: NodeLeases, taken: Reserved, present: NodeAddresses) -> NodeLeases:
     """Return the leases without those that no node may have, which are problems instead.
 
-    Whoever looks after a pool does not know what the nodes need; an address of such a subnet on a VLAN would cut nodes
+    The operator of a pool does not know what the nodes need; an address of such a subnet on a VLAN would cut nodes
     off from it. What nodes have already, the `present` addresses, they keep unless it is of the management network: a
     range that became known later takes no address from a node that works. A node keeps its IPv4 address while it can't
     have that of IPv6.

@@ -69,7 +69,7 @@ class _Inputs(Struct, frozen=True):
     configs: tuple[VlanConfig, ...]
     leases: Leases
     host_networks: tuple[HostNetworkConfig, ...]
-    beside: bool
+    coexisting: bool
 
 
 class Derivation(Struct, frozen=True):
@@ -98,15 +98,17 @@ class Derivations:
         leases: Leases,
         host_networks: tuple[HostNetworkConfig, ...],
         *,
-        beside: bool,
+        coexisting: bool,
     ) -> Derivation:
         """Return the derivation from all objects of that ClusterNetwork and the addresses of pools."""
         name = network.metadata.name
-        inputs = _Inputs(network.metadata.annotations, nads, configs, leases, host_networks, beside)
+        inputs = _Inputs(network.metadata.annotations, nads, configs, leases, host_networks, coexisting)
         known = self._known.get(name)
         if known is not None and known[0] == inputs:
             return known[1]
-        derived = derive_annotations(network, nads, configs, self._read, leases, host_networks, beside=beside)
+        derived = derive_annotations(
+            network, nads, configs, self._read, leases, host_networks, coexisting=coexisting
+        )
         wanted = wanted_of((*derived.holders.values(), *derived.kept))
         if known is not None and known[1].wanted == wanted:
             wanted = known[1].wanted

@@ -41,7 +41,7 @@ class VlanObjects(Struct, frozen=True, kw_only=True, dict=True):
     """The objects, in no order. VMs, VirtualMachines and HostNetworkConfigs are read only for a plan.
 
     So are the `ranges` of services and API servers.
-    `beside` says whether Harvester's controller makes the uplinks.
+    `coexisting` says whether Harvester's controller makes the uplinks.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -53,7 +53,7 @@ class VlanObjects(Struct, frozen=True, kw_only=True, dict=True):
     machines: tuple[VirtualMachine, ...] = ()
     host_networks: tuple[HostNetworkConfig, ...] = ()
     ranges: tuple[Taken, ...] = ()
-    beside: bool = False
+    coexisting: bool = False
 
     def network(self, name: str) -> ClusterNetwork | None:
         """Return one cluster network."""
@@ -124,11 +124,11 @@ async def read_objects(client: Reader, *, with_vms: bool = False) -> VlanObjects
         machines=await list_or_empty(client, VIRTUAL_MACHINES),
         host_networks=await list_or_empty(client, HOST_NETWORK_CONFIGS),
         ranges=(*await read_api_servers(client), *await read_service_ranges(client)),
-        beside=await _is_beside(client, statuses.items),
+        coexisting=await _coexists(client, statuses.items),
     )
 
 
-async def _is_beside(client: Reader, reports: tuple[ClusterNetworkNode, ...]) -> bool:
+async def _coexists(client: Reader, reports: tuple[ClusterNetworkNode, ...]) -> bool:
     """Return the mode that agents report; without agents, whether Harvester's controller is installed."""
     if reports:
         return any(report.status.mode == "beside" for report in reports)

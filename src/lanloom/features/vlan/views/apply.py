@@ -151,7 +151,7 @@ def apply(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Applie
         return _with(objects, resource, old, recorded), Applied(object=document.title, outcome="unchanged")
     request = _request("CREATE" if old is None else "UPDATE", resource, document, body, before)
     reader = _Expecting(cluster_reader(objects), objects)
-    verdict = check_request(request, reader, beside=reader.beside)
+    verdict = check_request(request, reader, coexisting=reader.coexisting)
     if not verdict.allowed:
         return objects, Applied(object=document.title, outcome="refused", message=verdict.message)
     outcome: Outcome = "created" if old is None else "changed"
@@ -162,7 +162,7 @@ def apply(objects: VlanObjects, document: Document) -> tuple[VlanObjects, Applie
 
 
 class _Expecting(ClusterReader):
-    """The cluster when an apply would meet it: beside Harvester requests wait for uplinks that agents are building.
+    """The cluster when an apply would meet it: alongside Harvester requests wait for uplinks that agents are building.
 
     So do those for `mgmt`. A node has an agent if it has reported anything, which says whether Harvester is there.
     """
@@ -170,13 +170,13 @@ class _Expecting(ClusterReader):
     def __init__(self, stored: ClusterReader, objects: VlanObjects) -> None:
         super().__init__(stored._stores, stored._facts)
         self._agents = {item.status.node for item in objects.statuses}
-        self.beside = any(item.status.mode == "beside" for item in objects.statuses)
+        self.coexisting = any(item.status.mode == "beside" for item in objects.statuses)
         self._expected: set[str] = set()
 
     def is_usable(self, cluster_network: str) -> bool:
         """Return whether a node has a working uplink, or an agent has still to say."""
         usable = super().is_usable(cluster_network)
-        waits = self.beside or cluster_network == names.MGMT
+        waits = self.coexisting or cluster_network == names.MGMT
         if usable or not waits or not self._agents & uplinks_come(cluster_network, self):
             return usable
         self._expected.add(cluster_network)

@@ -47,20 +47,21 @@ class Overview(Struct, frozen=True, kw_only=True):
     """The VLAN networks of a cluster as an operator wants to see them.
 
     `isolated` are the cluster networks without uplinks that DummyClusterNetworks have their bridges by, each with the
-    name of that one. No node is to report of them. `beside` are nodes where Harvester's controller makes the uplinks.
+    name of that one. No node is to report of them. `coexisting` are nodes where Harvester's controller makes the
+    uplinks.
     """
 
     networks: tuple[str, ...]
     isolated: dict[str, str]
     rows: tuple[Row, ...]
     troubles: tuple[Trouble, ...]
-    beside: tuple[str, ...] = ()
+    coexisting: tuple[str, ...] = ()
 
 
 def overview(
     networks: Iterable[ClusterNetwork], statuses: Iterable[ClusterNetworkNode], nodes: Iterable[Node] = ()
 ) -> Overview:
-    """Sum up the objects, ordered by cluster network and node. What a node that is down had is told as such."""
+    """Sum up the objects, ordered by cluster network and node. What a node that is down had is reported as such."""
     down = frozenset(node.metadata.name for node in nodes if not is_live(node))
     ordered_networks = sorted(networks, key=lambda item: item.metadata.name)
     ordered = sorted(statuses, key=lambda item: (item.status.cluster_network, item.status.node))
@@ -81,7 +82,7 @@ def overview(
             for row in _rows(status)
         ),
         troubles=tuple(troubles),
-        beside=tuple(sorted({item.status.node for item in ordered if item.status.mode == "beside"})),
+        coexisting=tuple(sorted({item.status.node for item in ordered if item.status.mode == "beside"})),
     )
 
 

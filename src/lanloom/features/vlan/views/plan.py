@@ -83,7 +83,7 @@ def _differences(before: VlanObjects, after: VlanObjects) -> tuple[NodeChanges, 
 
 
 def _notes(objects: VlanObjects, nodes: tuple[NodeChanges, ...]) -> Iterable[str]:
-    if objects.beside:
+    if objects.coexisting:
         yield "Harvester's controller manages the uplinks; its changes are not shown."
     touched = {item.node for item in nodes}
     down = [
@@ -118,7 +118,7 @@ CLUSTER = "lanloom"
 def derived(objects: V) -> V:
     """Return the objects with everything that a manager derives from them: matched nodes and L3 annotations.
 
-    Beside Harvester's controller that matches nodes; it would do so by the same rule.
+    Alongside Harvester's controller, that one matches nodes; it would do so by the same rule.
     """
     configs = tuple(_matched(config, objects) for config in objects.configs)
     known = replace(objects, configs=configs)
@@ -138,7 +138,7 @@ def carried(objects: VlanObjects) -> dict[str, dict[str, NodeNetwork]]:
             objects.configs,
             objects.nads,
             management=report.status.management if report else None,
-            beside=objects.beside,
+            coexisting=objects.coexisting,
         )
         result[node] = {item.cluster_network: item for item in found}
     return result
@@ -157,7 +157,7 @@ def _annotated(network: ClusterNetwork, objects: VlanObjects) -> ClusterNetwork:
         objects.nads_of(name),
         objects.configs_of(name),
         host_networks=host_networks,
-        beside=objects.beside,
+        coexisting=objects.coexisting,
     )
     patch = annotation_patch(network, found.annotations)
     if name == names.MGMT:
@@ -193,7 +193,7 @@ def changes(before: NodeNetwork | None, after: NodeNetwork | None) -> tuple[Chan
 
 
 _PROFILE = "profile"
-"""Its content differs from node to node and is told to nobody."""
+"""Its content differs from node to node and is not shown."""
 
 _ORDER = ("bond", "NICs", "bridge", "MTU", "VLAN ids", "interface", _PROFILE, "problem")
 

@@ -4,7 +4,7 @@ For the loop this is one call, `CommitConfirm.decide`: it says which revision of
 records that before anything is done about it. `revisions` selects, `changes` is the state machine of a pending change,
 `record` keeps the checkpoint on disk. NetworkManager's own checkpoints know nothing of our bonds and bridges.
 
-Here is the order: no change begins that could not be recorded, because after the agent's death nobody could undo it.
+Here is the order: no change begins that could not be recorded, because after the agent's death it could not be undone.
 Undoing, in turn, must not wait for room on a disk.
 
 `ApiProbe` finds out whether the node reaches the API server: every answer counts, and requests are frequent while a

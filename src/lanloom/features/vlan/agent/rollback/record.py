@@ -1,8 +1,8 @@
 """The checkpoint on disk: read once, written before it is acted on, validated because root-owned files come from it.
 
 A record that can't be read, or that is another cluster's, is dropped: the agent then waits for the API server, as on a
-new host. Nothing is taken over as it came. Names are computed anew, and profiles are rendered anew from what they mean;
-so an older version's profiles come out as this version writes them.
+new host. Nothing is taken over as it came. Names are computed again, and profiles are rendered again from what they
+mean; so an older version's profiles come out as this version writes them.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class CheckpointRecord:
         self._written: Checkpoint | None = None
 
     async def load(self) -> Checkpoint | None:
-        """Return the last checkpoint, or None. After a reboot a pending change begins anew, with a longer timeout."""
+        """Return the last checkpoint, or None. After a reboot a pending change begins again, with a longer timeout."""
         booted = await self._booted()
         try:
             content = await self._state.read(RECORD)

@@ -6,9 +6,9 @@ Lists of namespaces on a ClusterNetwork say whose NADs may change the nodes:
 
     network.harvesterhci.io/node-address-namespaces: '["infra", "storage"]'
 
-Node addresses, and the routes and DNS servers beside them, are those of every node, though a NAD belongs to one
+Node addresses, and the routes and DNS servers next to them, are those of every node, though a NAD belongs to one
 namespace. An administrator of the cluster decides which namespaces are trusted with them. An annotation that is absent
-restricts nobody. An empty list leaves the permission to no namespace.
+restricts no namespace. An empty list leaves the permission to no namespace.
 """
 
 import json
@@ -41,7 +41,7 @@ def check_l3(
     cluster_network: str,
     reader: ClusterReader,
     *,
-    beside: bool = False,
+    coexisting: bool = False,
 ) -> tuple[str, ...]:
     """Return whether a NAD may have the node addresses `value`, having had those of `before`; returns warnings.
 
@@ -49,7 +49,7 @@ def check_l3(
     """
     if value == before:
         return nodes_that_left(value, reader)
-    waiting = _waiting(cluster_network, reader, beside=beside)
+    waiting = _waiting(cluster_network, reader, coexisting=coexisting)
     network = reader.cluster_network(cluster_network)
     if network is not None:
         check_namespace(nad.metadata.namespace, value, before, network)
@@ -68,19 +68,19 @@ def check_l3(
 
 
 class TooEarly(Denied):
-    """Node addresses on a cluster network whose uplinks are being built at this moment, beside Harvester."""
+    """Node addresses on a cluster network whose uplinks are being built at this moment, alongside Harvester."""
 
 
-def _waiting(cluster_network: str, reader: ClusterReader, *, beside: bool) -> tuple[str, ...]:
+def _waiting(cluster_network: str, reader: ClusterReader, *, coexisting: bool) -> tuple[str, ...]:
     """Return the warning of a cluster network whose uplinks do not work yet: nodes get the addresses when they do.
 
-    So one file may hold both, in any order. Beside Harvester its rule holds, which refuses that. `mgmt` must work: its
-    agents say which VLANs are the management network's own, and no file makes its uplinks. Raises Denied.
+    So one file may hold both, in any order. Alongside Harvester its rule holds, which refuses that. `mgmt` must work:
+    its agents say which VLANs are the management network's own, and no file makes its uplinks. Raises Denied.
     """
     if reader.is_usable(cluster_network):
         return ()
     name, remedy = quote(cluster_network), _remedy(cluster_network)
-    if cluster_network != names.MGMT and not beside:
+    if cluster_network != names.MGMT and not coexisting:
         return (
             f"nodes get addresses of this network when its cluster network {name} is ready: no node has a working "
             f"uplink for it yet; {remedy}",
@@ -184,7 +184,7 @@ def _check_map_nodes(value: L3, cluster_network: str, reader: ClusterReader) -> 
 
 
 def _check_subnet(value: L3, before: L3 | None, reader: ClusterReader) -> None:
-    """Refuse a subnet that takes what is sent to its addresses away from whoever has them elsewhere."""
+    """Refuse a subnet that takes what is sent to its addresses away from hosts that have them elsewhere."""
     known = subnets(before) if before is not None else ()
     for subnet in subnets(value):
         holder = "" if subnet in known else reader.reserved().holder(subnet)
@@ -300,7 +300,7 @@ LISTS = (names.NODE_ADDRESS_NAMESPACES, names.NODE_ROUTING_NAMESPACES)
 def check_namespace(namespace: str, value: L3, before: L3 | None, network: ClusterNetwork) -> None:
     """Check that networks of a namespace may have the node addresses `value`, having had those of `before`.
 
-    What a network has it keeps, and can give back, whoever is trusted by now.
+    What a network has it keeps, and can give back, whichever namespaces are trusted by now.
     """
     if before is None or _addressing(value) != _addressing(before):
         _check_list(namespace, names.NODE_ADDRESS_NAMESPACES, "node addresses", network)

@@ -1,13 +1,13 @@
 """Which namespaces may join their LANs to VLANs of a cluster network, and to that of the nodes themselves.
 
-A LAN belongs to a namespace, and a VLAN to everybody on it. Lists of namespaces on the ClusterNetwork, which only an
+A LAN belongs to a namespace, and a VLAN to all hosts on it. Lists of namespaces on the ClusterNetwork, which only an
 administrator writes, say whose LANs may be joined to it:
 
     network.harvesterhci.io/lan-uplink-namespaces: '["infra"]'
     network.harvesterhci.io/management-vlan-namespaces: '["infra"]'
 
-The first one is for all VLANs of the cluster network; absent, it restricts nobody. The second one is for the VLAN of
-the management network, on which pods and machines are neighbours of the nodes; absent, it admits nobody.
+The first one is for all VLANs of the cluster network; absent, it restricts no namespace. The second one is for the VLAN
+of the management network, on which pods and machines are neighbours of the nodes; absent, it admits none.
 """
 
 from lanloom.api import names

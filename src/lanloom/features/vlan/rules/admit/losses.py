@@ -1,7 +1,7 @@
 """What an allowed deletion, or edit of a node selector, takes away: warnings that name who uses it and what happens.
 
 Virtual machines that run are no part of it: for their sake such a request is refused (`vms`). Pods and workloads
-are not asked for when a network goes, as with Kubernetes' own objects, but nobody should be surprised.
+are not asked for when a network goes, as with Kubernetes' own objects, but their owners should not be surprised.
 """
 
 from collections.abc import Iterable, Iterator

@@ -3,7 +3,7 @@
 Every refusal names the object, the field and what is allowed there.
 
 Harvester makes a NAD in its own namespace for the storage network, and labels it if the VLAN is to be exclusive. The
-label counts in that namespace only: else whoever may write a NAD somewhere could take a VLAN from everybody.
+label counts in that namespace only: else a tenant who may write a NAD somewhere could take a VLAN from all others.
 """
 
 from collections.abc import Callable
@@ -37,14 +37,14 @@ def check_nad(
     old: NetworkAttachmentDefinition | None,
     reader: ClusterReader,
     *,
-    beside: bool = False,
+    coexisting: bool = False,
 ) -> tuple[str, ...]:
     """Return whether a NAD may be created or changed so; returns warnings.
 
     Only what changed is checked against the cluster's present state, so that an unrelated edit never fails because a
     node joined or left. One of what is not judged here, such as others' annotations or the manager's label, passes
-    also where the network was there before the webhooks and would be refused today. `beside` tells whether Harvester's
-    rules hold too.
+    also where the network was there before the webhooks and would be refused today. `coexisting` says whether
+    Harvester's rules hold too.
     """
     if old is not None and _checked_fields(new) == _checked_fields(old):
         present = _previous(old)
@@ -52,7 +52,7 @@ def check_nad(
     verb = "create" if old is None else "update"
     title = f"can't {verb} NetworkAttachmentDefinition {new.metadata.key}"
     try:
-        return _check_nad(new, old, reader, beside=beside)
+        return _check_nad(new, old, reader, coexisting=coexisting)
     except AnnotationError as error:
         raise Malformed(f"{title} because {error}") from None
     except Refusal as refusal:
@@ -74,7 +74,7 @@ def _check_nad(
     old: NetworkAttachmentDefinition | None,
     reader: ClusterReader,
     *,
-    beside: bool,
+    coexisting: bool,
 ) -> tuple[str, ...]:
     network = parse_config(new.spec.config)
     reconfigured = old is None or old.spec.config != new.spec.config
@@ -101,7 +101,7 @@ def _check_nad(
         warnings = network_warnings(new.spec.config, network, reader)
     if value is None:
         return warnings + _idle(new)
-    return warnings + check_l3(new, value, before, network.cluster_network, reader, beside=beside)
+    return warnings + check_l3(new, value, before, network.cluster_network, reader, coexisting=coexisting)
 
 
 def _carrying_network(nad: NetworkAttachmentDefinition | None) -> str:

@@ -52,7 +52,7 @@ def check_cluster_network(
 ) -> tuple[str, ...]:
     """Return whether a ClusterNetwork may be created or changed so; returns warnings.
 
-    Only annotations that changed are judged: others, such as the manager's, must get through beside a broken one.
+    Only annotations that changed are judged: others, such as the manager's, must get through next to a broken one.
     """
     if old is None:
         _check_name(new.metadata.name, reader)
@@ -154,7 +154,7 @@ def check_report(report: Report, kind: Resource[Any], node: str) -> None:
 def check_report_deletion(report: Report, kind: Resource[Any], node: str) -> None:
     """Whether the agent of `node` may delete a report: its own by its name, or by all that is in it.
 
-    More than it may write, because it has to make reports anew that somebody spoilt, and to clear up after others.
+    More than it may write, because it has to make damaged reports again, and to clear up after others.
     """
     _, is_named_after = _NAMING[kind.full_name]
     own = is_named_after(report.metadata.name, node)
@@ -174,23 +174,23 @@ def _foreign(verb: str, report: Report, kind: Resource[Any], node: str) -> Denie
 
 
 def check_vlan_config(
-    new: VlanConfig, old: VlanConfig | None, reader: ClusterReader, *, beside: bool = False
+    new: VlanConfig, old: VlanConfig | None, reader: ClusterReader, *, coexisting: bool = False
 ) -> tuple[str, ...]:
     """Return whether a VlanConfig may be created or changed so; returns warnings.
 
-    It may move to another cluster network `beside` Harvester's controller, which makes the uplinks anew.
+    It may move to another cluster network if `coexisting` with Harvester's controller, which makes the uplinks again.
     """
     title = f"can't {'create' if old is None else 'update'} VlanConfig {new.metadata.name}"
     if old is not None and old.spec == replace(new.spec, description=old.spec.description):
         return ()  # the manager's own annotations must get through whatever became of the cluster since
     try:
-        _check_target(new, old, reader, movable=beside)
+        _check_target(new, old, reader, movable=coexisting)
         _check_uplink(new.spec.uplink)
         _check_links(new, old, reader)
         _check_selector(new, old)
         nodes = reader.matching(new.spec.node_selector)
         _check_hardware_address(new, nodes)
-        _check_peers(new, nodes, reader, beside=beside)
+        _check_peers(new, nodes, reader, coexisting=coexisting)
         _check_nics_free(new, nodes, reader)
         if old is not None:
             stays = nodes if new.spec.cluster_network == old.spec.cluster_network else ()
@@ -297,7 +297,7 @@ def _check_hardware_address(new: VlanConfig, nodes: tuple[str, ...]) -> None:
             )
 
 
-def _check_peers(new: VlanConfig, nodes: tuple[str, ...], reader: ClusterReader, *, beside: bool) -> None:
+def _check_peers(new: VlanConfig, nodes: tuple[str, ...], reader: ClusterReader, *, coexisting: bool) -> None:
     """To Harvester's webhook, 0 is the default MTU, and differs from any other."""
     mine, mtu = set(nodes), new.spec.uplink.linkAttributes.mtu
     for other in sorted(reader.configs_of(new.spec.cluster_network), key=lambda item: item.metadata.name):
@@ -310,7 +310,7 @@ def _check_peers(new: VlanConfig, nodes: tuple[str, ...], reader: ClusterReader,
             )
         theirs = other.spec.uplink.linkAttributes.mtu
         if mtu and theirs and theirs != mtu:
-            way = "" if beside else ", or set it to 0 there first, so that it follows"
+            way = "" if coexisting else ", or set it to 0 there first, so that it follows"
             raise Denied(
                 f"spec.uplink.linkAttributes.mtu is {mtu} but VlanConfig {other.metadata.name} of the same cluster "
                 f"network has {theirs}; make them equal{way}"

@@ -1,7 +1,7 @@
 """What the webhooks refuse for the sake of virtual machines, most of it only for those that run.
 
 A machine uses a VM network by naming its NAD. An overlay network runs over a cluster network, by whose node addresses
-its machines reach each other; nobody says by which of them, so each counts.
+its machines reach each other; it is unknown by which of them, so each counts.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@
 A reload does not apply an edited profile to a device that is up, and an invalid file is skipped without an error; so
 the state of every profile is observed, by UUID, and corrected.
 
-NetworkManager calls a connection active until it is told otherwise, and checks nothing twice: an address whose routes
+NetworkManager calls a connection active until a request changes it, and checks nothing twice: an address whose routes
 were removed, or that lost them while its link was set down and up, is unreachable. So the kernel is read for everything
 that makes an address usable (`lack`), and the one list serves repair and report.
 
@@ -48,15 +48,15 @@ Verb = Literal["load", "reapply", "activate", "restore"]
 class Action(Struct, frozen=True):
     """One request to NetworkManager about one interface.
 
-    `kind` (as of `drift.Drift`) and `text` say what somebody did to it, where that is the reason. `beside` restores
-    routes without a word to NetworkManager, whose own restore would remove the addresses of other programs.
+    `kind` (as of `drift.Drift`) and `text` say what another program did to it, where that is the reason. `direct`
+    restores routes without a request to NetworkManager, whose own restore would remove the addresses of others.
     """
 
     verb: Verb
     interface: Interface
     kind: Literal["", "link", "address", "route"] = ""
     text: str = ""
-    beside: RestoreRoutes | None = None
+    direct: RestoreRoutes | None = None
 
 
 def actions(
@@ -70,7 +70,7 @@ def actions(
     With `observed` also what NetworkManager does not look at: whether it is up, its routes, its MTU. (On a
     bridge of ours the plan sets it up, which loses less; the installer's links are NetworkManager's to change.)
     `before` are the UUIDs of the profiles that were in force: one of them that is not any more, and has not failed,
-    lost its sub-interface to somebody.
+    lost its sub-interface to another program.
     """
     candidates = (
         _action(item, connections.get(item.uuid, Connection(uuid=item.uuid)), observed, item.uuid in before)
@@ -95,17 +95,17 @@ def _action(
     if observed is not None and is_down(item, observed):
         return Action("activate", item, "link", f"{item.name} was down")  # a reapply would not set it up
     if missing := lack(item, connection, observed):
-        verb: Verb = "activate" if missing.anew else "restore"
-        alone = missing.anew or missing.kind == "address"  # which only NetworkManager gives
-        beside = None if alone else _beside_others(item, connection, observed)
-        return Action(verb, item, missing.kind, f"{missing.what} was gone", beside)
+        verb: Verb = "activate" if missing.reactivates else "restore"
+        alone = missing.reactivates or missing.kind == "address"  # which only NetworkManager gives
+        direct = None if alone else _direct_routes(item, connection, observed)
+        return Action(verb, item, missing.kind, f"{missing.what} was gone", direct)
     if observed is not None and (instead := _strange_mtu(item, observed)):
-        beside = _beside_others(item, connection, observed)
-        return Action("restore", item, "link", f"{item.name} had the MTU {instead}", beside)
+        direct = _direct_routes(item, connection, observed)
+        return Action("restore", item, "link", f"{item.name} had the MTU {instead}", direct)
     return None
 
 
-def _beside_others(
+def _direct_routes(
     item: Interface, connection: Connection, observed: LinkState | None
 ) -> RestoreRoutes | None:
     """Return the routes to restore where other programs have addresses, which must stay; else None.
@@ -146,12 +146,12 @@ VIDS = 4096
 class Lack(NamedTuple):
     """One thing that is missing: its kind (as of `drift.Drift`), and its name for an operator.
 
-    `anew` where NetworkManager must activate the profile once more: it does not put this back in place.
+    `reactivates` where NetworkManager must activate the profile once more: it does not put this back in place.
     """
 
     kind: Kind
     what: str
-    anew: bool = False
+    reactivates: bool = False
 
 
 def own_address(item: Interface, connection: Connection) -> str:
@@ -191,7 +191,7 @@ def _address(item: Interface, address: str) -> str:
 def _routes(item: Interface, address: str, link: Link, observed: LinkState) -> Iterator[Lack]:
     own, subnet = _of_address(address)
     if own not in link.routes:
-        yield Lack("route", f"the local route of {own.to.partition('/')[0]} on {item.name}", anew=True)
+        yield Lack("route", f"the local route of {own.to.partition('/')[0]} on {item.name}", reactivates=True)
     if subnet is not None and subnet not in link.routes:
         yield Lack("route", f"the route to {subnet.to} of {item.name}")
     asked = _of_profile(item.content)

@@ -1,6 +1,6 @@
 """Objects that exclude each other and got past the webhooks, such as through two replicas at once.
 
-The older one holds, then the first by name, and both are told what to do.
+The older one holds, then the first by name, and both get a message what to do.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

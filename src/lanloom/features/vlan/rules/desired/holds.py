@@ -1,9 +1,9 @@
 """Profiles that are kept down because of an address, and when each is tried again.
 
 NetworkManager activates nothing by itself that was taken down on request, so a lease that was dropped stays away. While
-another host has a static address, of either family, NetworkManager would make the sub-interface anew several times a
-second, for ever: so that profile is taken down, too. Either is tried again at growing intervals, and at once where what
-is wanted changes.
+another host has a static address, of either family, NetworkManager would make the sub-interface again several times a
+second, endlessly: so that profile is taken down, too. Either is tried again at growing intervals, and at once where
+what is wanted changes.
 """
 
 from typing import NamedTuple
@@ -35,7 +35,7 @@ LEASE_PAUSES = Pauses(30.0, 900.0)
 """Each try may bring the wrong address back for a moment."""
 
 DUPLICATE_PAUSES = Pauses(2.0, 120.0)
-"""A try disturbs nobody, and addresses change hands between nodes within seconds."""
+"""A try disturbs no host, and addresses change hands between nodes within seconds."""
 
 
 class Conflict(NamedTuple):

@@ -61,7 +61,7 @@ def size(annotations: Mapping[str, str]) -> int:
 
 
 def room(annotations: Mapping[str, str]) -> int:
-    """Return the bytes that L3 annotations may have beside what users wrote on a ClusterNetwork."""
+    """Return the bytes that L3 annotations may have in addition to what users wrote on a ClusterNetwork."""
     others = {key: value for key, value in annotations.items() if not is_l3_key(key) and key not in _RESERVED}
     return max(0, min(L3_MAX, ANNOTATIONS_MAX - RESERVE - size(others)))
 
@@ -81,7 +81,7 @@ def _least(nad: NetworkAttachmentDefinition, value: L3, whole: Mapping[str, str]
 
 
 def lay_out(network: ClusterNetwork, holders: Iterable[Holder], kept: Mapping[str, str]) -> Layout:
-    """Return the L3 annotations of a ClusterNetwork beside those that are kept.
+    """Return the L3 annotations of a ClusterNetwork in addition to those that are kept.
 
     `holders` are in the order of their age.
     A network that is there already always keeps what is least: it fits, as it is there. So no newcomer, and no

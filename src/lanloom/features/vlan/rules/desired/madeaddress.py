@@ -1,6 +1,6 @@
 """The IPv6 address that a node makes of router advertisements (SLAAC) or gets by DHCPv6, and what becomes of it.
 
-Everybody on a VLAN can advertise any prefix, and lease any address. So the NAD names the subnet, which the webhook
+Every host on a VLAN can advertise any prefix, and lease any address. So the NAD names the subnet, which the webhook
 holds against reserved ranges, and addresses of any other prefix are removed again. With SLAAC, so is an address of
 DHCPv6, of which NetworkManager asks if a router says so: it may be any, and so one that the node needs elsewhere.
 NetworkManager makes every address of a prefix of the MAC address (EUI-64), which tells it from those that other

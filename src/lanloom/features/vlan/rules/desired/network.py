@@ -97,7 +97,7 @@ class NodeNetwork(Struct, frozen=True, kw_only=True):
         """A short hash of the uplink wanted here; empty where others make it."""
         if self.foreign:
             return ""
-        # An agent of a version without settings has the same hash as long as nobody asks for any.
+        # An agent of a version without settings has the same hash as long as no object asks for any.
         settings = () if self.settings == UNTUNED else (self.settings,)
         wanted = (
             self.vlan_config,
@@ -133,7 +133,7 @@ def has_carrier(interface: Interface, observed: LinkState | None) -> bool:
 
 
 def is_down(interface: Interface, observed: LinkState) -> bool:
-    """Return whether somebody set the sub-interface down: its bridge, with which it goes down and up, is up."""
+    """Return whether another program set the sub-interface down: its bridge, with which it goes down and up, is up."""
     link = observed.links.get(interface.name)
     bridge = observed.links.get(link.parent) if link is not None else None
     return link is not None and bridge is not None and bridge.up and not link.up

@@ -51,16 +51,16 @@ def node_networks(
     carried: Container[str] = (),
     management: Management | None = None,
     *,
-    beside: bool = False,
+    coexisting: bool = False,
 ) -> tuple[NodeNetwork, ...]:
     """Return every cluster network that `node` should carry, ordered by name.
 
     A deleted object counts as gone as soon as its deletion is asked for, and a ClusterNetwork after which no link can
     be named does not count at all. Where two VlanConfigs of one cluster network match the node (a webhook refuses
-    both), the older holds. `carried` are the cluster networks that the node has now: it keeps them while
-    nobody knows which nodes match, as after a `kubectl replace` that lost the annotation.
-    `management` is the node's management network as it was observed: its VLAN takes no other addresses.
-    With `beside` Harvester's controller makes bridges, bonds and the VLAN ids of uplinks.
+    both), the older holds. `carried` are the cluster networks that the node has now: it keeps them while it is unknown
+    which nodes match, as after a `kubectl replace` that lost the annotation. `management` is the node's management
+    network as it was observed: its VLAN takes no other addresses. If `coexisting`, Harvester's controller makes
+    bridges, bonds and the VLAN ids of uplinks.
     """
     known = {
         item.metadata.name: item
@@ -81,7 +81,7 @@ def node_networks(
     networks = []
     for name, uplink in sorted(chosen.items()):
         contents = _contents(node, cluster, known[name], by_network.get(name, []), management)
-        if beside:
+        if coexisting:
             networks.append(_delegated(name, uplink, contents))
         else:
             found = _installed(contents) if uplink is None else _built(known[name], uplink, contents)

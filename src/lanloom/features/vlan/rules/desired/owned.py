@@ -2,11 +2,11 @@
 
 NetworkManager makes the sub-interfaces, so they bear no mark. The profile file names one as long as it is there. Before
 the file goes, the record takes the index of the link, which tells it from a later link of others with the same name.
-NetworkManager may make the link anew until it is told that the file is gone, so the record takes the index again then.
-Until that is written, the record says that the file is about to go (`removing`): an agent that was started since tells
-NetworkManager once more, and takes the index of what is left.
-A file that somebody else removed names its link for one more look, if the link is wanted: it may be one made anew.
-The kernel does not tell who added a VLAN id either; so an id is recorded before it is added.
+NetworkManager may make the link again until it knows that the file is gone, so the record takes the index again then.
+Until that is written, the record says that the file is about to go (`removing`): an agent that was started since
+informs NetworkManager once more, and takes the index of what is left. A file that another program removed names its
+link for one more look, if the link is wanted: it may be made again. The kernel does not tell who added a VLAN id
+either; so an id is recorded before it is added.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -96,7 +96,7 @@ def named_links(files: Iterable[str], added: Additions) -> Named:
 
 
 def unfinished(added: Additions) -> tuple[str, ...]:
-    """Return the profile files whose removal was begun, and of which no look has told what NetworkManager left."""
+    """Return the profile files whose removal was begun, and of which no look has shown what NetworkManager left."""
     return tuple(profile_file(name, vid) for name, item in sorted(added.items()) for vid in item.removing)
 
 
@@ -159,8 +159,8 @@ def removed(added: Additions, observed: LinkState) -> dict[str, Added]:
 def _left(cluster_network: str, item: Added, observed: LinkState) -> dict[int, int]:
     """Return the links that NetworkManager has left of profiles whose files went, by VLAN id: their indexes.
 
-    Where another host has the address, NetworkManager makes the link anew several times a second until it has read that
-    the file is gone, and may leave the last one behind. Such a link never had an address, and nothing uses it.
+    Where another host has the address, NetworkManager makes the link again several times a second until it has read
+    that the file is gone, and may leave the last one behind. Such a link never had an address, and nothing uses it.
     """
     return {
         link.vlan_id: link.index
@@ -175,7 +175,7 @@ def _left(cluster_network: str, item: Added, observed: LinkState) -> dict[int, i
 def untold(before: Additions, after: Additions, observed: LinkState, files: Iterable[str]) -> tuple[str, ...]:
     """Return profile files that went without the link of their name that is there now: NetworkManager may not know.
 
-    Told of it, NetworkManager removes a link that it made, and only such a one.
+    Informed of it, NetworkManager removes a link that it made, and only such a one.
     """
     present = set(files)
     return tuple(

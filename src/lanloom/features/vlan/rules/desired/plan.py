@@ -38,7 +38,7 @@ from lanloom.features.vlan.rules.desired.owned import (
     unfinished,
     untold,
 )
-from lanloom.node.ownership import NOBODY, Named, is_ours, strangers_above
+from lanloom.node.ownership import UNNAMED, Named, is_ours, strangers_above
 from lanloom.node.ports import Link, LinkState, LinkStep
 from lanloom.node.steps import (
     AddVlans,
@@ -57,12 +57,11 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The changes to make, in the order of the fields.
 
     `steps` come in groups by cluster network (what has the mark but no name of ours is in "", the last), so that one
-    that fails does not hold up the others, and is told. `problems` maps cluster networks to what stood in the way of a
-    plan. `forget` are profiles without a file whose sub-interface is still there: NetworkManager was not told of the
-    removal, or it was restarted meanwhile and knows the sub-interface no longer, which is why that is deleted after it
-    was told.
-    `added` is what will be Lanloom's on links of others: it is to be recorded before the steps run, and also where the
-    plan is empty.
+    that fails does not hold up the others, and is reported. `problems` maps cluster networks to what stood in the way
+    of a plan. `forget` are profiles without a file whose sub-interface is still there: NetworkManager does not know of
+    the removal, or it was restarted meanwhile and knows the sub-interface no longer, which is why that is deleted after
+    it was informed. `added` is what will be Lanloom's on links of others: it is to be recorded before the steps run,
+    and also where the plan is empty.
     """
 
     remove_files: tuple[str, ...] = ()
@@ -90,8 +89,8 @@ def plan(
     """Return the difference between what is wanted and what the kernel and the profile directory have.
 
     `added` is the record of what Lanloom put on links of others. Bridges and bonds that nothing wants go if `tidy`.
-    `seen` are the profiles that were there after the last plan: one of them that somebody removed meanwhile names a
-    wanted link still, which NetworkManager may have made anew before.
+    `seen` are the profiles that were there after the last plan: one of them that another program removed meanwhile
+    names a wanted link still, which NetworkManager may have made again before.
     """
     added = added or {}
     removed = seen & {item.file for network in wanted for item in network.interfaces}
@@ -259,9 +258,9 @@ def profile_of(sub_interface: Link, observed: LinkState) -> str:
 
 
 def orphan_steps(
-    wanted: tuple[NodeNetwork, ...], observed: LinkState, named: Named = NOBODY
+    wanted: tuple[NodeNetwork, ...], observed: LinkState, named: Named = UNNAMED
 ) -> tuple[dict[str, tuple[LinkStep, ...]], dict[str, tuple[Problem, ...]]]:
-    """Links of ours that nothing wants any more, by cluster network. One that somebody else still uses stays."""
+    """Links of ours that nothing wants any more, by cluster network. One that another program still uses stays."""
     needed = {name for network in wanted for name in (network.bridge, network.bond)}
     orphans = [
         link

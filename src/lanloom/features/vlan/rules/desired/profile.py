@@ -58,7 +58,7 @@ STATIC_METRIC = 400
 """Of the routes of a static address: NetworkManager's default for a VLAN."""
 
 SPECIFIC_PRIORITY, GATEWAY_PRIORITY = 30100, 30200
-"""Of the routing rules of a VLAN with a gateway: before the rule of the main table (32766), after everybody else's."""
+"""Of the routing rules of a VLAN with a gateway: before the rule of the main table (32766), after all others'."""
 
 DNS_PRIORITY = 200
 """Higher numbers are asked later; what says nothing, as the management network does, has 100."""
@@ -116,7 +116,7 @@ def render(profile: Profile) -> bytes:
       network's (metric 400 before 425), a DHCP server could draw any traffic into the VLAN (option 121), and its DNS
       servers would be added.
     * `may-fail=false` and `dad-timeout`: an address that can't be had, or that another host has, is an error.
-    * `autoconnect-retries=0`: try for ever; a DHCP server may come back after hours.
+    * `autoconnect-retries=0`: try endlessly; a DHCP server may come back after hours.
     """
     name, vid = profile.cluster_network, profile.vid
     if not (is_cluster_network(name) and VID_MIN <= vid <= VID_MAX and _UUID.fullmatch(profile.uuid)):
@@ -206,12 +206,12 @@ _WAYS: Mapping[Mode6, Mapping[str, str]] = {
 }
 """How a node gets an address that no profile gives.
 
-* `addr-gen-mode=eui64`: the same address after a reboot and on a node that was installed anew, without any state, and
-  one that tells itself from the addresses of other programs. `ip6-privacy=0`: no others beside it.
+* `addr-gen-mode=eui64`: the same address after a reboot and on a node that was installed again, without any state, and
+  one that tells itself from the addresses of other programs. `ip6-privacy=0`: no others next to it.
 * `dhcp-duid=ll`: for the same reason, the client is known by its MAC address. The method listens to no router.
-* `may-fail=true`: whoever sends no router advertisement, or no lease, must not take the address of IPv4 away.
+* `may-fail=true`: a router or server that sends no advertisement, or no lease, must not take the address of IPv4 away.
 * The subnet is a route of the profile's own: a route information option could lead any traffic to the VLAN, and DHCPv6
-  tells no prefix length.
+  has no prefix length.
 """
 
 

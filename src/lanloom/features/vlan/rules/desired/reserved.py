@@ -31,9 +31,9 @@ Subnet = IPv4Network | IPv6Network
 
 
 class Held(Struct, frozen=True):
-    """Addresses that are taken, `first` to `last` as numbers, and by whom, for a message.
+    """Addresses that are taken, `first` to `last` as numbers, and their owner, for a message.
 
-    Those of both families are told apart by their size: unicast addresses of IPv6 are above all of IPv4.
+    Those of both families are distinguished by their size: unicast addresses of IPv6 are above all of IPv4.
     """
 
     first: int
@@ -54,7 +54,7 @@ LINK_LOCAL = Held(
 class Reserved(Struct, frozen=True, kw_only=True):
     """The nodes' own needs. `addresses` are the management network's, `others` those of pods, services and API servers.
 
-    No VLAN ids means that nobody knows them.
+    No VLAN ids means that they are unknown.
     """
 
     vlan_ids: frozenset[int] = frozenset()
@@ -191,6 +191,6 @@ def management(observed: LinkState, files: Iterable[str] = ()) -> Management | N
     if not candidates:
         return None
     link = candidates[0]
-    # A virtual address of the control plane is a /32 beside the node's own, and may come first.
+    # A virtual address of the control plane is a /32 next to the node's own, and may come first.
     cidr = next((each for each in link.addresses if not each.endswith("/32")), link.addresses[0])
     return Management(vlan_id=link.vlan_id, interface=link.name, cidr=cidr)

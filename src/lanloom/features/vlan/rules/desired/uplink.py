@@ -23,7 +23,7 @@ from lanloom.features.vlan.rules.desired.names import is_link
 from lanloom.features.vlan.rules.desired.network import NodeNetwork, Problem, blocked, is_down, kept_ids
 from lanloom.features.vlan.rules.desired.owned import foreign_interfaces
 from lanloom.node.marks import MARK, describe_owner
-from lanloom.node.ownership import NOBODY, Named, is_made_by_plugin, is_ours
+from lanloom.node.ownership import UNNAMED, Named, is_made_by_plugin, is_ours
 from lanloom.node.ports import Link, LinkState, LinkStep
 from lanloom.node.steps import AddVlans, EnsureBond, EnsureBridge, RemoveVlans, SetMaster, SetMtu, SetUp
 from lanloom.node.vlanids import VlanIds, subtract, vlan_ids
@@ -37,7 +37,7 @@ LONGEST_MIIMON = 2**31 - 1
 
 
 class UplinkOptions(Struct, frozen=True, kw_only=True):
-    """The bond of a cluster network on a node. `mode` is empty where it can't be told: then there is no bond.
+    """The bond of a cluster network on a node. `mode` is empty where it is unknown: then there is no bond.
 
     `miimon` is 0 where the bond monitors its NICs by ARP.
     """
@@ -120,7 +120,7 @@ def _miimon(options: BondOptions) -> int:
 _DEFAULT_ID: VlanIds = ((1, 1),)
 
 
-def problems_of(network: NodeNetwork, observed: LinkState, named: Named = NOBODY) -> tuple[Problem, ...]:
+def problems_of(network: NodeNetwork, observed: LinkState, named: Named = UNNAMED) -> tuple[Problem, ...]:
     """Return the problems that forbid building the uplink (`keep`), or adding a NIC (its name in `network`).
 
     One of a VLAN has its `vid`: others have a link of the name of the sub-interface.

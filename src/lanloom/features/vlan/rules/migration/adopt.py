@@ -57,7 +57,7 @@ def plan_adoption(now: Snapshot, namespace: str) -> MigrationPlan:
 
 
 def _unserved(now: Snapshot) -> Iterator[str]:
-    """Yield the nodes that nobody would serve: those without an agent."""
+    """Yield the nodes that would not be served: those without an agent."""
     live = now.live_nodes()
     for network in now.networks:
         name = network.metadata.name
@@ -65,7 +65,7 @@ def _unserved(now: Snapshot) -> Iterator[str]:
         if missing:
             yield (
                 f"no agent of Lanloom reports {name} on {listed(missing)}; run Lanloom's agent there, so that "
-                "somebody serves the uplinks"
+                "the uplinks are served"
             )
 
 
@@ -93,7 +93,7 @@ def _removal(now: Snapshot) -> Iterator[Item]:
 
 def _webhooks(now: Snapshot) -> Iterator[Item]:
     for resource, name in now.webhooks:
-        what = "nobody answers it any more"
+        what = "it is not answered any more"
         yield Change(verb="delete", resource=resource, key=Key("", name), what=what)
 
 
@@ -141,9 +141,9 @@ def _installers(now: Snapshot) -> Iterator[Item]:
 
 
 def _mode(now: Snapshot) -> Iterator[Item]:
-    beside = [node for node, mode in now.modes().items() if mode == "beside"]
-    if beside:
-        yield Wait(until=f"the agents of {listed(beside)} work alone, a minute after the removal")
+    coexisting = [node for node, mode in now.modes().items() if mode == "beside"]
+    if coexisting:
+        yield Wait(until=f"the agents of {listed(coexisting)} work alone, a minute after the removal")
 
 
 def _wanted_gift(now: Snapshot, network: ClusterNetwork, begun: Iterable[Move]) -> Gift:

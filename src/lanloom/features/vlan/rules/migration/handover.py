@@ -2,7 +2,7 @@
 
 Agents take the marks off bridges and bonds themselves when the controller's account comes. What is left are objects:
 Harvester's webhook refuses every change of a VlanConfig without its label, or with another MTU than its neighbours, and
-nobody would ever correct the conditions that only Lanloom writes.
+the conditions that only Lanloom writes would never be corrected.
 """
 
 from collections.abc import Iterator
@@ -147,4 +147,6 @@ def _kept(now: Snapshot, convert: bool) -> tuple[str, ...]:
     )
     if not found:
         return ()
-    return (f"Lanloom goes on to serve the node addresses of {listed(found)}, beside Harvester's controller",)
+    return (
+        f"Lanloom goes on to serve the node addresses of {listed(found)}, alongside Harvester's controller",
+    )

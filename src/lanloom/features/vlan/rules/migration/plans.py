@@ -1,8 +1,8 @@
 """Migrate a cluster between Harvester's network controller and Lanloom: the objects that matter, and plans as values.
 
-A plan is made of one snapshot, by `adopt` or `handover`, and lists everything that is left to do. Whoever runs it
-does what comes before the first wait, reads the cluster again, and plans again. So a dry run shows what a run does, and
-a run that dies between two writes goes on where it was.
+A plan is made of one snapshot, by `adopt` or `handover`, and lists everything that is left to do. The command does what
+comes before the first wait, reads the cluster again, and plans again. So a dry run shows what a run does, and a run
+that dies between two writes goes on where it was.
 """
 
 from collections.abc import Iterable, Mapping

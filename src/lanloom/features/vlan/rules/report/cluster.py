@@ -78,19 +78,21 @@ def derive_annotations(
     leases: Leases | None = None,
     host_networks: Iterable[HostNetworkConfig] = (),
     *,
-    beside: bool = False,
+    coexisting: bool = False,
 ) -> Derived:
     """Return the annotations that the manager derives from NADs and VlanConfigs.
 
     A NAD that can't be read (a webhook refuses those) neither adds nor takes away: what the ClusterNetwork says for
     it stays. Of two NADs with one VLAN id the first by age, then by name, holds, and the other has no addresses.
     Without `leases` the nodes keep the addresses of pools that the ClusterNetwork says they have. A NAD gets no
-    addresses on a VLAN of `host_networks` unless it has them: two who set up one link would fight. With `beside`
+    addresses on a VLAN of `host_networks` unless it has them: two who set up one link would fight. If `coexisting`,
     Harvester's controller writes the MTU's annotations, and they stay as they are, and a HostNetworkConfig in deletion
-    holds its VLAN until it is gone: the controller's agents delete the link by its name. How much is written depends
-    on how much room there is (see `capacity`).
+    holds its VLAN until it is gone: the controller's agents delete the link by its name. How much is written depends on
+    how much room there is (see `capacity`).
     """
-    harvesters = {item.spec.vlanID: item for item in host_networks if beside or not item.metadata.is_deleting}
+    harvesters = {
+        item.spec.vlanID: item for item in host_networks if coexisting or not item.metadata.is_deleting
+    }
     present = decode(network.metadata.annotations)
     rejected = []
     kept: set[str] = set()
@@ -122,7 +124,7 @@ def derive_annotations(
     return Derived(
         layout.annotations
         | stays
-        | (_present_mtu(network) if beside else _mtu_annotations(network, configs)),
+        | (_present_mtu(network) if coexisting else _mtu_annotations(network, configs)),
         (*rejected, *layout.rejected),
         layout.holders,
         tuple(entry.value for entry in decode(stays).values() if entry.value is not None),

@@ -83,7 +83,7 @@ def interface_report(
 
 
 def _address(item: Interface, connection: Connection) -> str:
-    """Return the address that it has by its profile or lease: others may have been put beside it."""
+    """Return the address that it has by its profile or lease: others may have been put next to it."""
     own = own_address(item, connection)
     return own if own in connection.addresses else ""
 

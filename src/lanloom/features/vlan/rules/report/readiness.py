@@ -1,7 +1,7 @@
 """Conclusions from the nodes' reports of a cluster network: readiness, failing nodes, and Events.
 
 A report is read once, into a `NodeState`, and again only when it or what is wanted changes: with 500 nodes of 200
-networks nobody can afford to look at every interface whenever one node says something.
+networks it would be too much to look at every interface whenever one node says something.
 
 Nodes fail one after the other, and a repair takes some seconds, so a network counts as degraded only some time after a
 node failed; its one Event then names all the nodes.
@@ -148,7 +148,7 @@ ISOLATED = "Isolated"
 
 
 WAITING = PASSING | {"NoNodes", "InterfaceDown", "RouteMissing", "UplinkDown"}
-"""Reasons for which a ClusterNetwork is not ready for now; for others somebody has to change something."""
+"""Reasons for which a ClusterNetwork is not ready for now; for others a user has to change something."""
 
 
 def network_conditions(

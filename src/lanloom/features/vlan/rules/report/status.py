@@ -190,7 +190,7 @@ def leftover_status(
     It should no longer have it but can't let go of it yet, or it may not take it up yet.
     """
     problem = problems[0]
-    uplink = tuple(item for item in previous if item.type == READY)  # nobody wants addresses any more
+    uplink = tuple(item for item in previous if item.type == READY)  # no object asks for addresses any more
     conditions = _report(uplink, READY, Finding("False", problem.reason, problem.message), now)
     return ClusterNetworkNodeStatus(
         cluster_network=cluster_network, node=node, bridge=problem.network, conditions=conditions

@@ -45,7 +45,7 @@ def revision(
     manager wrote, but not one that a user wrote on mgmt. Where they say that a NAD has a network's values itself, the
     NAD's annotations count. An object that is being deleted counts as gone, and a NAD
     without the label of a cluster network does not count, because agents do not see it. Without a policy the revision
-    is empty: nobody asks for it, and as part of every node's report it would make a change that concerns one node cost
+    is empty: it is not needed, and as part of every node's report it would make a change that concerns one node cost
     a write by each.
     """
     if names.ROLLOUT not in annotations:

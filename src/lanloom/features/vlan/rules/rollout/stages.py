@@ -12,12 +12,12 @@ What holds at every step:
   not done, or unready for whatever reason of their own.
 * A node that is unready anyhow can't get worse, so it is released although others are unready, and before those that
   are well; else what repairs nodes could not reach them. Even so no more than `maxUnavailable` nodes are on their way
-  at a time. One that has arrived and merely lacks a carrier is not on its way: a cable that is out holds nobody up
-  but the nodes that are well.
+  at a time. One that has arrived and merely lacks a carrier is not on its way: a cable that is out holds up only the
+  nodes that are well.
 * A node that is down when its turn comes is skipped. It is released by the same rules once it returns, rather than
   beforehand: when many nodes are cut off and come back at once, they must not all change at once.
 * A node that went down after it was released, before it was done, counts as on its way until it returns or leaves
-  the cluster. Nobody can tell whether the configuration took it down, and the next node must not find out.
+  the cluster. It is unknown whether the configuration took it down, and the next node must not find out.
 * A failure stops everything until that node recovers or the configuration changes.
 * An address that is another node's until that is released, too, as when two nodes exchange theirs, is no failure: the
   holder is released at once, whatever the limit says, because neither of them could get any further.
@@ -183,7 +183,7 @@ def _next(policy: RolloutPolicy, progress: Mapping[str, NodeProgress], live: int
 
 
 def _pending_canaries(policy: RolloutPolicy, progress: Mapping[str, NodeProgress]) -> list[str]:
-    """Return the canaries that everybody else waits for."""
+    """Return the canaries that all other nodes wait for."""
     settled = (NodeProgress.DONE, NodeProgress.DOWN)
     return [name for name in policy.canary if progress.get(name, NodeProgress.DOWN) not in settled]
 
@@ -269,7 +269,7 @@ def rollout_events(before: RolloutState, after: RolloutState, message: str) -> t
     """Return the Events of one step of a roll-out; `message` is the condition's."""
     finished = EVERY_NODE in after.released
     if after.revision != before.revision:
-        if finished:  # nothing had to be done, or there was nobody to do it
+        if finished:  # nothing had to be done, or there was no node to do it
             return ()
         started = (EventDraft("Normal", "RolloutStarted", message),)
         return (*started, EventDraft("Warning", "RolloutStopped", message)) if after.stopped else started
