@@ -150,7 +150,7 @@ class Layout:
         except msgspec.DecodeError as error:
             raise BadOption(
                 f"{self._record} is not what this version of Lanloom wrote: {error}",
-                "Begin anew: `lanloom lab down`, then `lanloom lab up`.",
+                "Begin again: `lanloom lab down`, then `lanloom lab up`.",
             ) from None
 
     def save(self, record: LabRecord) -> None:

@@ -149,7 +149,7 @@ class Console:
                 return self._page("Log in", "", html.login(""), menu=False)
             config = self._sessions.redeem(secret)
             if config is None:
-                why = "this link was used already, or is too old; start the console anew for another one"
+                why = "this link was used already, or is too old; start the console again for another one"
                 return self._page("Log in", "", html.login(why), status=403, menu=False)
             return await self._welcome(config)
         try:

@@ -186,7 +186,7 @@ def impersonation(user: User, overrides: Overrides, place: str) -> Impersonation
         extra=user.as_user_extra,
     )
     if not found.user and (found.uid or found.groups or found.extra):
-        raise ConfigError(f"{place}: a uid, groups or extra of somebody else need a name; add as, or --as")
+        raise ConfigError(f"{place}: a uid, groups or extra of another user need a name; add as, or --as")
     texts = (
         found.user,
         found.uid,

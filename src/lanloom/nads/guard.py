@@ -88,7 +88,7 @@ def is_restart(owners: Sequence[Object], nad: NetworkAttachmentDefinition) -> bo
 
     Machines are reviewed, so a machine that refers to the NAD did so before. Workloads are not: the topmost controller
     must have been created in a second before that of the mark. A workload that received the network by an edit since
-    then can't be told apart. It only prolongs the deletion of the network.
+    then can't be distinguished. It only prolongs the deletion of the network.
     """
     uses = {mark for item in owners for mark in made_by(item).networks}
     if uses.isdisjoint(marks_of(nad.metadata.key)):

@@ -167,7 +167,7 @@ def _kit(informers: Sequence[Informer[Any]], controllers: Sequence[Controller[An
     )
     yield counter(
         "lanloom_informer_watch_restarts",
-        "Watches that were begun anew; a server ends each after ten minutes.",
+        "Watches that were started again; a server ends each after ten minutes.",
         ("resource",),
         [(_label(item), item.restarts) for item in informers],
     )

@@ -68,9 +68,9 @@ class SqliteStorage:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = asyncio.Lock()
-        self._reserve = Reserve(beside(path, "reserve"))
+        self._reserve = Reserve(sidecar_path(path, "reserve"))
         self.full = False
-        self._mark = HighWaterMark(beside(path, "mark"))
+        self._mark = HighWaterMark(sidecar_path(path, "mark"))
         self._sync: asyncio.TimerHandle | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="mark")
@@ -225,14 +225,18 @@ class SqliteStorage:
             acknowledged = self._mark.read()
         except ValueError as error:
             raise DataDamaged(
-                f"{self._mark.path} can't be read ({error}), so that nobody can say whether {self._path} is complete: "
+                f"{self._mark.path} can't be read ({error}), so that it is unknown whether {self._path} is complete: "
                 f"restore a backup, or remove {self._mark.path} to go on with what {self._path} holds"
             ) from None
         if acknowledged <= version:
             return
         # Closing the data removes the log, in which what is lost to SQLite may still be found by other means.
-        saved, kept = beside(self._path, "wal.damaged"), ""
-        if (journal := beside(self._path, "wal")).exists() and journal.stat().st_size and not saved.exists():
+        saved, kept = sidecar_path(self._path, "wal.damaged"), ""
+        if (
+            (journal := sidecar_path(self._path, "wal")).exists()
+            and journal.stat().st_size
+            and not saved.exists()
+        ):
             replace_at(saved, journal.read_bytes())
             kept = f" What is left of the log is in {saved}."
         raise DataDamaged(
@@ -307,7 +311,7 @@ class SqliteStorage:
 
     def _damaged(self, why: str) -> DataDamaged:
         return DataDamaged(
-            f"{self._path} is damaged: {why}. Restore a backup: move {self._path} and the files beside it "
+            f"{self._path} is damaged: {why}. Restore a backup: move {self._path} and the files next to it "
             f"({self._path.name}-*) away, and put a copy that `lanloom backup` made in its place. If it is no file of "
             "the server, name another one"
         )
@@ -344,7 +348,7 @@ def create_tables(db: sqlite3.Connection) -> None:
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def beside(path: Path, suffix: str) -> Path:
+def sidecar_path(path: Path, suffix: str) -> Path:
     """Return a file that belongs to a data file: `data-wal` for `data`."""
     return path.with_name(f"{path.name}-{suffix}")
 

@@ -31,7 +31,7 @@ NUD_PERMANENT, NUD_NOARP = 0x80, 0x40
 ROOM, ATTEMPTS = 64, 5
 """How many learned entries of a full VXLAN link make room for one that stays, and how often that is tried."""
 
-ANYBODY = bytes(6)
+ANY_MAC = bytes(6)
 """The hardware address of entries for frames whose receiver is many, or unknown."""
 
 _LINK = struct.Struct("=BxHiII")
@@ -97,7 +97,7 @@ def fixed(sock: socket.socket, vxlan: int) -> Forwarding:
         elif index == vxlan and state & (NUD_PERMANENT | NUD_NOARP):
             found = attributes(body, _NEIGHBOUR.size)
             mac, destination = found.get(NDA_LLADDR, b""), _destination(found)
-            if destination and mac == ANYBODY:
+            if destination and mac == ANY_MAC:
                 receivers.add(destination)
             elif destination:
                 remote[mac.hex(":")] = destination
@@ -137,7 +137,7 @@ def with_room(sock: socket.socket, vxlan: int, add: Callable[[], None]) -> None:
 
 def _receiver(index: int) -> bytes:
     head = _NEIGHBOUR.pack(AF_BRIDGE, index, NUD_PERMANENT | NUD_NOARP, NTF_SELF, 0)
-    return head + attribute(NDA_LLADDR, ANYBODY)
+    return head + attribute(NDA_LLADDR, ANY_MAC)
 
 
 def _destination(found: dict[int, bytes]) -> str:

@@ -80,7 +80,7 @@ class Exchange:
         me = self.task.name
         return Report(
             heard=tuple(sorted(self._heard)),
-            mutual=tuple(sorted(peer for peer, whom in self._heard.items() if me in whom)),
+            mutual=tuple(sorted(peer for peer, heard in self._heard.items() if me in heard)),
             routed=tuple(sorted(self._routed)),
             strangers=tuple(sorted(self._strangers)),
             addresses=self._addresses,

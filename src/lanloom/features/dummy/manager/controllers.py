@@ -257,8 +257,8 @@ class DummyManager:
                 self._networks.enqueue(dcn.metadata.name)
 
     def _users_changed(self, nads: frozenset[Key] | None) -> None:
-        """Wake the networks that wait for users to go, at once; in a while if there are others left, of whom there may
-        be many.
+        """Wake the networks that wait for users to go, at once; in a while if there are others left, as there may be
+        many.
         """
         store = self._informers.dcns.store
         if nads is None:
