@@ -1,7 +1,9 @@
 """A client between a process and an API server: a test says in one place what happens to requests."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from lanloom.api.meta import Object
@@ -10,7 +12,6 @@ from lanloom.kube.errors import KubeError, TransportError
 from lanloom.kube.ports import Client, Listing, WatchEvent
 
 T = TypeVar("T", bound=Object)
-R = TypeVar("R")
 
 Verb = Literal["get", "list", "create", "patch", "delete"]
 
@@ -22,13 +23,43 @@ Deed = Callable[[], Awaitable[object]]
 
 
 class Request(NamedTuple):
-    """A request but a watch. `body` is what it writes, `selector` what a list selects by."""
+    """A request but a watch. `body` is what it writes; the operations of a JSON patch are a sequence.
+
+    `options` are the named arguments of the port's method, as they were given.
+    """
 
     verb: Verb
     resource: Resource[Any]
     name: str = ""
+    namespace: str = ""
     body: Any = None
-    selector: str = ""
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def selector(self) -> str:
+        """The selector of a list, by labels or by fields."""
+        found: str = self.options.get("labels") or self.options.get("fields", "")
+        return found
+
+    @property
+    def subresource(self) -> str:
+        """The subresource that a patch writes."""
+        found: str = self.options.get("subresource", "")
+        return found
+
+    @property
+    def merges(self) -> bool:
+        """Whether it is a merge patch."""
+        return self.verb == "patch" and isinstance(self.body, Mapping)
+
+    @property
+    def names_version(self) -> bool:
+        """Whether it is a merge patch on a version of the object."""
+        return self.merges and "resourceVersion" in self.body.get("metadata", {})
+
+    def unfenced(self) -> "Request":
+        """The same merge patch without metadata, and so on whatever version the object has."""
+        return self._replace(body={key: value for key, value in self.body.items() if key != "metadata"})
 
 
 def _any(_request: Request) -> bool:
@@ -36,14 +67,26 @@ def _any(_request: Request) -> bool:
 
 
 class Interceptor:
-    """Pass everything on to `inner`. A class that overrides `_ask` or `_hear` decides about requests, or watches."""
+    """Pass everything on to `inner`. A class that overrides `send` or `_hear` decides about requests, or watches."""
 
     def __init__(self, inner: Client) -> None:
         self._inner = inner
 
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        """A request but a watch; `send` makes it."""
-        return await send()
+    async def send(self, request: Request) -> Any:
+        """Make a request but a watch."""
+        inner, resource, name, namespace = self._inner, request.resource, request.name, request.namespace
+        match request.verb:
+            case "get":
+                return await inner.get(resource, name, namespace)
+            case "list":
+                return await inner.list(resource, namespace, **request.options)
+            case "create":
+                return await inner.create(resource, request.body, namespace)
+            case "patch":
+                patch = inner.patch if isinstance(request.body, Mapping) else inner.json_patch
+                return await patch(resource, name, request.body, namespace, **request.options)
+            case "delete":
+                return await inner.delete(resource, name, namespace, **request.options)
 
     async def _hear(
         self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
@@ -55,18 +98,16 @@ class Interceptor:
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """As the port says."""
-        return await self._ask(
-            Request("get", resource, name), lambda: self._inner.get(resource, name, namespace)
-        )
+        found: T = await self.send(Request("get", resource, name, namespace))
+        return found
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
         """As the port says."""
-        return await self._ask(
-            Request("list", resource, selector=labels or fields),
-            lambda: self._inner.list(resource, namespace, labels=labels, fields=fields),
-        )
+        options = {"labels": labels, "fields": fields}
+        found: Listing[T] = await self.send(Request("list", resource, "", namespace, None, options))
+        return found
 
     def watch(
         self,
@@ -87,9 +128,8 @@ class Interceptor:
 
     async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
         """As the port says."""
-        return await self._ask(
-            Request("create", resource, body=body), lambda: self._inner.create(resource, body, namespace)
-        )
+        made: T = await self.send(Request("create", resource, "", namespace, body))
+        return made
 
     async def patch(
         self,
@@ -101,10 +141,8 @@ class Interceptor:
         subresource: str = "",
     ) -> T:
         """As the port says."""
-        return await self._ask(
-            Request("patch", resource, name, patch),
-            lambda: self._inner.patch(resource, name, patch, namespace, subresource=subresource),
-        )
+        patched: T = await self._patch(Request("patch", resource, name, namespace, patch), subresource)
+        return patched
 
     async def json_patch(
         self,
@@ -116,35 +154,15 @@ class Interceptor:
         subresource: str = "",
     ) -> T:
         """As the port says."""
-        return await self._ask(
-            Request("patch", resource, name, operations),
-            lambda: self._inner.json_patch(resource, name, operations, namespace, subresource=subresource),
-        )
+        patched: T = await self._patch(Request("patch", resource, name, namespace, operations), subresource)
+        return patched
 
-    async def delete(
-        self,
-        resource: Resource[T],
-        name: str,
-        namespace: str = "",
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
-        grace: int | None = None,
-    ) -> None:
+    async def _patch(self, request: Request, subresource: str) -> Any:
+        return await self.send(request._replace(options={"subresource": subresource}))
+
+    async def delete(self, resource: Resource[T], name: str, namespace: str = "", **options: Any) -> None:
         """As the port says."""
-        await self._ask(
-            Request("delete", resource, name),
-            lambda: self._inner.delete(
-                resource,
-                name,
-                namespace,
-                uid=uid,
-                resource_version=resource_version,
-                propagation=propagation,
-                grace=grace,
-            ),
-        )
+        await self.send(Request("delete", resource, name, namespace, None, options))
 
 
 class _Rule:
@@ -252,7 +270,8 @@ class ScriptedClient(Interceptor):
             for item in self.requests
         )
 
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def send(self, request: Request) -> Any:
+        send = partial(super().send, request)
         self.requests.append(request)
         for rule in [rule for rule in self._before if rule.takes(request)]:
             await rule.happens(send)

@@ -5,7 +5,7 @@ import copy
 import json
 import random
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -35,7 +35,6 @@ from tests.features.liveupdate.objects import PLACE, instance, launcher, machine
 from tests.harness.interceptor import WRITES, Interceptor, Request, Verb
 from tests.harness.virtual import run
 
-R = TypeVar("R")
 Raw = dict[str, Any]
 
 
@@ -48,11 +47,11 @@ class Refusing(Interceptor):
         self.error = error
         self.refused = 0
 
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def send(self, request: Request) -> Any:
         if self.error is not None and request.verb in WRITES and self._which(request):
             self.refused += 1
             raise self.error
-        return await send()
+        return await super().send(request)
 
 
 def to(resource: Resource[Any], *verbs: Verb, field: str = "") -> Callable[[Request], bool]:

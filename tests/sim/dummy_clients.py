@@ -5,26 +5,20 @@ they are.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
 from lanloom.api.core import EVENTS, LEASES
 from lanloom.api.dummy import ADMITTED, DRAINING
-from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
-from lanloom.api.resource import Resource
 from lanloom.kube.errors import TransportError
 from lanloom.kube.ports import Client, Listing
 from lanloom.nads.users import UserInformers
 from tests.harness.interceptor import Interceptor, Request
 from tests.sim.faults import retrieve
 from tests.sim.twomanagers import HardOfHearing, TwoManagers
-
-T = TypeVar("T", bound=Object)
-R = TypeVar("R")
 
 
 class Protections(Struct, frozen=True, kw_only=True):
@@ -55,20 +49,20 @@ class LateClient(HardOfHearing):
         self._rng = rng
         self._pace = pace
 
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def send(self, request: Request) -> Any:
         if request.verb in ("get", "list"):
-            return await send()
+            return await super().send(request)
         await asyncio.sleep(self._rng.random() * self._pace)
         if request.resource in (LEASES, EVENTS) or not self._cluster.faults.strikes(0.04):
-            return await send()
-        task = asyncio.create_task(self._late(send))
+            return await super().send(request)
+        task = asyncio.create_task(self._late(request))
         task.add_done_callback(retrieve)
         await asyncio.sleep(self._rng.random() * 3)
         raise TransportError("the answer did not come in time")
 
-    async def _late(self, send: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    async def _late(self, request: Request) -> None:
         await asyncio.sleep(self._rng.random() * 30)
-        await send()
+        await super().send(request)
 
 
 class BlindClient(Interceptor):
@@ -78,20 +72,18 @@ class BlindClient(Interceptor):
         super().__init__(inner)
         self._stores = {id(item.resource): item.store for item in watched.all()}
 
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        store = self._stores.get(id(resource))
-        if store is None:
-            return await super().list(resource, namespace, labels=labels, fields=fields)
-        return Listing(store.items(), "1")
+    async def send(self, request: Request) -> Any:
+        store = self._stores.get(id(request.resource)) if request.verb == "list" else None
+        return Listing(store.items(), "1") if store is not None else await super().send(request)
 
 
 class CarelessClient(Interceptor):
     """Deletes whatever has become of an object meanwhile."""
 
-    async def delete(self, resource: Resource[T], name: str, namespace: str = "", **options: Any) -> None:
-        await super().delete(resource, name, namespace, **(options | {"resource_version": ""}))
+    async def send(self, request: Request) -> Any:
+        if request.verb == "delete":
+            request = request._replace(options={**request.options, "resource_version": ""})
+        return await super().send(request)
 
 
 class ForgetfulClient(Interceptor):
@@ -101,19 +93,14 @@ class ForgetfulClient(Interceptor):
         super().__init__(inner)
         self._protections = protections
 
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        if resource is NADS and not self._protections.notes:
-            patch = {"metadata": {**patch["metadata"], "annotations": {ADMITTED: None}}}
-        if resource is NADS and not self._protections.restarts:
-            nad = await super().get(resource, name, namespace)
+    async def send(self, request: Request) -> Any:
+        if not request.merges or request.resource is not NADS:
+            return await super().send(request)
+        meta = request.body["metadata"]
+        if not self._protections.notes:
+            request = request._replace(body={"metadata": {**meta, "annotations": {ADMITTED: None}}})
+        if not self._protections.restarts:
+            nad = await super().get(NADS, request.name, request.namespace)
             if DRAINING in nad.metadata.annotations:
-                patch = {"metadata": {"resourceVersion": patch["metadata"]["resourceVersion"]}}
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
+                request = request._replace(body={"metadata": {"resourceVersion": meta["resourceVersion"]}})
+        return await super().send(request)

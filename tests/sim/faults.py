@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from random import Random
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from lanloom.kube.errors import (
     ServerError,
     TransportError,
 )
-from lanloom.kube.ports import Client, Listing, WatchEvent
+from lanloom.kube.ports import Client, WatchEvent
 from lanloom.node.errors import LinkError, NetworkManagerError, ProfileError
 from lanloom.node.ports import (
     Connection,
@@ -106,28 +106,6 @@ class FaultyClient(Interceptor):
         self._life = life
         self._caller = caller
 
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        """As the port says, or a fault; sometimes its pages expire."""
-        if self._faults.strikes(0.03):
-            raise Gone(410, "Expired", "the continue token is too old")
-        return await super().list(resource, namespace, labels=labels, fields=fields)
-
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        """As the port says, or a fault; sometimes somebody else was faster."""
-        if "resourceVersion" in patch.get("metadata", {}) and self._faults.strikes(0.05):
-            raise Conflict(409, "Conflict", "the object has been modified")
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
-
     async def _hear(
         self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
     ) -> AsyncGenerator[WatchEvent[T], None]:
@@ -143,14 +121,19 @@ class FaultyClient(Interceptor):
                     return
                 yield event
 
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def send(self, request: Request) -> Any:
+        """Make a request, or meet a fault: pages of a list expire, another client was faster, messages get lost."""
+        if request.verb == "list" and self._faults.strikes(0.03):
+            raise Gone(410, "Expired", "the continue token is too old")
+        if request.names_version and self._faults.strikes(0.05):
+            raise Conflict(409, "Conflict", "the object has been modified")
         if request.verb in WRITES:
             self._faults.on_write(self._caller, request)
         await self._pass()
         self._faults.before(self._caller)
         if request.resource.group in _CUSTOM and self._faults.strikes(0.01):
             raise NotFound(404, "NotFound", "404 page not found")
-        task = asyncio.create_task(send())
+        task = asyncio.create_task(super().send(request))
         task.add_done_callback(retrieve)
         result = await asyncio.shield(task)
         await self._pass()

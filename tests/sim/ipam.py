@@ -4,14 +4,11 @@ There are no webhooks: what the allocator must never do, it must not do whatever
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from lanloom.api.ipam import NETWORKS
-from lanloom.api.meta import Object
-from lanloom.api.resource import Resource
 from lanloom.features.ipam.manager.controllers import IpamManager
 from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.election import Elector
@@ -27,9 +24,6 @@ from tests.harness.interceptor import Request
 from tests.sim.faults import FaultyClient, retrieve
 from tests.sim.processes import Life
 from tests.sim.twomanagers import Happening, HardOfHearing, TwoManagers
-
-T = TypeVar("T", bound=Object)
-R = TypeVar("R")
 
 HISTORY = 40
 """So many changes does the API server remember: whoever is away for a while finds its version gone (410)."""
@@ -128,31 +122,20 @@ class _LateClient(HardOfHearing):
         self._rng = rng
         self._unfenced = unfenced
 
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        if subresource and resource.plural in self._unfenced:
-            patch = {key: value for key, value in patch.items() if key != "metadata"}
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
-
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def send(self, request: Request) -> Any:
+        if request.merges and request.subresource and request.resource.plural in self._unfenced:
+            request = request.unfenced()
         late = request.verb == "patch" and request.resource.plural in ("networks", "nics")
         if not late or not self._cluster.faults.strikes(0.06):
-            return await send()
-        task = asyncio.create_task(self._late(send))
+            return await super().send(request)
+        task = asyncio.create_task(self._late(request))
         task.add_done_callback(retrieve)
         await asyncio.sleep(self._rng.random() * 3)
         raise TransportError("the answer did not come in time")
 
-    async def _late(self, send: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    async def _late(self, request: Request) -> None:
         """Arrives some time later, and often at the worst moment: just after addresses were granted."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._rng.random() * 30):
                 await self._worst_moment(self._rng)
-        await send()
+        await super().send(request)

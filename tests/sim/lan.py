@@ -12,6 +12,7 @@ import msgspec
 
 from lanloom.api.admission import UserInfo
 from lanloom.api.core import NAMESPACES, NODES
+from lanloom.api.lan import LAN_NODES
 from lanloom.api.meta import rfc3339
 from lanloom.api.multus import NADS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
@@ -35,7 +36,7 @@ from lanloom_embedded.local import LocalClient
 from tests.sim.dummy import ALICE, HISTORY, SlowAdmission
 from tests.sim.dummy_clients import BlindClient, ForgetfulClient, LateClient
 from tests.sim.faults import FaultyClient
-from tests.sim.lan_clients import ALL_OF_THEM, VERSIONS, FrugalClient, HastyClient, LanProtections
+from tests.sim.lan_clients import ALL_OF_THEM, VERSIONS, EmptyListClient, FrugalClient, LanProtections
 from tests.sim.lan_judge import JudgedClient, LanWitness
 from tests.sim.lan_kubelet import Kubelet
 from tests.sim.lan_nodes import HOST_BRIDGE, TRUNK, SimNode
@@ -108,7 +109,7 @@ class LanCluster(TwoManagers):
         shared = Informers(client, rng)
         watched, informers = user_informers(shared), lan_informers(shared)
         users = NadUsers(client, watched, self.now)
-        hasty: Client = client if self.protections.nodes else HastyClient(client)
+        hasty: Client = client if self.protections.nodes else EmptyListClient(client, LAN_NODES)
         blind: Client = hasty if self.protections.fresh else BlindClient(hasty, watched)
         blind_users = NadUsers(blind, watched, self.now)
         recorder = Recorder(client, "lanloom-manager", name, now=self.now, rng=rng)

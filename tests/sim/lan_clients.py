@@ -1,7 +1,7 @@
 """What is taken away from managers and agents by tests that look for harm, and how agents of other versions write."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from itertools import chain
 from typing import Any, TypeVar
@@ -15,13 +15,12 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.lan.rights import RIGHTS
 from lanloom.kube.errors import Forbidden
-from lanloom.kube.ports import Listing, WatchEvent
+from lanloom.kube.ports import Client, Listing, WatchEvent
 from lanloom.node.ports import Host
 from tests.harness.interceptor import Interceptor, Request
 from tests.sim.dummy_clients import Protections
 
 T = TypeVar("T", bound=Object)
-R = TypeVar("R")
 
 USED = ("lans", "lannodes", NADS.plural, "nodes", "pods", "virtualmachines", LEASES.plural)
 """The kinds of which stories have objects."""
@@ -55,24 +54,13 @@ class VersionedClient(Interceptor):
         super().__init__(inner)
         self._version = version
 
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        """As the port says."""
-        if (
-            resource.kind == LAN_NODES.kind
-            and self._version != "this"
-            and patch.get("status", {}).get("lans")
-        ):
-            lans = [self._entry(entry) for entry in patch["status"]["lans"]]
-            patch = {**patch, "status": {**patch["status"], "lans": lans}}
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
+    async def send(self, request: Request) -> Any:
+        if request.merges and request.resource.kind == LAN_NODES.kind and self._version != "this":
+            status = request.body.get("status", {})
+            if status.get("lans"):
+                lans = [self._entry(entry) for entry in status["lans"]]
+                request = request._replace(body={**request.body, "status": {**status, "lans": lans}})
+        return await super().send(request)
 
     def _entry(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         if self._version == "older":
@@ -85,7 +73,7 @@ class VersionedClient(Interceptor):
 class AgentClient(Interceptor):
     """An agent's client, which has the rights of an agent and no others, as far as the kinds of stories go."""
 
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def send(self, request: Request) -> Any:
         resource = request.resource
         if resource.plural in USED and not any(
             resource.group in rule["apiGroups"]
@@ -94,33 +82,31 @@ class AgentClient(Interceptor):
             for rule in _RULES
         ):
             raise Forbidden(403, "Forbidden", f"an agent may not {request.verb} {resource.plural}")
-        return await send()
+        return await super().send(request)
 
 
 _RULES = (*RIGHTS.agent.cluster, *chain(*RIGHTS.agent.namespaces.values()))
 
 
-class LonelyClient(Interceptor):
-    """An agent's client that lists no Leases of others."""
+class EmptyListClient(Interceptor):
+    """A client to which lists of one kind are empty."""
 
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        """As the port says."""
-        found = await super().list(resource, namespace, labels=labels, fields=fields)
-        return replace(found, readable=()) if resource.kind == LEASES.kind else found
+    def __init__(self, inner: Client, kind: Resource[Any]) -> None:
+        super().__init__(inner)
+        self._kind = kind
+
+    async def send(self, request: Request) -> Any:
+        found = await super().send(request)
+        listed = request.verb == "list" and request.resource.kind == self._kind.kind
+        return replace(found, readable=()) if listed else found
 
 
 class FrugalClient(Interceptor):
     """A client to which kinds that no story has are empty for ever: asking the server would only take time."""
 
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        """As the port says."""
-        if resource.plural in USED:
-            return await super().list(resource, namespace, labels=labels, fields=fields)
-        return Listing((), "1")
+    async def send(self, request: Request) -> Any:
+        unused = request.verb == "list" and request.resource.plural not in USED
+        return Listing((), "1") if unused else await super().send(request)
 
     async def _hear(
         self, resource: Resource[T], begin: Callable[[], AsyncGenerator[WatchEvent[T], None]]
@@ -130,17 +116,6 @@ class FrugalClient(Interceptor):
         async with aclosing(begin()) as stream:
             async for event in stream:
                 yield event
-
-
-class HastyClient(Interceptor):
-    """A manager's client that hears of no node that carries a LAN."""
-
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        """As the port says."""
-        found = await super().list(resource, namespace, labels=labels, fields=fields)
-        return replace(found, readable=()) if resource.kind == LAN_NODES.kind else found
 
 
 class _Forgetful:

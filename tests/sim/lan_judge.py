@@ -16,28 +16,25 @@ a time: two would be one.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from lanloom.api.lan import FINALIZER, FORCE_DELETE, LAN, LAN_NODES, LANS, UID_LABEL, LANNode
-from lanloom.api.meta import Key, Object
-from lanloom.api.resource import Resource
+from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Device
 from lanloom.features.lan.rules.hostbridge import HostStep, far_name
 from lanloom.features.lan.rules.linksteps import LanStep
 from lanloom.features.lan.rules.removal import NODE_SECONDS
-from lanloom.kube.ports import Client, Listing
+from lanloom.kube.ports import Client
 from lanloom.node.marks import owner_of
 from lanloom_embedded.engine.storage import Change
 from tests.fakes.lanworld import LanWorld, Space
-from tests.harness.interceptor import Interceptor
+from tests.harness.interceptor import Interceptor, Request
 from tests.sim.dummy_judge import Witness
-
-T = TypeVar("T", bound=Object)
 
 RETURN_SECONDS = 120.0
 """How long a manager may not know that a node which it has given up is back: so long may a watch be silent, and then be
@@ -322,25 +319,12 @@ class JudgedClient(Interceptor):
         self._witness = witness
         self._manager = manager
 
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        """As the port says."""
-        if resource is LAN_NODES:
+    async def send(self, request: Request) -> Any:
+        if request.verb == "list" and request.resource is LAN_NODES:
             self._witness.reads(self._manager)
-        return await super().list(resource, namespace, labels=labels, fields=fields)
-
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        """As the port says."""
-        meta = patch.get("metadata", {})
-        if resource is LANS and FINALIZER not in meta.get("finalizers", (FINALIZER,)):
-            self._witness.releases(self._manager, Key(namespace, name), meta["resourceVersion"])
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
+        if request.merges and request.resource is LANS:
+            meta = request.body.get("metadata", {})
+            if FINALIZER not in meta.get("finalizers", (FINALIZER,)):
+                key = Key(request.namespace, request.name)
+                self._witness.releases(self._manager, key, meta["resourceVersion"])
+        return await super().send(request)

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any, Protocol, TypeVar
 
 from lanloom.api.admission import UserInfo
-from lanloom.api.core import NODES, Node
+from lanloom.api.core import LEASES, NODES, Node
 from lanloom.api.lan import LAN_NODES
 from lanloom.api.meta import Key
 from lanloom.api.names import NODE_USER_PREFIX, bridge_name
@@ -35,8 +35,8 @@ from tests.sim.faults import Faults, FaultyClient, faulty_host, retrieve
 from tests.sim.lan_clients import (
     VERSIONS,
     AgentClient,
+    EmptyListClient,
     LanProtections,
-    LonelyClient,
     VersionedClient,
     forgetful,
 )
@@ -165,7 +165,7 @@ class SimNode:
         client: Client = FaultyClient(
             VersionedClient(AgentClient(local), self.runs), cluster.faults, life, self.name
         )
-        client = client if cluster.protections.alone else LonelyClient(client)
+        client = client if cluster.protections.alone else EmptyListClient(client, LEASES)
         host = faulty_host(self.fake.host, cluster.faults, life)
         context = AgentContext(
             client=client,

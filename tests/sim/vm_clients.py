@@ -4,7 +4,7 @@ A protection is taken away where something is asked of the API server, so that m
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -18,7 +18,7 @@ from lanloom.api.resource import Resource
 from lanloom.kube.informer import Informers
 from lanloom.kube.ports import Client, Listing
 from lanloom_lab.kubevirt.releases import refuse_spec
-from tests.harness.interceptor import Interceptor
+from tests.harness.interceptor import Interceptor, Request
 from tests.sim.vm_judge import Witness
 from tests.sim.vm_state import PLACE
 
@@ -52,43 +52,20 @@ class SeenClient(Interceptor):
         self._witness = witness
         self._looks: WeakKeyDictionary[asyncio.Task[Any], float] = WeakKeyDictionary()
 
-    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        if resource.plural == VIRTUAL_MACHINE_INSTANCES.plural and (task := asyncio.current_task()):
+    async def send(self, request: Request) -> Any:
+        resource, body = request.resource, request.body
+        instance = resource.plural == VIRTUAL_MACHINE_INSTANCES.plural
+        if request.verb == "get" and instance and (task := asyncio.current_task()):
             self._looks[task] = asyncio.get_running_loop().time()
-        return await super().get(resource, name, namespace)
-
-    async def create(self, resource: Resource[T], body: T | Mapping[str, Any], namespace: str = "") -> T:
-        if resource is MIGRATIONS and isinstance(body, Mapping):
+        if request.verb == "create" and resource is MIGRATIONS and isinstance(body, Mapping):
             self._witness.begins_migration(body["spec"]["vmiName"], self._looked())
-        return await super().create(resource, body, namespace)
-
-    async def json_patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        operations: Sequence[Mapping[str, Any]],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        changes = any(item["op"] != "test" and item["path"].startswith("/spec") for item in operations)
-        if changes and self._witness.companion and resource.plural == VIRTUAL_MACHINE_INSTANCES.plural:
+        if request.merges and resource is NETWORK_SWAPS and body.get("status", {}).get("phase") == "Moving":
+            self._witness.begins_swap(Key(request.namespace, request.name), self._looked())
+        edits = instance and request.verb == "patch" and not request.merges and self._witness.companion
+        if edits and any(item["op"] != "test" and item["path"].startswith("/spec") for item in body):
             why = refuse_spec({}, {"changed": True}, by_kubevirt=False)
-            self._witness.complain(f"a manager writes the spec of {name}: {why}")
-        return await super().json_patch(resource, name, operations, namespace, subresource=subresource)
-
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        if resource is NETWORK_SWAPS and patch.get("status", {}).get("phase") == "Moving":
-            self._witness.begins_swap(Key(namespace, name), self._looked())
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
+            self._witness.complain(f"a manager writes the spec of {request.name}: {why}")
+        return await super().send(request)
 
     def _looked(self) -> float:
         task = asyncio.current_task()
@@ -103,31 +80,12 @@ class CarelessClient(Interceptor):
         super().__init__(inner)
         self._protections = protections
 
-    async def patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        patch: Mapping[str, Any],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        if resource is NETWORK_SWAPS and not self._protections.version:
-            patch = {key: value for key, value in patch.items() if key != "metadata"}
-        return await super().patch(resource, name, patch, namespace, subresource=subresource)
-
-    async def json_patch(
-        self,
-        resource: Resource[T],
-        name: str,
-        operations: Sequence[Mapping[str, Any]],
-        namespace: str = "",
-        *,
-        subresource: str = "",
-    ) -> T:
-        if not self._protections.tests:
-            operations = [item for item in operations if item["op"] != "test"]
-        return await super().json_patch(resource, name, operations, namespace, subresource=subresource)
+    async def send(self, request: Request) -> Any:
+        if request.merges and request.resource is NETWORK_SWAPS and not self._protections.version:
+            request = request.unfenced()
+        if request.verb == "patch" and not request.merges and not self._protections.tests:
+            request = request._replace(body=[item for item in request.body if item["op"] != "test"])
+        return await super().send(request)
 
 
 class BlindClient(Interceptor):
@@ -137,18 +95,16 @@ class BlindClient(Interceptor):
         super().__init__(inner)
         self.informers: Informers | None = None
 
-    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        found = self._stored(resource, Key(namespace, name))
-        if found is not None:
-            await asyncio.sleep(0.05)  # who never sees its own writes must not stop the clock
-        return found if found is not None else await super().get(resource, name, namespace)
-
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
-        if self.informers is not None and resource is MIGRATIONS and namespace == PLACE:
-            return Listing(tuple(self.informers.get(resource, optional=True).store.items()), "1")
-        return await super().list(resource, namespace, labels=labels, fields=fields)
+    async def send(self, request: Request) -> Any:
+        resource, informers = request.resource, self.informers
+        if request.verb == "get":
+            found = self._stored(resource, Key(request.namespace, request.name))
+            if found is not None:
+                await asyncio.sleep(0.05)  # a client that never sees its own writes must not stop the clock
+                return found
+        if (request.verb, request.namespace) == ("list", PLACE) and resource is MIGRATIONS and informers:
+            return Listing(tuple(informers.get(MIGRATIONS, optional=True).store.items()), "1")
+        return await super().send(request)
 
     def _stored(self, resource: Resource[T], key: Key) -> T | None:
         watched: tuple[Resource[Any], ...] = (

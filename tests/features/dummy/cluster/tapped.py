@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -20,7 +20,6 @@ from lanloom.kube.ports import Client, WatchEvent
 from tests.harness.interceptor import Interceptor, Request
 
 T = TypeVar("T", bound=Object)
-R = TypeVar("R")
 
 _WEBHOOKS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 _HOUSEKEEPING = frozenset(item.plural for item in (LEASES, EVENTS, SECRETS, *_WEBHOOKS))
@@ -49,14 +48,14 @@ class Tapped(Interceptor):
         """Returns when it has begun to watch a kind."""
         await self._follows.setdefault(resource.plural, asyncio.Event()).wait()
 
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def send(self, request: Request) -> Any:
         self._check()
         if request.resource in _WEBHOOKS and request.verb in ("create", "patch") and not self.registers:
             raise Forbidden(403, "Forbidden", "nobody may register webhooks now")
         counts = request.resource.plural not in _HOUSEKEEPING
         if counts:
             self.requests[f"{request.verb} {request.resource.plural}"] += 1
-        result = await send()
+        result = await super().send(request)
         if request.verb in ("get", "list"):
             return result
         if counts:

@@ -2,7 +2,7 @@
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import cache
 from random import Random
 from typing import Any, TypeVar
@@ -199,9 +199,6 @@ def in_a_scene(*nodes: str) -> Callable[[Callable[[Scene], Awaitable[None]]], Ca
     return decorate
 
 
-R = TypeVar("R")
-
-
 class Mortal(Interceptor):
     """Dies at request number `at` after `begin`, at its end if `after`; watches don't count, and end with it.
 
@@ -220,7 +217,7 @@ class Mortal(Interceptor):
         """Requests count from now on."""
         self._counts = True
 
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def send(self, request: Request) -> Any:
         self._check()
         last = False
         if self._counts:
@@ -230,7 +227,7 @@ class Mortal(Interceptor):
             self.died.set()
         self._check()
         try:
-            return await send()
+            return await super().send(request)
         finally:
             if last:
                 self.died.set()

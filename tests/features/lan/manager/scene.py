@@ -2,7 +2,7 @@
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import cache
 from random import Random
 from typing import Any, TypeVar
@@ -31,7 +31,6 @@ from tests.harness.servers.filled import add_kinds, filled
 from tests.harness.virtual import run
 
 T = TypeVar("T", bound=Object)
-R = TypeVar("R")
 Raw = dict[str, Any]
 
 PLACE = "nets"
@@ -62,10 +61,10 @@ class Counting(Interceptor):
         super().__init__(LocalClient(engine))
         self.requests: list[str] = []
 
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def send(self, request: Request) -> Any:
         if request.resource in (LANS, LAN_NODES, NADS):
             self.requests.append(f"{request.verb} {request.resource.kind}")
-        return await send()
+        return await super().send(request)
 
 
 class Scene:

@@ -4,7 +4,8 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,6 @@ from lanloom_embedded.local import LocalClient
 from tests.features.liveupdate.swap.scene import FROM, INTERFACE, MACHINE, PLACE, TO, SwapCluster, story
 from tests.harness.interceptor import Interceptor, Request
 from tests.harness.stale import StaleClient
-
-R = TypeVar("R")
 
 
 @story
@@ -317,10 +316,10 @@ async def test_a_machine_that_stops_while_its_link_is_down(each: SwapCluster) ->
 class Refusing(Interceptor):
     """The client of a manager that may not write machines."""
 
-    async def _ask(self, request: Request, send: Any) -> Any:
+    async def send(self, request: Request) -> Any:
         if request.verb == "patch" and request.resource is VIRTUAL_MACHINES:
             raise Forbidden(403, "Forbidden", "no right")
-        return await send()
+        return await super().send(request)
 
 
 @story
@@ -342,10 +341,10 @@ class Repeater(Interceptor):
         super().__init__(inner)
         self.patches: list[tuple[str, Callable[[], Coroutine[Any, Any, Any]]]] = []
 
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def send(self, request: Request) -> Any:
         if request.verb == "patch":
-            self.patches.append((request.resource.plural, send))
-        return await send()
+            self.patches.append((request.resource.plural, partial(super().send, request)))
+        return await super().send(request)
 
 
 @story

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -19,8 +19,6 @@ from lanloom.kube.informer import Informer
 from lanloom.kube.refusals import LASTING_SECONDS
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 from tests.harness.interceptor import WRITES, Interceptor, Request
-
-R = TypeVar("R")
 
 NodeReporter = ReportWriter[ClusterNetworkNodeStatus]
 
@@ -114,10 +112,10 @@ async def test_reports_of_others_about_the_node_go(quiet: Quiet) -> None:
 class Refused(Interceptor):
     """An API server whose webhook lets nobody write reports of cluster networks."""
 
-    async def _ask(self, request: Request, send: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    async def send(self, request: Request) -> Any:
         if request.verb in WRITES and request.resource is CLUSTER_NETWORK_NODES:
             raise ServerError(500, "InternalError", "failed calling webhook")
-        return await send()
+        return await super().send(request)
 
 
 @on_a_quiet_cluster
