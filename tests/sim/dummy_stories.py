@@ -21,6 +21,7 @@ from lanloom_embedded.local import LocalClient
 from tests.harness.conditions import stale
 from tests.harness.servers.filled import add_kinds, filled
 from tests.harness.virtual import run
+from tests.sim.course import check, check_processes, disturb, ending, rest
 from tests.sim.dummy import DummyCluster
 from tests.sim.dummy_clients import ALL_OF_THEM, Protections
 from tests.sim.dummy_judge import Witness
@@ -28,10 +29,6 @@ from tests.sim.dummy_nodes import Nodes, add_nodes
 from tests.sim.dummy_users import PLACE, Users
 
 ACTS = 50
-
-
-class Harm(AssertionError):
-    """A network was taken from under a user."""
 
 
 def play(seed: int, protections: Protections = ALL_OF_THEM) -> Witness:
@@ -60,43 +57,25 @@ async def _play(seed: int, storage: MemoryStorage, protections: Protections) -> 
     cluster = DummyCluster(seed, storage, protections)
     nodes = asyncio.create_task(Nodes(cluster.admin, Random(f"nodes {seed}")).run())
     try:
-        await cluster.start()
-        await cluster.served.wait()
-        users = Users(cluster, Random(f"users {seed}"))
-        users.begin()
-        chaos = asyncio.create_task(cluster.misfortunes())
-        await users.act(ACTS)
-        chaos.cancel()
-        await asyncio.gather(chaos, return_exceptions=True)
-        await cluster.heal()
-        await users.settle()
-        await _rest(cluster)
-        await users.leave()
-        await _rest(cluster, nothing_left=True)
-        if cluster.witness.harm:
-            raise Harm(cluster.witness.harm[0])
-        crashes = [error for process in cluster.processes.values() for error in process.crashes]
-        assert not crashes, crashes
-    except BaseException as error:
-        error.add_note("\n".join(cluster.journal[-300:]))
-        raise
+        async with ending(cluster):
+            await cluster.start()
+            await cluster.served.wait()
+            users = Users(cluster, Random(f"users {seed}"))
+            users.begin()
+            await disturb(cluster, users.act(ACTS))
+            await users.settle()
+            await _rest(cluster)
+            await users.leave()
+            await _rest(cluster, nothing_left=True)
+            check(cluster.witness.harm)
+            check_processes(cluster.processes.values())
     finally:
         nodes.cancel()
-        await cluster.close()
     return cluster.witness
 
 
 async def _rest(cluster: DummyCluster, *, nothing_left: bool = False) -> None:
-    """Waits until nothing is wrong. What is left then is what is wrong."""
-    found: list[str] = ["nobody has looked"]
-    for _ in range(40):
-        if cluster.witness.harm:
-            raise Harm(cluster.witness.harm[0])
-        await asyncio.sleep(15)
-        found = await _complaints(cluster, nothing_left)
-        if not found:
-            return
-    raise AssertionError("\n".join(found))
+    await rest(lambda: _complaints(cluster, nothing_left), cluster.witness.harm, [15] * 40)
 
 
 async def _complaints(cluster: DummyCluster, nothing_left: bool) -> list[str]:

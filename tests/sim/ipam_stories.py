@@ -1,6 +1,5 @@
 """One course of events with addresses, from a seed to its end."""
 
-import asyncio
 from random import Random
 
 from lanloom.api.ipam import NETWORKS, NICS
@@ -9,15 +8,12 @@ from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.ipam.cluster import PLACE
 from tests.harness.cluster import installed
 from tests.harness.virtual import run
+from tests.sim.course import check, check_processes, disturb, ending, rest
 from tests.sim.ipam import IpamCluster
 from tests.sim.ipam_judge import Witness, complaints
 from tests.sim.ipam_users import NAMES, Users
 
 ACTS = 60
-
-
-class Harm(AssertionError):
-    """An address belonged to two NICs."""
 
 
 def play(seed: int, *, unfenced: tuple[str, ...] = ()) -> int:
@@ -28,45 +24,26 @@ def play(seed: int, *, unfenced: tuple[str, ...] = ()) -> int:
 async def _play(seed: int, storage: MemoryStorage, unfenced: tuple[str, ...]) -> int:
     cluster = IpamCluster(seed, storage, unfenced=unfenced)
     witness = Witness(cluster)
-    try:
+    async with ending(cluster):
         await cluster.start()
         users = Users(cluster, Random(f"users {seed}"))
         await users.begin()
-        chaos = asyncio.create_task(cluster.misfortunes())
-        await users.act(ACTS)
-        chaos.cancel()
-        await asyncio.gather(chaos, return_exceptions=True)
-        await cluster.heal()
-        _check(witness)
+        await disturb(cluster, users.act(ACTS))
+        check(witness.harm)
         await users.let_go()
         await _rest(cluster, users)
         await _start_over(cluster, users)
-        _check(witness)
-        crashes = [error for process in cluster.processes.values() for error in process.crashes]
-        assert not crashes, crashes
-    except BaseException as error:
-        error.add_note("\n".join(cluster.journal[-200:]))
-        raise
-    finally:
-        await cluster.close()
+        check(witness.harm)
+        check_processes(cluster.processes.values())
     return witness.given
 
 
-def _check(witness: Witness) -> None:
-    if witness.harm:
-        raise Harm(witness.harm[0])
-
-
 async def _rest(cluster: IpamCluster, users: Users) -> None:
-    """Waits until nothing is wrong. What is left then is what is wrong."""
-    found: list[str] = ["nobody has looked"]
-    for _ in range(30):
-        await asyncio.sleep(10)
+    async def look() -> list[str]:
         await users.let_go()
-        found = await complaints(cluster)
-        if not found and cluster.leaders:
-            return
-    raise AssertionError("\n".join(found))
+        return await complaints(cluster) + ([] if cluster.leaders else ["no manager leads"])
+
+    await rest(look, (), [10] * 30)
 
 
 async def _start_over(cluster: IpamCluster, users: Users) -> None:

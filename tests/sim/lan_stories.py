@@ -1,6 +1,5 @@
 """One course of events with LANs, from a seed to its end."""
 
-import asyncio
 import copy
 from functools import cache
 from random import Random
@@ -24,6 +23,7 @@ from lanloom_embedded.local import LocalClient
 from tests.harness.conditions import stale
 from tests.harness.servers.filled import filled
 from tests.harness.virtual import run
+from tests.sim.course import check_processes, disturb, ending, rest
 from tests.sim.lan import LanCluster
 from tests.sim.lan_clients import ALL_OF_THEM, LanProtections
 from tests.sim.lan_judge import LanWitness
@@ -37,12 +37,8 @@ KINDS: tuple[Resource[Any], ...] = (LANS, LAN_NODES, NADS, VIRTUAL_MACHINES, VIR
 """The kinds that are defined: a server takes its time for each definition, whenever it starts."""
 
 
-class LanHarm(AssertionError):
-    """A pod lost its LAN, or a LAN went too early."""
-
-
 def play(seed: int, protections: LanProtections = ALL_OF_THEM) -> LanWitness:
-    """Plays a seed. Raises LanHarm, and AssertionError for whatever else is wrong."""
+    """Plays a seed. Raises Harm, and AssertionError for whatever else is wrong."""
     return run(
         _play(seed, copy.deepcopy(_first_storage()), protections),
         rng=Random(f"order {seed}"),
@@ -90,42 +86,23 @@ def _url(path: str) -> dict[str, str]:
 
 async def _play(seed: int, storage: MemoryStorage, protections: LanProtections) -> LanWitness:
     cluster = LanCluster(seed, storage, protections)
-    try:
+    async with ending(cluster):
         await cluster.start()
         await cluster.served.wait()
         users = LanUsers(cluster, Random(f"users {seed}"))
         users.begin()
-        chaos = asyncio.create_task(cluster.misfortunes())
-        await users.act(ACTS)
-        chaos.cancel()
-        await asyncio.gather(chaos, return_exceptions=True)
-        await cluster.heal()
+        await disturb(cluster, users.act(ACTS))
         await users.settle()
         await _rest(cluster)
         await users.leave()
         await _rest(cluster, nothing_left=True)
-        crashes = [error for process in cluster.processes.values() for error in process.crashes]
-        crashes += [error for kubelet in cluster.kubelets.values() for error in kubelet.crashes]
-        assert not crashes, crashes
-    except BaseException as error:
-        error.add_note("\n".join(cluster.journal[-300:]))
-        raise
-    finally:
-        await cluster.close()
+        check_processes(cluster.processes.values())
+        check_processes(cluster.kubelets.values())
     return cluster.witness
 
 
 async def _rest(cluster: LanCluster, *, nothing_left: bool = False) -> None:
-    """Waits until nothing is wrong. What is left then is what is wrong."""
-    found: list[str] = ["nobody has looked"]
-    for _ in range(50):
-        if cluster.witness.harm:
-            raise LanHarm(cluster.witness.harm[0])
-        await asyncio.sleep(12)
-        found = await _complaints(cluster, nothing_left)
-        if not found:
-            return
-    raise AssertionError("\n".join(found))
+    await rest(lambda: _complaints(cluster, nothing_left), cluster.witness.harm, [12] * 50)
 
 
 def _nads_of(item: LAN) -> set[Key]:

@@ -14,6 +14,7 @@ from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
 from tests.harness.virtual import run
 from tests.sim.cluster import SimCluster
+from tests.sim.course import check_processes, disturb, ending
 from tests.sim.judge import complaints, objects
 from tests.sim.vlan import (
     DHCP,
@@ -155,31 +156,22 @@ async def _play(seed: int, storage: MemoryStorage, story: tuple[Step, ...]) -> l
     for name in ("manager-1", "manager-2"):
         add_manager(sim, name)
     meddlers = Meddlers(sim, Random(f"meddlers {seed}"))
-    try:
-        await _live(sim, story, Random(f"users {seed}"))
+    async with ending(sim):
+        for process in sim.processes.values():
+            process.start()
+        await disturb(sim, _act(sim, story, Random(f"users {seed}")))
         for _ in range(seed % 4):  # nothing happens after this that would repair it by the way
             await meddlers.meddle()
         await _rest(sim)
-        return sim.journal
-    except BaseException as error:
-        error.add_note("what happened:\n" + "\n".join(sim.journal[-60:]))
-        raise
-    finally:
-        await sim.close()
+    return sim.journal
 
 
-async def _live(sim: SimCluster, story: tuple[Step, ...], rng: Random) -> None:
-    """The story under misfortunes, and some time of them after its end."""
-    for process in sim.processes.values():
-        process.start()
-    chaos = asyncio.create_task(sim.misfortunes())
+async def _act(sim: SimCluster, story: tuple[Step, ...], rng: Random) -> None:
+    """The story, and some time of misfortunes after its end."""
     for number, step in enumerate(story):
         await asyncio.sleep(rng.expovariate(1 / 8.0))
         await _insist(sim, number, step)
     await asyncio.sleep(rng.expovariate(1 / rng.choice(_AFTERMATHS)))
-    chaos.cancel()
-    await asyncio.gather(chaos, return_exceptions=True)
-    await sim.heal()
 
 
 async def _insist(sim: SimCluster, number: int, step: Step) -> None:
@@ -209,8 +201,7 @@ async def _rest(sim: SimCluster) -> None:
         trouble = "\n".join(texts) or f"something changes for ever:\n{before}\n{after}"
         assert sim.now() < deadline, f"the cluster does not come to rest:\n{trouble}"
     sim.note("users: all is well")
-    crashes = [error for process in sim.processes.values() for error in process.crashes]
-    assert not crashes, f"processes ended by themselves: {crashes}"
+    check_processes(sim.processes.values())
     assert not sim.harm, "\n".join(sim.harm)
 
 

@@ -23,6 +23,7 @@ from tests.features.liveupdate.definitions import KINDS, definition
 from tests.harness.conditions import stale
 from tests.harness.servers.filled import filled
 from tests.harness.virtual import run
+from tests.sim.course import disturb, ending, rest
 from tests.sim.vm import Beside, VmCluster
 from tests.sim.vm_clients import ALL_OF_THEM, Protections
 from tests.sim.vm_judge import Witness, complaints, reason_of
@@ -31,10 +32,6 @@ from tests.sim.vm_state import PLACE
 from tests.sim.vm_users import MACHINES, Users
 
 ACTS = 12
-
-
-class Harm(AssertionError):
-    """A machine lost a network, or a port had two owners."""
 
 
 BESIDE = ("1.9", "main", "1.8+gate", "main", "1.9", "1.8", "main", "1.9", "1.8+gate", "1.7")
@@ -87,27 +84,17 @@ def _first_storage(release: str, methods: tuple[str, ...]) -> MemoryStorage:
 async def _play(seed: int, storage: MemoryStorage, beside: Beside, protections: Protections) -> Witness:
     cluster = VmCluster(seed, storage, beside, protections)
     cluster.note(f"beside KubeVirt {beside.release}, {beside.methods}, immovable {beside.immovable}")
-    try:
+    updates = beside.installed is not None and seed % 5 == 1
+    async with ending(cluster):
         await cluster.start()
         users = Users(cluster, Random(f"users {seed}"))
         await users.begin()
         await asyncio.sleep(3)
-        chaos = [asyncio.create_task(cluster.misfortunes())]
-        if beside.installed is not None and seed % 5 == 1:
-            chaos.append(asyncio.create_task(_update_kubevirt(cluster, Random(f"updates {seed}"))))
-        await users.act(ACTS)
-        for task in chaos:
-            task.cancel()
-        await asyncio.gather(*chaos, return_exceptions=True)
-        await cluster.heal()
+        others = [_update_kubevirt(cluster, Random(f"updates {seed}"))] if updates else []
+        await disturb(cluster, users.act(ACTS), *others)
         await users.rest()
         await _rest(cluster)
         cluster.check()
-    except BaseException as error:
-        error.add_note("\n".join(cluster.journal[-300:]))
-        raise
-    finally:
-        await cluster.close()
     return cluster.witness
 
 
@@ -124,18 +111,12 @@ async def _update_kubevirt(cluster: VmCluster, rng: Random) -> None:
 
 
 async def _rest(cluster: VmCluster) -> None:
-    """Wait until nothing is wrong. What is left then is what is wrong."""
-    found: list[str] = ["nobody has looked"]
-    for seconds in (5, 10, 15, *([30] * 20)):
-        if cluster.witness.harm:
-            raise Harm(cluster.witness.harm[0])
-        await asyncio.sleep(seconds)
+    async def look() -> list[str]:
         cluster.check()
         found = list(complaints(cluster.state, lambda key: _reasons(cluster, key)))
-        found += await stale(cluster.admin, NETWORK_SWAPS)
-        if not found:
-            return
-    raise AssertionError("\n".join(found))
+        return found + await stale(cluster.admin, NETWORK_SWAPS)
+
+    await rest(look, cluster.witness.harm, (5, 10, 15, *([30] * 20)))
 
 
 def _reasons(cluster: VmCluster, key: Key) -> str:
