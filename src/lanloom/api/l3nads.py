@@ -19,10 +19,18 @@ ROUTING = RoutingFields(names.GATEWAY, names.ROUTES, names.DNS)
 """The annotations of a NAD that hold its routing."""
 
 
+def may_have_addresses(nad: NetworkAttachmentDefinition) -> bool:
+    """Return whether a NAD asks for node addresses, readably or not: `l3_of` returns None for all others."""
+    return not nad.metadata.is_deleting and nad.metadata.annotations.get(names.L3_CONNECTIVITY) not in (
+        None,
+        "false",
+    )
+
+
 def l3_of(nad: NetworkAttachmentDefinition) -> L3 | None:
     """Return the L3 configuration that a NAD asks for, or None. Raises AnnotationError."""
     annotations = nad.metadata.annotations
-    if nad.metadata.is_deleting or not parse_connectivity(annotations.get(names.L3_CONNECTIVITY)):
+    if not may_have_addresses(nad) or not parse_connectivity(annotations.get(names.L3_CONNECTIVITY)):
         return None
     vid = l3_vid(nad.spec.config)
     mode, mode6 = parse_modes(names.MODE, annotations.get(names.MODE))

@@ -27,6 +27,7 @@ from lanloom.api.harvester import (
     VlanConfig,
     VlanStatus,
 )
+from lanloom.api.l3nads import may_have_addresses
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
@@ -39,6 +40,12 @@ T = TypeVar("T", bound=Object)
 
 BY_CLUSTER_NETWORK = "cluster-network"
 """The index of the stores of all but nodes: the cluster network to which an object belongs."""
+
+MAY_HAVE_ADDRESSES = "may-have-addresses"
+"""The index of the store of NADs: the cluster network of those that ask for node addresses, readably or not.
+
+There may be thousands of others, such as one for each MTU, of which nothing follows for nodes.
+"""
 
 BY_NODE = "node"
 """The index of the store of ClusterNetworkNodes; empty for those that no agent has filled in."""
@@ -75,7 +82,15 @@ def vlan_informers(informers: Informers) -> VlanInformers:
             VLAN_CONFIGS,
             indexes={BY_CLUSTER_NETWORK: lambda item: (item.spec.cluster_network,)},
         ),
-        nads=get(NADS, indexes={BY_CLUSTER_NETWORK: lambda item: (cluster_network_of(item),)}),
+        nads=get(
+            NADS,
+            indexes={
+                BY_CLUSTER_NETWORK: lambda item: (cluster_network_of(item),),
+                MAY_HAVE_ADDRESSES: lambda item: (
+                    (cluster_network_of(item),) if may_have_addresses(item) else ()
+                ),
+            },
+        ),
         statuses=get(
             CLUSTER_NETWORK_NODES,
             indexes={

@@ -21,6 +21,7 @@ from lanloom.api.harvester import (
     HostNetworkConfig,
     VlanConfig,
 )
+from lanloom.api.l3nads import may_have_addresses
 from lanloom.api.meta import Condition, Key, Object, parse_rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
@@ -226,6 +227,7 @@ class VlanManager:
             self._enqueue_network(network.metadata.name)
         for nad in self._informers.nads.store.items():
             self._check_label(nad)
+            self._check_claim(nad)
         for status in self._informers.statuses.store.items():
             self._check_abandoned(status)
 
@@ -259,11 +261,24 @@ class VlanManager:
     ) -> None:
         if new is not None:
             self._check_label(new)
+            self._check_claim(new)
         elif old is not None:
             self._pools.claim(old.metadata.key, None)
         if changed(_nad_key)(old, new):
             for item in present(old, new):
-                self._enqueue_network(cluster_network_of(item))
+                name = cluster_network_of(item)
+                if may_have_addresses(item) or self._has_policy(name):
+                    self._enqueue_network(name)
+
+    def _has_policy(self, name: str) -> bool:
+        """Return whether all NADs of a ClusterNetwork are rolled out in stages, not only those with addresses."""
+        network = self._informers.cluster_networks.store.get(Key("", name))
+        return network is not None and names.ROLLOUT in network.metadata.annotations
+
+    def _check_claim(self, nad: NetworkAttachmentDefinition) -> None:
+        """Give up the addresses of pools of a NAD that asks for none; its ClusterNetwork does not look at it."""
+        if not may_have_addresses(nad):
+            self._pools.claim(nad.metadata.key, None)
 
     def _host_network_changed(self, old: HostNetworkConfig | None, new: HostNetworkConfig | None) -> None:
         for item in present(old, new):
@@ -271,7 +286,10 @@ class VlanManager:
 
     def _leases_changed(self, key: Key) -> None:
         nad = self._informers.nads.store.get(key)
-        if nad is not None:
+        if nad is None:
+            return
+        self._check_claim(nad)
+        if may_have_addresses(nad):
             self._enqueue_network(cluster_network_of(nad))
 
     def _status_changed(self, old: ClusterNetworkNode | None, new: ClusterNetworkNode | None) -> None:

@@ -25,7 +25,7 @@ from lanloom.api.harvester import (
 )
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, VlanInformers
+from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, MAY_HAVE_ADDRESSES, VlanInformers
 from lanloom.features.vlan.manager.complaints import host_network_complaints, readiness_events
 from lanloom.features.vlan.manager.nodevlans import NodeVlans
 from lanloom.features.vlan.manager.pools import claim_of, complaint, usable
@@ -121,7 +121,7 @@ class Networks:
             self._forget(name)
             return await self._orphaned(name)
         self._orphans.pop(name, None)
-        nads = self._informers.nads.store.by(BY_CLUSTER_NETWORK, name)
+        nads = self._informers.nads.store.by(MAY_HAVE_ADDRESSES, name)
         view = self._observe(network, nads)
         await self._report_rejections(network, nads, view)
         # The conditions first: no reader may see a new configuration under a condition that speaks of the old one.
@@ -164,7 +164,9 @@ class Networks:
         }
         states = self._states.of(matched, reports, derivation.wanted, uplinks)
         alive = {node: states[node] for node in live}
-        present = revision(derivation.derived.annotations | _policy(network), configs, nads)
+        present = revision(
+            derivation.derived.annotations | _policy(network), configs, self._rolled_out(network)
+        )
         members = (
             {node: _member(node, states[node], node in alive, derivation.wanted, reports) for node in matched}
             if present
@@ -172,6 +174,14 @@ class Networks:
         )
         rollout, finding = next_step(network, present, members)
         return _View(derivation, alive, matched, pooled, rollout, finding, host_networks)
+
+    def _rolled_out(self, network: ClusterNetwork) -> tuple[NetworkAttachmentDefinition, ...]:
+        """Return the NADs that a policy rolls out: all of the network, with node addresses or not."""
+        return (
+            self._informers.nads.store.by(BY_CLUSTER_NETWORK, network.metadata.name)
+            if _policy(network)
+            else ()
+        )
 
     def _claim(
         self,

@@ -13,7 +13,7 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import Node
 from lanloom.api.harvester import ClusterNetwork, HostNetworkConfig, VlanConfig
 from lanloom.api.l3 import L3, AnnotationError, PoolSource
-from lanloom.api.l3nads import l3_of
+from lanloom.api.l3nads import l3_of, may_have_addresses
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.desired.conflicts import age
@@ -131,11 +131,11 @@ class Derivations:
         self._known.pop(name, None)
 
     def nad_changed(
-        self, _old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
+        self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
     ) -> None:
-        """Forget a NAD that is gone."""
-        if new is None and _old is not None:
-            self._l3.pop(_old.metadata.key, None)
+        """Forget a NAD that is gone, or asks for no addresses any more."""
+        if old is not None and (new is None or not may_have_addresses(new)):
+            self._l3.pop(old.metadata.key, None)
 
     def _read(self, nad: NetworkAttachmentDefinition) -> L3 | None:
         known = self._l3.get(nad.metadata.key)
