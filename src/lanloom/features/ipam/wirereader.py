@@ -31,6 +31,7 @@ from lanloom.features.ipam.wires import (
     read_management,
     read_node,
     read_report,
+    tells_of_addresses,
     wire_of_host_network,
     wire_of_lan,
 )
@@ -42,7 +43,10 @@ from lanloom.kube.store import Indexes, Store
 from lanloom.refusals import Malformed
 
 BY_WIRE = "wire"
-"""The index of the stores of NADs, LANs and reports: the wires (`Wire.__str__`) that they are on."""
+"""The index of the stores of NADs, LANs and reports: the wires (`Wire.__str__`) that they are on.
+
+NADs from which nothing follows for addresses are left out.
+"""
 
 BY_PLACE = "spoke-on-wire"
 """The index of the stores of NADs and LANs: the spokes that they name."""
@@ -115,7 +119,7 @@ class Wires:
         return frozenset(wire for nad in self._naming(network) for wire in self.wires_of(nad))
 
     def nads_on(self, wire: Wire) -> Iterator[NetworkAttachmentDefinition]:
-        """Return the NADs on a wire, each once."""
+        """Return the NADs on a wire that tell of addresses there, each once."""
         found = {item.metadata.key: item for item in self._nads.by(BY_WIRE, str(wire))}
         for lan in self._lans.by(BY_WIRE, str(wire)):
             for spoke in lan.spec.spokes:
@@ -244,7 +248,7 @@ class WireReader(Wires):
         self, old: NetworkAttachmentDefinition | None, new: NetworkAttachmentDefinition | None
     ) -> None:
         found: set[str] = set()
-        for nad in present(old, new):
+        for nad in filter(tells_of_addresses, present(old, new)):
             found.update(
                 self._on_wires(self.wires_of(nad)), (item.metadata.name for item in self.networks_of(nad))
             )
@@ -300,7 +304,7 @@ class WireReader(Wires):
 
 _NETWORK_INDEXES: Indexes[Network] = {BY_IDENT: lambda item: _idents(item)}
 _NAD_INDEXES: Indexes[NetworkAttachmentDefinition] = {
-    BY_WIRE: lambda item: map(str, bridged(item)),
+    BY_WIRE: lambda item: map(str, bridged(item)) if tells_of_addresses(item) else (),
     BY_PLACE: spokes_named,
     BY_NAMED: lambda item: map(_ident, networks_named(item)),
 }

@@ -8,7 +8,7 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import Node
 from lanloom.api.harvester import HOST_NETWORK_CONFIGS, HostNetworkConfig
 from lanloom.api.l3 import L3, AnnotationError, mode4_of
-from lanloom.api.l3nads import l3_of
+from lanloom.api.l3nads import l3_of, may_have_addresses
 from lanloom.api.lan import LAN
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
@@ -51,6 +51,14 @@ def networks_named(nad: NetworkAttachmentDefinition) -> frozenset[str]:
         value = _l3(nad)
         named |= {value.source.network} if value is not None and value.source is not None else set()
     return frozenset(named)
+
+
+def tells_of_addresses(nad: NetworkAttachmentDefinition) -> bool:
+    """Return whether anything follows from a NAD for the addresses on its wires.
+
+    There may be thousands of others, such as one for each MTU of a VLAN.
+    """
+    return may_have_addresses(nad) or is_pooled(nad) or bool(networks_named(nad))
 
 
 def read_held(nad: NetworkAttachmentDefinition) -> Held:

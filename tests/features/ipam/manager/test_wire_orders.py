@@ -135,6 +135,7 @@ class Judge:
         self.networks = {item.metadata.name: item for item in (await client.list(NETWORKS)).items}
         self.nics = (await client.list(NICS)).items
         self._wires: Wires = await read_wires(client)
+        self._nads = (await client.list(NADS)).items
         self._reports = (await client.list(CLUSTER_NETWORK_NODES)).items
         self._nodes: list[Held] = [read_node(item) for item in (await client.list(NODES)).items]
         self._nodes += map(read_management, self._reports)
@@ -146,7 +147,8 @@ class Judge:
         """Who has which address beside NICs."""
         found: list[Held] = list(self._nodes)
         for wire in self.wires(network):
-            found += map(read_held, self._wires.nads_on(wire))
+            # Of all NADs: which of them tell of addresses is for the reader to know.
+            found += [read_held(nad) for nad in self._nads if wire in self._wires.wires_of(nad)]
             found += [self._wires.reported(report, wire) for report in self._reports]
         model = network_of(network)
         every = {address: holder for item in found for address, holder in item.items()}

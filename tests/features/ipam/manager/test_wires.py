@@ -1,8 +1,10 @@
 """What others have on the wires of a network: no NIC gets it by itself, and who has both is told."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from random import Random
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec import convert
@@ -10,13 +12,16 @@ from msgspec import convert
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import NODES
 from lanloom.api.harvester import HOST_NETWORK_CONFIGS
-from lanloom.api.ipam import OtherUse
+from lanloom.api.ipam import Network, OtherUse
 from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.rules.addresses import format_address
+from lanloom.features.ipam.wirereader import WireReader, wire_informers
 from lanloom.features.ipam.wires import read_held, read_report
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import ServerError
+from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.store import Store
 from tests.features.ipam.cluster import PLACE, condition
 from tests.features.ipam.manager.wirecluster import SUBNET, WireCluster, nad_body, node_addresses
 from tests.harness.cluster import play
@@ -394,3 +399,55 @@ def test_a_network_waits_for_the_networks_beside_it() -> None:
         assert await cluster.ips("one") == ("192.0.2.11",)
 
     in_a_cluster(story)
+
+
+def test_nads_that_tell_of_no_addresses() -> None:
+    """A NAD without a network and without node addresses wakes no network of its wire, and none looks at it."""
+
+    async def story(cluster: WireCluster) -> None:
+        await cluster.network("net", SUBNET)
+        await cluster.nad("lan")
+        reader, woken = await followed(cluster)
+        for number in range(3):
+            await cluster.nad(f"mtu{number}", "")
+        await cluster.client.patch(NADS, "mtu1", {"spec": {"config": "{"}}, PLACE)
+        await cluster.client.delete(NADS, "mtu2", PLACE)
+        await cluster.rest()
+        (network,) = reader.networks.items()
+        (wire,) = reader.wires.wires_of_network(network)
+        assert (woken, [nad.metadata.name for nad in reader.wires.nads_on(wire)]) == ([], ["lan"])
+
+        stated = node_addresses("static", node_ip_map='{"node1": "192.0.2.10/24"}')
+        await cluster.client.patch(NADS, "mtu0", {"metadata": {"annotations": stated}}, PLACE)
+        await cluster.rest()
+        assert woken == [{"net"}]
+        await cluster.client.patch(NADS, "mtu0", {"metadata": {"annotations": dict.fromkeys(stated)}}, PLACE)
+        await cluster.rest()
+        assert woken == [{"net"}, {"net"}]
+
+    play(story, WireCluster)
+
+
+class Followed(NamedTuple):
+    """A reader, and the networks that it found changed."""
+
+    wires: WireReader
+    networks: Store[Network]
+
+
+async def followed(cluster: WireCluster) -> tuple[Followed, list[frozenset[str]]]:
+    """Follow what is on wires, and record each group of networks about which the answer may be another."""
+    informers = Informers(cluster.client, Random(1))
+    followed = wire_informers(informers)
+    reader, woken = WireReader(followed), list[frozenset[str]]()
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            for informer in informers.all():
+                group.create_task(informer.run())
+
+    cluster.begin("reader", run())
+    await all_synced(informers.all())
+    await cluster.rest()
+    reader.on_change(woken.append)
+    return Followed(reader, followed.networks.store), woken
