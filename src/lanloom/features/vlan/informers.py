@@ -51,6 +51,12 @@ BY_NODE = "node"
 """The index of the store of ClusterNetworkNodes; empty for those that no agent has filled in."""
 
 
+def nad_key(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:
+    """Return the parts of a NAD that annotations, revision and nodes depend on: not the manager's label."""
+    meta = nad.metadata
+    return nad.spec, meta.annotations, cluster_network_of(nad), meta.deletion_timestamp, meta.uid
+
+
 class VlanInformers(InformerView, frozen=True):
     """The informers of the manager and its webhooks."""
 

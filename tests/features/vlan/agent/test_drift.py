@@ -257,6 +257,24 @@ async def test_an_agent_does_not_wake_itself(quiet: Quiet) -> None:
         assert agent.links.calls["dump"] <= 4
 
 
+@on_a_quiet_cluster
+async def test_the_managers_label_is_no_news(quiet: Quiet) -> None:
+    """No agent looks at its node because the manager wrote its label onto a NAD, as it does onto each new one."""
+    async with await _observed(quiet) as agent:
+        await quiet.leave_alone()
+        agent.links.calls.clear()
+        for number in range(20):
+            patch = {"metadata": {"labels": {names.READY_LABEL: f"{number}"}}}
+            await quiet.admin.patch(NADS, "vlan2012", patch, "default")
+            await asyncio.sleep(0.1)
+        assert agent.links.calls["dump"] <= 1, "one because time has passed"
+        agent.links.calls.clear()
+        patch = {"metadata": {"labels": {names.CLUSTER_NETWORK_LABEL: "other"}}}
+        await quiet.admin.patch(NADS, "vlan2012", patch, "default")
+        await asyncio.sleep(0.5)
+        assert agent.links.calls["dump"] >= 1
+
+
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_fight_does_not_loop_hot(quiet: Quiet) -> None:

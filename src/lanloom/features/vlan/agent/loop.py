@@ -32,7 +32,7 @@ from lanloom.features.vlan.agent.repairs import Repairs, by_kind
 from lanloom.features.vlan.agent.report import HostSnapshot, NodeReports, node_reports, repair_events
 from lanloom.features.vlan.agent.rollback import CommitConfirm, Decision
 from lanloom.features.vlan.agent.rollback.revisions import Desired, NetworkRevision
-from lanloom.features.vlan.informers import AgentInformers
+from lanloom.features.vlan.informers import AgentInformers, nad_key
 from lanloom.features.vlan.mode import HarvesterDetector
 from lanloom.features.vlan.rules.desired.node import node_networks
 from lanloom.features.vlan.rules.desired.owned import Added
@@ -42,7 +42,7 @@ from lanloom.features.vlan.rules.report.status import RESYNC_SECONDS
 from lanloom.features.vlan.rules.rollout.policy import may_carry, revision
 from lanloom.kube.controller import Controller, Observer, backoff
 from lanloom.kube.events import Recorder, reference
-from lanloom.kube.informer import all_synced
+from lanloom.kube.informer import all_synced, changed
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError, NodeError
 from lanloom.node.ports import Host, LinkState, LinkStep
@@ -61,7 +61,7 @@ class DesiredState:
         self._cached: tuple[frozenset[str], Management | None, Desired] | None = None
         informers.cluster_networks.on_change(self._forget)
         informers.configs.on_change(self._forget)
-        informers.nads.on_change(self._forget)
+        informers.nads.on_change(self._forget, changed(nad_key))
         detector.on_change(lambda: self._forget(None, None))
 
     def get(self, observed: LinkState, files: Mapping[str, bytes], added: Mapping[str, Added]) -> Desired:
@@ -196,7 +196,7 @@ class VlanAgent:
         self._next_check = -math.inf
         informers.cluster_networks.on_change(lambda _old, _new: self._objects_changed())
         informers.configs.on_change(lambda _old, _new: self._objects_changed())
-        informers.nads.on_change(lambda _old, _new: self._objects_changed())
+        informers.nads.on_change(lambda _old, _new: self._objects_changed(), changed(nad_key))
         informers.statuses.on_change(self._status_changed)
         informers.vlan_statuses.on_change(self._vlan_status_changed)
         self._detector.on_change(self._objects_changed)

@@ -25,7 +25,7 @@ from lanloom.api.l3nads import may_have_addresses
 from lanloom.api.meta import Condition, Key, Object, parse_rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
-from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, BY_NODE, VlanInformers
+from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, BY_NODE, VlanInformers, nad_key
 from lanloom.features.vlan.manager.networks import Networks
 from lanloom.features.vlan.manager.pools import NoPools
 from lanloom.features.vlan.manager.views import NodeView
@@ -264,7 +264,7 @@ class VlanManager:
             self._check_claim(new)
         elif old is not None:
             self._pools.claim(old.metadata.key, None)
-        if changed(_nad_key)(old, new):
+        if changed(nad_key)(old, new):
             for item in present(old, new):
                 name = cluster_network_of(item)
                 if may_have_addresses(item) or self._has_policy(name):
@@ -352,12 +352,6 @@ def _ready(network: ClusterNetwork | None) -> tuple[str, str] | None:
     """Return the state of the condition `ready`, and since when."""
     found = find(network.status.conditions, READY) if network is not None else None
     return (found.status, found.last_transition_time) if found is not None else None
-
-
-def _nad_key(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:
-    """Return the parts of a NAD that annotations and revision depend on: not the manager's label."""
-    meta = nad.metadata
-    return nad.spec, meta.annotations, cluster_network_of(nad), meta.deletion_timestamp, meta.uid
 
 
 def _selected_by(node: Node) -> tuple[object, ...]:
