@@ -82,7 +82,8 @@ class Answer(Struct, frozen=True, kw_only=True, tag_field="answer", tag=lambda n
 class Reply(Answer, frozen=True, kw_only=True):
     """The call was carried out, or `error` says why not. `status` and `text` are those of a command in the guest.
 
-    `milliseconds` is how long the guest stood still while it was sent.
+    `milliseconds` is how long the guest stood still while it was sent, `mtus` are those of the pod's interfaces before
+    a guest was started or a NIC plugged in.
     """
 
     number: int
@@ -90,6 +91,7 @@ class Reply(Answer, frozen=True, kw_only=True):
     status: int = 0
     text: str = ""
     milliseconds: int = 0
+    mtus: dict[str, int] = {}
 
 
 class Ended(Answer, frozen=True, kw_only=True):

@@ -15,6 +15,9 @@ MEMORY_MIB = 96
 FIRST_SLOT, LAST_SLOT = 4, 31
 """PCI slots of NICs; those before are the chipset's and what QEMU adds by itself."""
 
+DEFAULT_MTU = 1500
+"""Of a NIC without an interface in the pod."""
+
 ADDRESS_PARAMETER = "guest_address"
 
 KERNEL_PARAMETERS = "console=ttyS0 quiet panic=-1 no_timer_check"
@@ -27,14 +30,15 @@ At its start a kernel counts the ticks of its timer. An emulated one on a busy m
 class Nic(Struct, frozen=True, kw_only=True):
     """A NIC. `name` is the machine's own of the network, `link` the interface in the pod; empty where there is none.
 
-    `address` is a CIDR that the guest gives itself at its boot, or empty.
+    `mtu` is 0 until that of the interface is known. `address` is a CIDR that the guest gives itself at its boot, or
+    empty.
     """
 
     name: str
     mac: str
     slot: int
     link: str = ""
-    mtu: int = 1500
+    mtu: int = 0
     up: bool = True
     address: str = ""
 
@@ -59,6 +63,14 @@ class Domain(Struct, frozen=True, kw_only=True):
     def with_nic(self, nic: Nic) -> "Domain":
         """Return the domain with another NIC, or in place of the one of the same name."""
         return structs.replace(self, nics=(*(item for item in self.nics if item.name != nic.name), nic))
+
+    def with_mtus(self, mtus: Mapping[str, int]) -> "Domain":
+        """Return the domain with the MTUs of the interfaces in its pod, by their names, for NICs without one.
+
+        A NIC keeps what it started with, as with libvirt: it goes along with a guest that moves to another pod.
+        """
+        nics = (structs.replace(nic, mtu=nic.mtu or mtus.get(nic.link, DEFAULT_MTU)) for nic in self.nics)
+        return structs.replace(self, nics=tuple(nics))
 
     def changed(self, name: str, *, up: bool) -> "Domain":
         """Return the domain with another link state of a NIC."""
@@ -87,7 +99,7 @@ def device(nic: Nic) -> dict[str, object]:
         "id": nic.id,
         "mac": nic.mac,
         "addr": f"{nic.slot:#x}",
-        "host_mtu": nic.mtu,
+        "host_mtu": nic.mtu or DEFAULT_MTU,
         "romfile": "",
         **backend,
     }

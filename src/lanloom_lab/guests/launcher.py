@@ -305,8 +305,7 @@ class Launcher:
     async def _carry_out(self, call: calls.AnyCall) -> calls.Reply:
         done = calls.Reply(number=call.number)
         if isinstance(call, calls.Start):
-            await self._start(call)
-            return done
+            return calls.Reply(number=call.number, mtus=await self._start(call))
         qemu = self._qemu
         if qemu is None:
             raise GuestError("no guest runs here")
@@ -325,8 +324,10 @@ class Launcher:
             case calls.Cancel():
                 work = qemu.cancel()
             case calls.Plug(nic=nic):
-                self._wire([nic.link])
-                work = qemu.plug(nic)
+                mtus = self._wire([nic.link])
+                (wired,) = Domain(name="", memory="", nics=(nic,)).with_mtus(mtus).nics
+                await qemu.plug(wired)
+                return calls.Reply(number=call.number, mtus=mtus)
             case calls.Unplug(name=name):
                 work = qemu.unplug(name)
             case calls.SetLink(name=name, up=up):
@@ -336,15 +337,19 @@ class Launcher:
         await work
         return done
 
-    async def _start(self, call: calls.Start) -> None:
+    async def _start(self, call: calls.Start) -> dict[str, int]:
         if self._qemu is not None:
             raise GuestError("a guest runs here already")
-        self._wire([nic.link for nic in call.domain.nics])
-        self._qemu = await Qemu.start(call.domain, incoming=call.incoming)
+        mtus = self._wire([nic.link for nic in call.domain.nics])
+        self._qemu = await Qemu.start(call.domain.with_mtus(mtus), incoming=call.incoming)
         self._following = asyncio.create_task(self._follow(self._qemu))
+        return mtus
 
-    def _wire(self, links: list[str]) -> None:
-        podnetwork.wire(filter(None, links), podnetwork.read_links(), self._rng)
+    def _wire(self, links: list[str]) -> dict[str, int]:
+        """Wire interfaces of the pod; return the MTUs of all."""
+        found = podnetwork.read_links()
+        podnetwork.wire(filter(None, links), found, self._rng)
+        return {name: link.mtu for name, link in found.items()}
 
     async def _follow(self, qemu: Qemu) -> None:
         await qemu.console.follow()

@@ -235,8 +235,8 @@ class InstanceController:
                 launcher.domain = launcher.domain.without(name)
             for name in rules.missing_nics(vmi, launcher.domain, links):
                 nic = rules.nic(vmi, name, launcher.domain, links, lambda: local_mac(self._rng))
-                await launcher.ask(calls.Plug(nic=nic))
-                launcher.domain = launcher.domain.with_nic(nic)
+                reply = await launcher.ask(calls.Plug(nic=nic))
+                launcher.domain = launcher.domain.with_nic(nic).with_mtus(reply.mtus)
             for nic, up in rules.other_links(vmi, launcher.domain):
                 await launcher.ask(calls.SetLink(name=nic.name, up=up))
                 launcher.domain = launcher.domain.changed(nic.name, up=up)

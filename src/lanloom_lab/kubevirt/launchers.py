@@ -60,7 +60,8 @@ class Launcher:
         await begun
         self.domain = domain
         try:
-            await self.ask(calls.Start(number=self._next(), domain=domain, incoming=incoming))
+            reply = await self.ask(calls.Start(number=self._next(), domain=domain, incoming=incoming))
+            self.domain = domain.with_mtus(reply.mtus)
         except LauncherFailed:
             await self.kill()
             raise

@@ -27,6 +27,14 @@ def test_nics() -> None:
     assert "odd" not in line
 
 
+def test_a_nic_has_the_mtu_of_its_interface() -> None:
+    """A NIC gets the MTU of its interface in the pod, keeps what it started with, and has 1500 without any."""
+    plugged = Nic(name="plugged", mac="02:00:00:00:00:03", slot=6, link="pod2")
+    domain = Domain(name="vm1", memory="/m", nics=(LAN, ODD, plugged)).with_mtus({"pod1": 9000, "pod2": 1400})
+    assert [nic.mtu for nic in domain.nics] == [1450, 1500, 1400]
+    assert domain.with_mtus({"pod2": 9000}) == domain
+
+
 def test_addresses_follow_the_slots() -> None:
     """The guest gives an address to the interface that its kernel numbers by the slot."""
     line = " ".join(words(Domain(name="vm1", memory="/m", nics=(LAN, Nic(name="first", mac="02::", slot=3)))))

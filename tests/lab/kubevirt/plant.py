@@ -38,12 +38,13 @@ NODE_NAMES = ("n1", "n2", "n3")
 
 
 class FakeLauncher:
-    """The program in a pod. `asked` are the kinds of its calls, `failing` those that fail."""
+    """The program in a pod. `asked` are the kinds of its calls, `failing` those that fail, `mtus` those of the pod."""
 
     def __init__(self, netns: str) -> None:
         self.netns = netns
         self.asked: list[str] = []
         self.failing: set[str] = set()
+        self.mtus: dict[str, int] = {}
         self.calls: list[calls.AnyCall] = []
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._cancelled = asyncio.Event()
@@ -70,7 +71,7 @@ class FakeLauncher:
                 pass
         if isinstance(call, calls.Cancel):
             self._cancelled.set()
-        self._say(calls.Reply(number=call.number, error=error, text="done"))
+        self._say(calls.Reply(number=call.number, error=error, text="done", mtus=self.mtus))
 
     def end(self, status: int = 0) -> None:
         """The guest ends."""
@@ -98,6 +99,7 @@ class GuestHosts(FakeHosts):
         self.launchers: dict[str, list[FakeLauncher]] = {}
         self.running: set[FakeLauncher] = set()
         self.failing: set[str] = set()
+        self.mtus: dict[str, int] = {}
 
     @asynccontextmanager
     async def session(self, node: str, *command: str, log: Path) -> AsyncIterator[ExecSession]:
@@ -112,6 +114,7 @@ class GuestHosts(FakeHosts):
         assert (node, command[3]) in self.namespaces
         launcher = FakeLauncher(command[3])
         launcher.failing = set(self.failing)
+        launcher.mtus = dict(self.mtus)
         self.launchers.setdefault(node, []).append(launcher)
         self.running.add(launcher)
         try:

@@ -1,6 +1,7 @@
 """Migrations of machines: the way of a guest to another node, and what becomes of it when something fails."""
 
-from lanloom_lab.guests.calls import Send
+from lanloom.api.kubevirt import pod_interface_name
+from lanloom_lab.guests.calls import Plug, Send, Start
 from lanloom_lab.kubevirt.objects import BANDWIDTH, VMIMS, VMIS
 from tests.lab.kubevirt.objects import MAC, interface, machine, network, spec
 from tests.lab.kubevirt.plant import PLACE, SEND_SECONDS, Plant, on_a_plant
@@ -42,6 +43,28 @@ async def test_phases(plant: Plant) -> None:
         "Running",
         "Succeeded",
     ]
+
+
+@on_a_plant
+async def test_mtus_go_along(plant: Plant) -> None:
+    """A guest keeps the MTU of the pod where it started; a NIC that is plugged in has that of the pod where it is."""
+    lan, new = pod_interface_name("lan"), pod_interface_name("new")
+    plant.hosts.mtus = {lan: 1400, new: 1300}
+    await plant.add_machine(machine())
+    plant.hosts.mtus = {lan: 9000, new: 8000}
+    two = spec(
+        [interface("lan", macAddress=MAC), interface("new")], [network("lan", "blue"), network("new", "red")]
+    )
+    await plant.client.patch(VMIS, "vm1", {"spec": two}, PLACE)
+    await plant.migrate()
+    await plant.rest(20)
+    start, plug = (call for call in plant.guest("n2").calls if isinstance(call, Start | Plug))
+    assert isinstance(start, Start) and [nic.mtu for nic in start.domain.nics] == [1400]
+    assert isinstance(plug, Plug) and plug.nic.mtu == 0
+    await plant.migrate("m2")
+    await plant.rest(20)
+    (start, *_) = (call for call in plant.guest("n1").calls if isinstance(call, Start))
+    assert [nic.mtu for nic in start.domain.nics] == [1400, 8000]
 
 
 @on_a_plant
