@@ -2,17 +2,23 @@
 
 One process under a virtual clock: the embedded engine and the real manager, and the rules of an agent. The manager's
 requests are counted, watches and lists of the start aside. CPU is compared within the run: the last NADs with the
-first.
+first. So is that of a process of its own with all features and webhooks (`lanloom serve`): a NAD may be nobody's
+business in one feature, and everybody's in another.
 """
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.agent import Counted
+from bench.cost import cpu_of
 from bench.report import Row
 from lanloom.api.core import CRDS, NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
@@ -21,7 +27,10 @@ from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.manager.controllers import VlanManager
 from lanloom.features.vlan.rules.desired.network import NodeNetwork
 from lanloom.kube.events import Recorder
+from lanloom.kube.http import HttpClient
 from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.loading import load
+from lanloom.kube.ports import Client
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
@@ -35,7 +44,11 @@ PART = 500
 """So many NADs are timed at the beginning and at the end."""
 
 NETWORK, NODE = "cn", "node1"
-CALLS, GROWTH = 1.0, 8.0
+CALLS, GROWTH = 1.0, 1.3
+REST_SECONDS = 3.0
+"""Real seconds after which a server has done what follows from a NAD."""
+
+LANLOOM = Path(sys.executable).with_name("lanloom")
 _WRITES = ("create", "patch", "delete")
 
 
@@ -57,6 +70,14 @@ def rows() -> Iterator[Row]:
         limit=GROWTH,
         unit="×",
         note=f"{_ms(last)} against {_ms(first)} for each, server and manager",
+    )
+    first, last = _served()
+    yield Row(
+        name=f"{what}: the same of a server with all features and webhooks",
+        measured=last / first,
+        limit=GROWTH,
+        unit="×",
+        note=f"{_ms(last)} against {_ms(first)} for each",
     )
     one, _ = _desired(1)
     all_, took = _desired(MACHINES)
@@ -128,11 +149,50 @@ async def _made() -> tuple[Counter[str], tuple[float, float]]:
 
 async def _add_all(admin: LocalClient) -> tuple[float, float]:
     """Make the NADs, ten in a second; return the CPU for the first and for the last."""
-    marks = {0: 0.0, PART: 0.0, MACHINES - PART: 0.0}
+
+    async def mark() -> float:
+        return time.process_time()
+
+    return await _timed(admin, mark, 0.1)
+
+
+async def _timed(
+    admin: Client, mark: Callable[[], Awaitable[float]], pause: float = 0.0
+) -> tuple[float, float]:
+    """Make the NADs, with a pause after each; return the CPU for the first and for the last, by marks of it."""
+    marks = dict.fromkeys((0, PART, MACHINES - PART, MACHINES), 0.0)
     for number, body in enumerate(_nads(MACHINES)):
         if number in marks:
-            marks[number] = time.process_time()
+            marks[number] = await mark()
         await admin.create(NADS, body, "default")
-        await asyncio.sleep(0.1)
-    end = time.process_time()
-    return marks[PART] - marks[0], end - marks[MACHINES - PART]
+        await asyncio.sleep(pause)
+    marks[MACHINES] = await mark()
+    return marks[PART] - marks[0], marks[MACHINES] - marks[MACHINES - PART]
+
+
+def _served() -> tuple[float, float]:
+    """Return the CPU of a whole server for the first NADs and for the last."""
+    with TemporaryDirectory() as directory:
+        kubeconfig = Path(directory) / "kubeconfig"
+        words = ("serve", "--data", f"{directory}/data.db", "--kubeconfig", str(kubeconfig))
+        with subprocess.Popen([LANLOOM, *words], stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout is not None
+                if "ready" not in server.stdout.readline():
+                    raise RuntimeError("lanloom serve ended before it served anything")
+                return asyncio.run(_add_to(kubeconfig, server.pid))
+            finally:
+                server.terminate()
+
+
+async def _add_to(kubeconfig: Path, server: int) -> tuple[float, float]:
+    async def mark() -> float:
+        await asyncio.sleep(REST_SECONDS)
+        return cpu_of(server)
+
+    network, config = _uplink()
+    async with HttpClient(load(str(kubeconfig))) as client:
+        await client.create(NODES, node(NODE))
+        await client.create(CLUSTER_NETWORKS, network)
+        await client.create(VLAN_CONFIGS, config)
+        return await _timed(client, mark)
