@@ -40,7 +40,7 @@ from tests.harness.installing import install_webhooks
 WITH_HELLO = (*FEATURES, FEATURE)
 
 
-class Told(AgentMetrics):
+class RecordingMetrics(AgentMetrics):
     """Metrics that tell when the CNI programs are in their place."""
 
     def __init__(self, features: tuple[Feature, ...]) -> None:
@@ -173,7 +173,7 @@ async def test_an_agent_offers_the_cni_program_of_a_new_feature(tmp_path: Path) 
     async with cluster() as client:
         cni = CniSettings(socket=tmp_path / "cni.sock", programs=tmp_path / "bin")
         host = FakeHost("node1", ("eth0",), switch=FakeSwitch({}), now=time.time)
-        metrics = Told(WITH_HELLO)
+        metrics = RecordingMetrics(WITH_HELLO)
         agent = run_agent(
             client,
             host.host,
@@ -198,7 +198,7 @@ async def test_an_agent_offers_no_cni_program_that_it_does_not_serve(tmp_path: P
     async with cluster() as client:
         cni = CniSettings(socket=tmp_path / "cni.sock", programs=tmp_path / "bin")
         host = FakeHost("node1", ("eth0",), switch=FakeSwitch({}), now=time.time)
-        metrics = Told(FEATURES)
+        metrics = RecordingMetrics(FEATURES)
         agent = run_agent(
             client, host.host, cluster="test", now=time.time, rng=random.Random(1), metrics=metrics, cni=cni
         )

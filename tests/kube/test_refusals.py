@@ -23,7 +23,7 @@ from lanloom.kube.refusals import LASTING_SECONDS, OTHER_SECONDS, REPEAT_SECONDS
 from tests.harness.virtual import run
 
 
-class Told:
+class RecordedRefusals:
     """What was told of a key, with the seconds since the start; the first `lost` reports are not written."""
 
     def __init__(self, lost: int = 0) -> None:
@@ -44,11 +44,11 @@ class Told:
         self.accepted_at.append(asyncio.get_running_loop().time() - self._start)
 
 
-def told(errors: list[KubeError | None], *, seconds: float, lost: int = 0) -> Told:
+def told(errors: list[KubeError | None], *, seconds: float, lost: int = 0) -> RecordedRefusals:
     """What is told of a reconcile that ends with these errors, the last of them again and again."""
 
-    async def main() -> Told:
-        found = Told(lost)
+    async def main() -> RecordedRefusals:
+        found = RecordedRefusals(lost)
         left = list(errors)
 
         async def reconcile(_key: str) -> None:

@@ -92,7 +92,7 @@ L3 = {
 OWNER = {"kind": "VirtualMachine", "name": "other"}
 
 
-class World:
+class Actions:
     """What the tests do."""
 
     def __init__(self, client: LocalClient) -> None:
@@ -150,7 +150,7 @@ class World:
 class Case(NamedTuple):
     """A write that is refused, the object that wanted it, and the condition by which it says so."""
 
-    make: Callable[[World], Coroutine[Any, Any, None]]
+    make: Callable[[Actions], Coroutine[Any, Any, None]]
     which: Callable[[Request], bool]
     resource: Resource[Any]
     key: Key
@@ -162,23 +162,25 @@ ISO, VMI = Key("", "iso"), Key(PLACE, "vm")
 
 CASES: dict[str, Case] = {
     "vlan annotations": Case(
-        World.vlan, to(CLUSTER_NETWORKS, "patch", field="annotations"), CLUSTER_NETWORKS, Key("", "c1")
+        Actions.vlan, to(CLUSTER_NETWORKS, "patch", field="annotations"), CLUSTER_NETWORKS, Key("", "c1")
     ),
-    "vlan label of a NAD": Case(World.vlan, to(NADS, "patch"), NADS, Key(PLACE, "l3"), condition=""),
-    "ipam network": Case(World.network, to(NETWORKS, "patch", field="finalizers"), NETWORKS, Key("", "pool")),
-    "ipam NIC, told by its network": Case(World.network, to(NICS, "patch"), NETWORKS, Key("", "pool")),
-    "ipam NIC": Case(World.network, to(NICS, "patch"), NICS, Key(PLACE, "nic"), condition=""),
+    "vlan label of a NAD": Case(Actions.vlan, to(NADS, "patch"), NADS, Key(PLACE, "l3"), condition=""),
+    "ipam network": Case(
+        Actions.network, to(NETWORKS, "patch", field="finalizers"), NETWORKS, Key("", "pool")
+    ),
+    "ipam NIC, told by its network": Case(Actions.network, to(NICS, "patch"), NETWORKS, Key("", "pool")),
+    "ipam NIC": Case(Actions.network, to(NICS, "patch"), NICS, Key(PLACE, "nic"), condition=""),
     "dummy NAD": Case(
-        World.isolated,
+        Actions.isolated,
         to(NADS, "create"),
         DUMMY_CLUSTER_NETWORKS,
         ISO,
         "NADReady",
         ("ErrorEnsuringNAD",),
     ),
-    "lan NAD": Case(World.lan, to(NADS, "create"), LANS, Key(PLACE, "blue"), "Ready", ("NADRefused",)),
+    "lan NAD": Case(Actions.lan, to(NADS, "create"), LANS, Key(PLACE, "blue"), "Ready", ("NADRefused",)),
     "live update, instance": Case(
-        World.edited,
+        Actions.edited,
         to(VIRTUAL_MACHINE_INSTANCES, "patch", field="networkName"),
         VIRTUAL_MACHINE_INSTANCES,
         VMI,
@@ -186,7 +188,7 @@ CASES: dict[str, Case] = {
         ("Refused", "NetworksRefused"),
     ),
     "live update, migration": Case(
-        World.edited,
+        Actions.edited,
         to(MIGRATIONS, "create"),
         VIRTUAL_MACHINE_INSTANCES,
         VMI,
@@ -194,7 +196,7 @@ CASES: dict[str, Case] = {
         ("Refused", "NetworksRefused"),
     ),
     "live update, swap": Case(
-        World.edited_in_place,
+        Actions.edited_in_place,
         to(NETWORK_SWAPS, "create"),
         VIRTUAL_MACHINE_INSTANCES,
         VMI,
@@ -234,7 +236,9 @@ async def lead(client: Refusing) -> None:
             group.create_task(part.run())
 
 
-def play(case: Case, error: ApiError, story: Callable[[World, Refusing], Coroutine[Any, Any, None]]) -> None:
+def play(
+    case: Case, error: ApiError, story: Callable[[Actions, Refusing], Coroutine[Any, Any, None]]
+) -> None:
     """Play a story in a cluster with a leader whose writes are refused."""
 
     async def main(storage: MemoryStorage) -> None:
@@ -242,7 +246,7 @@ def play(case: Case, error: ApiError, story: Callable[[World, Refusing], Corouti
         refusing = Refusing(LocalClient(engine), case.which, error)
         leader = asyncio.create_task(lead(refusing))
         await asyncio.sleep(1)
-        world = World(LocalClient(engine))
+        world = Actions(LocalClient(engine))
         await case.make(world)
         await story(world, refusing)
         assert refusing.refused
@@ -258,7 +262,7 @@ def play(case: Case, error: ApiError, story: Callable[[World, Refusing], Corouti
 def test_the_object_says_it(case: Case, error: ApiError) -> None:
     """A write that is refused, or fails for long, is an Event and a condition of the object, until it is taken."""
 
-    async def story(world: World, refusing: Refusing) -> None:
+    async def story(world: Actions, refusing: Refusing) -> None:
         await asyncio.sleep(4 * LASTING_SECONDS)
         mine = [
             item.reason
@@ -279,10 +283,10 @@ def test_a_refusal_that_lasts_is_written_once(case: str) -> None:
     """The same refusal, told again and again, is one write of the status, also where each write counts a generation."""
     found, error = CASES[case], ERRORS["403"]
 
-    async def version(world: World) -> str:
+    async def version(world: Actions) -> str:
         return str((await world.client.get(found.resource, found.key.name)).metadata.resource_version)
 
-    async def story(world: World, refusing: Refusing) -> None:
+    async def story(world: Actions, refusing: Refusing) -> None:
         await asyncio.sleep(4 * LASTING_SECONDS)
         assert await says(world, found, error)
         before = await version(world)
@@ -296,7 +300,7 @@ def test_a_moment_of_trouble_is_not_told() -> None:
     """A server that answers with an error for a moment, as one that starts, leaves no Event and no condition."""
     case, error = CASES["vlan annotations"], ERRORS["503"]
 
-    async def story(world: World, refusing: Refusing) -> None:
+    async def story(world: Actions, refusing: Refusing) -> None:
         await asyncio.sleep(LASTING_SECONDS / 2)
         refusing.error = None
         await asyncio.sleep(60)
@@ -306,7 +310,7 @@ def test_a_moment_of_trouble_is_not_told() -> None:
     play(case, error, story)
 
 
-async def says(world: World, case: Case, error: ApiError) -> bool:
+async def says(world: Actions, case: Case, error: ApiError) -> bool:
     """Whether a condition of the object says that the write is refused."""
     item = await world.client.get(case.resource, case.key.name, case.key.namespace)
     found = [each for each in item.status.conditions if each.type == case.condition] if case.condition else []

@@ -42,7 +42,7 @@ from tests.sim.dummy_clients import (
     LateClient,
     Protections,
 )
-from tests.sim.dummy_judge import USERS, Witness
+from tests.sim.dummy_judge import USERS, Verifier
 from tests.sim.faults import Faults, FaultyClient
 from tests.sim.processes import Life
 from tests.sim.twomanagers import Happening, TwoManagers
@@ -70,7 +70,7 @@ class DummyCluster(TwoManagers):
         engine = Engine(storage, webhooks=webhooks, now=now, rng=rng, history=HISTORY)
         super().__init__(seed, engine, LANLOOM_NAMESPACE)
         self.users = LocalClient(self.engine, ALICE)
-        self.witness = Witness(self.note)
+        self.witness = Verifier(self.note)
         self.replicas: dict[str, tuple[TableAdmission, ...]] = {}
         self.served = asyncio.Event()
         self.rng = Random(f"delays {seed}")

@@ -40,7 +40,7 @@ Promise = tuple[Key, str]
 """A NAD, and its uid."""
 
 
-class Witness:
+class Verifier:
     """Looks at every write, in the order in which they are committed. NADs that nobody loses have the label `label`."""
 
     def __init__(self, note: Callable[[str], None], label: str = UID_LABEL) -> None:

@@ -24,14 +24,14 @@ from tests.harness.virtual import run
 from tests.sim.course import check, check_processes, disturb, ending, rest
 from tests.sim.dummy import DummyCluster
 from tests.sim.dummy_clients import ALL_OF_THEM, Protections
-from tests.sim.dummy_judge import Witness
+from tests.sim.dummy_judge import Verifier
 from tests.sim.dummy_nodes import Nodes, add_nodes
 from tests.sim.dummy_users import PLACE, Users
 
 ACTS = 50
 
 
-def play(seed: int, protections: Protections = ALL_OF_THEM) -> Witness:
+def play(seed: int, protections: Protections = ALL_OF_THEM) -> Verifier:
     """Plays a seed. Raises Harm, and AssertionError for whatever else is wrong."""
     return run(_play(seed, copy.deepcopy(_first_storage()), protections), rng=Random(f"order {seed}"))
 
@@ -53,7 +53,7 @@ def _url(path: str) -> dict[str, str]:
     return {"url": f"https://lanloom{path}"}
 
 
-async def _play(seed: int, storage: MemoryStorage, protections: Protections) -> Witness:
+async def _play(seed: int, storage: MemoryStorage, protections: Protections) -> Verifier:
     cluster = DummyCluster(seed, storage, protections)
     nodes = asyncio.create_task(Nodes(cluster.admin, Random(f"nodes {seed}")).run())
     try:

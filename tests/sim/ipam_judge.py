@@ -23,7 +23,7 @@ from tests.sim.ipam import IpamCluster
 _NETWORK, _NIC = msgspec.json.Decoder(Network), msgspec.json.Decoder(Nic)
 
 
-class Witness:
+class Verifier:
     """Looks at every write, in the order in which they are committed."""
 
     def __init__(self, cluster: IpamCluster) -> None:

@@ -10,7 +10,7 @@ from tests.harness.cluster import installed
 from tests.harness.virtual import run
 from tests.sim.course import check, check_processes, disturb, ending, rest
 from tests.sim.ipam import IpamCluster
-from tests.sim.ipam_judge import Witness, complaints
+from tests.sim.ipam_judge import Verifier, complaints
 from tests.sim.ipam_users import NAMES, Users
 
 ACTS = 60
@@ -23,7 +23,7 @@ def play(seed: int, *, unfenced: tuple[str, ...] = ()) -> int:
 
 async def _play(seed: int, storage: MemoryStorage, unfenced: tuple[str, ...]) -> int:
     cluster = IpamCluster(seed, storage, unfenced=unfenced)
-    witness = Witness(cluster)
+    witness = Verifier(cluster)
     async with ending(cluster):
         await cluster.start()
         users = Users(cluster, Random(f"users {seed}"))

@@ -37,7 +37,7 @@ from tests.sim.dummy import ALICE, HISTORY, SlowAdmission
 from tests.sim.dummy_clients import BlindClient, ForgetfulClient, LateClient
 from tests.sim.faults import FaultyClient
 from tests.sim.lan_clients import ALL_OF_THEM, VERSIONS, EmptyListClient, FrugalClient, LanProtections
-from tests.sim.lan_judge import JudgedClient, LanWitness
+from tests.sim.lan_judge import JudgedClient, LanVerifier
 from tests.sim.lan_kubelet import Kubelet
 from tests.sim.lan_nodes import HOST_BRIDGE, TRUNK, SimNode
 from tests.sim.processes import Life, Process
@@ -70,7 +70,7 @@ class LanCluster(TwoManagers):
         slow = SlowAdmission(self.engine._admission, self.faults, self.rng)
         self.engine._writer._admission = slow  # type: ignore[assignment]
         self.users = LocalClient(self.engine, ALICE)
-        self.witness = LanWitness(self.note, self.now)
+        self.witness = LanVerifier(self.note, self.now)
         self.replicas: dict[str, tuple[TableAdmission, ...]] = {}
         self.served = asyncio.Event()
         self.protections = protections

@@ -34,7 +34,7 @@ from lanloom.node.marks import owner_of
 from lanloom_embedded.engine.storage import Change
 from tests.fakes.lanworld import LanWorld, Space
 from tests.harness.interceptor import Interceptor, Request
-from tests.sim.dummy_judge import Witness
+from tests.sim.dummy_judge import Verifier
 
 RETURN_SECONDS = 120.0
 """How long a manager may not know that a node which it has given up is back: so long may a watch be silent, and then be
@@ -69,7 +69,7 @@ class Use(Struct, frozen=True, kw_only=True):
         return f"{self.interface} of {self.netns} at {self.device.id} on {self.node}"
 
 
-class LanWitness(Witness):
+class LanVerifier(Verifier):
     """Looks at every write. `kernels` are the kernels of the nodes that are on."""
 
     def __init__(self, note: Callable[[str], None], now: Callable[[], float]) -> None:
@@ -314,7 +314,7 @@ def _marks(space: Space) -> set[str]:
 class JudgedClient(Interceptor):
     """A manager's client. The witness is told when it reads the reports of nodes, and when it lets a LAN go."""
 
-    def __init__(self, inner: Client, witness: LanWitness, manager: str) -> None:
+    def __init__(self, inner: Client, witness: LanVerifier, manager: str) -> None:
         super().__init__(inner)
         self._witness = witness
         self._manager = manager

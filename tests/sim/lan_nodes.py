@@ -40,7 +40,7 @@ from tests.sim.lan_clients import (
     VersionedClient,
     forgetful,
 )
-from tests.sim.lan_judge import Known, LanWitness
+from tests.sim.lan_judge import Known, LanVerifier
 from tests.sim.processes import Life
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class Sim(Protocol):
 
     engine: Engine
     faults: Faults
-    witness: LanWitness
+    witness: LanVerifier
     protections: LanProtections
     uplinks: bool
     now: Callable[[], float]

@@ -26,7 +26,7 @@ from tests.harness.virtual import run
 from tests.sim.course import check_processes, disturb, ending, rest
 from tests.sim.lan import LanCluster
 from tests.sim.lan_clients import ALL_OF_THEM, LanProtections
-from tests.sim.lan_judge import LanWitness
+from tests.sim.lan_judge import LanVerifier
 from tests.sim.lan_users import PLACE, LanUsers
 
 ACTS = 20
@@ -37,7 +37,7 @@ KINDS: tuple[Resource[Any], ...] = (LANS, LAN_NODES, NADS, VIRTUAL_MACHINES, VIR
 """The kinds that are defined: a server takes its time for each definition, whenever it starts."""
 
 
-def play(seed: int, protections: LanProtections = ALL_OF_THEM) -> LanWitness:
+def play(seed: int, protections: LanProtections = ALL_OF_THEM) -> LanVerifier:
     """Plays a seed. Raises Harm, and AssertionError for whatever else is wrong."""
     return run(
         _play(seed, copy.deepcopy(_first_storage()), protections),
@@ -84,7 +84,7 @@ def _url(path: str) -> dict[str, str]:
     return {"url": f"https://lanloom{path}"}
 
 
-async def _play(seed: int, storage: MemoryStorage, protections: LanProtections) -> LanWitness:
+async def _play(seed: int, storage: MemoryStorage, protections: LanProtections) -> LanVerifier:
     cluster = LanCluster(seed, storage, protections)
     async with ending(cluster):
         await cluster.start()

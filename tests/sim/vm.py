@@ -37,7 +37,7 @@ from tests.sim.processes import Life, Process
 from tests.sim.twomanagers import Happening, TwoManagers
 from tests.sim.vm_agents import serve
 from tests.sim.vm_clients import ALL_OF_THEM, BlindClient, CarelessClient, Protections, SeenClient
-from tests.sim.vm_judge import Witness
+from tests.sim.vm_judge import Verifier
 from tests.sim.vm_kubevirt import NODES, KubeVirt
 from tests.sim.vm_state import PLACE, State
 
@@ -74,7 +74,7 @@ class VmCluster(TwoManagers):
         super().__init__(seed, engine, PLACE)
         self.state = State()
         installed = beside.installed
-        self.witness = Witness(self.state, self.note, now, companion=installed is not None)
+        self.witness = Verifier(self.state, self.note, now, companion=installed is not None)
         self.kubevirt = KubeVirt(self.admin, self.state, Random(f"kubevirt {seed}"), self.witness, installed)
         self.kubevirt.immovable.update(beside.immovable)
         if not protections.hold:

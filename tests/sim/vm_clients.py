@@ -19,7 +19,7 @@ from lanloom.kube.informer import Informers
 from lanloom.kube.ports import Client, Listing
 from lanloom_lab.kubevirt.releases import refuse_spec
 from tests.harness.interceptor import Interceptor, Request
-from tests.sim.vm_judge import Witness
+from tests.sim.vm_judge import Verifier
 from tests.sim.vm_state import PLACE
 
 T = TypeVar("T", bound=Object)
@@ -47,7 +47,7 @@ class SeenClient(Interceptor):
     Beside KubeVirt, its webhook refuses specs of instances that managers write.
     """
 
-    def __init__(self, inner: Client, witness: Witness) -> None:
+    def __init__(self, inner: Client, witness: Verifier) -> None:
         super().__init__(inner)
         self._witness = witness
         self._looks: WeakKeyDictionary[asyncio.Task[Any], float] = WeakKeyDictionary()

@@ -31,7 +31,7 @@ AWAY_SECONDS = 20.0
 """How long a port may stand on no bridge: a node without its agent keeps one that long, and no longer."""
 
 
-class Witness:
+class Verifier:
     """Looks at every write, in the order in which they are committed."""
 
     def __init__(

@@ -29,7 +29,7 @@ from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, interfaces_of
 from lanloom.kube.errors import KubeError
 from lanloom_embedded.local import LocalClient
 from lanloom_lab.kubevirt.virtcontroller import Installed
-from tests.sim.vm_judge import Witness
+from tests.sim.vm_judge import Verifier
 from tests.sim.vm_multus import Multus, asked
 from tests.sim.vm_state import PLACE, State
 from tests.sim.vm_virtcontroller import VirtController
@@ -60,7 +60,7 @@ class KubeVirt:
         admin: LocalClient,
         state: State,
         rng: Random,
-        witness: Witness,
+        witness: Verifier,
         installed: Installed | None,
     ) -> None:
         self._admin = admin

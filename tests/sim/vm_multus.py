@@ -9,7 +9,7 @@ from lanloom.api.kubevirt import VirtualMachineInstanceSpec, instance_of, nad_of
 from lanloom.api.meta import Key
 from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, interfaces_of
 from lanloom_embedded.local import LocalClient
-from tests.sim.vm_judge import Witness
+from tests.sim.vm_judge import Verifier
 from tests.sim.vm_state import PLACE, Port, State, binding_of
 
 Raw = dict[str, Any]
@@ -18,7 +18,7 @@ Raw = dict[str, Any]
 class Multus:
     """The nodes' CNI. `down` are nodes without power."""
 
-    def __init__(self, admin: LocalClient, state: State, witness: Witness, down: set[str]) -> None:
+    def __init__(self, admin: LocalClient, state: State, witness: Verifier, down: set[str]) -> None:
         self._admin = admin
         self._state = state
         self._witness = witness

@@ -25,7 +25,7 @@ from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.reading import ObjectDecoder
 from lanloom.api.resource import Resource
-from lanloom.features.liveupdate.rules.places import BridgePlace, place_of
+from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget, target_of
 from lanloom.features.liveupdate.rules.port import Bridge, PortBinding, goal_on
 from lanloom_embedded.engine.storage import Change
 
@@ -68,8 +68,8 @@ def binding_of(nad: NetworkAttachmentDefinition, link: str) -> PortBinding:
     """Where CNI puts the port of a NAD."""
     if nad.metadata.name == ODD:
         return PortBinding(link=link, bridge=ODD_BRIDGE)
-    place = place_of(nad)
-    assert isinstance(place, BridgePlace)
+    place = target_of(nad)
+    assert isinstance(place, BridgeTarget)
     return goal_on(place, BRIDGE, link)
 
 

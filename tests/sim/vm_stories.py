@@ -26,7 +26,7 @@ from tests.harness.virtual import run
 from tests.sim.course import disturb, ending, rest
 from tests.sim.vm import Beside, VmCluster
 from tests.sim.vm_clients import ALL_OF_THEM, Protections
-from tests.sim.vm_judge import Witness, complaints, reason_of
+from tests.sim.vm_judge import Verifier, complaints, reason_of
 from tests.sim.vm_kubevirt import NODES as NODE_NAMES
 from tests.sim.vm_state import PLACE
 from tests.sim.vm_users import MACHINES, Users
@@ -49,7 +49,7 @@ def beside_of(seed: int) -> Beside:
     return Beside(BESIDE[number % len(BESIDE)], METHODS[number // len(BESIDE) % len(METHODS)], immovable)
 
 
-def play(seed: int, protections: Protections = ALL_OF_THEM, beside: Beside | None = None) -> Witness:
+def play(seed: int, protections: Protections = ALL_OF_THEM, beside: Beside | None = None) -> Verifier:
     """Play a seed. Raises Harm, and AssertionError for whatever else is wrong."""
     chosen = beside or beside_of(seed)
     storage = copy.deepcopy(_first_storage(chosen.release, chosen.methods))
@@ -81,7 +81,7 @@ def _first_storage(release: str, methods: tuple[str, ...]) -> MemoryStorage:
     return filled(fill)
 
 
-async def _play(seed: int, storage: MemoryStorage, beside: Beside, protections: Protections) -> Witness:
+async def _play(seed: int, storage: MemoryStorage, beside: Beside, protections: Protections) -> Verifier:
     cluster = VmCluster(seed, storage, beside, protections)
     cluster.note(f"beside KubeVirt {beside.release}, {beside.methods}, immovable {beside.immovable}")
     updates = beside.installed is not None and seed % 5 == 1

@@ -18,7 +18,7 @@ from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, POLICY, Policy
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.features.liveupdate.moving import carry_out, read_findings
-from lanloom.features.liveupdate.rules.move import POLICIES, Wish, plan_move
+from lanloom.features.liveupdate.rules.move import POLICIES, MoveRequest, plan_move
 from lanloom.features.liveupdate.rules.updates import MACHINE_LABEL
 from lanloom.features.liveupdate.views import read_machine
 from lanloom.kube.errors import KubeError
@@ -133,7 +133,7 @@ class Users:
         policy: Policy | None = self._rng.choice((None, "in-place", "in-place", "prefer-in-place"))
         nic, to = self._rng.choice([item.name for item in machine.wanted]), Key(PLACE, self._net())
         chance = self._rng.random()
-        wish = Wish(
+        wish = MoveRequest(
             machine=machine.key,
             nic=nic,
             to=to,

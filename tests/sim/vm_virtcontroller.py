@@ -16,7 +16,7 @@ from lanloom_embedded.local import LocalClient
 from lanloom_lab.kubevirt import updater
 from lanloom_lab.kubevirt.virtcontroller import Installed, Running
 from lanloom_lab.kubevirt.virtcontroller import VirtController as StandIn
-from tests.sim.vm_judge import Witness
+from tests.sim.vm_judge import Verifier
 from tests.sim.vm_multus import Multus
 from tests.sim.vm_state import State
 
@@ -27,7 +27,7 @@ class VirtController:
     """What KubeVirt does with networks of running machines. `started` are the templates of starts, by instance."""
 
     def __init__(
-        self, admin: LocalClient, state: State, installed: Installed, witness: Witness, multus: Multus
+        self, admin: LocalClient, state: State, installed: Installed, witness: Verifier, multus: Multus
     ) -> None:
         self._state = state
         self._multus = multus

@@ -27,7 +27,7 @@ INTERFACE = "net1"
 HOSTNAME = "kubernetes.io/hostname"
 
 
-class Place(Struct, frozen=True):
+class TrialNode(Struct, frozen=True):
     """A node, and its label `kubernetes.io/hostname`, by which pods ask for it."""
 
     name: str
@@ -52,7 +52,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     `vni` one that no LAN has.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[TrialNode, ...]
     kinds: frozenset[str]
     run: str
     image: str = "lanloom"
@@ -117,7 +117,7 @@ class Probe(Struct, frozen=True, kw_only=True):
     """
 
     task: Task
-    place: Place
+    place: TrialNode
     nad: str = ""
     resource: str = ""
     background: bool = False

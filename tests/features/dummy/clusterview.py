@@ -40,7 +40,7 @@ MACHINE = User("VirtualMachine", "default", "a")
 POD = User("Pod", "shop", "web-0")
 
 
-class Told(Struct, frozen=True):
+class FixedNadUse(Struct, frozen=True):
     """A `NadUse` of values."""
 
     users: tuple[User, ...] = ()
@@ -113,6 +113,6 @@ def pod(
     )
 
 
-def view(network: DummyClusterNetwork, users: Told | None = None, **objects: Any) -> DummyView:
+def view(network: DummyClusterNetwork, users: FixedNadUse | None = None, **objects: Any) -> DummyView:
     """The network as it is shown."""
-    return dummy_view(network, DummyObjects(**objects), users or Told(), NOW)
+    return dummy_view(network, DummyObjects(**objects), users or FixedNadUse(), NOW)

@@ -15,7 +15,7 @@ from tests.features.dummy.clusterview import (
     NOW,
     POD,
     UID,
-    Told,
+    FixedNadUse,
     daemon_set,
     nad,
     network,
@@ -32,7 +32,9 @@ def kept(view: DummyView) -> tuple[str, ...]:
 
 def test_users_with_what_to_change() -> None:
     """Each user is named, and each kind of user with the field to change."""
-    (blocker,) = blockers(view(network("DeletionBlocked", leaving=True), Told((MACHINE, POD))), (FINALIZER,))
+    (blocker,) = blockers(
+        view(network("DeletionBlocked", leaving=True), FixedNadUse((MACHINE, POD))), (FINALIZER,)
+    )
     assert blocker.waits_for == ("VirtualMachine default/a", "Pod shop/web-0")
     assert "spec.template.spec.networks" in blocker.remedy
     assert "Delete the pod" in blocker.remedy
@@ -41,7 +43,7 @@ def test_users_with_what_to_change() -> None:
 def test_workloads_by_their_template() -> None:
     """What makes pods is changed in its template."""
     user = User("Deployment", "shop", "web")
-    (blocker,) = blockers(view(network(leaving=True), Told((user,))), (FINALIZER,))
+    (blocker,) = blockers(view(network(leaving=True), FixedNadUse((user,))), (FINALIZER,))
     assert "Deployment" in blocker.remedy
     assert "spec.template.metadata.annotations" in blocker.remedy
 
@@ -49,10 +51,10 @@ def test_workloads_by_their_template() -> None:
 def test_users_of_whom_nothing_can_be_read() -> None:
     """Whoever counts as a user because his networks can't be read is to be mended first."""
     user = User("Pod", "shop", "odd", problem="annotation x can't be read")
-    (blocker,) = blockers(view(network(leaving=True), Told((user, POD))), (FINALIZER,))
+    (blocker,) = blockers(view(network(leaving=True), FixedNadUse((user, POD))), (FINALIZER,))
     assert blocker.waits_for == ("Pod shop/odd (annotation x can't be read)", "Pod shop/web-0")
     assert blocker.remedy.startswith("Correct the unreadable field")
-    (blocker,) = blockers(view(network(leaving=True), Told((POD,))), (FINALIZER,))
+    (blocker,) = blockers(view(network(leaving=True), FixedNadUse((POD,))), (FINALIZER,))
     assert "Mend" not in blocker.remedy
 
 
@@ -60,7 +62,7 @@ def test_users_would_keep_a_living_network() -> None:
     """Before a deletion is asked for, it is told what it would wait for, and nothing else."""
     requests = (Reservation("u", 0, NOW + 9, "Pod default/new"),)
     text = msgspec.json.encode(requests).decode()
-    assert kept(view(network(), Told((MACHINE,)), nads=(nad(text),))) == (str(MACHINE),)
+    assert kept(view(network(), FixedNadUse((MACHINE,)), nads=(nad(text),))) == (str(MACHINE),)
     assert blockers(view(network()), (FINALIZER,)) == ()
 
 
@@ -76,7 +78,7 @@ def test_users_come_before_requests() -> None:
     """While there are users, requests are not told of: only the manager knows which of these came and went."""
     requests = (Reservation("u", 0, NOW + 9, "Pod default/new"),)
     text = msgspec.json.encode(requests).decode()
-    assert kept(view(network(leaving=True), Told((MACHINE,)), nads=(nad(text),))) == (str(MACHINE),)
+    assert kept(view(network(leaving=True), FixedNadUse((MACHINE,)), nads=(nad(text),))) == (str(MACHINE),)
 
 
 def test_nodes_without_a_pod() -> None:
@@ -116,7 +118,7 @@ def test_bridges_are_not_waited_for_before_their_time() -> None:
     """While somebody uses the network its bridges stay, so no node is named."""
     shown = view(
         network("DeletionBlocked", leaving=True),
-        Told((MACHINE,)),
+        FixedNadUse((MACHINE,)),
         nodes=(node("node1"),),
         daemon_sets=(daemon_set(),),
     )
@@ -132,7 +134,7 @@ def test_a_manager_that_does_not_let_go() -> None:
 
 def test_without_the_finalizer_nothing_of_ours_keeps_it() -> None:
     """What the manager let go of is kept by others alone."""
-    assert blockers(view(network(leaving=True), Told((MACHINE,))), ("example.com/x",)) == ()
+    assert blockers(view(network(leaving=True), FixedNadUse((MACHINE,))), ("example.com/x",)) == ()
 
 
 def test_users_of_a_nad() -> None:

@@ -13,7 +13,7 @@ from tests.features.dummy.clusterview import (
     NAD,
     NOW,
     POD,
-    Told,
+    FixedNadUse,
     daemon_set,
     nad,
     network,
@@ -94,7 +94,7 @@ def test_requests_that_are_awaited() -> None:
         Reservation("u3", 0, NOW - 1, "Pod default/late"),
     )
     text = msgspec.json.encode(requests).decode()
-    shown = view(network(leaving=True), Told(versions={"u2": 9}), nads=(nad(text),))
+    shown = view(network(leaving=True), FixedNadUse(versions={"u2": 9}), nads=(nad(text),))
     assert [(item.title, item.until) for item in shown.awaited] == [
         ("VirtualMachine default/new", rfc3339(NOW + 30))
     ]
@@ -108,8 +108,8 @@ def test_notes_that_can_not_be_read() -> None:
 
 def test_all_users_are_counted() -> None:
     """The users are those of the network's own NAD, as they are now."""
-    assert view(network(), Told((MACHINE, POD))).users == (MACHINE, POD)
-    assert view(network(), Told((MACHINE,))).nad == str(NAD)
+    assert view(network(), FixedNadUse((MACHINE, POD))).users == (MACHINE, POD)
+    assert view(network(), FixedNadUse((MACHINE,))).nad == str(NAD)
 
 
 @pytest.mark.parametrize(
@@ -123,5 +123,5 @@ def test_what_is_ready(phase: str, leaving: bool, ready: bool) -> None:
 
 def test_networks_are_ordered_by_name() -> None:
     """Every network is shown once."""
-    shown = dummy_views(DummyObjects(networks=(network(),)), Told(), NOW)
+    shown = dummy_views(DummyObjects(networks=(network(),)), FixedNadUse(), NOW)
     assert [item.name for item in shown] == ["br-dummy-cluster"]

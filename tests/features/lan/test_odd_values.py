@@ -12,7 +12,7 @@ from lanloom.features.lan.rules.desired import desired, endpoint
 from lanloom.features.lan.rules.flood import Peers
 from lanloom.features.lan.rules.observed import Underlay
 from lanloom.features.lan.rules.plan import plan
-from lanloom.features.lan.rules.record import Place, record_of
+from lanloom.features.lan.rules.record import SpokeRecord, record_of
 from lanloom.kube.patches import merge
 from tests.fakes.lankernel import FakeLanKernel
 from tests.fakes.lanworld import LanWorld
@@ -81,7 +81,9 @@ async def _build(lan: LAN) -> None:
     """A node builds it for its first spoke, and then has nothing left to do."""
     record = record_of(replace(lan, metadata=replace(lan.metadata, uid=UID)), "n1")
     if lan.spec.spokes:
-        record = record.with_place(Place(spoke=lan.spec.spokes[0], mode="macvtap", index=9, allocated=1.0))
+        record = record.with_place(
+            SpokeRecord(spoke=lan.spec.spokes[0], mode="macvtap", index=9, allocated=1.0)
+        )
     underlay = Underlay(name=record.device, index=2, mtu=1500, addresses=("10.0.0.1",))
     wanted = desired(record, endpoint(record, underlay), Peers(), "n1", 1.0)
     kernel = FakeLanKernel(LanWorld({record.device: underlay}))

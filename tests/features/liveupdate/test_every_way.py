@@ -18,7 +18,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.features.liveupdate.following import follow
 from lanloom.features.liveupdate.moving import carry_out, plan_with, rehearse
-from lanloom.features.liveupdate.rules.move import Plan, Wish
+from lanloom.features.liveupdate.rules.move import MoveRequest, Plan
 from lanloom.features.liveupdate.views import read_machine
 from lanloom.kube.errors import KubeError
 from lanloom.refusals import Denied
@@ -120,7 +120,7 @@ async def planned(scene: WholeScene, name: str, enters: str) -> Plan | str:
     key, (place, _, nad) = Key(PLACE, name), enters.rpartition("/")
     machine = await read_machine(scene.person, key)
     try:
-        wish = Wish(machine=key, nic="blue", to=Key(place or PLACE, nad))
+        wish = MoveRequest(machine=key, nic="blue", to=Key(place or PLACE, nad))
         plan = await plan_with(scene.person, machine, wish)
         await rehearse(scene.person, machine, plan)
     except (Denied, KubeError) as error:

@@ -22,7 +22,7 @@ from lanloom.features.liveupdate.following import edit_step
 from lanloom.features.liveupdate.machines import Machine, Objects, machines_of
 from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_network
 from lanloom.features.liveupdate.rules.evaluation import evaluate
-from lanloom.features.liveupdate.rules.move import Plan, Wish, plan_move
+from lanloom.features.liveupdate.rules.move import MoveRequest, Plan, plan_move
 from lanloom.features.liveupdate.rules.preflight import Findings
 from lanloom.refusals import Denied
 from lanloom_embedded.patches import json_patch
@@ -56,9 +56,9 @@ def machine(**changes: Any) -> Machine:
     return found
 
 
-def wish(policy: Policy | None = None, nic: str = "blue", to: Key = TO, **more: Any) -> Wish:
+def wish(policy: Policy | None = None, nic: str = "blue", to: Key = TO, **more: Any) -> MoveRequest:
     """Somebody asks for `web` on another network."""
-    return Wish(machine=WEB, nic=nic, to=to, policy=policy, **more)
+    return MoveRequest(machine=WEB, nic=nic, to=to, policy=policy, **more)
 
 
 def test_migration_by_default() -> None:
@@ -220,7 +220,7 @@ MIGRATION = {
     "spec": {"vmiName": "web"},
     "status": {"phase": "Running"},
 }
-REFUSALS: dict[str, tuple[dict[str, Any], Wish, Findings, str]] = {
+REFUSALS: dict[str, tuple[dict[str, Any], MoveRequest, Findings, str]] = {
     "no such NIC": ({}, wish(nic="green"), Findings(), 'has no NIC "green"; it has default, blue, red'),
     "the pod network": (
         {},
@@ -269,7 +269,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], Wish, Findings, str]] = {
 
 
 @pytest.mark.parametrize(("given", "asked", "findings", "why"), REFUSALS.values(), ids=REFUSALS)
-def test_refusals(given: dict[str, Any], asked: Wish, findings: Findings, why: str) -> None:
+def test_refusals(given: dict[str, Any], asked: MoveRequest, findings: Findings, why: str) -> None:
     """What can't work is refused with object, field and remedy."""
     with pytest.raises(Denied, match=why):
         plan_move(asked, machine(**given), findings)

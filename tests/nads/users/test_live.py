@@ -157,7 +157,7 @@ def titles(looks: SingleFlight[StoredUsers]) -> "asyncio.Task[list[str]]":
     return asyncio.create_task(ask())
 
 
-class Told(Cluster):
+class SignallingCluster(Cluster):
     """A cluster that says when it is read."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ def test_who_asks_at_once_shares_a_look() -> None:
     """Fifty who ask at once cost one list of each kind, and who asks later another one."""
 
     async def story() -> None:
-        cluster = Told()
+        cluster = SignallingCluster()
         looks = shared_live_users(cluster)
         await asyncio.gather(*(titles(looks) for _ in range(50)))
         assert sorted(cluster.lists) == sorted(RESOURCES)
@@ -188,7 +188,7 @@ def test_who_asks_while_a_look_is_under_way_gets_the_next() -> None:
     """What came after a look had begun is found by whoever asked after it came, and one look is made at a time."""
 
     async def story() -> None:
-        cluster = Told()
+        cluster = SignallingCluster()
         looks = shared_live_users(cluster)
         first = titles(looks)
         await cluster.read.wait()
@@ -206,7 +206,7 @@ def test_a_look_that_fails_fails_for_all_who_share_it() -> None:
     """Everybody is told of the failure, and the next look is not hurt by it."""
 
     async def story() -> None:
-        cluster = Told()
+        cluster = SignallingCluster()
         looks = shared_live_users(cluster)
         cluster.faults["Pod"] = ServerError(503, "", "")
         results = await asyncio.gather(*(titles(looks) for _ in range(3)), return_exceptions=True)
@@ -221,7 +221,7 @@ def test_who_gives_up_spoils_it_for_nobody() -> None:
     """A look goes on for the others when one of those who wait for it goes away."""
 
     async def story() -> None:
-        cluster = Told()
+        cluster = SignallingCluster()
         looks = shared_live_users(cluster)
         hasty, patient = titles(looks), titles(looks)
         await cluster.read.wait()

@@ -14,11 +14,11 @@ from lanloom.api.meta import ObjectMeta
 from lanloom.api.multus import NADS
 from lanloom.features import FEATURES
 from lanloom.runtime.feature import trials_of
-from lanloom.runtime.trials import Facts, NodeAddress, Place, Report, Trial
+from lanloom.runtime.trials import Facts, NodeAddress, Report, Trial, TrialNode
 
 KINDS = (CLUSTER_NETWORK_NODES, DUMMY_CLUSTER_NETWORKS, LANS, NADS, NETWORKS)
 
-PLACES = (Place("node1", "host1"), Place("node2", "host2"))
+PLACES = (TrialNode("node1", "host1"), TrialNode("node2", "host2"))
 
 ADDRESSES = tuple(
     NodeAddress(cluster_network="c1", vlan=7, node=node, interface="c1-br.7", address=address)

@@ -17,7 +17,7 @@ from lanloom.processes.trials.facts import FIRST_VNI, free_vni, places
 from lanloom.processes.trials.run import manifests
 from lanloom.refusals import Refusal
 from lanloom.runtime.feature import trials_of
-from lanloom.runtime.trials import HOSTNAME, LABEL, NAMESPACE, Place, pod
+from lanloom.runtime.trials import HOSTNAME, LABEL, NAMESPACE, TrialNode, pod
 from tests.processes.trials.cases import ADDRESSES, FACTS, KINDS, PLACES, planned
 
 
@@ -136,7 +136,7 @@ NODES = (node("c"), node("a", label="host-a"), node("off", ready="Unknown"), nod
 
 def test_pods_go_to_nodes_that_take_them() -> None:
     """Nodes that are not ready or cordoned are left out; the user's order is kept."""
-    assert places(NODES, ()) == (Place("a", "host-a"), Place("c", "c"))
+    assert places(NODES, ()) == (TrialNode("a", "host-a"), TrialNode("c", "c"))
     assert [place.name for place in places(NODES, ("c", "a"))] == ["c", "a"]
 
 

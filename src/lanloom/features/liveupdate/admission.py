@@ -28,7 +28,7 @@ from lanloom.features.liveupdate.rules.admit import (
 )
 from lanloom.features.liveupdate.rules.editwarnings import changed_networks, edit_warnings
 from lanloom.features.liveupdate.rules.mode import Mode, mode_of
-from lanloom.features.liveupdate.rules.move import Wish
+from lanloom.features.liveupdate.rules.move import MoveRequest
 from lanloom.features.liveupdate.rules.preflight import Findings, target_problem
 from lanloom.features.liveupdate.rules.strategy import policy_of
 from lanloom.features.liveupdate.views import read_machine
@@ -118,13 +118,13 @@ class LiveUpdateAdmission(TableAdmission):
             if instance is None or not instance.is_running:
                 return ()
             mode = mode_of(await list_or_empty(client, KUBEVIRTS))
-            asked = [Wish(machine=key, nic=nic, to=nad) for nic, nad in changed.items()]
+            asked = [MoveRequest(machine=key, nic=nic, to=nad) for nic, nad in changed.items()]
             found = {wish.nic: await self._preflight(wish, mode) for wish in asked}
         except (KubeError, Denied):
             return ()
         return tuple(edit_warnings(f"VirtualMachine {key}", instance, mode, policy_of(new), found))
 
-    async def _preflight(self, wish: Wish, mode: Mode) -> Findings:
+    async def _preflight(self, wish: MoveRequest, mode: Mode) -> Findings:
         """Return the preflight of an edit. Where another NAD needs a restart anyway, only the NAD counts."""
         if mode.name != "restart":
             return await read_findings(self._client, await read_machine(self._client, wish.machine), wish)

@@ -20,7 +20,7 @@ from lanloom.api.meta import Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.liveupdate.machines import Machine
-from lanloom.features.liveupdate.rules.move import Plan, Way, Wish, is_over, observed_of, plan_move
+from lanloom.features.liveupdate.rules.move import MoveRequest, Plan, Way, is_over, observed_of, plan_move
 from lanloom.features.liveupdate.rules.networks import Networks, eligible_nodes, marked_bridges, with_uplinks
 from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check, target_problem
 from lanloom.features.liveupdate.views import read_mode
@@ -90,7 +90,7 @@ def _field(path: str) -> str:
     return re.sub(r"\.(\d+)\b", r"[\1]", path.removeprefix("/").replace("/", "."))
 
 
-async def read_findings(client: Client, machine: Machine, wish: Wish) -> Findings:
+async def read_findings(client: Client, machine: Machine, wish: MoveRequest) -> Findings:
     """Look at the networks that a NIC leaves and enters, and at what carries them. Raises KubeError."""
     vmi = machine.vmi
     asked = next((item.multus for item in vmi.spec.networks if item.name == wish.nic), None) if vmi else None
@@ -168,7 +168,7 @@ class DryRunClient(Client, Protocol):
         ...
 
 
-async def plan_with(client: DryRunClient, machine: Machine, wish: Wish) -> Plan:
+async def plan_with(client: DryRunClient, machine: Machine, wish: MoveRequest) -> Plan:
     """Return what to do about a wish. Raises KubeError and Denied.
 
     About a NAD of another namespace the webhooks are asked first: they know whether the machine may use it at all, and

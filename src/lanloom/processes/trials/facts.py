@@ -19,7 +19,7 @@ from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Reader
 from lanloom.refusals import Refusal
-from lanloom.runtime.trials import HOSTNAME, Facts, NodeAddress, Place
+from lanloom.runtime.trials import HOSTNAME, Facts, NodeAddress, TrialNode
 
 KINDS: tuple[Resource[Any], ...] = (CLUSTER_NETWORK_NODES, DUMMY_CLUSTER_NETWORKS, LANS, NADS, NETWORKS)
 """Those of which a plan wants to know whether the server has them."""
@@ -122,10 +122,12 @@ async def _image(client: Reader) -> tuple[str, str]:
     return "", ""
 
 
-def places(nodes: Iterable[Node], wanted: Sequence[str]) -> tuple[Place, ...]:
+def places(nodes: Iterable[Node], wanted: Sequence[str]) -> tuple[TrialNode, ...]:
     """Return the nodes that take pods, in the order in which they are wanted. Raises Refusal."""
     able = {
-        node.metadata.name: Place(node.metadata.name, node.metadata.labels.get(HOSTNAME, node.metadata.name))
+        node.metadata.name: TrialNode(
+            node.metadata.name, node.metadata.labels.get(HOSTNAME, node.metadata.name)
+        )
         for node in sorted(nodes, key=lambda node: node.metadata.name)
         if is_true(node.status.conditions, "Ready") and not node.spec.unschedulable
     }

@@ -199,7 +199,7 @@ def in_a_scene(*nodes: str) -> Callable[[Callable[[Scene], Awaitable[None]]], Ca
     return decorate
 
 
-class Mortal(Interceptor):
+class DyingClient(Interceptor):
     """Dies at request number `at` after `begin`, at its end if `after`; watches don't count, and end with it.
 
     `requests` are those that were begun since then.

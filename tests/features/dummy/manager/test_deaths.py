@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.features.dummy.manager.judge import Judge
-from tests.features.dummy.manager.scene import Mortal, Scene, play
+from tests.features.dummy.manager.scene import DyingClient, Scene, play
 
 MOST = 200
 """No life is as long as that; a test that gets there never ends."""
 
 
-async def _die(each: Scene, client: Mortal) -> None:
+async def _die(each: Scene, client: DyingClient) -> None:
     """Lets a manager work until it dies or has nothing left to do."""
     each.lead(client)
     await each.whole.wait()
@@ -31,7 +31,7 @@ def _at_every_request(
 
     async def once(each: Scene) -> None:
         async def work() -> None:
-            client = Mortal(each.engine, len(lives) + 1, after=after)
+            client = DyingClient(each.engine, len(lives) + 1, after=after)
             await _die(each, client)
             lives.append(client.died.is_set())
 

@@ -14,16 +14,16 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NETWORK_STATUS, NetworkAttachmentDefinition, reported
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
 from lanloom.features.ipam.dhcp.clients import (
-    BridgePlace,
+    BridgeLocation,
     Client,
-    Place,
+    Location,
     PortId,
     SeenPort,
-    SpokePlace,
+    SpokeLocation,
     clients_of,
+    location_in,
     matched,
     nads_of,
-    place_in,
 )
 from lanloom.features.ipam.dhcp.given import given6_to, given_to
 from lanloom.features.ipam.dhcp.packet import ANY, GuestRoute
@@ -36,10 +36,10 @@ NAD = Key("default", "lan")
 BLUE = "/run/netns/blue"
 
 
-BRIDGE = BridgePlace("br0")
+BRIDGE = BridgeLocation("br0")
 
 
-def client(place: Place = BRIDGE, **fields: Any) -> Client:
+def client(place: Location = BRIDGE, **fields: Any) -> Client:
     """A client, by default of a bridge."""
     known: Raw = {"pod": Key("default", "web"), "uid": "u1", "interface": "net1", "mac": MAC, "nad": NAD}
     return Client(**known | fields, place=place)
@@ -65,12 +65,12 @@ def found(clients: list[Client], *ports: SeenPort) -> dict[int, Client]:
     return {at.index: each for at, (_, each) in matched(clients, ports, lans.get).items()}
 
 
-VETH, TAP = SpokePlace("blue", "veth"), SpokePlace("blue", "macvtap")
+VETH, TAP = SpokeLocation("blue", "veth"), SpokeLocation("blue", "macvtap")
 BOUND = {"peer": bridged_name(LAN), "macs": {LAN: MAC, bridged_name(LAN): OTHER_MAC}}
 
 FITTING: list[tuple[str, Client, Raw]] = [
     ("a pod's", client(), {}),
-    ("a pod's in a VLAN", client(BridgePlace("br0", 20)), {"vlan": 20}),
+    ("a pod's in a VLAN", client(BridgeLocation("br0", 20)), {"vlan": 20}),
     ("a NAD without a VLAN", client(), {"vlan": 1}),
     ("a machine's before KubeVirt binds it", client(interface=LAN), {"peer": LAN, "macs": {LAN: MAC}}),
     ("a machine's", client(interface=LAN), BOUND),
@@ -81,7 +81,7 @@ FITTING: list[tuple[str, Client, Raw]] = [
 
 FOREIGN: list[tuple[str, Client, Raw]] = [
     ("another bridge", client(), {"bridge": "br9"}),
-    ("another VLAN", client(BridgePlace("br0", 20)), {"vlan": 21}),
+    ("another VLAN", client(BridgeLocation("br0", 20)), {"vlan": 21}),
     ("another interface", client(), {"peer": "net2", "macs": {"net1": MAC, "net2": MAC}}),
     ("another hardware address in the pod", client(), {"macs": {"net1": OTHER_MAC}}),
     ("nothing in the pod", client(), {"macs": {}}),
@@ -95,7 +95,7 @@ FOREIGN: list[tuple[str, Client, Raw]] = [
     ("a link of the node with a spoke's name", client(VETH), {"name": "blueV0"}),
     ("a bridge of that name in a LAN", client(), {"ns": BLUE}),
     ("the spoke in its other form", client(TAP), {"ns": BLUE, "name": "blueV0"}),
-    ("a LAN that is not here", client(SpokePlace("green", "veth")), {"ns": BLUE, "name": "greenV0"}),
+    ("a LAN that is not here", client(SpokeLocation("green", "veth")), {"ns": BLUE, "name": "greenV0"}),
 ]
 
 
@@ -131,7 +131,7 @@ def test_a_port_that_another_pod_claims() -> None:
 
 def test_one_address_in_two_networks() -> None:
     """Clients with the same hardware address in two networks each have their own port."""
-    one, two = client(BridgePlace("br0", 20)), client(BridgePlace("br0", 30), uid="u2")
+    one, two = client(BridgeLocation("br0", 20)), client(BridgeLocation("br0", 30), uid="u2")
     assert found([one, two], port(1, vlan=20), port(2, vlan=30)) == {1: one, 2: two}
 
 
@@ -147,12 +147,12 @@ IPAM = {"type": "lanloom-ipam", "network": "net1"}
 @pytest.mark.parametrize(
     ("config", "place"),
     [
-        ({"type": "bridge", "bridge": "br0", "ipam": IPAM}, BridgePlace("br0")),
-        ({"type": "cnv-bridge", "bridge": "br0", "vlan": 7, "ipam": IPAM}, BridgePlace("br0", 7)),
-        ({"type": "bridge", "ipam": IPAM}, BridgePlace("cni0")),
+        ({"type": "bridge", "bridge": "br0", "ipam": IPAM}, BridgeLocation("br0")),
+        ({"type": "cnv-bridge", "bridge": "br0", "vlan": 7, "ipam": IPAM}, BridgeLocation("br0", 7)),
+        ({"type": "bridge", "ipam": IPAM}, BridgeLocation("cni0")),
         (
             {"plugins": [{"type": "bridge", "bridge": "br0", "ipam": IPAM}, {"type": "tuning"}]},
-            BridgePlace("br0"),
+            BridgeLocation("br0"),
         ),
         ({"type": "k8slanveth", "veth": "blue", "ipam": IPAM}, VETH),
         ({"type": "macvtap", "deviceID": "blueM0", "ipam": IPAM}, TAP),
@@ -165,9 +165,9 @@ IPAM = {"type": "lanloom-ipam", "network": "net1"}
         ({"type": "k8slanveth", "veth": 7, "ipam": IPAM}, None),
     ],
 )
-def test_places(config: Raw, place: Place | None) -> None:
+def test_places(config: Raw, place: Location | None) -> None:
     """A NAD puts a port at a bridge or a spoke; one whose addresses others give, or without a port, puts none."""
-    assert place_in(nad(**config)) == place
+    assert location_in(nad(**config)) == place
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_clients_of_pods() -> None:
     body["metadata"]["annotations"][NETWORK_STATUS] = json.dumps(entries)
     running, ended = pod(body, "u1"), pod(body | {"status": {"phase": "Failed"}}, "u2")
     assert nads_of([running]) == {NAD, Key("default", "unserved")}
-    assert list(clients_of([running, ended], {NAD: BridgePlace("br0")})) == [client()]
+    assert list(clients_of([running, ended], {NAD: BridgeLocation("br0")})) == [client()]
 
 
 SUBNET: Raw = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1", "dhcp": True}

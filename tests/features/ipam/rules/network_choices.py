@@ -14,7 +14,7 @@ NOWHERE: list[IPNetwork] = []
 RARELY = st.sampled_from([False, False, False, True])
 
 
-class Choice(NamedTuple):
+class StepCase(NamedTuple):
     """A step as an option, and the same for the oracle."""
 
     kind: str
@@ -61,35 +61,35 @@ def param(key: str, value: object) -> str:
 
 
 @st.composite
-def added_subnets(draw: st.DrawFn) -> Choice:
+def added_subnets(draw: st.DrawFn) -> StepCase:
     """A new subnet."""
     cidr, name, dhcp, pool = draw(cidrs(NOWHERE)), draw(NAMES), draw(RARELY), draw(st.booleans())
     gateway = draw(gateways(cidr))
     flags = (",dhcp" if dhcp else "") + (",pool" if pool else "")
     option = f"add:cidr={cidr}{param('gateway', gateway)}{param('name', name)}{flags}"
-    return Choice("subnet", option, lambda net: net.add_subnet(cidr, gateway, dhcp, name, pool))
+    return StepCase("subnet", option, lambda net: net.add_subnet(cidr, gateway, dhcp, name, pool))
 
 
 @st.composite
-def changed_subnets(draw: st.DrawFn, near: list[IPNetwork], idents: list[str]) -> Choice:
+def changed_subnets(draw: st.DrawFn, near: list[IPNetwork], idents: list[str]) -> StepCase:
     """A subnet that is modified or removed."""
     ident = draw(st.sampled_from(idents))
     if draw(RARELY):
         option = draw(st.sampled_from([f"{ident}:remove", f"remove:{ident}"]))
-        return Choice("subnet", option, lambda net: net.remove_subnet(ident))
+        return StepCase("subnet", option, lambda net: net.remove_subnet(ident))
     cidr = draw(cidrs(near))
     possible = {"cidr": st.just(cidr), "gateway": gateways(cidr), "dhcp": RARELY, "name": NAMES}
     keys = draw(st.lists(st.sampled_from(sorted(possible)), min_size=1, max_size=3, unique=True))
     changes = {key: draw(possible[key]) for key in keys}
     texts = (param(key, str(value).lower() if key == "dhcp" else value) for key, value in changes.items())
     option = f"{ident}:modify{''.join(texts)}"
-    return Choice("subnet", option, lambda net: net.modify_subnet(ident, **changes))
+    return StepCase("subnet", option, lambda net: net.modify_subnet(ident, **changes))
 
 
 @st.composite
 def pools(
     draw: st.DrawFn, near: list[IPNetwork], idents: list[str], present: list[tuple[str, set[IP]]]
-) -> Choice:
+) -> StepCase:
     """A pool that is added, modified or removed."""
     what, name, disabled = draw(st.sampled_from("aaamrrrn")), draw(NAMES), draw(RARELY)
     text, members = draw(
@@ -99,24 +99,24 @@ def pools(
     if what == "a":
         if draw(RARELY):
             ident = draw(st.sampled_from(idents))
-            return Choice(
+            return StepCase(
                 "pool", f"add:subnet={ident}{flags}", lambda net: net.add_pool(ident, name, disabled)
             )
-        return Choice("pool", f"add:{text}{flags}", lambda net: net.add_pool(members, name, disabled))
+        return StepCase("pool", f"add:{text}{flags}", lambda net: net.add_pool(members, name, disabled))
     if what == "m":
         change = {"name": name, "disabled": disabled}
-        return Choice("pool", f"{text}:modify{flags}", lambda net: net.modify_pool(members, **change))
+        return StepCase("pool", f"{text}:modify{flags}", lambda net: net.modify_pool(members, **change))
     if what == "n":
         label = name or "z"
-        return Choice("pool", f"{label}:remove", lambda net: net.remove_pool(label))
+        return StepCase("pool", f"{label}:remove", lambda net: net.remove_pool(label))
     option = draw(st.sampled_from([f"remove:{text}", f"{text}:remove"]))
-    return Choice("pool", option, lambda net: net.remove_pool(members))
+    return StepCase("pool", option, lambda net: net.remove_pool(members))
 
 
 @st.composite
-def reserved(draw: st.DrawFn, near: list[IPNetwork]) -> Choice:
+def reserved(draw: st.DrawFn, near: list[IPNetwork]) -> StepCase:
     """A range that is reserved, or no longer."""
     text, members = draw(ranges(near))
     if draw(st.booleans()):
-        return Choice("add", text, lambda net: net.add_reserved(members))
-    return Choice("remove", text, lambda net: net.remove_reserved(members))
+        return StepCase("add", text, lambda net: net.add_reserved(members))
+    return StepCase("remove", text, lambda net: net.remove_reserved(members))

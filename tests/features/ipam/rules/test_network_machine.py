@@ -31,7 +31,7 @@ from tests.features.ipam.rules.naive_network import (
     picture,
 )
 from tests.features.ipam.rules.network_choices import (
-    Choice,
+    StepCase,
     added_subnets,
     addresses,
     changed_subnets,
@@ -62,7 +62,7 @@ class Networks(RuleBasedStateMachine):
                 naive = partial(
                     NaiveNetwork.add_subnet, cidr=cidr, gateway=None, dhcp=False, name="", pool=True
                 )
-                self.perform([Choice("subnet", f"add:cidr={cidr},pool", naive)])
+                self.perform([StepCase("subnet", f"add:cidr={cidr},pool", naive)])
 
     @rule(data=st.data())
     def change_subnets(self, data: st.DataObject) -> None:
@@ -102,7 +102,7 @@ class Networks(RuleBasedStateMachine):
         ]
         return near, [*map(str, near), *names, *([] if near else ["z"])], present
 
-    def perform(self, choices: list[Choice]) -> None:
+    def perform(self, choices: list[StepCase]) -> None:
         """Do it in both."""
         kinds = {
             kind: [one for one in choices if one.kind == kind] for kind in ("subnet", "pool", "add", "remove")

@@ -17,7 +17,7 @@ from tests.harness.interceptor import WRITES, Interceptor, Request, ScriptedClie
 SUBNETS = [{"cidr": "10.7.0.0/24", "gateway": "10.7.0.1"}, {"cidr": "fd07::/64"}]
 
 
-class Mortal(Interceptor):
+class DyingClient(Interceptor):
     """A manager's client that reaches nobody after so many writes."""
 
     def __init__(self, inner: Client, writes: int) -> None:
@@ -173,7 +173,7 @@ def test_a_leader_dies_after_each_write(writes: int) -> None:
         await scene.has_links("agent", ETH0)
         await scene.add(subnets=SUBNETS)
         for change in ({"spec": {"subnets": [{"cidr": "10.8.0.0/24"}]}}, {"spec": {"subnets": None}}, None):
-            scene.lead(Mortal(scene.counted, writes), "first")
+            scene.lead(DyingClient(scene.counted, writes), "first")
             await scene.rest()
             await scene.end("first")
             scene.lead(name="second")

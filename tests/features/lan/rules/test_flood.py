@@ -20,7 +20,7 @@ from lanloom.features.lan.rules.flood import (
     peers,
 )
 from lanloom.features.lan.rules.observed import Underlay
-from lanloom.features.lan.rules.record import LanRecord, Place, choose_index, conflict
+from lanloom.features.lan.rules.record import LanRecord, SpokeRecord, choose_index, conflict
 
 NOW = 1_767_225_600.0
 RECORD = LanRecord(
@@ -221,7 +221,7 @@ def test_addresses() -> None:
 
 def test_places() -> None:
     """An allocation counts for ten minutes, an attachment for as long as it is there."""
-    place = Place(spoke="a", mode="veth", allocated=NOW)
+    place = SpokeRecord(spoke="a", mode="veth", allocated=NOW)
     assert place.is_used(NOW + 599) and not place.is_used(NOW + 600)
     attached = replace(place, container="c")
     assert attached.is_used(NOW + 6000) and not attached.free().is_used(NOW + 600)

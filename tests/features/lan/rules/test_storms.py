@@ -7,7 +7,7 @@ import pytest
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.options import StormFilter
-from lanloom.features.lan.rules.record import LanRecord, Place
+from lanloom.features.lan.rules.record import LanRecord, SpokeRecord
 from lanloom.features.lan.rules.storms import STORM_SECONDS, Floods, looked
 
 RECORD = LanRecord(
@@ -18,7 +18,7 @@ RECORD = LanRecord(
     bridge="br0",
     vxlan="vx0",
     vni=7,
-    places=(Place(spoke="web", mode="veth"), Place(spoke="vm", mode="macvtap", index=7)),
+    places=(SpokeRecord(spoke="web", mode="veth"), SpokeRecord(spoke="vm", mode="macvtap", index=7)),
 )
 WANTED = DesiredLan(uid="u", ns="blue", storm_filter=StormFilter(rate=20_000, vxlan="vx0"))
 

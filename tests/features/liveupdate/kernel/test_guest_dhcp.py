@@ -15,7 +15,7 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, bridged_name, guest_
 from lanloom.api.meta import Key
 from lanloom.features.ipam.agent.links.guestports import NetlinkGuestPorts
 from lanloom.features.ipam.dhcp.answers import SERVER
-from lanloom.features.ipam.dhcp.clients import BridgePlace, Client, PortId, SeenPort, matched
+from lanloom.features.ipam.dhcp.clients import BridgeLocation, Client, PortId, SeenPort, matched
 from lanloom.features.ipam.dhcp.packet import Answer, Kind, read, write
 from lanloom.features.ipam.dhcp.packet6 import Solicitation, read6
 from lanloom.node.namespaces import open_namespace
@@ -85,7 +85,7 @@ def test_ports_are_seen(ground: Ground) -> None:
         interface=INTERFACE,
         mac=MAC,
         nad=Key("default", "one"),
-        place=BridgePlace("one-br"),
+        place=BridgeLocation("one-br"),
         addresses=frozenset({"10.0.0.7"}),
     )
     assert list(matched([client], ports.values(), lambda _spoke: None)) == [port.id]

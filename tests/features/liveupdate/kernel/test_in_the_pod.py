@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lanloom.features.liveupdate.agent.links.ports import CNI_CHAIN, CNI_TABLE
-from lanloom.features.liveupdate.rules.places import BridgePlace
+from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget
 from lanloom.features.liveupdate.rules.port import PortBinding
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.netlink import packetfilter
@@ -56,7 +56,7 @@ async def test_the_other_interfaces_of_the_pod(ground: Ground, mtu: int) -> None
     found = await ground.kernel.find(identity())
     for there in ("two-br", "lan", "one-br"):
         binding = PortBinding(link="webV0", ns=str(lan), bridge="br0", mtu=mtu or 1500)
-        place = BridgePlace(bridge=there, mtu=mtu)
+        place = BridgeTarget(bridge=there, mtu=mtu)
         await ground.kernel.move(found, binding if there == "lan" else await goal(ground, place))
         assert inside(pod) == before
 
@@ -76,7 +76,7 @@ async def test_rules_that_name_the_port(ground: Ground, guarded: bool) -> None:
     guest = ground.directory / "guest-db"
     found = await ground.kernel.find(identity())
     for bridge in ("one", "two"):
-        await ground.kernel.move(found, await goal(ground, BridgePlace(bridge=f"{bridge}-br")))
+        await ground.kernel.move(found, await goal(ground, BridgeTarget(bridge=f"{bridge}-br")))
         run(guest, f"ip link set guest0 address {MAC}")
         run(ground.directory / bridge, "ip neighbour flush all")
         assert pings(ground.directory / bridge)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lanloom.features.liveupdate.rules.announcement import frames
-from lanloom.features.liveupdate.rules.places import BridgePlace
+from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget
 from lanloom.features.liveupdate.rules.port import PortBinding, PortConflict, goal_on, is_bound
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.netlink import bridgeports
@@ -29,7 +29,7 @@ def carrier_changes(where: Path, link: str = "guest0") -> object:
     return json.loads(run(where, f"ip -details -json link show {link}"))[0].get("carrier_changes", "unknown")
 
 
-async def goal(ground: Ground, place: BridgePlace, link: str = "port-db") -> PortBinding:
+async def goal(ground: Ground, place: BridgeTarget, link: str = "port-db") -> PortBinding:
     """How the machine's port belongs onto a bridge."""
     return goal_on(place, await ground.kernel.bridge(place.bridge), link)
 
@@ -78,7 +78,7 @@ async def test_an_unbound_nic_is_refused(ground: Ground) -> None:
 
 async def test_a_port_moves_between_bridges(ground: Ground) -> None:
     """A machine reaches the peer of its new network and no longer that of the old one, with its hardware address."""
-    kernel, place = ground.kernel, BridgePlace(bridge="two-br", hairpin=True, isolated=True)
+    kernel, place = ground.kernel, BridgeTarget(bridge="two-br", hairpin=True, isolated=True)
     found = await kernel.find(identity())
     wanted = await goal(ground, place)
     await kernel.move(found, wanted)
@@ -94,7 +94,7 @@ async def test_the_guests_link_stays(ground: Ground) -> None:
     guest = ground.directory / "guest-db"
     found = await ground.kernel.find(identity())
     before = carrier_changes(guest)
-    await ground.kernel.move(found, await goal(ground, BridgePlace(bridge="two-br")))
+    await ground.kernel.move(found, await goal(ground, BridgeTarget(bridge="two-br")))
     assert carrier_changes(guest) == before
 
 
@@ -106,7 +106,7 @@ async def test_nothing_in_the_pod_loses_its_carrier(ground: Ground) -> None:
     found = await ground.kernel.find(identity())
     before = carrier_changes(pod, nic)
     for bridge in ("two-br", "one-br"):
-        await ground.kernel.move(found, await goal(ground, BridgePlace(bridge=bridge)))
+        await ground.kernel.move(found, await goal(ground, BridgeTarget(bridge=bridge)))
     assert carrier_changes(pod, nic) == before
 
 
@@ -114,7 +114,7 @@ async def test_a_pair_that_was_left_stopped(ground: Ground) -> None:
     """A machine whose agent died while its NIC was stopped is not where it belongs, until it is moved."""
     pod, kernel = ground.directory / "db", ground.kernel
     found = await kernel.find(identity())
-    wanted = await goal(ground, BridgePlace(bridge="one-br"))
+    wanted = await goal(ground, BridgeTarget(bridge="one-br"))
     for bridge in ("one-br", "two-br"):
         with open_namespace(pod) as there, there.socket() as sock:
             bridgeports.set_state(sock, found.nic, bridgeports.LISTENING)
@@ -130,7 +130,7 @@ async def test_a_pod_whose_bridge_has_a_spanning_tree(ground: Ground) -> None:
     """A port moves also where the kernel itself sets the states of ports in the pod."""
     run(ground.directory / "db", f"ip link set k6t-{INTERFACE.removeprefix('pod')} type bridge stp_state 1")
     found = await ground.kernel.find(identity())
-    wanted = await goal(ground, BridgePlace(bridge="two-br"))
+    wanted = await goal(ground, BridgeTarget(bridge="two-br"))
     await ground.kernel.move(found, wanted)
     assert is_bound(await ground.kernel.inspect(found), wanted)
 
@@ -139,7 +139,7 @@ async def test_moving_again_changes_nothing(ground: Ground) -> None:
     """A move that is repeated, or was interrupted with the port down and on no bridge, ends at the same place."""
     kernel = ground.kernel
     found = await kernel.find(identity())
-    wanted = await goal(ground, BridgePlace(bridge="two-br"))
+    wanted = await goal(ground, BridgeTarget(bridge="two-br"))
     run(ground.host, "ip link set port-db down nomaster")
     assert (await kernel.inspect(found)).bridge == ""
     for _ in range(2):
@@ -151,7 +151,7 @@ async def test_announced_frames_move_what_bridges_learned(ground: Ground) -> Non
     """After these frames the new bridge knows the machine's place though the machine has sent nothing."""
     run(ground.directory / "guest-db", "ip link set guest0 down")
     found = await ground.kernel.find(identity())
-    await ground.kernel.move(found, await goal(ground, BridgePlace(bridge="two-br")))
+    await ground.kernel.move(found, await goal(ground, BridgeTarget(bridge="two-br")))
     await ground.kernel.send(found, frames(MAC, ["10.7.0.7/24", "fd00::7", "no address"]))
     await until(lambda: f"{MAC} dev port-db master two-br" in run(ground.host, "bridge fdb show br two-br"))
 
@@ -159,7 +159,7 @@ async def test_announced_frames_move_what_bridges_learned(ground: Ground) -> Non
 async def test_a_bridge_that_is_not_there(ground: Ground) -> None:
     """A bridge that the node does not have is refused before the port is touched, and so is a link of another kind."""
     with pytest.raises(PortConflict, match="there is no bridge none-br"):
-        await goal(ground, BridgePlace(bridge="none-br"))
+        await goal(ground, BridgeTarget(bridge="none-br"))
     with pytest.raises(PortConflict, match="is no bridge"):
         await ground.kernel.bridge("port-db")
 
@@ -180,7 +180,7 @@ async def test_a_port_moves_into_a_namespace_and_back(ground: Ground) -> None:
         0xFFFD,
     )
     assert "mtu 1450" in run(ground.directory / "db", f"ip link show {INTERFACE.removeprefix('pod')}-nic")
-    back = await goal(ground, BridgePlace(bridge="one-br"))
+    back = await goal(ground, BridgeTarget(bridge="one-br"))
     await kernel.move(found, back)
     assert is_bound(await kernel.inspect(found), back)
     assert pings(ground.directory / "one")
@@ -195,7 +195,7 @@ async def test_a_port_comes_back_under_its_name_at_once(ground: Ground) -> None:
     found = await kernel.find(identity())
     await kernel.move(found, PortBinding(link="webV0", ns=str(lan), bridge="br0", mtu=1450))
     with told_links(ground.host) as sock:
-        await kernel.move(found, await goal(ground, BridgePlace(bridge="one-br")))
+        await kernel.move(found, await goal(ground, BridgeTarget(bridge="one-br")))
         names = names_told(sock)
     assert "port-db" in names
     assert "webV0" not in names
@@ -220,7 +220,7 @@ async def test_a_port_goes_to_and_fro(ground: Ground) -> None:
     """A port that moves again and again forwards as soon as it has moved, and its new peer reaches the machine."""
     found = await ground.kernel.find(identity())
     for bridge in ("two", "one", "two", "one"):
-        await ground.kernel.move(found, await goal(ground, BridgePlace(bridge=f"{bridge}-br")))
+        await ground.kernel.move(found, await goal(ground, BridgeTarget(bridge=f"{bridge}-br")))
         assert f"master {bridge}-br state forwarding" in run(ground.host, "bridge link show dev port-db")
         await ground.kernel.send(found, frames(MAC, ["10.7.0.7"]))
         assert pings(ground.directory / bridge)
@@ -244,7 +244,7 @@ async def test_links_of_others_stay(bare: Ground, mtu: int) -> None:
     inside = PortBinding(link="webV0", ns=str(lan), bridge="br0", mtu=1200)
     nic = f"{INTERFACE.removeprefix('pod')}-nic"
     for there in ("site2-br", "site1-br", "lan", "site2-br", "site2-br"):
-        place = BridgePlace(bridge=there, mtu=mtu)
+        place = BridgeTarget(bridge=there, mtu=mtu)
         wanted = inside if there == "lan" else await goal(bare, place)
         if (await bare.kernel.inspect(found)).bridge not in (there, "br0"):
             run(bare.host, "ip link set port-db address 02:00:00:00:00:01")  # as a random one may be

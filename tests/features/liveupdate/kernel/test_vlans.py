@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lanloom.features.ipam.agent.links.guestports import NetlinkGuestPorts
-from lanloom.features.liveupdate.rules.places import BridgePlace
+from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget
 from lanloom.features.liveupdate.rules.port import is_bound
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.vlanids import VlanEntry
@@ -30,10 +30,10 @@ async def test_vlans_are_those_of_the_plugin(bare: Ground) -> None:
     ground.vlan("port-db", 10)
     kernel = ground.kernel
     found = await kernel.find(identity())
-    assert is_bound(await kernel.inspect(found), await goal(ground, BridgePlace(bridge="one-br", pvid=10)))
+    assert is_bound(await kernel.inspect(found), await goal(ground, BridgeTarget(bridge="one-br", pvid=10)))
     assert pings(ten) and is_silent(twenty)
     wanted = await goal(
-        ground, BridgePlace(bridge="one-br", pvid=20, vids=((100, 200), (1, 1)), default_vid=False)
+        ground, BridgeTarget(bridge="one-br", pvid=20, vids=((100, 200), (1, 1)), default_vid=False)
     )
     await kernel.move(found, wanted)
     binding = await kernel.inspect(found)
@@ -43,7 +43,7 @@ async def test_vlans_are_those_of_the_plugin(bare: Ground) -> None:
         VlanEntry(100, 200),
     )
     assert pings(twenty) and is_silent(ten)
-    back = await goal(ground, BridgePlace(bridge="one-br", pvid=10))
+    back = await goal(ground, BridgeTarget(bridge="one-br", pvid=10))
     await kernel.move(found, back)
     assert is_bound(await kernel.inspect(found), back)
     assert pings(ten) and is_silent(twenty)
@@ -80,14 +80,16 @@ async def test_nothing_leaks_on_the_way(bare: Ground, there: str) -> None:
         found = await ground.kernel.find(identity())
         for _ in range(20):
             for place in (
-                BridgePlace(bridge=there, pvid=20, default_vid=False),
-                BridgePlace(bridge="one-br", pvid=10, default_vid=False),
+                BridgeTarget(bridge=there, pvid=20, default_vid=False),
+                BridgeTarget(bridge="one-br", pvid=10, default_vid=False),
             ):
                 await ground.kernel.move(found, await goal(ground, place))
         for sock in heard:
             with pytest.raises(BlockingIOError):
                 sock.recv(2048)
-    await ground.kernel.move(found, await goal(ground, BridgePlace(bridge=there, pvid=20, default_vid=False)))
+    await ground.kernel.move(
+        found, await goal(ground, BridgeTarget(bridge=there, pvid=20, default_vid=False))
+    )
     assert pings(twenty)
 
 

@@ -12,7 +12,7 @@ from lanloom.api.meta import ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec
 from lanloom.features.liveupdate.rules.announcement import frames
 from lanloom.features.liveupdate.rules.launcher import links_in
-from lanloom.features.liveupdate.rules.places import BridgePlace, LanSpoke, UnmovableNad, place_of
+from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget, LanSpoke, UnmovableNad, target_of
 from lanloom.features.liveupdate.rules.port import (
     Bridge,
     PodIdentity,
@@ -37,35 +37,35 @@ def nad(config: Any) -> NetworkAttachmentDefinition:
 
 
 PLACES: dict[str, tuple[Any, Any]] = {
-    "spoof check": ({"type": "bridge", "macspoofchk": True}, BridgePlace(bridge="cni0", macspoofchk=True)),
-    "untagged": ({"type": "bridge", "bridge": "b-br"}, BridgePlace(bridge="b-br")),
-    "the plugin's own bridge": ({"type": "bridge"}, BridgePlace(bridge="cni0")),
-    "OpenShift's name": ({"type": "cnv-bridge", "bridge": "b-br"}, BridgePlace(bridge="b-br")),
+    "spoof check": ({"type": "bridge", "macspoofchk": True}, BridgeTarget(bridge="cni0", macspoofchk=True)),
+    "untagged": ({"type": "bridge", "bridge": "b-br"}, BridgeTarget(bridge="b-br")),
+    "the plugin's own bridge": ({"type": "bridge"}, BridgeTarget(bridge="cni0")),
+    "OpenShift's name": ({"type": "cnv-bridge", "bridge": "b-br"}, BridgeTarget(bridge="b-br")),
     "first of a list": (
         {"plugins": [{"type": "bridge", "bridge": "b", "vlan": 7}, {"type": "tuning"}]},
-        BridgePlace(bridge="b", pvid=7),
+        BridgeTarget(bridge="b", pvid=7),
     ),
-    "a VLAN": ({"type": "bridge", "bridge": "b", "vlan": 7}, BridgePlace(bridge="b", pvid=7)),
+    "a VLAN": ({"type": "bridge", "bridge": "b", "vlan": 7}, BridgeTarget(bridge="b", pvid=7)),
     "without the default": (
         {"type": "bridge", "bridge": "b", "vlan": 7, "preserveDefaultVlan": False},
-        BridgePlace(bridge="b", pvid=7, default_vid=False),
+        BridgeTarget(bridge="b", pvid=7, default_vid=False),
     ),
     "the default is all there is": (
         {"type": "bridge", "bridge": "b", "preserveDefaultVlan": False},
-        BridgePlace(bridge="b"),
+        BridgeTarget(bridge="b"),
     ),
     "a trunk": (
         {"type": "bridge", "bridge": "b", "vlanTrunk": [{"minID": 5, "maxID": 9}, {"id": 12}]},
-        BridgePlace(bridge="b", vids=((5, 9), (12, 12))),
+        BridgeTarget(bridge="b", vids=((5, 9), (12, 12))),
     ),
     "flags": (
         {"type": "bridge", "bridge": "b", "hairpinMode": True, "portIsolation": True, "mtu": 1400},
-        BridgePlace(bridge="b", hairpin=True, isolated=True, mtu=1400),
+        BridgeTarget(bridge="b", hairpin=True, isolated=True, mtu=1400),
     ),
-    "keys in any case": ({"TYPE": "bridge", "Bridge": "b", "VLAN": 7}, BridgePlace(bridge="b", pvid=7)),
+    "keys in any case": ({"TYPE": "bridge", "Bridge": "b", "VLAN": 7}, BridgeTarget(bridge="b", pvid=7)),
     "a list with tuning": (
         {"plugins": [{"type": "bridge", "bridge": "b"}, {"type": "tuning"}]},
-        BridgePlace(bridge="b"),
+        BridgeTarget(bridge="b"),
     ),
     "a LAN": ({"type": "k8slanveth", "veth": "web"}, LanSpoke(spoke="web")),
 }
@@ -97,14 +97,14 @@ UNMOVABLE: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize(("config", "place"), PLACES.values(), ids=list(PLACES))
 def test_places(config: Any, place: Any) -> None:
     """A configuration that can be moved to is read as its plugin reads it."""
-    assert place_of(nad(config)) == place
+    assert target_of(nad(config)) == place
 
 
 @pytest.mark.parametrize(("config", "words"), UNMOVABLE.values(), ids=list(UNMOVABLE))
 def test_what_can_not_be_moved(config: Any, words: str) -> None:
     """A configuration with more than a port, or with nonsense, is refused with the NAD and the field."""
     with pytest.raises(UnmovableNad) as caught:
-        place_of(nad(config))
+        target_of(nad(config))
     assert str(caught.value).startswith("NetworkAttachmentDefinition n/a: ") and words in str(caught.value)
 
 
@@ -123,7 +123,7 @@ def test_any_configuration_has_a_place_or_a_reason(config: Any) -> None:
     )
     for found in (*shapes, {"plugins": config}, {"type": "k8slanveth", "veth": config}):
         try:
-            place_of(nad(json.dumps(found)))
+            target_of(nad(json.dumps(found)))
         except UnmovableNad:
             continue
 
@@ -136,7 +136,7 @@ def test_any_configuration_has_a_place_or_a_reason(config: Any) -> None:
 def test_ids_of_a_port(pvid: int, ranges: list[tuple[int, int]], default: bool) -> None:
     """A port has its untagged id, its tagged ids, and the bridge's default if that is kept, and no other."""
     vids = tuple((first, min(first + more, 4094)) for first, more in ranges)
-    place = BridgePlace(bridge="b-br", pvid=pvid, vids=vids, default_vid=default)
+    place = BridgeTarget(bridge="b-br", pvid=pvid, vids=vids, default_vid=default)
     entries = goal_on(place, BRIDGE, "v").entries
     ids = {vid for item in entries for vid in range(item.first, item.last + 1)}
     tagged = {vid for first, last in vids for vid in range(first, last + 1)}
@@ -205,5 +205,5 @@ def _sum(data: bytes) -> int:
 def test_a_bridge_without_filter_has_no_ids() -> None:
     """A port of a bridge that does not filter VLANs has none."""
     plain = Bridge(name="b-br", mtu=1500)
-    assert goal_on(BridgePlace(bridge="b-br"), plain, "v").entries == ()
-    assert goal_on(BridgePlace(bridge="b-br"), BRIDGE, "v").entries == (VlanEntry(1, 1, True, True),)
+    assert goal_on(BridgeTarget(bridge="b-br"), plain, "v").entries == ()
+    assert goal_on(BridgeTarget(bridge="b-br"), BRIDGE, "v").entries == (VlanEntry(1, 1, True, True),)

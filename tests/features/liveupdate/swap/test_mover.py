@@ -14,7 +14,7 @@ from lanloom.api.lan import MultusReport
 from lanloom.api.liveupdate import NetworkSwap, NetworkSwapSpec, NetworkSwapStatus, Phase
 from lanloom.api.meta import ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.features.liveupdate.agent.mover import Mover, Outcome, Scene
+from lanloom.features.liveupdate.agent.mover import Mover, Outcome, SwapView
 from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.features.liveupdate.rules.port import Bridge, PortBinding
 from lanloom.node.errors import LinkError
@@ -97,7 +97,7 @@ class Node:
 
         return Mover(FakePorts(self.world), MoveRecords(self.records), lambda: self.lans, multus)
 
-    def scene(self, phase: Phase, source: str = FROM, target: str = TO, **status: Any) -> Scene:
+    def scene(self, phase: Phase, source: str = FROM, target: str = TO, **status: Any) -> SwapView:
         """What the API server has."""
         swap = NetworkSwap(
             metadata=ObjectMeta(name="move", namespace=PLACE, uid="u1"),
@@ -114,7 +114,7 @@ class Node:
             "status": {"podIP": "10.0.0.7"},
         }
         machine = {"metadata": {"name": MACHINE, "namespace": PLACE}, "spec": spec_body(source)}
-        return Scene(
+        return SwapView(
             swap,
             msgspec.convert(pod, Pod),
             msgspec.convert(machine, VirtualMachineInstance),

@@ -26,7 +26,7 @@ def node(state: str = "Ready", reason: str = "DHCPTimeout", network: str = NET) 
 READY, FAILED, PENDING = node(), node("Failed"), node("Pending", "Activating")
 
 
-class Course:
+class NetworkTimeline:
     """A network as time goes on."""
 
     def __init__(self) -> None:
@@ -42,12 +42,12 @@ class Course:
 
 def test_what_is_ready_at_first_is_no_event() -> None:
     """A manager that starts does not announce what works."""
-    assert Course().at(0, READY) is None
+    assert NetworkTimeline().at(0, READY) is None
 
 
 def test_a_new_network_is_announced_once() -> None:
     """A network becomes ready once; changes that it survives are no news."""
-    course = Course()
+    course = NetworkTimeline()
     assert course.at(0, UNSEEN, UNSEEN) is None
     assert course.at(1, READY, PENDING) is None
     assert course.at(2, READY, READY) == EventDraft(
@@ -59,7 +59,7 @@ def test_a_new_network_is_announced_once() -> None:
 
 def test_a_failure_is_told_once_when_it_lasts_and_with_all_its_nodes() -> None:
     """Ten seconds after the first node failed one Event names all that fail then; later ones are no news."""
-    course = Course()
+    course = NetworkTimeline()
     course.at(0, READY, READY, READY)
     assert course.at(100, FAILED, READY, READY) is None
     assert course.wait == SETTLE_SECONDS
@@ -78,7 +78,7 @@ def test_a_failure_is_told_once_when_it_lasts_and_with_all_its_nodes() -> None:
 
 def test_what_is_repaired_soon_is_no_news() -> None:
     """A failure of some seconds is not told, and does not make the next one come sooner."""
-    course = Course()
+    course = NetworkTimeline()
     course.at(0, READY)
     course.at(100, FAILED)
     assert course.at(105, READY) is None
@@ -88,7 +88,7 @@ def test_what_is_repaired_soon_is_no_news() -> None:
 
 def test_a_failure_from_before_is_told_all_the_same() -> None:
     """A manager that starts while a network fails says so: nobody knows what the one before it said."""
-    course = Course()
+    course = NetworkTimeline()
     assert course.at(0, FAILED) is None
     news: Any = course.at(SETTLE_SECONDS, FAILED)
     assert news.reason == "NetworkDegraded"
@@ -96,7 +96,7 @@ def test_a_failure_from_before_is_told_all_the_same() -> None:
 
 def test_another_network_s_failure_is_not_this_one_s() -> None:
     """Networks of one cluster network are told of apart."""
-    course = Course()
+    course = NetworkTimeline()
     course.at(0, PENDING)
     news: Any = course.at(1, node("Failed", network="default/other"))
     assert news.reason == "NetworkReady"
@@ -105,7 +105,7 @@ def test_another_network_s_failure_is_not_this_one_s() -> None:
 
 def test_without_nodes_there_is_nothing_to_tell() -> None:
     """A network that no live node carries is neither ready nor degraded."""
-    course = Course()
+    course = NetworkTimeline()
     course.at(0, FAILED)
     assert course.at(100) is None
 

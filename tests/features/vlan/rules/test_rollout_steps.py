@@ -83,7 +83,7 @@ def test_one_step_keeps_every_rule(
         assert len(moving | new | unready) <= limit, (was, new)
 
 
-class World:
+class RolloutCluster:
     """Nodes that take a configuration up in their own time; `rng` decides who does what next."""
 
     def __init__(self, rng: Random, members: dict[str, Member]) -> None:
@@ -112,7 +112,7 @@ def test_it_always_finishes_when_all_become_well(
 
     Meanwhile never more nodes that were well are without the network than the policy allows.
     """
-    world = World(Random(seed), dict(members))
+    world = RolloutCluster(Random(seed), dict(members))
     current = RolloutState()
     at_stake: set[str] = set()
     for _ in range(600):

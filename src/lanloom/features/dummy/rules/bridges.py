@@ -112,8 +112,8 @@ def removing(observed: Observed, sets: Iterable[DaemonSet]) -> tuple[Action, ...
     strays = [item for item in staying if item not in here]
     patches = [(item.metadata.key, _removal(observed, item)) for item in here]
     changes = tuple(Change(DAEMON_SETS, key, patch) for key, patch in patches if patch)
-    heir = tuple(_heir(observed, item) for item in strays[:1] if not here)
-    return (*changes, *heir, *(deletion(DAEMON_SETS, item) for item in strays))
+    successor = tuple(_successor(observed, item) for item in strays[:1] if not here)
+    return (*changes, *successor, *(deletion(DAEMON_SETS, item) for item in strays))
 
 
 def remover(observed: Observed, bridge: str) -> Create | None:
@@ -126,7 +126,7 @@ def remover(observed: Observed, bridge: str) -> Create | None:
     return Create(DAEMON_SETS, body)
 
 
-def _heir(observed: Observed, item: DaemonSet) -> Create:
+def _successor(observed: Observed, item: DaemonSet) -> Create:
     """Return the DaemonSet that removes the bridges of one in another namespace. Raises UnknownImage."""
     meta = observed.dcn.metadata
     settings = _with_image(observed.settings, item, meta.uid)

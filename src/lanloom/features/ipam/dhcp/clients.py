@@ -25,21 +25,21 @@ _MODES: Mapping[object, Mode] = {"k8slanveth": "veth", "macvtap": "macvtap"}
 _DEFAULT_BRIDGE = "cni0"
 
 
-class BridgePlace(Struct, frozen=True):
+class BridgeLocation(Struct, frozen=True):
     """A port of a bridge of the node, for untagged frames in that VLAN; 0 for the bridge's own."""
 
     bridge: str
     vlan: int = 0
 
 
-class SpokePlace(Struct, frozen=True):
+class SpokeLocation(Struct, frozen=True):
     """A spoke of a LAN."""
 
     spoke: str
     mode: Mode
 
 
-Place = BridgePlace | SpokePlace
+Location = BridgeLocation | SpokeLocation
 
 
 class Client(Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Client(Struct, frozen=True, kw_only=True):
     interface: str
     mac: str
     nad: Key
-    place: Place
+    place: Location
     addresses: frozenset[str] = frozenset()
 
     @property
@@ -86,7 +86,7 @@ class SeenPort(Struct, frozen=True, kw_only=True):
     addresses: frozenset[str] = frozenset()
 
 
-def place_in(nad: NetworkAttachmentDefinition) -> Place | None:
+def location_in(nad: NetworkAttachmentDefinition) -> Location | None:
     """Return where a NAD puts a port; None for one whose addresses Lanloom does not give, or that has no port."""
     config = config_of(nad)
     if config is None:
@@ -94,10 +94,10 @@ def place_in(nad: NetworkAttachmentDefinition) -> Place | None:
     kind: Any = config.get("type")
     if kind in _BRIDGES:
         bridge, vlan = config.get("bridge") or _DEFAULT_BRIDGE, config.get("vlan") or 0
-        return BridgePlace(bridge, vlan) if isinstance(bridge, str) and isinstance(vlan, int) else None
+        return BridgeLocation(bridge, vlan) if isinstance(bridge, str) and isinstance(vlan, int) else None
     spokes = spokes_named(nad)
     mode = _MODES.get(kind) if isinstance(kind, str) else None
-    return SpokePlace(min(spokes), mode) if mode is not None and len(spokes) == 1 else None
+    return SpokeLocation(min(spokes), mode) if mode is not None and len(spokes) == 1 else None
 
 
 def nads_of(pods: Iterable[Pod]) -> frozenset[Key]:
@@ -109,7 +109,7 @@ def nads_of(pods: Iterable[Pod]) -> frozenset[Key]:
     )
 
 
-def clients_of(pods: Iterable[Pod], places: Mapping[Key, Place]) -> Iterator[Client]:
+def clients_of(pods: Iterable[Pod], places: Mapping[Key, Location]) -> Iterator[Client]:
     """Return the clients among the interfaces of pods, by the places of NADs."""
     for pod in pods:
         if pod.has_ended:
@@ -149,8 +149,8 @@ def matched(
     return {port.id: (port, client) for port, client in pairs if claims[port.id] == 1}
 
 
-def _key(place: Place, lan_of: Callable[[str], str | None]) -> object:
-    if isinstance(place, BridgePlace):
+def _key(place: Location, lan_of: Callable[[str], str | None]) -> object:
+    if isinstance(place, BridgeLocation):
         return ("", place.bridge, place.vlan)
     return (lan_of(place.spoke), device_id(place.spoke, place.mode))
 
@@ -161,9 +161,9 @@ def _is_behind(client: Client, port: SeenPort) -> bool:
     What a macvtap stands on has the address of the macvtap, and stays in the LAN's namespace.
     """
     place = client.place
-    if isinstance(place, BridgePlace) == bool(port.id.ns):
+    if isinstance(place, BridgeLocation) == bool(port.id.ns):
         return False
-    if isinstance(place, SpokePlace) and place.mode == "macvtap":
+    if isinstance(place, SpokeLocation) and place.mode == "macvtap":
         return port.macs.get(port.peer) == client.mac
     names = (client.interface, bridged_name(client.interface))
     return (

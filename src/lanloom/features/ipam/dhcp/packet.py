@@ -190,7 +190,7 @@ def write(answer: Answer, request: Request, mac: str) -> bytes:
         _COOKIE,
     )
     room = request.largest - _IP.size - _UDP.size - len(body) - 1
-    body += b"".join(_fitting(_said(answer, request), room)) + bytes((_END,))
+    body += b"".join(_fitting(_answered(answer, request), room)) + bytes((_END,))
     far, to = _receiver(answer, request)
     datagram = _datagram(answer.server, to, body)
     return _ETHERNET.pack(octets(far), octets(mac), _IPV4) + _packet(answer.server, to, datagram)
@@ -207,7 +207,7 @@ def _receiver(answer: Answer, request: Request) -> tuple[str, IPv4Address]:
     return request.client, answer.address
 
 
-def _said(answer: Answer, request: Request) -> Iterator[tuple[int, bytes]]:
+def _answered(answer: Answer, request: Request) -> Iterator[tuple[int, bytes]]:
     """Yield the options, the most important ones first, as the last ones may not fit."""
     yield _KIND, bytes((answer.kind,))
     yield _SERVER, answer.server.packed

@@ -260,7 +260,7 @@ def _options(data: bytes) -> Iterator[tuple[int, bytes]]:
 def write6(answer: Answer6, message: Message, mac: str) -> bytes:
     """Return the frame of an answer, from the hardware address `mac`."""
     body = bytes((answer.kind,)) + message.transaction
-    body += b"".join(_fitting(_said(answer, message), LARGEST - _IP.size - _UDP.size - len(body)))
+    body += b"".join(_fitting(_answered(answer, message), LARGEST - _IP.size - _UDP.size - len(body)))
     size = _UDP.size + len(body)
     ends = _pseudo(SERVER, message.sender, _UDP_PROTOCOL, size)
     found = checksum(ends + _UDP.pack(SERVER_PORT, CLIENT_PORT, size, 0) + body) or 0xFFFF
@@ -268,7 +268,7 @@ def write6(answer: Answer6, message: Message, mac: str) -> bytes:
     return _frame(message.source, mac, message.sender, _UDP_PROTOCOL, datagram)
 
 
-def _said(answer: Answer6, message: Message) -> Iterator[bytes]:
+def _answered(answer: Answer6, message: Message) -> Iterator[bytes]:
     """Yield the options, the most important ones first, as the last ones may not fit."""
     if message.client:
         yield _option(_CLIENT, message.client)

@@ -19,15 +19,15 @@ from lanloom.api.multus import NETWORK_STATUS
 from lanloom.features.ipam.dhcp.answers import Decision, decide
 from lanloom.features.ipam.dhcp.answers6 import Decision6, decide6
 from lanloom.features.ipam.dhcp.clients import (
-    BridgePlace,
+    BridgeLocation,
     Client,
-    Place,
+    Location,
     PortId,
     SeenPort,
     clients_of,
+    location_in,
     matched,
     nads_of,
-    place_in,
 )
 from lanloom.features.ipam.dhcp.guests import Guest, Guests
 from lanloom.features.ipam.dhcp.listeners import Heard, Listener
@@ -75,7 +75,7 @@ class GuestDhcp:
         self._recorder = recorder
         self._metrics = metrics
         self._listeners: dict[PortId, Listener] = {}
-        self._places: dict[Key, Place] = {}
+        self._places: dict[Key, Location] = {}
         self._reported: dict[tuple[str, str], float] = {}
         self._given: dict[tuple[str, str], frozenset[IPv6Address]] = {}
         self._changed = asyncio.Event()
@@ -124,7 +124,7 @@ class GuestDhcp:
         for key in nads:
             try:
                 nad = await self._guests.nad(key)
-                place = place_in(nad) if nad is not None else None
+                place = location_in(nad) if nad is not None else None
             except KubeError:
                 place, unread = self._places.get(key), True
             if place is not None:
@@ -135,7 +135,7 @@ class GuestDhcp:
     async def _matched(self, clients: frozenset[Client]) -> dict[PortId, tuple[SeenPort, Client]]:
         bridges: dict[str, set[str]] = defaultdict(set)
         for client in clients:
-            if isinstance(client.place, BridgePlace):
+            if isinstance(client.place, BridgeLocation):
                 bridges[""].add(client.place.bridge)
             elif (ns := self._lan_of(client.place.spoke)) is not None:
                 bridges[ns] = set()

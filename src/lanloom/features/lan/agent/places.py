@@ -16,7 +16,7 @@ from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.users import UsersElsewhere
 from lanloom.features.lan.agent.view import ClusterView
-from lanloom.features.lan.rules.record import LanRecord, Place, pod_beside, record_of, refused
+from lanloom.features.lan.rules.record import LanRecord, SpokeRecord, pod_beside, record_of, refused
 from lanloom.node.errors import LinkError, NodeError
 from lanloom.node.namespaces import DIRECTORY
 from lanloom.runtime.ports import LanPlace, PodNic
@@ -147,14 +147,14 @@ class SpokePlaces:
         raise LinkError(f"no LAN has the spoke {spoke}; add it to spec.spokes of one")
 
 
-def _is_of(place: Place, nic: PodNic) -> bool:
+def _is_of(place: SpokeRecord, nic: PodNic) -> bool:
     """Return whether a place is that of this NIC: brought before, or attached by CNI."""
     return place.attached and (place.netns, place.interface) == (nic.netns, nic.interface)
 
 
-def _expected(spoke: str, nic: PodNic) -> Place:
+def _expected(spoke: str, nic: PodNic) -> SpokeRecord:
     """Return the place of a port that comes. The runtime does not know of it: its container is the pod's uid."""
-    return Place(
+    return SpokeRecord(
         spoke=spoke,
         mode=VETH,
         container=nic.uid,

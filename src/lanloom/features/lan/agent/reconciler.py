@@ -35,7 +35,7 @@ from lanloom.features.lan.rules.plan import plan
 from lanloom.features.lan.rules.portsteps import MakeTap
 from lanloom.features.lan.rules.record import (
     LanRecord,
-    Place,
+    SpokeRecord,
     apart,
     conflict,
     continues,
@@ -260,7 +260,7 @@ class LanReconciler:
         await self._records.save(found)
         return found
 
-    async def is_there(self, place: Place) -> bool:
+    async def is_there(self, place: SpokeRecord) -> bool:
         """Return whether the namespace of a place's pod is there, and not another one that has its path now."""
         if place.netns_cookie:
             return await self._kernel.cookie(place.netns) == place.netns_cookie
@@ -329,7 +329,9 @@ class LanReconciler:
             await self._records.save(replace(record, built=False, places=places))
         return seen
 
-    async def begin(self, lan: LAN | None, record: LanRecord | None, device: str, place: Place) -> LanRecord:
+    async def begin(
+        self, lan: LAN | None, record: LanRecord | None, device: str, place: SpokeRecord
+    ) -> LanRecord:
         """Save that this node has a place of the LAN, before anything is built. Within `exclusive`."""
         found = record or (record_of(lan, self._node) if lan is not None else None)
         if found is None:

@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 import structlog
 
-from lanloom.features.lan.rules.record import LanRecord, Place
+from lanloom.features.lan.rules.record import LanRecord, SpokeRecord
 from lanloom.node.ports import Records
 
 log = structlog.get_logger(__name__)
@@ -68,7 +68,7 @@ class LanRecords:
         else:
             del self.by_uid[uid]
 
-    def _release(self, uid: str, place: Place) -> None:
+    def _release(self, uid: str, place: SpokeRecord) -> None:
         """Release what has no entry: it has no owner."""
         del self._indices[place.id][uid]
         if not self._indices[place.id]:

@@ -26,7 +26,7 @@ from lanloom.features.lan.rules.mtus import own_mtu
 from lanloom.features.lan.rules.nads import names_of
 from lanloom.features.lan.rules.observed import PodLink, SeenLan
 from lanloom.features.lan.rules.portsteps import check_mac
-from lanloom.features.lan.rules.record import LanRecord, Place, choose_index, pod_beside, refused
+from lanloom.features.lan.rules.record import LanRecord, SpokeRecord, choose_index, pod_beside, refused
 from lanloom.node.errors import NodeError
 
 log = structlog.get_logger(__name__)
@@ -203,7 +203,7 @@ class Spokes:
         for handler in self._handlers:
             handler()
 
-    def _attached(self) -> tuple[tuple[str, Place], ...]:
+    def _attached(self) -> tuple[tuple[str, SpokeRecord], ...]:
         return tuple(
             (uid, place)
             for uid, record in self._records.by_uid.items()
@@ -234,12 +234,12 @@ class Spokes:
         return successor is not None and successor.metadata.uid != record.uid
 
     @asynccontextmanager
-    async def _placed(self, uid: str, device: Device) -> AsyncIterator[tuple[LanRecord | None, Place]]:
+    async def _placed(self, uid: str, device: Device) -> AsyncIterator[tuple[LanRecord | None, SpokeRecord]]:
         """Provide the record and the place of a device, with an index that is its own until the place is saved."""
         record = self._records.by_uid.get(uid)
         place = record.place(device.id) if record is not None else None
         if place is None:
-            place = Place(spoke=device.spoke, mode=device.mode)
+            place = SpokeRecord(spoke=device.spoke, mode=device.mode)
         if device.mode == "veth" or place.index:
             yield record, place
             return
@@ -260,7 +260,7 @@ class Spokes:
                 return index
             occupied.add(index)
 
-    async def _check_free(self, place: Place, attachment: Attachment) -> None:
+    async def _check_free(self, place: SpokeRecord, attachment: Attachment) -> None:
         if not place.attached or _is_of(place, attachment):
             return
         if await self._reconciler.is_there(place):
@@ -270,7 +270,7 @@ class Spokes:
                 again=True,
             )
 
-    async def _check_fits(self, uid: str, place: Place) -> None:
+    async def _check_fits(self, uid: str, place: SpokeRecord) -> None:
         """Raise MtuRefused for a place that asks for more than fits on every node; it is free again then."""
         record, state = self._records.by_uid[uid], self._reconciler.state(uid)
         budget = state.budget if state is not None else None
@@ -327,12 +327,12 @@ class Spokes:
             self._woken(uid)
 
 
-def _is_of(place: Place, attachment: Attachment) -> bool:
+def _is_of(place: SpokeRecord, attachment: Attachment) -> bool:
     """Return whether a place is that of an attachment already."""
     return (place.container, place.interface) == (attachment.container, attachment.interface)
 
 
-def _taken(place: Place, attachment: Attachment) -> Place:
+def _taken(place: SpokeRecord, attachment: Attachment) -> SpokeRecord:
     """Return the place as a pod has it."""
     return replace(
         place,

@@ -10,7 +10,7 @@ from lanloom.api.lan import LAN, LANEntry, Spoke
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.rules.desired import Endpoint, address_of
 from lanloom.features.lan.rules.flood import MtuBudget
-from lanloom.features.lan.rules.record import LanRecord, Place
+from lanloom.features.lan.rules.record import LanRecord, SpokeRecord
 from lanloom.features.lan.rules.storms import Floods
 
 log = structlog.get_logger(__name__)
@@ -114,7 +114,7 @@ class LanStates:
             spokes=tuple(self._spoke(record, place, state) for place in record.places if place.attached),
         )
 
-    def _spoke(self, record: LanRecord, place: Place, state: LanState) -> Spoke:
+    def _spoke(self, record: LanRecord, place: SpokeRecord, state: LanState) -> Spoke:
         secured = record.options.port(place.spoke).secured
         mac = address_of(place, record, self._node) if secured else ""
         storming = state.floods is not None and place.id in state.floods.storming

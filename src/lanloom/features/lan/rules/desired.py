@@ -21,7 +21,7 @@ from lanloom.features.lan.rules.flood import (
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
 from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
 from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags, StormFilter, entry_limit
-from lanloom.features.lan.rules.record import LanRecord, Place
+from lanloom.features.lan.rules.record import LanRecord, SpokeRecord
 
 NO_UNDERLAY = ("no underlay link", "the underlay link")
 """What a node's message begins with where its underlay is wrong; frames within the node pass."""
@@ -234,7 +234,7 @@ def undisturbed(wanted: DesiredLan, seen: SeenLan) -> DesiredLan:
     return replace(wanted, flood=seen.flood - {group}, mtu=vxlan.mtu, static_entries=static_entries)
 
 
-def _moving(record: LanRecord, used: Iterable[Place], peers: Peers, node: str) -> dict[str, str]:
+def _moving(record: LanRecord, used: Iterable[SpokeRecord], peers: Peers, node: str) -> dict[str, str]:
     """Return secured ports whose MAC address is at a peer as well, with the address: a machine migrates.
 
     The address is pinned nowhere then. It is learned from either node, and packet filters check sources: the port of
@@ -249,11 +249,11 @@ def _peers_static_entries(peers: Peers, moving: Mapping[str, str]) -> dict[str, 
     return {mac: peer for mac, peer in peers.static_entries.items() if mac not in own}
 
 
-def _is_secured(record: LanRecord, place: Place) -> bool:
+def _is_secured(record: LanRecord, place: SpokeRecord) -> bool:
     return record.options.port(place.spoke).secured
 
 
-def _packet_filter(record: LanRecord, used: Iterable[Place]) -> PacketFilter | None:
+def _packet_filter(record: LanRecord, used: Iterable[SpokeRecord]) -> PacketFilter | None:
     limits = {place.id: limit for place in used if (limit := record.options.port(place.spoke).limit)}
     isolates = record.options.isolates
     if not (limits or isolates):
@@ -283,12 +283,12 @@ def _port_filter(
     )
 
 
-def address_of(place: Place, record: LanRecord, node: str) -> str:
+def address_of(place: SpokeRecord, record: LanRecord, node: str) -> str:
     """Return the MAC address that a place's interface is given."""
     return place.mac or hardware_address(record.uid, place.id, "" if place.bridged else node)
 
 
-def _port(place: Place, record: LanRecord, node: str, fresh: bool, moving: bool) -> DesiredPort:
+def _port(place: SpokeRecord, record: LanRecord, node: str, fresh: bool, moving: bool) -> DesiredPort:
     options = record.options.port(place.spoke)
     mtus = [mtu for mtu in (place.mtu, options.mtu) if mtu]
     return DesiredPort(

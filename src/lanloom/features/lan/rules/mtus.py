@@ -14,7 +14,7 @@ from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.flood import MtuBudget
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.options import UNENFORCED
-from lanloom.features.lan.rules.record import LanRecord, Place
+from lanloom.features.lan.rules.record import LanRecord, SpokeRecord
 from lanloom.features.lan.rules.spec import title_beside, title_of
 from lanloom.refusals import Denied
 from lanloom.text import quote
@@ -122,7 +122,7 @@ def _too_large(record: LanRecord, budget: MtuBudget) -> Iterator[tuple[str, str]
             yield f"the spoke {place.spoke} asks for MTU {asked}", fault
 
 
-def own_mtu(record: LanRecord, place: Place) -> int:
+def own_mtu(record: LanRecord, place: SpokeRecord) -> int:
     """Return the MTU that a place asks for itself, by CNI or by its options; 0 for none."""
     own = record.options.spokes.get(place.spoke)
     return max(place.mtu, own.mtu if own is not None else 0)

@@ -33,7 +33,7 @@ LEAVING_SECONDS = 30.0
 """The same where the LAN is being deleted, or is gone: it waits for its nodes, and ADD builds what a pod needs."""
 
 
-class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SpokeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A spoke in one mode on this node.
 
     `index` is that of the macvtap, kept for as long as the LAN is carried, because it names the device `/dev/tapN`; 0
@@ -77,9 +77,9 @@ class Place(Struct, frozen=True, kw_only=True, omit_defaults=True):
         # A clock that was set back must not keep an allocation endlessly.
         return self.attached or (self.allocated > 0 and abs(now - self.allocated) < ALLOCATION_SECONDS)
 
-    def free(self) -> "Place":
+    def free(self) -> "SpokeRecord":
         """Return the place without its pod."""
-        return Place(spoke=self.spoke, mode=self.mode, index=self.index, allocated=self.allocated)
+        return SpokeRecord(spoke=self.spoke, mode=self.mode, index=self.index, allocated=self.allocated)
 
 
 class LanRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -106,7 +106,7 @@ class LanRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     group: str = ""
     replication: Replication = "head-end"
     options: Options = Options()
-    places: tuple[Place, ...] = ()
+    places: tuple[SpokeRecord, ...] = ()
     built: bool = False
     host_bridge: str = ""
     host_alias: str = ""
@@ -125,15 +125,15 @@ class LanRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The LAN, for messages."""
         return f"LAN {self.namespace}/{self.name}"
 
-    def place(self, device: str) -> Place | None:
+    def place(self, device: str) -> SpokeRecord | None:
         """Return the place of a device's id."""
         return next((each for each in self.places if each.id == device), None)
 
-    def used(self, now: float) -> tuple[Place, ...]:
+    def used(self, now: float) -> tuple[SpokeRecord, ...]:
         """Return the places for which the LAN must be there."""
         return tuple(each for each in self.places if each.is_used(now))
 
-    def with_place(self, place: Place) -> "LanRecord":
+    def with_place(self, place: SpokeRecord) -> "LanRecord":
         """Return the record with this place in the stead of what it had for the device; ordered."""
         others = [each for each in self.places if each.id != place.id]
         return replace(self, places=tuple(sorted([*others, place], key=lambda each: each.id)))

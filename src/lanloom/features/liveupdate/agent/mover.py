@@ -29,13 +29,13 @@ from lanloom.features.liveupdate.rules.launcher import (
     links_in,
     pod_interface,
 )
-from lanloom.features.liveupdate.rules.places import (
-    BridgePlace,
+from lanloom.features.liveupdate.rules.nadtargets import (
+    BridgeTarget,
     LanSpoke,
-    Place,
+    NadTarget,
     UnmovableNad,
     against_pair,
-    place_of,
+    target_of,
 )
 from lanloom.features.liveupdate.rules.port import (
     PodIdentity,
@@ -55,7 +55,7 @@ ATTEMPTS, PAUSE_SECONDS = 3, 0.05
 """How often a move is made and verified: another program of the node may touch a link as it comes."""
 
 
-class Scene(NamedTuple):
+class SwapView(NamedTuple):
     """What the API server knows of a swap: the launcher pod, the machine, and the NADs that are there."""
 
     swap: NetworkSwap
@@ -100,7 +100,7 @@ class Mover:
         self._one = asyncio.Lock()
         self._announced: dict[str, str] = {}
 
-    async def bring(self, scene: Scene) -> Outcome:
+    async def bring(self, scene: SwapView) -> Outcome:
         """Bring the port to where the phase wants it. Raises RecordError where nothing may be begun."""
         async with self._one:
             try:
@@ -114,7 +114,7 @@ class Mover:
             except NodeError as error:
                 return Outcome(error=str(error))
 
-    async def announce(self, scene: Scene) -> None:
+    async def announce(self, scene: SwapView) -> None:
         """Tell the network again where the machine is; it may have missed the first time. Raises nothing."""
         try:
             identity = identity_of(scene)
@@ -127,7 +127,7 @@ class Mover:
         self._announced.pop(uid, None)
         await self._records.forget(uid)
 
-    async def _forward(self, scene: Scene) -> Outcome:
+    async def _forward(self, scene: SwapView) -> Outcome:
         swap, identity = scene.swap, identity_of(scene)
         record = await self._records.read(swap.metadata.uid)
         begun = record is not None
@@ -156,7 +156,7 @@ class Mover:
             raise PortConflict(why)
 
     async def _taken_back(
-        self, scene: Scene, found: FoundPort, nic: PodNic, record: MoveRecord, why: str
+        self, scene: SwapView, found: FoundPort, nic: PodNic, record: MoveRecord, why: str
     ) -> Outcome:
         """Return a move that failed half-way.
 
@@ -170,7 +170,7 @@ class Mover:
         await self._send(scene, found)
         return Outcome(record.before.link, scene.swap.spec.from_, error=why, final=True)
 
-    async def _back(self, scene: Scene) -> Outcome:
+    async def _back(self, scene: SwapView) -> Outcome:
         swap, identity = scene.swap, identity_of(scene)
         record = await self._records.read(swap.metadata.uid)
         found = await self._kernel.find(identity, record.netns if record is not None else "")
@@ -187,7 +187,7 @@ class Mover:
             return await self._stayed(scene, found, nic, record, binding, str(error))
         return await self._arrived(scene, found, Outcome(record.before.link, swap.spec.from_, gap=gap), begun)
 
-    async def _arrived(self, scene: Scene, found: FoundPort, outcome: Outcome, begun: bool) -> Outcome:
+    async def _arrived(self, scene: SwapView, found: FoundPort, outcome: Outcome, begun: bool) -> Outcome:
         """Tell the network where the machine is, if it was moved by this agent or by one that may have died then.
 
         `begun` says that there was a record of the move.
@@ -200,7 +200,13 @@ class Mover:
         return outcome._replace(moved=True)
 
     async def _stayed(
-        self, scene: Scene, found: FoundPort, nic: PodNic, record: MoveRecord, binding: PortBinding, why: str
+        self,
+        scene: SwapView,
+        found: FoundPort,
+        nic: PodNic,
+        record: MoveRecord,
+        binding: PortBinding,
+        why: str,
     ) -> Outcome:
         """Return a port that can't be brought back keeps the network that it has: a wrong one is better than none."""
         if not binding.bridge:
@@ -213,7 +219,7 @@ class Mover:
         return Outcome(binding.link, scene.swap.spec.to, error=why)
 
     async def _unrecorded(
-        self, scene: Scene, found: FoundPort, binding: PortBinding, identity: PodIdentity
+        self, scene: SwapView, found: FoundPort, binding: PortBinding, identity: PodIdentity
     ) -> MoveRecord | None:
         """Return the record of a move that has none: nothing was begun, or the record was lost and the port moved.
 
@@ -230,7 +236,7 @@ class Mover:
             )
         return _record(scene, found, home, source, target)
 
-    async def _binding_of(self, place: Place, link: str) -> PortBinding:
+    async def _binding_of(self, place: NadTarget, link: str) -> PortBinding:
         if isinstance(place, LanSpoke):
             found = self._places().find(place.spoke)
             return goal_in(found.ns, found.bridge, found.link, found.mtu)
@@ -273,7 +279,7 @@ class Mover:
         return await self._places().relocate(nic, leaves, enters, move)
 
     async def _goal(
-        self, place: Place, binding: PortBinding, record: MoveRecord, identity: PodIdentity
+        self, place: NadTarget, binding: PortBinding, record: MoveRecord, identity: PodIdentity
     ) -> PortBinding:
         own = (
             binding.link
@@ -284,7 +290,7 @@ class Mover:
         )
         return await self._binding_of(place, own)
 
-    async def _check_source(self, source: Place, binding: PortBinding, identity: PodIdentity) -> None:
+    async def _check_source(self, source: NadTarget, binding: PortBinding, identity: PodIdentity) -> None:
         """Refuse a port that is elsewhere than its NAD puts it: another program moved it, so it stays there."""
         wanted = await self._binding_of(source, binding.link)
         if not _is_at(binding, wanted):
@@ -294,12 +300,12 @@ class Mover:
             )
 
     async def _check_guard(
-        self, swap: NetworkSwap, source: Place, target: Place, binding: PortBinding
+        self, swap: NetworkSwap, source: NadTarget, target: NadTarget, binding: PortBinding
     ) -> None:
         """Raise PortConflict where the rules of a NAD that wants macspoofchk would not be there after the move."""
         if why := against_pair(source, target):
             raise PortConflict(f"NetworkAttachmentDefinitions {swap.spec.from_} and {swap.spec.to}: {why}")
-        wanted = isinstance(target, BridgePlace) and target.macspoofchk
+        wanted = isinstance(target, BridgeTarget) and target.macspoofchk
         if wanted and not await self._kernel.guards(binding.link):
             raise PortConflict(
                 f"no rule of macspoofchk names the port {binding.link}, although its NAD has spec.config.macspoofchk; "
@@ -314,17 +320,17 @@ class Mover:
             )
         return found
 
-    async def _hint(self, scene: Scene) -> str:
+    async def _hint(self, scene: SwapView) -> str:
         record = await self._records.read(scene.swap.metadata.uid)
         return record.netns if record is not None else ""
 
-    async def _send(self, scene: Scene, found: FoundPort) -> None:
+    async def _send(self, scene: SwapView, found: FoundPort) -> None:
         mac, addresses = announced(scene)
         if mac:
             await self._kernel.send(found, frames(mac, addresses))
 
 
-def identity_of(scene: Scene) -> PodIdentity:
+def identity_of(scene: SwapView) -> PodIdentity:
     """Return by what the pod's namespace is known. Raises UnreadableStatus."""
     pod, machine = scene.pod, scene.machine
     interface = pod_interface(machine, scene.swap.spec.network)
@@ -339,7 +345,7 @@ def identity_of(scene: Scene) -> PodIdentity:
     )
 
 
-def announced(scene: Scene) -> tuple[str, tuple[str, ...]]:
+def announced(scene: SwapView) -> tuple[str, tuple[str, ...]]:
     """Return the machine's hardware address, empty where it is not known, and the addresses to announce with it."""
     swap, machine = scene.swap, scene.machine
     network = swap.spec.network
@@ -356,13 +362,15 @@ def announced(scene: Scene) -> tuple[str, tuple[str, ...]]:
     )
 
 
-def _place(nad: NetworkAttachmentDefinition | None, key: Key) -> Place:
+def _place(nad: NetworkAttachmentDefinition | None, key: Key) -> NadTarget:
     if nad is None:
         raise UnmovableNad(f"NetworkAttachmentDefinition {key} does not exist; create it, or name another")
-    return place_of(nad)
+    return target_of(nad)
 
 
-def _record(scene: Scene, found: FoundPort, binding: PortBinding, source: Place, target: Place) -> MoveRecord:
+def _record(
+    scene: SwapView, found: FoundPort, binding: PortBinding, source: NadTarget, target: NadTarget
+) -> MoveRecord:
     return MoveRecord(
         uid=scene.swap.metadata.uid,
         pod=scene.pod.metadata.uid,
@@ -373,7 +381,7 @@ def _record(scene: Scene, found: FoundPort, binding: PortBinding, source: Place,
     )
 
 
-def _nic(scene: Scene, identity: PodIdentity, found: FoundPort) -> PodNic:
+def _nic(scene: SwapView, identity: PodIdentity, found: FoundPort) -> PodNic:
     mac, _ = announced(scene)
     return PodNic(identity.title, identity.uid, found.netns, identity.interface, mac)
 

@@ -18,7 +18,7 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
 from lanloom.api.liveupdate import BACK, FINAL, FORWARD, NETWORK_SWAPS, NetworkSwap, SwapPort
 from lanloom.api.meta import Key, rfc3339
 from lanloom.api.multus import NADS
-from lanloom.features.liveupdate.agent.mover import Mover, Outcome, Scene
+from lanloom.features.liveupdate.agent.mover import Mover, Outcome, SwapView
 from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
@@ -118,7 +118,7 @@ class SwapAgent:
         self._failures[uid] += 1
         return min(RETRY_SECONDS * 2.0 ** (self._failures[uid] - 1), LONGEST_RETRY)
 
-    def _note(self, scene: Scene, outcome: Outcome) -> Outcome:
+    def _note(self, scene: SwapView, outcome: Outcome) -> Outcome:
         """Announce a move, whether or not it can be reported; return it as it is known until then."""
         uid = scene.swap.metadata.uid
         known = self._moves.get(uid)
@@ -131,13 +131,13 @@ class SwapAgent:
             self._gap(outcome.gap)
         return outcome
 
-    async def _bring(self, scene: Scene) -> Outcome:
+    async def _bring(self, scene: SwapView) -> Outcome:
         try:
             return await self._mover.bring(scene)
         except RecordError as error:
             return Outcome(error=str(error))
 
-    async def _scene(self, swap: NetworkSwap) -> Scene | None:
+    async def _scene(self, swap: NetworkSwap) -> SwapView | None:
         """Return the objects of a swap as they are now; None where its pod is gone, and its port with it."""
         client, namespace = self._client, swap.metadata.namespace
         pod = await get_or_none(client, PODS, Key(namespace, swap.status.pod))
@@ -146,7 +146,7 @@ class SwapAgent:
             return None
         source = await get_or_none(client, NADS, swap.spec.source)
         target = await get_or_none(client, NADS, swap.spec.target)
-        return Scene(swap, pod, machine, source, target)
+        return SwapView(swap, pod, machine, source, target)
 
     async def _report(self, swap: NetworkSwap, outcome: Outcome) -> None:
         before = swap.status.port
@@ -169,12 +169,12 @@ class SwapAgent:
         meta = swap.metadata
         await self._statuses.patch(NETWORK_SWAPS, meta.name, {"status": {"port": patch}}, meta.namespace)
 
-    def _announce(self, scene: Scene) -> None:
+    def _announce(self, scene: SwapView) -> None:
         task = asyncio.create_task(self._announce_again(scene))
         self._announcing.add(task)
         task.add_done_callback(self._announcing.discard)
 
-    async def _announce_again(self, scene: Scene) -> None:
+    async def _announce_again(self, scene: SwapView) -> None:
         for seconds in ANNOUNCE_SECONDS:
             await asyncio.sleep(seconds)
             await self._mover.announce(scene)

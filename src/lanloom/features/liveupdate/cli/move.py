@@ -17,7 +17,7 @@ from lanloom.features.liveupdate.cli.names import (
 
 if TYPE_CHECKING:
     from lanloom.features.liveupdate.moving import DryRunClient, Result
-    from lanloom.features.liveupdate.rules.move import Wish
+    from lanloom.features.liveupdate.rules.move import MoveRequest
 
 _STATUSES = {"failed": 1, "timed-out": 3, "interrupted": 130}
 """Exit statuses by outcome. The last two are of moves that go on; shells have 130 for Ctrl-C."""
@@ -105,11 +105,11 @@ def move(
       lanloom vm move web net1 --to vlan20 --wait
       lanloom vm move prod/web net1 --to lans/blue --policy in-place --flap --wait
     """
-    from lanloom.features.liveupdate.rules.move import POLICIES, Wish
+    from lanloom.features.liveupdate.rules.move import POLICIES, MoveRequest
 
     machine = key_of(vm, cluster.place)
     chosen = next((item for item in POLICIES if item == policy), None)
-    wish = Wish(
+    wish = MoveRequest(
         machine=machine,
         nic=nic,
         to=key_of(to, machine.namespace),
@@ -123,7 +123,7 @@ def move(
     sys.exit(_STATUSES.get(result.outcome, 0))
 
 
-async def _move(client: "DryRunClient", wish: "Wish", seconds: float, *, dry_run: bool) -> "Result":
+async def _move(client: "DryRunClient", wish: "MoveRequest", seconds: float, *, dry_run: bool) -> "Result":
     """Plan, and carry it out unless it is a dry run. Raises KubeError and Denied."""
     from lanloom.cli.console import waiting
     from lanloom.features.liveupdate.following import follow

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from lanloom.api.ipam import ADDRESSES, ALLOCATED, NAD, READY, VIRTUAL_MACHINE, Network, Nic, PoolStatus
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.liveupdate.rules.nadtargets import IPAM_PLUGIN, ipam_section
 from lanloom.features.liveupdate.rules.networks import Networks
-from lanloom.features.liveupdate.rules.places import IPAM_PLUGIN, ipam_section
 from lanloom.kube.conditions import find
 
 AUTOMATIC: Mapping[str, int] = {"pool": 0, "pool4": 4, "pool6": 6}

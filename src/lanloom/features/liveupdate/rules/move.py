@@ -27,7 +27,7 @@ the machine does not run, and starts with the new network."""
 POLICIES: tuple[Policy, ...] = ("migrate", "in-place", "prefer-in-place")
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class MoveRequest(Struct, frozen=True, kw_only=True):
     """What a user asks for. `policy` is None for that of the machine; with `flap` the guest sees its link go down.
 
     With `force`, a machine moves in place that KubeVirt may evict for it, and with `until_restart` one whose instance
@@ -61,7 +61,7 @@ class Plan(Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     notes: tuple[str, ...] = ()
 
 
-def plan_move(wish: Wish, machine: Machine, findings: Findings) -> Plan:
+def plan_move(wish: MoveRequest, machine: Machine, findings: Findings) -> Plan:
     """Return what to do. Raises Denied where the machine, its NIC or the network does not allow it.
 
     `findings` are those of the preflight; of a machine that does not run, only those about the network.
@@ -127,7 +127,7 @@ def _until_restart(plan: Plan, held: NetworkSwap) -> Plan:
     )
 
 
-def _edit(wish: Wish, machine: Machine) -> tuple[Operations, Key]:
+def _edit(wish: MoveRequest, machine: Machine) -> tuple[Operations, Key]:
     """Return the edit of the machine, and the NAD that its NIC leaves."""
     own, networks = machine.key.namespace, machine.wanted
     if machine.vm is not None and machine.vm.spec.template is None:
@@ -144,7 +144,7 @@ def _edit(wish: Wish, machine: Machine) -> tuple[Operations, Key]:
     return operations, nad_of(multus, own)
 
 
-def _policy(wish: Wish, machine: Machine) -> Policy:
+def _policy(wish: MoveRequest, machine: Machine) -> Policy:
     """Return the policy that was asked for, or that of the machine. Raises Denied for two that exclude each other."""
     top: VirtualMachine | VirtualMachineInstance | None = machine.vm or machine.vmi
     own = top.metadata.annotations.get(POLICY, "") if top is not None else ""
@@ -169,7 +169,7 @@ def is_over(vmi: VirtualMachineInstance) -> bool:
     return vmi.metadata.is_deleting or vmi.has_ended
 
 
-def _at_next_start(plan: Plan, wish: Wish, machine: Machine, findings: Findings) -> Plan:
+def _at_next_start(plan: Plan, wish: MoveRequest, machine: Machine, findings: Findings) -> Plan:
     """Edit the machine, whatever policy it has: nothing of it can move."""
     if wish.policy == "in-place":
         raise Denied(
@@ -194,7 +194,7 @@ def observed_of(machine: Machine, nic: str) -> Key | None:
     return Key(namespace, name) if slash else _asked(nic, machine.vmi)
 
 
-def _present(wish: Wish, vmi: VirtualMachineInstance) -> Key:
+def _present(wish: MoveRequest, vmi: VirtualMachineInstance) -> Key:
     """Return the NAD that a port leaves. Raises Denied for a NIC that is not plugged in yet."""
     nad = _asked(wish.nic, vmi)
     if nad is None:
@@ -205,7 +205,7 @@ def _present(wish: Wish, vmi: VirtualMachineInstance) -> Key:
     return nad
 
 
-def _check_idle(wish: Wish, machine: Machine) -> None:
+def _check_idle(wish: MoveRequest, machine: Machine) -> None:
     """Raise Denied while something moves: a swap and a migration never run at once."""
     swap, migration = machine.swap, machine.migration
     if swap is not None:
@@ -220,7 +220,7 @@ def _check_idle(wish: Wish, machine: Machine) -> None:
         )
 
 
-def _check_plugged(wish: Wish, vmi: VirtualMachineInstance) -> None:
+def _check_plugged(wish: MoveRequest, vmi: VirtualMachineInstance) -> None:
     """Raise Denied for a NIC that the instance has on the pod network, which nothing changes while it runs."""
     found = next((item for item in vmi.spec.networks if item.name == wish.nic), None)
     if found is not None and found.multus is None:

@@ -18,7 +18,7 @@ from lanloom.api.lan import LAN, LANS, LANNode, not_admitted
 from lanloom.api.lannads import spokes_named
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
-from lanloom.features.liveupdate.rules.places import BridgePlace, LanSpoke, UnmovableNad, place_of
+from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget, LanSpoke, UnmovableNad, target_of
 from lanloom.kube.conditions import is_true
 from lanloom.node.vlanids import contains, parse
 from lanloom.refusals import title_for
@@ -117,23 +117,23 @@ def _is_reported(network: str, networks: Networks) -> bool:
 def _bridge_of(nad: NetworkAttachmentDefinition) -> str:
     """Return the bridge of the node on which a NAD puts ports; empty where it puts them elsewhere."""
     try:
-        place = place_of(nad)
+        place = target_of(nad)
     except UnmovableNad:
         return ""
-    return place.bridge if isinstance(place, BridgePlace) else ""
+    return place.bridge if isinstance(place, BridgeTarget) else ""
 
 
 def _lacking_id(nad: NetworkAttachmentDefinition, node: str, networks: Networks) -> int:
     """Return the VLAN id of a NAD where a node reports ids, and not that; else 0."""
     try:
-        place = place_of(nad)
+        place = target_of(nad)
     except UnmovableNad:
         return 0
     network = cluster_network_of(nad)
     own = (item.status for item in networks.reports if item.status.cluster_network == network)
     ids = next((parse(status.vlan_ids) for status in own if status.node == node), ())
-    lacks = isinstance(place, BridgePlace) and place.pvid > 0 and ids and not contains(ids, place.pvid)
-    return place.pvid if isinstance(place, BridgePlace) and lacks else 0
+    lacks = isinstance(place, BridgeTarget) and place.pvid > 0 and ids and not contains(ids, place.pvid)
+    return place.pvid if isinstance(place, BridgeTarget) and lacks else 0
 
 
 def against_spokes(
@@ -183,7 +183,7 @@ def mtu_of(nad: NetworkAttachmentDefinition | None, networks: Networks) -> int:
     if nad is None:
         return 0
     try:
-        place = place_of(nad)
+        place = target_of(nad)
     except UnmovableNad:
         return max((_lan_mtu(spoke, networks) for spoke in spokes_named(nad)), default=0)
     if isinstance(place, LanSpoke):

@@ -12,7 +12,7 @@ from hashlib import sha256
 from msgspec import Struct
 
 from lanloom.api.kubevirt import bridged_name, guest_bridge
-from lanloom.features.liveupdate.rules.places import BridgePlace
+from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget
 from lanloom.node.vlanids import VlanEntry
 
 LAN_FORWARDING = 0xFFFD
@@ -121,7 +121,7 @@ def nic_in(identity: PodIdentity, links: Iterable[SeenLink]) -> SeenLink:
     return found
 
 
-def goal_on(place: BridgePlace, bridge: Bridge | None, link: str) -> PortBinding:
+def goal_on(place: BridgeTarget, bridge: Bridge | None, link: str) -> PortBinding:
     """Return how a port belongs onto a bridge of the node. Raises PortConflict."""
     if bridge is None:
         raise PortConflict(
@@ -187,7 +187,7 @@ def normal(entries: Iterable[VlanEntry]) -> tuple[VlanEntry, ...]:
 _Flags = tuple[bool, bool]
 
 
-def _entries(place: BridgePlace, bridge: Bridge) -> tuple[VlanEntry, ...]:
+def _entries(place: BridgeTarget, bridge: Bridge) -> tuple[VlanEntry, ...]:
     """Return the ids as CNI's plugin gives them: the bridge's default, the NAD's own, tagged ones.
 
     The last one counts.

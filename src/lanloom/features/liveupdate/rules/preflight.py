@@ -25,16 +25,16 @@ from lanloom.features.liveupdate.rules.launcher import (
     pod_interface,
 )
 from lanloom.features.liveupdate.rules.mode import Mode, against_eviction, against_moves
-from lanloom.features.liveupdate.rules.networks import Networks, against_spokes, by_reason, mtu_of, why_not_on
-from lanloom.features.liveupdate.rules.places import (
+from lanloom.features.liveupdate.rules.nadtargets import (
     BRIDGED,
     IPAM_PLUGIN,
     UnmovableNad,
     against_pair,
     ipam_section,
-    place_of,
     plugin_of,
+    target_of,
 )
+from lanloom.features.liveupdate.rules.networks import Networks, against_spokes, by_reason, mtu_of, why_not_on
 from lanloom.kube.conditions import is_true
 from lanloom.text import listed, quote
 
@@ -326,7 +326,7 @@ def _unlike(facts: Facts) -> str:
     if facts.source is None or facts.target is None:
         return ""
     try:
-        why = against_pair(place_of(facts.source), place_of(facts.target))
+        why = against_pair(target_of(facts.source), target_of(facts.target))
     except UnmovableNad:
         return ""
     return f"NetworkAttachmentDefinitions {facts.leaves} and {facts.enters}: {why}" if why else ""
@@ -334,7 +334,7 @@ def _unlike(facts: Facts) -> str:
 
 def _unmovable(nad: NetworkAttachmentDefinition) -> str:
     try:
-        place_of(nad)
+        target_of(nad)
     except UnmovableNad as error:
         return str(error)
     return ""

@@ -10,7 +10,7 @@ from typing import Any
 
 from lanloom.api.l3 import AnnotationError
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.features.liveupdate.rules.places import UnmovableNad, ipam_section, main_config
+from lanloom.features.liveupdate.rules.nadtargets import UnmovableNad, ipam_section, main_config
 
 Raw = dict[str, Any]
 

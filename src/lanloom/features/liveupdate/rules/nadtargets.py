@@ -39,7 +39,7 @@ class UnmovableNad(Exception):
     """No port can be moved to or from a NAD; the message says which field is the reason, and what to do."""
 
 
-class BridgePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BridgeTarget(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A port of a bridge of the node.
 
     `pvid` is the VLAN id of untagged frames, 0 for the bridge's default. `vids` are inclusive ranges of tagged ids.
@@ -74,10 +74,10 @@ class LanSpoke(Struct, frozen=True, kw_only=True):
         return f"the spoke {self.spoke} of a LAN"
 
 
-Place = BridgePlace | LanSpoke
+NadTarget = BridgeTarget | LanSpoke
 
 
-def place_of(nad: NetworkAttachmentDefinition) -> Place:
+def target_of(nad: NetworkAttachmentDefinition) -> NadTarget:
     """Return where a NAD puts a port. Raises UnmovableNad."""
     title = f"NetworkAttachmentDefinition {nad.metadata.key}"
     try:
@@ -88,9 +88,9 @@ def place_of(nad: NetworkAttachmentDefinition) -> Place:
         raise UnmovableNad(f"{title}: {error}") from None
 
 
-def against_pair(source: Place, target: Place) -> str:
+def against_pair(source: NadTarget, target: NadTarget) -> str:
     """Return why no port can move from one place to another; empty if one can."""
-    checks = [isinstance(item, BridgePlace) and item.macspoofchk for item in (source, target)]
+    checks = [isinstance(item, BridgeTarget) and item.macspoofchk for item in (source, target)]
     if checks[0] == checks[1]:
         return ""
     return (
@@ -138,7 +138,7 @@ def ipam_section(nad: NetworkAttachmentDefinition) -> Config:
     return section if isinstance(section, dict) else {}
 
 
-def _place(config: Config) -> Place:
+def _place(config: Config) -> NadTarget:
     plugin = config.get("type")
     if plugin == LAN_PLUGIN:
         spoke = config.get("veth")
@@ -157,14 +157,14 @@ def _place(config: Config) -> Place:
     return _bridge(config)
 
 
-def _bridge(config: Config) -> BridgePlace:
+def _bridge(config: Config) -> BridgeTarget:
     if config.get("disableContainerInterface"):
         raise UnmovableNad("spec.config.disableContainerInterface is set, which can't be moved with a port")
     bridge = config.get("bridge") or DEFAULT_BRIDGE
     if not isinstance(bridge, str) or not 0 < len(bridge) <= LINK_NAME_MAX or "/" in bridge or " " in bridge:
         raise UnmovableNad(f"spec.config.bridge is {quote(bridge)}; it must be the name of a link")
     pvid = _number(config, "vlan", 0, VID_MAX)
-    return BridgePlace(
+    return BridgeTarget(
         bridge=bridge,
         pvid=pvid,
         vids=_trunk(config),
