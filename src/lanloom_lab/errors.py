@@ -4,7 +4,7 @@
 
     LabError            base of all errors that the lab raises
     ├── AssetError      a cached asset (private tree, kernel, package) could not be created
-    ├── KernelLacks     this machine can't run a lab on the requested kernel
+    ├── KernelFeatureMissing     this machine can't run a lab on the requested kernel
     ├── BadOption       an invalid option or name
     ├── NotRunning      no lab runs in this state directory
     ├── AlreadyRunning  one does
@@ -32,7 +32,7 @@ class AssetError(LabError):
     """A cached asset could not be created."""
 
 
-class KernelLacks(LabError):
+class KernelFeatureMissing(LabError):
     """This machine can't run a lab on the requested kernel; the message names the missing features."""
 
 

@@ -13,7 +13,7 @@ from lanloom.node.kernel import (
     Probe,
     probe,
 )
-from lanloom_lab.errors import BadOption, KernelLacks
+from lanloom_lab.errors import BadOption, KernelFeatureMissing
 from lanloom_lab.plan import KernelName
 
 KernelKind = Literal["auto", "host", "uml"]
@@ -74,13 +74,13 @@ class SelectedKernel(Struct, frozen=True):
 def choose(
     requested: KernelKind, host: Iterable[Probe], uml: Iterable[Probe], *, root: bool
 ) -> SelectedKernel:
-    """Choose the kernel from the probes of both kinds. Raises KernelLacks when the requested kernel is unsuitable."""
+    """Choose the kernel from the probes of both kinds. Raises KernelFeatureMissing for an unsuitable one."""
     lacking = [item.feature.name for item in host if not item.present]
     host_fault = (
         f"the host's kernel lacks {_listed(lacking)}" if lacking else "" if root else "you are not root"
     )
     if requested == "host" and host_fault:
-        raise KernelLacks(
+        raise KernelFeatureMissing(
             f"the host's kernel can't carry the lab: {host_fault}",
             "Use `--kernel uml`, which brings a kernel of its own, or leave the option away.",
         )
@@ -90,7 +90,7 @@ def choose(
         )
     faults = [f"{item.feature.name} ({item.error})" for item in uml if not item.present]
     if faults:
-        raise KernelLacks(
+        raise KernelFeatureMissing(
             f"user-mode Linux can't be joined to this host; missing: {_listed(faults)}"
             + (f"; and {host_fault}" if requested == "auto" else ""),
             "The lab needs network namespaces and /dev/net/tun: run as root, or allow both to this container.",
@@ -99,7 +99,7 @@ def choose(
 
 
 def choose_here(requested: KernelKind) -> SelectedKernel:
-    """Choose the kernel for a lab on this machine, after probing it. Raises KernelLacks."""
+    """Choose the kernel for a lab on this machine, after probing it. Raises KernelFeatureMissing."""
     host = probe(HOST_LAB_NEEDS) if requested != "uml" else ()
     uml = probe(UML_LAB_NEEDS) if requested != "host" else ()
     return choose(requested, host, uml, root=os.geteuid() == 0)

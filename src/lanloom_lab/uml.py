@@ -30,7 +30,7 @@ from lanloom_lab.assets import (
     publish,
     run,
 )
-from lanloom_lab.errors import AssetError, KernelLacks, LabError
+from lanloom_lab.errors import AssetError, KernelFeatureMissing, LabError
 from lanloom_lab.processes import ConsoleEnd, run_kernel
 
 SUITES = ("unstable", "trixie", RELEASE)
@@ -150,7 +150,7 @@ def attempts(fetch: Fetch, boots: Try, series: str = "") -> Iterator[Attempt]:
 def select(tried: Iterable[Attempt], series: str = "") -> tuple[UmlKernel, str]:
     """Return the first kernel that boots, and why it is this one.
 
-    Raises KernelLacks with the reasons of all that do not.
+    Raises KernelFeatureMissing with the reasons of all that do not.
     """
     failed: list[Attempt] = []
     for attempt in tried:
@@ -160,10 +160,10 @@ def select(tried: Iterable[Attempt], series: str = "") -> tuple[UmlKernel, str]:
             return attempt.kernel, "; ".join([wanted, *map(str, failed)])
         failed.append(attempt)
     if not failed:
-        raise KernelLacks(
+        raise KernelFeatureMissing(
             f"Debian has no user-mode Linux {series}", "Use `--kernel uml`, which takes one that boots here."
         )
-    raise KernelLacks(
+    raise KernelFeatureMissing(
         f"no user-mode Linux boots on this machine: {'; '.join(map(str, failed))}",
         "Use a machine whose own kernel has all features (`lanloom doctor` names what it lacks), as root.",
     )
@@ -173,7 +173,7 @@ def uml_kernel(cache: Path, progress: Progress, series: str = "") -> tuple[UmlKe
     """Return the user-mode Linux for this machine, and why it is this one.
 
     The first time takes some seconds for each kernel.
-    `series` asks for one series, such as "6.1". Raises KernelLacks if none boots, AssetError without a tree.
+    `series` asks for one series, such as "6.1". Raises KernelFeatureMissing if none boots, AssetError without a tree.
     """
     return select(_attempts_here(cache, progress, series), series)
 

@@ -16,14 +16,14 @@ from lanloom.features.lan.rules.lansteps import (
     AddFlood,
     DeleteLanLink,
     ForgetLearned,
+    IsolateNamespace,
     JoinBridge,
     MakeBridge,
     MakeNamespace,
     MakeVtep,
-    MendBridge,
     RemoveFlood,
     RemoveNamespace,
-    SealNamespace,
+    RepairBridge,
     SetLanMtu,
     SetLanUp,
 )
@@ -71,7 +71,7 @@ def _make_namespace(step: MakeNamespace, holder: Holder) -> None:
 
 
 @apply.register
-def _seal(step: SealNamespace, holder: Holder) -> None:
+def _seal(step: IsolateNamespace, holder: Holder) -> None:
     _space(step, holder).sealed = True
 
 
@@ -129,7 +129,7 @@ def _join(step: JoinBridge, holder: Holder) -> None:
 
 
 @apply.register
-def _mend_bridge(step: MendBridge, holder: Holder) -> None:
+def _mend_bridge(step: RepairBridge, holder: Holder) -> None:
     links = _space(step, holder).links
     links[step.bridge] = replace(links[step.bridge], drift=links[step.bridge].drift - set(step.settings))
 

@@ -9,7 +9,7 @@ from lanloom.node.kernel import (
     Probe,
     probe,
 )
-from lanloom_lab.errors import KernelLacks
+from lanloom_lab.errors import KernelFeatureMissing
 from lanloom_lab.kernel import (
     HOST_LAB_NEEDS,
     TAP,
@@ -41,7 +41,9 @@ def test_an_ordinary_user_gets_a_kernel_of_their_own() -> None:
 
 def test_a_wish_for_a_lacking_kernel_is_refused() -> None:
     """`--kernel host` on a lacking kernel names the missing features and the way out."""
-    with pytest.raises(KernelLacks, match=r"lacks bridge VLAN filtering and bonding\n.*--kernel uml"):
+    with pytest.raises(
+        KernelFeatureMissing, match=r"lacks bridge VLAN filtering and bonding\n.*--kernel uml"
+    ):
         choose("host", SOME, (), root=True)
 
 
@@ -53,7 +55,7 @@ def test_a_wish_for_user_mode_linux_is_granted() -> None:
 def test_a_host_without_tap_is_refused() -> None:
     """Where neither way works, the message says what is missing for both."""
     with pytest.raises(
-        KernelLacks, match=r"missing: tap \(Operation not permitted\); and the host's kernel lacks"
+        KernelFeatureMissing, match=r"missing: tap \(Operation not permitted\); and the host's kernel lacks"
     ):
         choose("auto", SOME, TAP_FAILS, root=True)
 

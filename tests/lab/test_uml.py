@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lanloom_lab.assets import default_cache, private_tree
-from lanloom_lab.errors import AssetError, KernelLacks, ProcessFailed
+from lanloom_lab.errors import AssetError, KernelFeatureMissing, ProcessFailed
 from lanloom_lab.processes import (
     ConsoleEnd,
     ManagedProcess,
@@ -97,7 +97,7 @@ def test_a_suite_that_can_not_be_fetched_is_passed_over() -> None:
 
 def test_where_none_boots_the_reasons_are_named() -> None:
     """The error is one sentence with each kernel's reason, and a remedy."""
-    with pytest.raises(KernelLacks) as caught:
+    with pytest.raises(KernelFeatureMissing) as caught:
         select(attempts(kernel_of, trial_of({"7.2": "panics: a", "6.12": "panics: b", "6.1": "panics: c"})))
     problem, remedy = str(caught.value).splitlines()
     assert problem == (
@@ -111,7 +111,7 @@ def test_one_series_may_be_asked_for() -> None:
     """`uml-6.1` gets the kernel of that series; one that there is not is refused."""
     kernel, why = select(attempts(kernel_of, trial_of({}), "6.1"), "6.1")
     assert (kernel.version, why) == ("6.1.176", "as you asked")
-    with pytest.raises(KernelLacks, match=r"Debian has no user-mode Linux 5\.10"):
+    with pytest.raises(KernelFeatureMissing, match=r"Debian has no user-mode Linux 5\.10"):
         select(attempts(kernel_of, trial_of({}), "5.10"), "5.10")
 
 

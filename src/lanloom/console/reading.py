@@ -81,13 +81,13 @@ class UserReader(Watcher):
         self._rights = rights
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        """As the port says."""
+        """Return the object."""
         return await self.client.get(resource, name, namespace)
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[T]:
-        """As the port says; what selectors choose is asked of the API server."""
+        """Return the list; what selectors choose is asked of the API server."""
         if labels or fields:
             return await self.client.list(resource, namespace, labels=labels, fields=fields)
         if self._shared is not None and await self._rights.may_list(resource, namespace):
@@ -106,13 +106,13 @@ class UserReader(Watcher):
         labels: str = "",
         fields: str = "",
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """As the port says."""
+        """Yield the changes."""
         return self.client.watch(
             resource, namespace, resource_version=resource_version, labels=labels, fields=fields
         )
 
     async def ask_pod(self, namespace: str, pod: str, path: str) -> str:
-        """As `PodReader` says, as the user alone."""
+        """Request a page of a pod, as the user alone."""
         return await self.client.ask_pod(namespace, pod, path)
 
     @asynccontextmanager

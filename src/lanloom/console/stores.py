@@ -70,13 +70,13 @@ class Followed(Watcher, Generic[T]):
         self._task.cancel()
 
     async def get(self, resource: Resource[Any], name: str, namespace: str = "") -> Any:
-        """As the port says."""
+        """Return the object."""
         return await self._client.get(resource, name, namespace)
 
     async def list(
         self, resource: Resource[Any], namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> Listing[Any]:
-        """As the port says."""
+        """Return the list."""
         try:
             found = await self._client.list(resource, namespace, labels=labels, fields=fields)
         except KubeError as error:
@@ -94,7 +94,7 @@ class Followed(Watcher, Generic[T]):
         labels: str = "",
         fields: str = "",
     ) -> AsyncGenerator[WatchEvent[Any], None]:
-        """As the port says; after an error nothing is believed but a new list."""
+        """Yield the changes; after an error nothing is believed but a new list."""
         if self.error is not None:
             raise Gone(410, "Expired", "the server was away")
         events = self._client.watch(resource, namespace, resource_version=resource_version)

@@ -146,7 +146,7 @@ def choose(name: str, by_title: Mapping[str, T], namespace: str = "") -> T:
     raise Denied(f"there is no LAN {quote(name)}; {there}")
 
 
-class At(NamedTuple):
+class Attached(NamedTuple):
     """The nodes on which a spoke is attached, its pods there, and its mode; two nodes while a machine migrates."""
 
     node: str = ""
@@ -154,19 +154,19 @@ class At(NamedTuple):
     mode: str = ""
 
 
-Places = Mapping[tuple[str, str], At]
+Places = Mapping[tuple[str, str], Attached]
 """By a LAN's uid and a spoke."""
 
 
 def _places(reports: Iterable[LANNode]) -> Places:
-    found: dict[tuple[str, str], At] = {}
+    found: dict[tuple[str, str], Attached] = {}
     for report in sorted(reports, key=lambda item: item.metadata.name):
         for entry in report.status.lans:
             for spoke in entry.spokes:
-                at = found.get((entry.uid, spoke.name), At())
+                at = found.get((entry.uid, spoke.name), Attached())
                 node = ", ".join(filter(None, (at.node, report.metadata.name)))
                 pod = ", ".join(filter(None, (at.pod, spoke.pod)))
-                found[entry.uid, spoke.name] = At(node, pod, spoke.mode)
+                found[entry.uid, spoke.name] = Attached(node, pod, spoke.mode)
     return found
 
 
@@ -186,15 +186,15 @@ def places_of_pods(lans: Iterable[LAN], pods: Iterable[Pod]) -> Places:
             for mode in get_args(Mode):
                 key = Key(lan.metadata.namespace, nad_name(spoke, mode))
                 nads[key] = ((lan.metadata.uid, spoke), mode)
-    found: dict[tuple[str, str], At] = {}
+    found: dict[tuple[str, str], Attached] = {}
     for pod in sorted(pods, key=lambda item: item.metadata.key):
         for nad in () if pod.has_ended else _nads(pod):
             if nad in nads:
                 place, mode = nads[nad]
-                at = found.get(place, At())
+                at = found.get(place, Attached())
                 node = ", ".join(filter(None, (at.node, pod.spec.node_name)))
                 title = ", ".join(filter(None, (at.pod, str(pod.metadata.key))))
-                found[place] = At(node, title, mode)
+                found[place] = Attached(node, title, mode)
     return found
 
 
@@ -237,7 +237,7 @@ def _view(lan: LAN, places: Places) -> LanView:
         namespaces=spec.namespaces,
         subnets=tuple(item.cidr for item in spec.subnets),
         network=status.network,
-        spokes=tuple(_spoke(name, places.get((meta.uid, name), At()), options) for name in spec.spokes),
+        spokes=tuple(_spoke(name, places.get((meta.uid, name), Attached()), options) for name in spec.spokes),
         users=status.users,
         deleting=meta.deletion_timestamp or "",
         created=meta.creation_timestamp or "",
@@ -263,7 +263,7 @@ def _limits(spec: LANSpec) -> Iterator[str]:
         yield f"interfaces with MTU {spec.mtu}"
 
 
-def _spoke(name: str, at: At, options: Options) -> SpokeView:
+def _spoke(name: str, at: Attached, options: Options) -> SpokeView:
     return SpokeView(
         name=name,
         pods=nad_name(name, "veth"),

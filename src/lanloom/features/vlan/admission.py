@@ -90,7 +90,7 @@ class VlanAdmission(TableAdmission):
         return self._fill_in(request, _in_base64)
 
     def _fill_in(self, request: AdmissionRequest, defaults: Callable[[AdmissionRequest], Verdict]) -> Verdict:
-        """Nothing alongside Harvester's controller, which writes these fields."""
+        """Fill in nothing alongside Harvester's controller, which writes these fields."""
         if self._coexists():
             return Verdict()
         try:

@@ -156,7 +156,8 @@ def _key(place: Location, lan_of: Callable[[str], str | None]) -> object:
 
 
 def _is_behind(client: Client, port: SeenPort) -> bool:
-    """Whether the client's interface is behind a port: itself, or in KubeVirt's bridge with a dummy in its place.
+    """Return whether the client's interface is behind a port: itself, or in KubeVirt's bridge with a dummy in its
+    place.
 
     What a macvtap stands on has the address of the macvtap, and stays in the LAN's namespace.
     """

@@ -225,7 +225,7 @@ def _answered(answer: Answer, request: Request) -> Iterator[tuple[int, bytes]]:
 
 
 def _fitting(options: Iterable[tuple[int, bytes]], room: int) -> Iterator[bytes]:
-    """Each option as a whole, or not at all."""
+    """Yield each option as a whole, or not at all."""
     for option, value in options:
         parts = [value[at : at + _PART] for at in range(0, len(value), _PART)]
         text = b"".join(bytes((option, len(part))) + part for part in parts)

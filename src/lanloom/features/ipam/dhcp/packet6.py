@@ -289,7 +289,7 @@ def _answered(answer: Answer6, message: Message) -> Iterator[bytes]:
 
 
 def _fitting(options: Iterable[bytes], room: int) -> Iterator[bytes]:
-    """Each option as a whole, or not at all."""
+    """Yield each option as a whole, or not at all."""
     for option in options:
         if len(option) <= room:
             room -= len(option)

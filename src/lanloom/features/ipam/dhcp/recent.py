@@ -68,6 +68,6 @@ class Recent(Generic[K, V]):
 
 
 def _retrieve_error(task: "asyncio.Task[Any]") -> None:
-    """All who wait may be gone when a read fails; asyncio would log its error."""
+    """Retrieve the error of a read, for which no task may wait any more: asyncio would log it."""
     if not task.cancelled():
         task.exception()

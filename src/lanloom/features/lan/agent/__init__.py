@@ -19,7 +19,7 @@ from lanloom.features.lan.agent.report import ReportPublisher
 from lanloom.features.lan.agent.services import cni_service, serve_devices
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.agent.uplinks import Uplinks
-from lanloom.features.lan.agent.users import UsersElsewhere
+from lanloom.features.lan.agent.users import RemoteUsers
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.features.lan.agentoptions import LanAgentSettings
 from lanloom.kube.events import node_reference
@@ -74,7 +74,7 @@ class DataPlane:
             refusals=RefusalEvents(context.recorder, lambda _key: node_reference(node)),
         )
         self.entries = reconciler.entries
-        elsewhere = UsersElsewhere(context.client, view, node)
+        elsewhere = RemoteUsers(context.client, view, node)
         self.spokes = Spokes(
             reconciler, kernel, records, view, now=now, elsewhere=elsewhere, woken=self._wake
         )

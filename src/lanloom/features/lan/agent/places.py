@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from lanloom.features.lan.agent.ports import VETH, Attachment, Device, SpokeError
 from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
-from lanloom.features.lan.agent.users import UsersElsewhere
+from lanloom.features.lan.agent.users import RemoteUsers
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.features.lan.rules.record import LanRecord, SpokeRecord, pod_beside, record_of, refused
 from lanloom.node.errors import LinkError, NodeError
@@ -32,7 +32,7 @@ class SpokePlaces:
         reconciler: LanReconciler,
         records: LanRecords,
         view: ClusterView,
-        elsewhere: UsersElsewhere,
+        elsewhere: RemoteUsers,
         *,
         node: str,
         woken: Callable[[str], None],

@@ -19,7 +19,7 @@ from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.ports import Attached, Attachment, Device, MtuRefused, SpokeError
 from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
-from lanloom.features.lan.agent.users import UsersElsewhere
+from lanloom.features.lan.agent.users import RemoteUsers
 from lanloom.features.lan.agent.view import ClusterView
 from lanloom.features.lan.rules.linksteps import check_name
 from lanloom.features.lan.rules.mtus import own_mtu
@@ -51,7 +51,7 @@ class Spokes:
         view: ClusterView,
         *,
         now: Callable[[], float],
-        elsewhere: UsersElsewhere,
+        elsewhere: RemoteUsers,
         woken: Callable[[str], None] = lambda _uid: None,
     ) -> None:
         self._reconciler = reconciler

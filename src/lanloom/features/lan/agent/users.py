@@ -18,7 +18,7 @@ from lanloom.kube.ports import Client
 from lanloom.refusals import title_for
 
 
-class UsersElsewhere:
+class RemoteUsers:
     """What the other nodes of the cluster have attached; `node` is this one."""
 
     def __init__(self, client: Client, view: ClusterView, node: str) -> None:

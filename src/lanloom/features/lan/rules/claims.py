@@ -24,7 +24,7 @@ def claims_of(lan: LAN) -> Iterator[str]:
         yield f"uplink {spec.uplink.cluster_network} {spec.uplink.vlan}"
 
 
-class Clash(NamedTuple):
+class ClaimConflict(NamedTuple):
     """What a LAN claims that is another one's, with the field, for its users, and what to do instead."""
 
     fault: str
@@ -34,13 +34,13 @@ class Clash(NamedTuple):
         return f"{self.fault}; {self.remedy}"
 
 
-def clash(lan: LAN, other: LAN) -> Clash | None:
+def clash(lan: LAN, other: LAN) -> ClaimConflict | None:
     """Return what `lan` claims that is the other one's; None if nothing is."""
     mine, theirs, title = lan.spec, other.spec, title_beside(other, lan.metadata.namespace)
     if mine.ns == theirs.ns:
-        return Clash(f"spec.ns: {quote(mine.ns)} is the network namespace of {title} already")
+        return ClaimConflict(f"spec.ns: {quote(mine.ns)} is the network namespace of {title} already")
     if (mine.vni, mine.vxlan_port) == (theirs.vni, theirs.vxlan_port):
-        return Clash(
+        return ClaimConflict(
             f"spec.vni: {mine.vni} at port {mine.vxlan_port} is the VNI of {title} already",
             "two LANs with one VNI would be one network; choose another VNI",
         )
@@ -48,11 +48,11 @@ def clash(lan: LAN, other: LAN) -> Clash | None:
         return _shared_vlan(lan, other, title)
     if common := frozenset(mine.spokes) & frozenset(theirs.spokes):
         names = listed(quote(name) for name in sorted(common))
-        return Clash(f"spec.spokes: {names} is the name of a spoke of {title} already")
+        return ClaimConflict(f"spec.spokes: {names} is the name of a spoke of {title} already")
     return None
 
 
-def _shared_vlan(lan: LAN, other: LAN, title: str) -> Clash:
+def _shared_vlan(lan: LAN, other: LAN, title: str) -> ClaimConflict:
     """Describe the conflict of two LANs at one VLAN: users of one would reach those of the other."""
     uplink, own = lan.spec.uplink, lan.metadata.namespace
     assert uplink is not None
@@ -64,7 +64,7 @@ def _shared_vlan(lan: LAN, other: LAN, title: str) -> Clash:
         instead = f"to be on that VLAN, use spokes of {title}, which admits namespace {own}"
     else:
         instead = f"to be on that VLAN, use spokes of that LAN, after its managers added {own} to its spec.namespaces"
-    return Clash(fault, f"{instead}; or leave spec.uplink out")
+    return ClaimConflict(fault, f"{instead}; or leave spec.uplink out")
 
 
 def check_claims(new: LAN, others: Iterable[LAN]) -> None:

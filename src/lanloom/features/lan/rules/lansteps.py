@@ -29,7 +29,7 @@ class MakeNamespace(LanStep, frozen=True, kw_only=True):
             raise LinkError(f"{self.title}: {self.uid!r} is no uid of a LAN")
 
 
-class SealNamespace(LanStep, frozen=True, kw_only=True):
+class IsolateNamespace(LanStep, frozen=True, kw_only=True):
     """No IPv6 in the namespace, and none of its frames to the host's packet filters."""
 
     @property
@@ -160,7 +160,7 @@ class JoinBridge(LanStep, frozen=True, kw_only=True):
         check_link(self.title, links, self.bridge)
 
 
-class MendBridge(LanStep, frozen=True, kw_only=True):
+class RepairBridge(LanStep, frozen=True, kw_only=True):
     """These settings of the bridge as they were when it was made."""
 
     bridge: str

@@ -21,14 +21,14 @@ from lanloom.features.lan.rules.hostbridge import JoinHostBridge, MakeHostPort, 
 from lanloom.features.lan.rules.lansteps import (
     AddFlood,
     DeleteLanLink,
+    IsolateNamespace,
     JoinBridge,
     MakeBridge,
     MakeNamespace,
     MakeVtep,
-    MendBridge,
     RemoveFlood,
     RemoveNamespace,
-    SealNamespace,
+    RepairBridge,
     SetLanMtu,
     SetLanUp,
 )
@@ -74,7 +74,7 @@ def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
     if not (seen.exists and seen.bound):
         yield MakeNamespace(ns=wanted.ns, uid=wanted.uid)
     if seen.exists and not seen.sealed:
-        yield SealNamespace(ns=wanted.ns)
+        yield IsolateNamespace(ns=wanted.ns)
     keeps_bridge = _is_bridge(wanted, seen)
     if (wanted.packet_filter.digest if wanted.packet_filter else "") != seen.packet_filter:
         yield SetPacketFilter(ns=wanted.ns, packet_filter=wanted.packet_filter)
@@ -96,7 +96,7 @@ def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
     elif not links[wanted.bridge].up:
         yield SetLanUp(ns=wanted.ns, name=wanted.bridge)
     if keeps_bridge and (drift := links[wanted.bridge].drift):
-        yield MendBridge(ns=wanted.ns, bridge=wanted.bridge, settings=tuple(sorted(drift)))
+        yield RepairBridge(ns=wanted.ns, bridge=wanted.bridge, settings=tuple(sorted(drift)))
     if keeps_bridge and links[wanted.bridge].learned_limit not in (None, wanted.learned_limit):
         yield LimitLearned(ns=wanted.ns, bridge=wanted.bridge, limit=wanted.learned_limit)
     yield from _orphans(wanted, links)

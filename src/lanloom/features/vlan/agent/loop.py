@@ -251,7 +251,7 @@ class VlanAgent:
         self.wake()
 
     def _host_changed(self) -> None:
-        """Something changed on the host, perhaps by our own hand."""
+        """Enqueue a look at the host after a change, which the agent itself may have made."""
         now = asyncio.get_running_loop().time()
         if self._next_check <= now:
             self._next_check = max(now + NOTICE_SECONDS, self._next_check + SPACING_SECONDS)

@@ -64,7 +64,7 @@ class VlanAgentMetrics(FeatureMetrics):
         self._failed = failed
 
     def repair(self, kind: str, number: int) -> None:
-        """Something was put right."""
+        """Count repairs of a kind."""
         self._repairs.labels(kind).inc(number)
 
     def _collect(self) -> Iterator[Metric]:

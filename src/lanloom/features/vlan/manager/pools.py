@@ -27,14 +27,14 @@ class NoPools:
             self._claims[nad] = claim
 
     def leases(self, nad: Key) -> NodeLeases:
-        """No addresses."""
+        """Return no addresses."""
         claim = self._claims.get(nad)
         if claim is None:
             return NO_LEASES
         return NodeLeases({}, dict.fromkeys(claim.nodes, "this manager does not run address management"))
 
     def on_change(self, handler: Callable[[Key], None]) -> None:
-        """Nothing ever changes."""
+        """Ignore the handler: there are no changes."""
 
 
 def claim_of(

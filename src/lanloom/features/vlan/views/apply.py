@@ -251,7 +251,7 @@ def _recorded(new: T, document: Document) -> T:
 
 
 def _labelled(body: Raw, old: Object | None) -> Raw:
-    """With the labels that the mutating webhook fills in."""
+    """Return the body with the labels that the mutating webhook fills in."""
     spec = body.get("spec")
     if (
         not isinstance(old, NetworkAttachmentDefinition | None)

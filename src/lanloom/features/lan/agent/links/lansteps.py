@@ -9,14 +9,14 @@ from lanloom.features.lan.rules.lansteps import (
     AddFlood,
     DeleteLanLink,
     ForgetLearned,
+    IsolateNamespace,
     JoinBridge,
     MakeBridge,
     MakeNamespace,
     MakeVtep,
-    MendBridge,
     RemoveFlood,
     RemoveNamespace,
-    SealNamespace,
+    RepairBridge,
     SetLanMtu,
     SetLanUp,
 )
@@ -43,7 +43,7 @@ def _make_namespace(step: MakeNamespace, writer: LanWriter) -> None:
 
 
 @apply.register
-def _seal_namespace(step: SealNamespace, writer: LanWriter) -> None:
+def _seal_namespace(step: IsolateNamespace, writer: LanWriter) -> None:
     writer.lan(step).namespace.call(isolate_ip)
 
 
@@ -105,7 +105,7 @@ def _join(step: JoinBridge, writer: LanWriter) -> None:
 
 
 @apply.register
-def _mend_bridge(step: MendBridge, writer: LanWriter) -> None:
+def _mend_bridge(step: RepairBridge, writer: LanWriter) -> None:
     lan = writer.lan(step)
     bridgedrift.mend_bridge(lan.sock, lan.links[step.bridge].index, step.settings)
 

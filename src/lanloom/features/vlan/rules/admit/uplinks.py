@@ -102,7 +102,7 @@ def _check_name(name: str, reader: ClusterReader) -> None:
 
 
 def check_cluster_network_deletion(old: ClusterNetwork, reader: ClusterReader) -> None:
-    """Whether a ClusterNetwork may be deleted: nothing may use it."""
+    """Raise Denied for the deletion of a ClusterNetwork in use."""
     name = old.metadata.name
     title = f"can't delete ClusterNetwork {name}"
     if name == names.MGMT:
@@ -116,7 +116,7 @@ def check_cluster_network_deletion(old: ClusterNetwork, reader: ClusterReader) -
 
 
 def check_host_network(new: HostNetworkConfig, old: HostNetworkConfig | None, reader: ClusterReader) -> None:
-    """Whether Harvester may give addresses to nodes on that VLAN: not where a NAD of Lanloom's does."""
+    """Raise Denied if Harvester would give addresses to nodes on a VLAN where a NAD of Lanloom's does."""
     if old is not None and new.spec == old.spec:
         return
     cluster_network, vid = new.spec.cluster_network, new.spec.vlanID
@@ -139,7 +139,7 @@ _NAMING = {
 
 
 def check_report(report: Report, kind: Resource[Any], node: str) -> None:
-    """Whether the agent of `node` may write a report: only one of its own node, under its own name.
+    """Raise Denied unless the agent of `node` writes a report of its own node, under its own name.
 
     An agent whose node is not known is of the node "", which has none.
     """
@@ -152,7 +152,7 @@ def check_report(report: Report, kind: Resource[Any], node: str) -> None:
 
 
 def check_report_deletion(report: Report, kind: Resource[Any], node: str) -> None:
-    """Whether the agent of `node` may delete a report: its own by its name, or by all that is in it.
+    """Raise Denied unless the agent of `node` deletes its own report, by its name or by all that is in it.
 
     More than it may write, because it has to make damaged reports again, and to clear up after others.
     """
@@ -203,7 +203,7 @@ def check_vlan_config(
 
 
 def check_vlan_config_deletion(old: VlanConfig, reader: ClusterReader) -> None:
-    """Whether a VlanConfig may be deleted: no VM may need the uplink."""
+    """Raise Denied for the deletion of a VlanConfig whose uplink VMs need."""
     try:
         check_nodes_lost(old, reader.matching(old.spec.node_selector), reader)
     except Refusal as refusal:

@@ -24,7 +24,7 @@ Vms = tuple[VirtualMachineInstance, ...]
 
 
 def check_nad_deletion(old: NetworkAttachmentDefinition, reader: ClusterReader) -> None:
-    """Whether a NAD may be deleted: no VM uses it or is to use it when it starts, and no overlay network needs it.
+    """Raise Denied for the deletion of a NAD that a VM uses or will use, or that an overlay network needs.
 
     An overlay network needs the node addresses that the NAD gives. The NAD of an isolated network has rules of its own.
     """
@@ -52,7 +52,7 @@ def check_nad_deletion(old: NetworkAttachmentDefinition, reader: ClusterReader) 
 def check_config_in_use(
     new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition, reader: ClusterReader
 ) -> None:
-    """Whether the type or the VLAN ids of a NAD may change so: not while VMs use it. More ids of a trunk are fine."""
+    """Raise Denied for a change of a NAD's type or VLAN ids while VMs use it. More ids of a trunk are allowed."""
     before, after = _network(old), _network(new)
     if before is None or before == after or _is_wider(before, after):
         return
@@ -66,7 +66,7 @@ def check_config_in_use(
 def check_overlay(
     nad: NetworkAttachmentDefinition, before: L3 | None, value: L3 | None, reader: ClusterReader
 ) -> None:
-    """Whether a NAD's node addresses may change so: not what overlay networks with running VMs stand on.
+    """Raise Denied for a change of node addresses on which overlay networks with running VMs depend.
 
     The address of a node without such a VM may come, change and go, so that a node that joins gets its own.
     """
@@ -88,7 +88,7 @@ def check_overlay(
 
 
 def check_nodes_lost(config: VlanConfig, lost: Iterable[str], reader: ClusterReader) -> None:
-    """Whether these nodes may lose a VlanConfig: no VM there may use a network of its cluster network.
+    """Raise Denied if nodes lose a VlanConfig while a VM there uses a network of its cluster network.
 
     That of `mgmt` is Harvester's description of an uplink that the installer made, and stays without it.
     """

@@ -69,7 +69,7 @@ def given(network: NodeNetwork, source: ClusterNetwork, node: str) -> NodeNetwor
 
 
 def _at_once(item: Interface) -> Interface:
-    """Without a search for duplicates: the node has the address, and would be without it as long as that takes.
+    """Return the interface without a search for duplicates, during which the node would be without its address.
 
     When the gift ends the profile is applied as usual. NetworkManager does not search for an address that it has.
     """

@@ -208,7 +208,7 @@ def summary(failing: Mapping[str, Cause], nodes: int) -> str:
 
 
 def _worst(failing: Mapping[str, Cause]) -> list[tuple[str, Cause]]:
-    """By name, those first that do not become well by themselves."""
+    """Sort by name, those first that do not become well by themselves."""
     return sorted(failing.items(), key=lambda item: (item[1].reason in PASSING, item[0]))
 
 
