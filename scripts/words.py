@@ -1,14 +1,23 @@
-"""Private words in identifiers, where the field has a term, and docstrings that do not say what a function does.
+"""Private words where the field has a term, and docstrings that do not say what a function does.
 
-Prints the identifiers of src, tests, bench and scripts that contain such a word, with the term; exit status 1 if there
-are any. Tests may use the words of `PRODUCT_TERMS`, which are good English elsewhere. The docstring of a function of
-`lanloom` begins with an imperative, and not with one of `OPENINGS`; that of a property names it.
+Prints what it finds, with the term; exit status 1 if there is anything.
+
+- Identifiers of src, tests, bench and scripts contain no word of `TERMS`. Tests may use those of `PRODUCT_TERMS`, which
+  are good English elsewhere.
+- Public classes and modules of src are named by words of `nouns.txt`, in singular or plural. A new word is a new line
+  there, so that a reviewer sees it: a term of networking, Kubernetes or Python, not one of our own.
+- Comments, docstrings and messages of src name who acts, and not `IDIOM`. What is in backquotes is quoted.
+- The docstring of a function of `lanloom` begins with an imperative, and not with one of `OPENINGS`; that of a property
+  names it.
 """
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 FOLDERS = ("src", "tests", "bench", "scripts")
@@ -90,8 +99,28 @@ OPENINGS = re.compile(
 )
 """Words with which no imperative begins."""
 
-WORKED_ON = ("src/lanloom/console", "src/lanloom/features/vlan", "src/lanloom/features/ipam/dhcp")
-"""Folders whose docstrings are not in this style yet."""
+IDIOM = {
+    "nobody": "no user, no controller; or the passive voice",
+    "anybody": "any user, any tenant",
+    "everybody": "all users, all clients",
+    "somebody": "a user, another controller, another program",
+    "whoever": "the user who, a process that; or the passive voice",
+    "whom": "which user, which object",
+    "anew": "again",
+    "beside": "next to, alongside, in addition to",
+    "for ever": "endlessly; or never with the opposite",
+    "told": "reported to, informed, known",
+}
+"""Word → what to write, in comments, docstrings and messages of src."""
+
+_IDIOM = re.compile(
+    r"\b(nobody|anybody|everybody|somebody|whoever|whom|anew|beside|for\s+ever|(?:is|are|was|were|be|been)\s+told)\b",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"`[^`]*`")
+
+NOUNS = frozenset(Path(__file__).with_name("nouns.txt").read_text().split())
+"""Words of public classes and modules of src."""
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -121,6 +150,57 @@ def term_of(name: str, path: Path) -> str:
     return next((f"write {terms[word]!r} for {word!r}" for word in words_of(name) if word in terms), "")
 
 
+@cache
+def is_noun(word: str) -> bool:
+    """Return whether a word, or its singular, is in `nouns.txt`."""
+    forms = (word, word.removesuffix("s"), word.removesuffix("es"), re.sub("ies$", "y", word))
+    return word.isdigit() or any(form in NOUNS for form in forms)
+
+
+@cache
+def is_compound(word: str) -> bool:
+    """Return whether a word is one of `nouns.txt`, or several of them written as one."""
+    return is_noun(word) or any(
+        is_noun(word[:end]) and is_compound(word[end:]) for end in range(2, len(word) - 1)
+    )
+
+
+def unknown_nouns(path: Path, tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Yield the names of public classes, and of the module, with words that are not in `nouns.txt`."""
+    for part in (each for each in path.with_suffix("").parts[1:] if not each.startswith("__")):
+        for word in words_of(part):
+            if not is_compound(word):
+                yield 1, part, word
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            for word in words_of(node.name):
+                if not is_noun(word):
+                    yield node.lineno, node.name, word
+
+
+def prose(text: str, tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield comments, docstrings and messages, with their lines. A string without a space is a value."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+
+
+def idioms(text: str, tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+    """Yield the idioms in a module's prose, with what to write instead."""
+    if _IDIOM.search(text):
+        for line, said in prose(text, tree):
+            for found in _IDIOM.finditer(_QUOTED.sub("", said)):
+                word = " ".join(found[0].lower().split())
+                yield (
+                    line + said[: found.start()].count("\n"),
+                    word,
+                    IDIOM[word.rpartition("told")[1] or word],
+                )
+
+
 def openings(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield functions whose docstrings begin with one of `OPENINGS`, with their lines."""
     for node in ast.walk(tree):
@@ -130,20 +210,29 @@ def openings(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.name
 
 
+def findings(path: Path) -> Iterator[str]:
+    """Yield what is wrong in a module."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    if path.parts[0] == "src":
+        for line, name, word in unknown_nouns(path, tree):
+            yield f"{path}:{line}: {name}: {word!r} is not in scripts/nouns.txt; use a term of the field, or add it"
+        for line, word, term in idioms(text, tree):
+            yield f"{path}:{line}: instead of {word!r}, write: {term}"
+    if path.is_relative_to("src/lanloom"):
+        for line, name in openings(tree):
+            yield f"{path}:{line}: {name}: begin the docstring with what the function does"
+    for line, name in identifiers(tree):
+        if term := term_of(name, path):
+            yield f"{path}:{line}: {name}: {term}"
+
+
 def main() -> int:
     """Print what is found. Return the exit status."""
-    found = [
-        f"{path}:{line}: {name}: begin the docstring with what the function does"
-        for path in sorted(Path("src/lanloom").rglob("*.py"))
-        if not str(path).startswith(WORKED_ON)
-        for line, name in openings(ast.parse(path.read_text()))
-    ] + [
-        f"{path}:{line}: {name}: {term}"
-        for folder in FOLDERS
-        for path in sorted(Path(folder).rglob("*.py"))
-        for line, name in identifiers(ast.parse(path.read_text()))
-        if (term := term_of(name, path))
-    ]
+    paths = (path for folder in FOLDERS for path in sorted(Path(folder).rglob("*.py")))
+    found = [each for path in paths for each in findings(path)]
+    if sorted(NOUNS) != Path(__file__).with_name("nouns.txt").read_text().split():
+        found.append("scripts/nouns.txt: sort the words, each once")
     print(*dict.fromkeys(found), sep="\n")
     return 1 if found else 0
 
