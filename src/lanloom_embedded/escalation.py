@@ -69,7 +69,7 @@ def missing_rights(held: Iterable[Raw], wanted: Iterable[Raw]) -> list[Raw]:
 
 
 def described(rights: Iterable[Raw]) -> list[str]:
-    """Rights as kube-apiserver prints them, sorted; those on a resource that differ only in verbs are one line."""
+    """Return rights as kube-apiserver prints them, sorted, with one line for those that differ only in verbs."""
     found: dict[tuple[str, ...], Raw] = {}
     for right in rights:
         apart = () if "resources" in right else right["verbs"]

@@ -80,7 +80,7 @@ class LocalClient:
         labels: str = "",
         fields: str = "",
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Events after `resource_version`, with a bookmark in every minute. Raises Gone."""
+        """Yield events after `resource_version`, with a bookmark in every minute. Raises Gone."""
         await asyncio.sleep(0)
         with _kube_errors():
             kind = self._kind(resource)
@@ -189,7 +189,7 @@ class LocalClient:
 
 
 def _place(kind: ServedKind, namespace: str) -> str:
-    """Kinds of the whole cluster have no namespace, whatever the caller says, as over HTTP."""
+    """Return the namespace, and none for kinds of the whole cluster, whatever the caller says, as over HTTP."""
     return namespace if kind.namespaced else ""
 
 

@@ -94,7 +94,7 @@ class TableAdmission:
         return verdict
 
     async def validate(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuses, with the reason."""
+        """Allow the request, or refuse it with the reason."""
         return await self._decide("validate", request)
 
     async def refer(self, request: AdmissionRequest) -> Verdict:

@@ -142,7 +142,7 @@ def merged(schema: Schema, live: Any, config: Any) -> Any:
 
 
 def _merged_items(schema: Schema, live: list[Any], config: list[Any], keys: list[str]) -> list[Any]:
-    """Items in the order of the configuration; others follow the item that they follow in the live list."""
+    """Return items in the order of the configuration; others follow the item that they follow in the live list."""
     items = schema.get("items") if schema else None
     wanted = {_element(each, keys, schema): each for each in config}
     present = {_element(each, keys, schema): each for each in live}

@@ -41,7 +41,7 @@ def _check_expression(expression: Raw, path: str) -> Iterator[FieldError]:
 
 
 def check_resources(patterns: Sequence[str], path: str) -> Iterator[FieldError]:
-    """Patterns as `pods`, `pods/status`, `pods/*`, `*/status`, `*` and `*/*`, none of which repeats another."""
+    """Check patterns: `pods`, `pods/status`, `pods/*`, `*/status`, `*` and `*/*`, none of which repeats another."""
     if not patterns:
         yield required(path)
     for index, pattern in enumerate(patterns):

@@ -109,7 +109,7 @@ def _prune(schema: Any, path: str, removed: list[str]) -> None:
 
 
 def _fill_nulls(schema: Raw) -> None:
-    """Schemas within a schema that are null become empty ones."""
+    """Replace schemas within a schema that are null by empty ones."""
     for key in ("allOf", "anyOf", "oneOf"):
         if isinstance(listed := schema.get(key), list):
             schema[key] = [{} if each is None else each for each in listed]

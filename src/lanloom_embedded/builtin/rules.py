@@ -156,7 +156,7 @@ def _unchanged(obj: Raw, old: Raw, names: tuple[str, ...]) -> Iterator[FieldErro
 
 
 def check_lease(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
-    """Durations and counts."""
+    """Check durations and counts."""
     spec = obj.get("spec", {})
     duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if duration is not None and duration <= 0:
@@ -176,7 +176,7 @@ def check_revision(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
 
 
 def check_endpoints(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
-    """Addresses that others can reach, so none of the server's own loopback."""
+    """Check that others can reach the addresses, so none is of the server's own loopback."""
     for index, subset in enumerate(obj.get("subsets") or ()):
         for group in ("addresses", "notReadyAddresses"):
             for place, address in enumerate(subset.get(group) or ()):
@@ -199,7 +199,7 @@ def _not_special(text: str) -> Iterator[str]:
 
 
 def check_job(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
-    """Pods that end, of a template that never changes."""
+    """Check that pods end, of a template that never changes."""
     spec = obj.get("spec")
     if spec is None:
         yield required("spec")
@@ -226,7 +226,7 @@ def check_event(obj: Raw, _: Raw | None) -> Iterator[FieldError]:
 
 
 def check_pod(obj: Raw, old: Raw | None) -> Iterator[FieldError]:
-    """Names of containers, and the node, which a pod keeps once it has it."""
+    """Check names of containers, and the node, which a pod keeps once it has it."""
     yield from _check_pod_spec(obj.get("spec", {}), "spec")
     if old is not None:
         before, after = (each.get("spec", {}).get("nodeName") for each in (old, obj))

@@ -136,7 +136,9 @@ def _finalizers(kind: ServedKind, meta: ObjectMeta, options: DeleteOptions) -> l
 
 
 def _grace(kind: ServedKind, obj: Raw, options: DeleteOptions) -> int:
-    """Seconds that a pod's node has for stopping it; a pod without a node, or an ended one, need not be stopped."""
+    """Return the seconds that a pod's node has for stopping it; a pod without a node, or an ended one, need not be
+    stopped.
+    """
     if kind.key != _PODS:
         return 0
     spec, status = obj.get("spec", {}), obj.get("status", {})

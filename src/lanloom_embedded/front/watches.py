@@ -187,7 +187,7 @@ class _Stream:
 
 
 def _joined(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """Frames joined to chunks, made one after the other while the client reads."""
+    """Yield frames joined to chunks, made one after the other while the client reads."""
     parts: list[bytes] = []
     size = 0
     for part in frames:

@@ -259,7 +259,7 @@ def _check_nested(schema: Schema, path: str, int_or_string: bool) -> Iterator[Fi
 
 
 def _complete(nested: Schema, schema: Schema, path: str, nested_path: str) -> Iterator[FieldError]:
-    """Fields that a combination speaks of and that the schema outside doesn't specify."""
+    """Yield fields that a combination speaks of and that the schema outside doesn't specify."""
     for key in _COMBINATIONS:
         for index, each in enumerate(nested.get(key, ())):
             yield from _complete_nested(each, schema, path, f"{nested_path}.{key}[{index}]")

@@ -132,7 +132,7 @@ class _Scene:
         return len(self._wanted) - served
 
     def status(self) -> DaemonSetStatus:
-        """Numbers of nodes; on each the oldest pod counts."""
+        """Return the numbers of nodes; on each the oldest pod counts."""
         first = {name: here[0] for name, here in self._placed.items() if name in self._wanted}
         available = sum(self._is_available(pod) for pod in first.values())
         return DaemonSetStatus(

@@ -138,7 +138,7 @@ class Scheduler:
             raise
 
     def _load(self) -> Counter[str]:
-        """Pods by node, with those that were bound a moment ago."""
+        """Return pods by node, with those that were bound a moment ago."""
         running = (pod.spec.node_name for pod in self._pods.store.items() if not pod.has_ended)
         return Counter((*running, *self._bound.values()))
 

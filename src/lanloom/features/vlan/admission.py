@@ -103,8 +103,8 @@ class VlanAdmission(TableAdmission):
         return _report(request, self._node_of_pod)
 
     async def decide(self, request: AdmissionRequest) -> Verdict:
-        """Allow or refuses, with the reason. No request is refused because a watch lags behind, but one that can't be
-        judged is.
+        """Allow the request, or refuse it with the reason. No request is refused because a watch lags behind, but one
+        that can't be judged is.
 
         A malformed object is no reason to read anything, however often it is sent. What is allowed counts for
         the next request, although no watch has brought it.

@@ -198,7 +198,7 @@ def test_objects_see_those_before_them() -> None:
     """One manifest may hold uplinks and addresses on them, which wait; beside Harvester only for what agents build."""
     known = report("node1", cluster_network="mgmt")
     alone = objects([*map(node, NODES)], [known])
-    fresh = objects([*map(node, NODES)], [replace(known, status=replace(known.status, mode="coexisting"))])
+    fresh = objects([*map(node, NODES)], [replace(known, status=replace(known.status, mode="beside"))])
     uplink = (cluster_network("cluster-1"), vlan_config("one", "cluster-1"))
     waiting = nad("vlan7", "cluster-1", 7, mode="dhcp")
     for there, warned in (

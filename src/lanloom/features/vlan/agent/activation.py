@@ -168,7 +168,7 @@ class Activator:
         connections: Mapping[str, Connection],
         observed: LinkState | None,
     ) -> tuple[Action, ...]:
-        """Activations that have come to no end for longer than they may take."""
+        """Return activations that have come to no end for longer than they may take."""
         now = asyncio.get_running_loop().time()
         running = [
             item

@@ -258,7 +258,7 @@ class StatusPublisher:
         self.controller.enqueue(_REPORTS)
 
     def record_events(self, events: Iterable[EventDraft]) -> None:
-        """Events to be written when the server can be reached."""
+        """Keep Events to be written when the server can be reached."""
         self._events.extend(events)
         if self._events:
             self.controller.enqueue(_REPORTS)

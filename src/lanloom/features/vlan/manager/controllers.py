@@ -299,7 +299,7 @@ class VlanManager:
             self._check_abandoned(new)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Heartbeats change nodes all the time; only labels, life and death matter here."""
+        """Enqueue what depends on a node. Of its changes only labels, life and death matter, and no heartbeats."""
         for network in self._informers.cluster_networks.store.items():
             self._enqueue_network(network.metadata.name)
         if changed(_selected_by)(old, new):

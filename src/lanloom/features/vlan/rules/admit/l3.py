@@ -43,7 +43,7 @@ def check_l3(
     *,
     coexisting: bool = False,
 ) -> tuple[str, ...]:
-    """Return whether a NAD may have the node addresses `value`, having had those of `before`; returns warnings.
+    """Check that a NAD may have the node addresses `value`, having had those of `before`. Return warnings.
 
     What did not change is not held against a cluster that has changed since.
     """

@@ -39,7 +39,7 @@ def check_nad(
     *,
     coexisting: bool = False,
 ) -> tuple[str, ...]:
-    """Return whether a NAD may be created or changed so; returns warnings.
+    """Check that a NAD may be created or changed so. Return warnings.
 
     Only what changed is checked against the cluster's present state, so that an unrelated edit never fails because a
     node joined or left. One of what is not judged here, such as others' annotations or the manager's label, passes
@@ -126,7 +126,7 @@ def _idle(nad: NetworkAttachmentDefinition) -> tuple[str, ...]:
 
 
 def _check_annotations(nad: NetworkAttachmentDefinition) -> None:
-    """Values that are not in use now must be right too: they would come into force with another annotation."""
+    """Check values that are not in use now, too: they would come into force with another annotation."""
     annotations = nad.metadata.annotations
     on = parse_connectivity(annotations.get(names.L3_CONNECTIVITY))
     if names.MODE in annotations:
@@ -201,7 +201,7 @@ def network_warnings(text: str, network: VmNetwork, reader: ClusterReader) -> tu
 
 
 def _management(network: VmNetwork, reader: ClusterReader) -> str:
-    """Machines on the management VLAN reach every node as an administrator does."""
+    """Warn of the management VLAN, on which machines reach every node as an administrator does."""
     if network.cluster_network != names.MGMT:
         return ""
     ids = reader.reserved().vlan_ids
@@ -225,7 +225,7 @@ def _management(network: VmNetwork, reader: ClusterReader) -> str:
 
 
 def _mtu(text: str, network: VmNetwork, reader: ClusterReader) -> str:
-    """Frames that are larger than the uplink's MTU are dropped on it."""
+    """Warn of an MTU above the uplink's, which drops larger frames."""
     mtu = _asked_mtu(text)
     found = reader.cluster_network(network.cluster_network)
     largest = uplink_mtu(found) if found is not None else 0

@@ -50,7 +50,7 @@ from lanloom.text import listed, quote
 def check_cluster_network(
     new: ClusterNetwork, old: ClusterNetwork | None, reader: ClusterReader
 ) -> tuple[str, ...]:
-    """Return whether a ClusterNetwork may be created or changed so; returns warnings.
+    """Check that a ClusterNetwork may be created or changed so. Return warnings.
 
     Only annotations that changed are judged: others, such as the manager's, must get through next to a broken one.
     """
@@ -176,7 +176,7 @@ def _foreign(verb: str, report: Report, kind: Resource[Any], node: str) -> Denie
 def check_vlan_config(
     new: VlanConfig, old: VlanConfig | None, reader: ClusterReader, *, coexisting: bool = False
 ) -> tuple[str, ...]:
-    """Return whether a VlanConfig may be created or changed so; returns warnings.
+    """Check that a VlanConfig may be created or changed so. Return warnings.
 
     It may move to another cluster network if `coexisting` with Harvester's controller, which makes the uplinks again.
     """

@@ -260,7 +260,9 @@ def profile_of(sub_interface: Link, observed: LinkState) -> str:
 def orphan_steps(
     wanted: tuple[NodeNetwork, ...], observed: LinkState, named: Named = UNNAMED
 ) -> tuple[dict[str, tuple[LinkStep, ...]], dict[str, tuple[Problem, ...]]]:
-    """Links of ours that nothing wants any more, by cluster network. One that another program still uses stays."""
+    """Return the steps for links of ours that nothing wants any more, by cluster network. One that another program
+    still uses stays.
+    """
     needed = {name for network in wanted for name in (network.bridge, network.bond)}
     orphans = [
         link

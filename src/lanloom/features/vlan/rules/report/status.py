@@ -172,7 +172,7 @@ def _rolled_back(finding: Finding, withheld: Problem | None) -> Finding:
 
 
 def _held(finding: Finding, withheld: Problem | None) -> Finding:
-    """Addresses of an older form are not those that the node should have, though its uplink may well work."""
+    """Return not ready for addresses of an older form, which the node should not have though its uplink may work."""
     if withheld is None or finding.status != "True":
         return finding
     return Finding("False", withheld.reason, withheld.message)
