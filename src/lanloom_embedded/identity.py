@@ -39,6 +39,8 @@ from lanloom.runtime.certificates import (
     wait_for_check,
 )
 
+log = structlog.get_logger(__name__)
+
 NAMESPACE = "kube-system"
 NAME = "lanloom-serve"
 
@@ -49,8 +51,6 @@ SUCCESSION_DAYS = 730
 CHECK_SECONDS = 3600.0
 _AUTHORITIES = 4
 """CAs that are kept. There are more than two only where the clock was set years ahead."""
-
-log = structlog.get_logger(__name__)
 
 
 class Identity(Struct, frozen=True):

@@ -55,6 +55,8 @@ from lanloom_embedded.patches import merge_patch
 from lanloom_embedded.pods import fetch
 from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 
+log = structlog.get_logger(__name__)
+
 Message = Mapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
@@ -114,8 +116,6 @@ class ServeMetrics(ManagerMetrics):
 
         return serve
 
-
-log = structlog.get_logger(__name__)
 
 LOOPBACK = "127.0.0.1"
 TICK = 0.01

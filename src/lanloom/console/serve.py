@@ -12,13 +12,13 @@ from lanloom.console.sessions import Sessions
 from lanloom.runtime.https.connections import limits_of_process
 from lanloom.runtime.https.server import HttpsServer, present, server_context
 
+log = structlog.get_logger(__name__)
+
 CONNECTIONS = 512
 """Connections at a time, streams included."""
 
 EXPIRE_SECONDS = 60.0
 """How often sessions that are over end, and a certificate that was renewed is taken."""
-
-log = structlog.get_logger(__name__)
 
 
 class Certificate:

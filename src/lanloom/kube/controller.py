@@ -31,6 +31,8 @@ from lanloom.kube.errors import (
 )
 from lanloom.kube.refusals import Failing, Refusals
 
+log = structlog.get_logger(__name__)
+
 K = TypeVar("K", bound=Hashable)
 
 _MOST_DOUBLINGS = 30
@@ -149,8 +151,6 @@ Observer = Callable[[str, K, float, Outcome], None]
 
 _PASSING = (Conflict, AlreadyExists, NotFound, ServerError, TransportError)
 """NotFound is said by a server that starts of kinds that it does not serve yet."""
-
-log = structlog.get_logger(__name__)
 
 
 BURST = 20

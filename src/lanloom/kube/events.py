@@ -23,6 +23,8 @@ from lanloom.kube.errors import KubeError, NotFound, ServerError, TransportError
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 
+log = structlog.get_logger(__name__)
+
 T = TypeVar("T", bound=Object)
 
 _WINDOW = 600.0
@@ -30,8 +32,6 @@ _REMEMBERED = 1000
 _LONGEST_MESSAGE = 1024
 _LONGEST_NAME = 200
 """Of the object's name in the event's: with the suffix it stays within the 253 characters of a name."""
-
-log = structlog.get_logger(__name__)
 
 
 class _Series(Struct):

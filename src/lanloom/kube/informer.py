@@ -26,6 +26,8 @@ from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError
 from lanloom.kube.ports import Client, Watcher, WatchEvent
 from lanloom.kube.store import Change, Indexes, Store
 
+log = structlog.get_logger(__name__)
+
 T = TypeVar("T", bound=Object)
 
 Handler = Callable[[T | None, T | None], None]
@@ -44,8 +46,6 @@ TROUBLE_SECONDS = 5.0
 
 ABSENT_SECONDS = 30.0
 """How long after a look at an optional resource that was not served the next one follows; see `Informer`, too."""
-
-log = structlog.get_logger(__name__)
 
 
 class Informer(Generic[T]):

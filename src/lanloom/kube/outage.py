@@ -10,6 +10,8 @@ import structlog
 
 from lanloom.kube.errors import ApiError, KubeError, Unreachable
 
+log = structlog.get_logger(__name__)
+
 REFUSAL_SECONDS = 3.0
 """How long nothing must have been answered before a refusal counts as the whole server's.
 
@@ -18,8 +20,6 @@ The other kinds of a server that refuses one kind are answered meanwhile.
 
 _REFUSALS = (401, 502, 503, 504)
 """Codes that a server, or a load balancer before it, gives to every request. Others are about one request."""
-
-log = structlog.get_logger(__name__)
 
 
 class Outage:

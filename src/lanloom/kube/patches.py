@@ -16,12 +16,12 @@ from lanloom.api.resource import Resource
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
 
+log = structlog.get_logger(__name__)
+
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
 
 _STATUS = "status"
-
-log = structlog.get_logger(__name__)
 
 
 def merge_diff(old: Raw, new: Raw) -> Raw:

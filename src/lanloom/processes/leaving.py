@@ -26,10 +26,10 @@ from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Client
 from lanloom.runtime.cni.programs import remove
 
+log = structlog.get_logger(__name__)
+
 ASK_SECONDS = 3.0
 """How long the end of an agent may wait for the API server."""
-
-log = structlog.get_logger(__name__)
 
 
 class Leaving:

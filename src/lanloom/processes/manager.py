@@ -43,6 +43,8 @@ from lanloom.runtime.webhookconfig import SERVICE_NAME, Registration, may_regist
 from lanloom.runtime.webhooks import Reviews, TlsServer, app_of, refer_all, secret_path
 from lanloom.runtime.webhooktable import Webhook
 
+log = structlog.get_logger(__name__)
+
 CHECK_SECONDS = 60.0
 RETRY_SECONDS = 2.0
 
@@ -172,9 +174,6 @@ class WebhookService:
             server.use(bundle)
             self._path = path_of(secret)
             self._certified(expires(bundle.certificate))
-
-
-log = structlog.get_logger(__name__)
 
 
 class ManagerSettings(Struct, frozen=True, kw_only=True):

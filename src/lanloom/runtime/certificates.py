@@ -32,6 +32,8 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from lanloom.kube.ports import Client
 
+log = structlog.get_logger(__name__)
+
 LIFETIME_DAYS = 365
 RENEWAL_DAYS = 60
 """A bundle with fewer days left is renewed."""
@@ -228,8 +230,6 @@ RETRY_SECONDS = 2.0
 
 _PATH = "path"
 _PATH_FORM = re.compile(r"[0-9a-f]{32}", re.ASCII)
-
-log = structlog.get_logger(__name__)
 
 
 def path_of(secret: Secret) -> str:

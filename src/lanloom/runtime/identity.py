@@ -13,6 +13,8 @@ from lanloom.kube.errors import ApiError, KubeError, ServerError
 from lanloom.kube.ports import Client
 from lanloom.kube.store import Store
 
+log = structlog.get_logger(__name__)
+
 NodeOfPod = Callable[[str], str]
 """The node of a pod in Lanloom's namespace, empty for one that isn't known."""
 
@@ -24,8 +26,6 @@ MANAGER_LEASE = "lanloom-manager"
 
 AGENTS = f"system:serviceaccount:{LANLOOM_NAMESPACE}:lanloom-agent"
 """The account that the agents of all nodes share on Kubernetes."""
-
-log = structlog.get_logger(__name__)
 
 
 class Managers:

@@ -23,6 +23,8 @@ from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.ports import Client
 from lanloom.runtime.webhooktable import REVIEW_SECONDS, Verb, Watched, Webhook, watched
 
+log = structlog.get_logger(__name__)
+
 REFERENCES_PATH = "/references"
 
 CONDITIONS = "matchConditions"
@@ -174,8 +176,6 @@ def _installed(kind: str) -> dict[str, Any]:
         "metadata": {"name": CONFIGURATION_NAME},
     }
 
-
-log = structlog.get_logger(__name__)
 
 Registered = dict[str, Any]
 """A webhook of a configuration, as the API server has it."""

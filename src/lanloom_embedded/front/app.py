@@ -31,6 +31,8 @@ from lanloom_embedded.front.watches import Streams
 from lanloom_embedded.pods import fetch
 from lanloom_embedded.selectors import required_name
 
+log = structlog.get_logger(__name__)
+
 BACKUP_PATH = "/backup"
 
 _SQLITE = (b"content-type", b"application/vnd.sqlite3")
@@ -53,8 +55,6 @@ class Backups:
         self._authorizer.check(user, Attempt(verb="list", resource="secrets"))
         await exchange.answer_raw(await self._engine.backup(), _SQLITE)
 
-
-log = structlog.get_logger(__name__)
 
 ANONYMOUS = UserInfo(username=ANONYMOUS_NAME, groups=(UNAUTHENTICATED,))
 

@@ -31,11 +31,11 @@ from lanloom_lab.harvester.processes import Webhook, run_agent, run_manager
 from lanloom_lab.harvester.server import WebhookServer
 from lanloom_lab.workloads.hosts import Hosts, Machines
 
+log = structlog.get_logger(__name__)
+
 RETRY_SECONDS = 1.0
 
 Program = Callable[[], Coroutine[Any, Any, None]]
-
-log = structlog.get_logger(__name__)
 
 
 def connect_as_harvester(kubeconfig: Path) -> HttpClient:

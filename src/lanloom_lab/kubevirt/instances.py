@@ -43,6 +43,8 @@ from lanloom_lab.kubevirt.rules import instance, machine_conditions, printable, 
 from lanloom_lab.workloads.hosts import Hosts
 from lanloom_lab.workloads.multus import RESOURCE_NAME
 
+log = structlog.get_logger(__name__)
+
 WORKERS = 4
 
 SOON = 1.0
@@ -50,8 +52,6 @@ SOON = 1.0
 
 PENDING_SECONDS = 10.0
 """Seconds after which an instance is evaluated again that may have to migrate."""
-
-log = structlog.get_logger(__name__)
 
 
 Evaluator = Callable[[Whole, Pod], tuple[Condition, ...]]

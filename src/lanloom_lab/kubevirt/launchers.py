@@ -19,10 +19,10 @@ from lanloom_lab.workloads.hosts import ExecSession, Hosts
 from lanloom_lab.workloads.pods import Pod
 from lanloom_lab.workloads.runs import Run
 
+log = structlog.get_logger(__name__)
+
 PROGRAM = ("python3", "-m", "lanloom_lab.guests.launcher")
 LOST = "the launcher's node went away"
-
-log = structlog.get_logger(__name__)
 
 
 class LauncherFailed(Exception):

@@ -32,12 +32,12 @@ from lanloom_lab.kubevirt.objects import REVISION_NAME, Whole
 from lanloom_lab.kubevirt.rules import started_from
 from lanloom_lab.kubevirt.virtcontroller import Act, Installed, Running, VirtController
 
+log = structlog.get_logger(__name__)
+
 PAUSE_SECONDS = 0.2
 """Between two rounds of the workload updater: in the lab, KubeVirt's 30 ns would take a processor."""
 
 RETRY_SECONDS = 1.0
-
-log = structlog.get_logger(__name__)
 
 
 class LiveUpdate:

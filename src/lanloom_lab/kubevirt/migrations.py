@@ -36,6 +36,8 @@ from lanloom_lab.kubevirt.objects import (
 )
 from lanloom_lab.plan import MIGRATIONS
 
+log = structlog.get_logger(__name__)
+
 WORKERS = 4
 
 UNSCHEDULABLE_SECONDS, PENDING_SECONDS = 300.0, 900.0
@@ -44,8 +46,6 @@ UNSCHEDULABLE_SECONDS, PENDING_SECONDS = 300.0, 900.0
 SOON = 1.0
 
 _BEGUN = ("Scheduling", "Scheduled", "PreparingTarget", "TargetReady", "Running")
-
-log = structlog.get_logger(__name__)
 
 
 class MigrationFailed(Exception):

@@ -18,6 +18,8 @@ from lanloom_lab.errors import LabError
 from lanloom_lab.workloads.hosts import ExecSession, Hosts
 from lanloom_lab.workloads.pods import Container, Pod
 
+log = structlog.get_logger(__name__)
+
 SHIM = "/opt/lanloom/src/lanloom_lab/workloads/shim.sh"
 """Where a node sees it."""
 
@@ -35,8 +37,6 @@ GOOD_RUN = 60.0
 
 _NO_STATUS = 137
 """Of a container that went with its shim."""
-
-log = structlog.get_logger(__name__)
 
 
 class Ended(Struct, frozen=True):

@@ -36,6 +36,8 @@ from lanloom_lab.workloads.runs import (
 )
 from lanloom_lab.workloads.sandboxes import Sandbox, SandboxFailed, netns_name
 
+log = structlog.get_logger(__name__)
+
 WORKERS = 8
 """Pods that are looked at at the same time."""
 
@@ -44,8 +46,6 @@ FIRST_RETRY, LONGEST_RETRY = 1.0, 15.0
 
 IMPATIENCE = 1.0
 """Seconds after which an end, or a node that did not answer, is looked at again."""
-
-log = structlog.get_logger(__name__)
 
 
 Special = Callable[[Pod, Run, Callable[[], None]], Run]

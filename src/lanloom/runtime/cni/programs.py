@@ -13,13 +13,13 @@ from msgspec import Struct
 from lanloom.node.files import opened_directory, replace_at, sweep
 from lanloom.node.files import remove as remove_at
 
+log = structlog.get_logger(__name__)
+
 CHECK_SECONDS = 60.0
 """Seconds between two checks that the plugin is still in its place."""
 
 PartObserver = Callable[[str, bool], None]
 """Receives whether a part, `plugin` or `socket`, is there."""
-
-log = structlog.get_logger(__name__)
 
 
 _MARK = b"lanloom-cni-shim 1 "

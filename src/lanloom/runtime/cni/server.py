@@ -31,6 +31,8 @@ from lanloom.runtime.cni.calls import (
 )
 from lanloom.runtime.unixsockets import identity, listen
 
+log = structlog.get_logger(__name__)
+
 READ_SECONDS = 5.0
 """How long a program may take to say what it wants."""
 
@@ -44,8 +46,6 @@ BROKEN = CniError(TRY_AGAIN, "Lanloom's agent failed; see its log, and try again
 
 Answer = Callable[[Call], Awaitable[Raw | None]]
 """Carries out a call. Returns the result of an ADD; that of another call is ignored. Raises CniError."""
-
-log = structlog.get_logger(__name__)
 
 
 class CniService(Struct, frozen=True, kw_only=True):

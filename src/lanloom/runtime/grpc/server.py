@@ -29,6 +29,8 @@ from lanloom.runtime.grpc.http2 import (
 )
 from lanloom.runtime.unixsockets import identity, listen
 
+log = structlog.get_logger(__name__)
+
 MESSAGE_MAX = 1 << 16
 """Bytes of a request."""
 
@@ -42,8 +44,6 @@ IDLE_SECONDS = 60.0
 """How long a connection may be without a call."""
 
 _RESPONSE = block(((b":status", b"200"), (b"content-type", b"application/grpc")))
-
-log = structlog.get_logger(__name__)
 
 
 class Unary(Struct, frozen=True):

@@ -17,6 +17,8 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
+log = structlog.get_logger(__name__)
+
 _RESERVED_FILES = 256
 """File descriptors that connections never take: the database, listening sockets, calls of webhooks."""
 
@@ -53,8 +55,6 @@ def limits_of_process(most: int) -> Limits:
     connections = max(_FEWEST, min(most, soft - min(_RESERVED_FILES, soft // 2)))
     return Limits(connections=connections, per_peer=connections // 2)
 
-
-log = structlog.get_logger(__name__)
 
 _REPORT_SECONDS = 60.0
 """Least time between two lines in the log."""

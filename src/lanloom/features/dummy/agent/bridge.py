@@ -21,6 +21,8 @@ from lanloom.features.dummy.rules.hostbridge import (
 from lanloom.node.errors import LinkError, LinkInUse
 from lanloom.node.ports import Links
 
+log = structlog.get_logger(__name__)
+
 PAUSE_SECONDS = 1.0
 """How long after a watch broke the next one begins."""
 
@@ -44,8 +46,6 @@ async def follow(links: Links, wake: Callable[[], None]) -> None:
         wake()
         await asyncio.sleep(PAUSE_SECONDS)
 
-
-log = structlog.get_logger(__name__)
 
 SPACING_SECONDS = 0.2
 """How far apart looks at the host are, at the least: on a node where pods come and go links change all the time."""

@@ -54,6 +54,8 @@ from lanloom.kube.ports import Client
 from lanloom.kube.refusalreports import REFUSED, text_of
 from lanloom.kube.refusals import Failing
 
+log = structlog.get_logger(__name__)
+
 
 class ActionDenied(Exception):
     """The API server refuses it; an operator has to act."""
@@ -180,9 +182,6 @@ class Retries:
     def forget(self, key: str) -> None:
         """Forget the failures of an object: it went well."""
         self._failures.pop(key, None)
-
-
-log = structlog.get_logger(__name__)
 
 
 class Networks:

@@ -32,6 +32,8 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import Informer, Informers
 from lanloom.kube.ports import Client
 
+log = structlog.get_logger(__name__)
+
 CONTAINER = "manager"
 """The manager's container, where its pod has several."""
 
@@ -51,9 +53,6 @@ def image_of(pod: Pod) -> str:
     if has_digest(image_id):
         return image_id
     return image if image_id.startswith("sha256:") and has_tag(image) else ""
-
-
-log = structlog.get_logger(__name__)
 
 
 class DummySettings:

@@ -57,6 +57,8 @@ from lanloom.kube.ports import Client, WatchEvent
 from lanloom.refusals import Denied, Malformed
 from lanloom.runtime.cni.calls import BAD_CONFIG, REFUSED, Call, CniError
 
+log = structlog.get_logger(__name__)
+
 _FORM = 'it must be a JSON object such as {"net1": ["192.0.2.4", "pool"]}'
 
 
@@ -238,8 +240,6 @@ async def delete_nic(client: Client, key: Key, uid: str = "") -> None:
 
 IDLE_SECONDS = 60.0
 """How long the watch of a node's NICs goes on when no call waits."""
-
-log = structlog.get_logger(__name__)
 
 Events = asyncio.Queue[WatchEvent[Nic] | None]
 """What the watch brings of one NIC; None when it has ended."""

@@ -86,6 +86,8 @@ from lanloom.runtime.cni.calls import (
     valid_attachments,
 )
 
+log = structlog.get_logger(__name__)
+
 
 class PodEvents:
     """Write Events; never fail a call."""
@@ -130,8 +132,6 @@ ALLOCATION_SECONDS = 40.0
 """How long an ADD waits for its addresses: less than the program waits for us, and a runtime for the plugin."""
 
 REQUEST_SECONDS = {"ADD": ALLOCATION_SECONDS, "DEL": 10.0, "CHECK": 15.0, "STATUS": 5.0, "GC": 40.0}
-
-log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 

@@ -41,6 +41,8 @@ from lanloom.kube.informer import Informer, changed
 from lanloom.node.errors import NodeError
 from lanloom.runtime.ports import LanPlaces
 
+log = structlog.get_logger(__name__)
+
 GATHER_SECONDS = 0.2
 """After a change, until ports are looked for: pods come in groups."""
 
@@ -52,8 +54,6 @@ REPEAT_SECONDS = 3600.0
 
 KUBEVIRT = IPv4Network("169.254.75.0/24")
 """The addresses of KubeVirt's servers in launcher pods (pkg/network/link/address.go)."""
-
-log = structlog.get_logger(__name__)
 
 
 class GuestDhcp:

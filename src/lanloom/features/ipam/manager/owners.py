@@ -52,6 +52,8 @@ from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
 from lanloom.kube.refusalreports import RefusalEvents, referring
 
+log = structlog.get_logger(__name__)
+
 RECHECK_SECONDS = 30.0
 """Delay before an owner that still lives, or could not be read, is checked again; a watch may bring it before."""
 
@@ -64,8 +66,6 @@ _OWNER_GONE = ("OwnerGone", "does not exist")
 _NOT_USED = ("NotUsed", "no longer has network {interface} with its NAD")
 _NOT_BACK = ("HoldExpired", "did not come back in time")
 """Reasons of the deletion of a NIC, and their sentences."""
-
-log = structlog.get_logger(__name__)
 
 
 class OwnerController:

@@ -36,6 +36,8 @@ from lanloom.kube.lookup import SingleFlight
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
 
+log = structlog.get_logger(__name__)
+
 RETAKE_SECONDS = 20.0
 """After this long a network that another allocator has taken is taken back, should we still lead then.
 
@@ -48,8 +50,6 @@ CONFIRM_SECONDS = 5.0
 
 _AT_ONCE = 16
 """So many networks are claimed at the same time."""
-
-log = structlog.get_logger(__name__)
 
 
 class NetworkAllocation:

@@ -37,13 +37,13 @@ from lanloom.runtime.cni.calls import (
     valid_attachments,
 )
 
+log = structlog.get_logger(__name__)
+
 SECONDS = {"ADD": 30.0, "DEL": 10.0, "CHECK": 15.0, "GC": 30.0, "STATUS": 5.0}
 """How long the data plane may take; the programs wait for longer."""
 
 ROLLBACK_SECONDS = 6.0
 """How long the data plane may take to end what an ADD has begun that fails, after the time of that."""
-
-log = structlog.get_logger(__name__)
 
 
 class LanCni:

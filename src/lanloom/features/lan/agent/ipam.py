@@ -34,6 +34,8 @@ from lanloom.node.sandbox import start
 from lanloom.runtime.cni.calls import BAD_CONFIG, NOT_DECODED, TRY_AGAIN, Call, CniError
 from lanloom.runtime.cni.server import CniService
 
+log = structlog.get_logger(__name__)
+
 SECONDS = {"ADD": 20.0, "DEL": 8.0, "CHECK": 10.0, "GC": 20.0, "STATUS": 4.0}
 """How long a program may take."""
 
@@ -42,8 +44,6 @@ AT_ONCE = 8
 
 _SHOWN = 500
 _LARGEST_CODE = 1 << 31
-
-log = structlog.get_logger(__name__)
 
 
 class NothingGiven(CniError):

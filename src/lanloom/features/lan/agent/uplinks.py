@@ -33,6 +33,8 @@ from lanloom.kube.errors import KubeError
 from lanloom.kube.ports import Client
 from lanloom.node.errors import NodeError
 
+log = structlog.get_logger(__name__)
+
 LEASE, RENEW, RETRY = 15.0, 10.0, 2.0
 """Seconds: how long the others wait for a holder, after which one that can't renew lets go, between two tries."""
 
@@ -42,8 +44,6 @@ SAID_EVERY, HOLDS_FOR = 1.0, 3.0
 CHECK_SECONDS = 5.0
 """How often it is looked which LANs this node can join to their VLANs, and asked whether those that it joins are there:
 one that takes the place of a LAN that is gone need not wait for a watch that is late."""
-
-log = structlog.get_logger(__name__)
 
 
 class _Election(NamedTuple):

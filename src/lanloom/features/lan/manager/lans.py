@@ -36,13 +36,13 @@ from lanloom.kube.refusalreports import REFUSED, text_of
 from lanloom.nads.users import NadUsers
 from lanloom.text import listed
 
+log = structlog.get_logger(__name__)
+
 RETRY_SECONDS = 60.0
 """Delay before a request is tried again that the API server refused, and about which an operator has to act."""
 
 _CREATES = 8
 """So many NADs are created at once."""
-
-log = structlog.get_logger(__name__)
 
 
 class NadsDelayed(ServerError):

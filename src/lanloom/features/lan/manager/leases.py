@@ -19,6 +19,8 @@ from lanloom.kube.errors import Conflict
 from lanloom.kube.lookup import ignore_not_found, list_or_empty
 from lanloom.kube.ports import Client
 
+log = structlog.get_logger(__name__)
+
 DURATION = 15.0
 """Seconds after which a Lease that names no duration has ended."""
 
@@ -27,8 +29,6 @@ CHECK_SECONDS = 20.0
 
 LATE_SECONDS = 300.0
 """How long after a change agents may not know of it: their watches may be silent for a while, and begin again."""
-
-log = structlog.get_logger(__name__)
 
 
 class UplinkLeases:

@@ -13,13 +13,13 @@ from lanloom.api.lan import MultusReport
 from lanloom.api.multusconfig import NamespaceIsolation, isolation_in
 from lanloom.node.files import content, names, opened_directory
 
+log = structlog.get_logger(__name__)
+
 _SUFFIXES = (".conf", ".conflist", ".json")
 """Of the files that a runtime reads, in the order of their names."""
 
 _LARGEST = 256 * 1024
 _FILES_MAX = 100
-
-log = structlog.get_logger(__name__)
 
 
 class MultusReader:

@@ -29,13 +29,13 @@ from lanloom.kube.ports import Client
 from lanloom.kube.refusalreports import RefusalEvents, referring
 from lanloom.node.errors import RecordError
 
+log = structlog.get_logger(__name__)
+
 RETRY_SECONDS, LONGEST_RETRY = 1.0, 60.0
 """How soon a port is looked at again that could not be brought where it belongs; each time later, up to the second."""
 
 ANNOUNCE_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 """After a move, until the next announcement: a switch that just then learns its ports forgets the first."""
-
-log = structlog.get_logger(__name__)
 
 
 class SwapAgent:

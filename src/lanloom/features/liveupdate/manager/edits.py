@@ -48,13 +48,13 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 
+log = structlog.get_logger(__name__)
+
 Raw = dict[str, Any]
 Strategies = tuple[tuple[Difference, Strategy], ...]
 
 FAILURE = "Failure"
 """The condition of a VirtualMachine in which KubeVirt reports that something could not be done."""
-
-log = structlog.get_logger(__name__)
 
 
 class Edits:

@@ -44,10 +44,10 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
 
+log = structlog.get_logger(__name__)
+
 BLOCKED_SECONDS = 60.0
 """After which a machine is looked at again whose edit the preflight does not let pass."""
-
-log = structlog.get_logger(__name__)
 
 
 class Machines:

@@ -48,6 +48,8 @@ from lanloom.kube.refusals import Refusals
 from lanloom.refusals import Denied
 from lanloom.runtime.ports import MachineAddresses
 
+log = structlog.get_logger(__name__)
+
 KEPT_SECONDS = 86_400.0
 """How long a swap that ended is kept, to be looked at."""
 
@@ -55,8 +57,6 @@ CHANGED_MAX = 5
 """How often a step may find its object changed by others before it counts as refused."""
 
 _LINK_STATES = {"link-down": "down", "link-up": "up", "link-unset": ""}
-
-log = structlog.get_logger(__name__)
 
 
 class Swaps:

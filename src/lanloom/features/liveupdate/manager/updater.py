@@ -46,6 +46,8 @@ from lanloom.kube.lookup import get_or_none, ignore_not_found, list_or_empty
 from lanloom.kube.ports import Client
 from lanloom.kube.refusals import Failing
 
+log = structlog.get_logger(__name__)
+
 UNSEEN_SECONDS = 60.0
 """As long an own migration counts that the watch has not brought."""
 
@@ -60,8 +62,6 @@ SPACING_SECONDS = 5.0
 
 Another manager may have aborted the first one, which it holds needless, and would abort the next as well.
 """
-
-log = structlog.get_logger(__name__)
 
 Migration = VirtualMachineInstanceMigration
 

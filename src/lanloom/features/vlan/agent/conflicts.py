@@ -24,10 +24,10 @@ from lanloom.features.vlan.rules.desired.network import Interface, Problem
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
 from lanloom.node.ports import Connection, LinkState, NetworkManager
 
+log = structlog.get_logger(__name__)
+
 ANSWER_SECONDS, TRYING_SECONDS = 0.5, 4.0
 """Seconds in which another host answers that it has an address, and in which NetworkManager has it if none does."""
-
-log = structlog.get_logger(__name__)
 
 
 class AddressConflicts:

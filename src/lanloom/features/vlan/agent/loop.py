@@ -47,6 +47,8 @@ from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError, NodeError
 from lanloom.node.ports import Host, LinkState, LinkStep
 
+log = structlog.get_logger(__name__)
+
 
 class DesiredState:
     """The desired state of one node. `cluster` tells this cluster's profiles from another's."""
@@ -111,8 +113,6 @@ class DesiredState:
             [item for item in self._informers.nads.store.items() if cluster_network_of(item) == name],
         )
 
-
-log = structlog.get_logger(__name__)
 
 SYNC_SECONDS = 5.0
 """Seconds that the API server may take until the stores are synced, before the agent goes by its checkpoint."""

@@ -29,6 +29,8 @@ from lanloom.runtime.grpc import (
 )
 from lanloom.runtime.grpc.server import GrpcServer, Streaming, Unary
 
+log = structlog.get_logger(__name__)
+
 ALLOCATE_SECONDS = 30.0
 """How long the data plane may take to build what a device needs."""
 
@@ -37,8 +39,6 @@ WITHDRAW_SECONDS = 2.0
 
 Observer = Callable[[str, int], None]
 """Called after each Allocate with the device's id and the status."""
-
-log = structlog.get_logger(__name__)
 
 
 def endpoint(device: Device) -> str:

@@ -22,6 +22,8 @@ from lanloom.node.files import directory_changes
 from lanloom.runtime.grpc import UNAVAILABLE, GrpcError
 from lanloom.runtime.grpc.client import GrpcClient, connected
 
+log = structlog.get_logger(__name__)
+
 DIRECTORY = Path("/var/lib/kubelet/device-plugins")
 
 FIRST_RETRY, LONGEST_RETRY = 0.2, 30.0
@@ -34,8 +36,6 @@ REGISTER_SECONDS = 10.0
 """How long kubelet may take for a registration."""
 
 _OURS = re.compile(r"k8slan-(mac|veth)-[a-z0-9-]{1,13}\.sock", re.ASCII)
-
-log = structlog.get_logger(__name__)
 
 
 class DevicePlugins:

@@ -19,13 +19,13 @@ from lanloom.node.errors import LinkError, NamespaceError
 from lanloom.node.namespaces import Namespace, make_namespace
 from lanloom.node.netlink.packetfilter import close_bridges, open_bridges, open_filter_socket, shut_bridges
 
+log = structlog.get_logger(__name__)
+
 CHECK_SECONDS = 0.25
 """How often deadlines are looked at."""
 
 TABLE = "lanloom-joint"
 """The packet filter that the kernel closes."""
-
-log = structlog.get_logger(__name__)
 
 
 class _UplinkLink:
