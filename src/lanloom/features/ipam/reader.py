@@ -54,26 +54,14 @@ def ipam_informers(informers: Informers) -> IpamInformers:
 
 def networks_of(item: Nic) -> tuple[str, ...]:
     """Return the networks that have to do with a NIC: the one that it asks for, and the one of its addresses."""
-    if item.status.network in ("", item.spec.network):
-        return (item.spec.network,)
-    return (item.spec.network, item.status.network) if item.spec.network else (item.status.network,)
+    return networks_among(item.spec.network, item.status.network)
 
 
-class NicList(Struct, frozen=True):
-    """NICs by network, as they were at a version."""
-
-    nics: Mapping[str, tuple[Nic, ...]]
-    version: int
-
-
-async def list_nics(client: Client) -> NicList:
-    """Return all NICs by network, as the API server has them now. Raises KubeError."""
-    listing = await client.list(NICS)
-    nics: dict[str, list[Nic]] = {}
-    for item in listing.items:
-        for name in networks_of(item):
-            nics.setdefault(name, []).append(item)
-    return NicList({name: tuple(items) for name, items in nics.items()}, int(listing.resource_version))
+def networks_among(asked: str, owned: str) -> tuple[str, ...]:
+    """Return the networks that have to do with a NIC that asks for the one and has addresses of the other."""
+    if owned in ("", asked):
+        return (asked,)
+    return (asked, owned) if asked else (owned,)
 
 
 class NetworkContext(Struct, frozen=True):

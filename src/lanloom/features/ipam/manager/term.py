@@ -24,15 +24,9 @@ from lanloom.api.ipam import (
 )
 from lanloom.api.meta import Key
 from lanloom.features.ipam.manager.allocation import AllocationState
-from lanloom.features.ipam.reader import (
-    BY_NETWORK,
-    IpamInformers,
-    NicList,
-    list_nics,
-    networks_of,
-)
+from lanloom.features.ipam.manager.livenics import LiveNics, NicList
+from lanloom.features.ipam.reader import BY_NETWORK, IpamInformers, networks_of
 from lanloom.kube.errors import KubeError, NotFound
-from lanloom.kube.lookup import SingleFlight
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
 
@@ -110,7 +104,12 @@ class NetworkAllocation:
         return await self.write_status(network, struct_diff(network.status, claimed))
 
     def open(self, network: Network, live: NicList) -> AllocationState:
-        """Build the state of a network that was claimed before the list was begun."""
+        """Build the state of a network that was claimed before its NICs were read.
+
+        That they are later than the claim is what the proof needs, and not that they are of one moment: what happened
+        after the claim to one that was read later, such as that it was deleted, is no write of a former allocator that
+        could still come. `live.version` is that of the list in which all of them were looked for.
+        """
         store = self._informers.nics.store
         listed = live.nics.get(self.name, ())
         watched = [store.get(item.metadata.key) or item for item in listed]
@@ -223,7 +222,7 @@ class AllocatorTerm:
         self._client = client
         self._informers = informers
         self._identity = identity
-        self._live = SingleFlight(lambda: list_nics(client))
+        self._live = LiveNics(client, informers.nics.store)
         self._allocations: dict[str, NetworkAllocation] = {}
 
     def clear(self) -> None:
@@ -298,7 +297,7 @@ class AllocatorTerm:
         """
         allocation = self.allocation(network.metadata.name)
         network = await allocation.claim(network, status)
-        return allocation.open(network, await self._live.get())
+        return allocation.open(network, await self._live.read((allocation.name,)))
 
     async def take_all(self, networks: Iterable[Network]) -> None:
         """Take many networks over with one list of NICs. Those that can't be taken now are left for another time."""
@@ -312,7 +311,9 @@ class AllocatorTerm:
 
         claimed = await asyncio.gather(*map(claim, networks))
         try:
-            live = await self._live.get()
+            live = await self._live.read(
+                [network.metadata.name for network in claimed if network is not None]
+            )
         except KubeError:
             return
         for network in claimed:
