@@ -11,12 +11,13 @@ import pytest
 from lanloom.api.core import (
     NODES,
     Event,
+    EventDraft,
     Node,
     ObjectReference,
 )
 from lanloom.api.meta import ObjectMeta
 from lanloom.kube.errors import Forbidden, NotFound, TransportError
-from lanloom.kube.events import Recorder, reference
+from lanloom.kube.events import EventQueue, Recorder, reference
 from lanloom_embedded.patches import merge_patch
 from tests.harness.virtual import START, run
 from tests.kube.things import THINGS, thing
@@ -25,14 +26,19 @@ ABOUT = reference(THINGS, thing("a"))
 
 
 class EventServer:
-    """Holds Events as a server does, by namespace and name; `fault` is raised by every request while it is set."""
+    """Holds Events as a server does, by namespace and name; `fault` is raised by every request while it is set.
+
+    Each create takes `slowness` seconds.
+    """
 
     def __init__(self) -> None:
         self.events: dict[tuple[str, str], dict[str, Any]] = {}
         self.fault: Exception | None = None
+        self.slowness = 0.0
 
     async def create(self, resource: Any, body: Mapping[str, Any], namespace: str = "") -> Any:
         """As the port says."""
+        await asyncio.sleep(self.slowness)
         if self.fault is not None:
             raise self.fault
         self.events[namespace, body["metadata"]["name"]] = dict(body)
@@ -190,5 +196,62 @@ def test_memory_is_bounded() -> None:
         await recorder.event(ABOUT, "Normal", "Up", "0")
         assert len(server.events) == 1002
         assert asyncio.get_running_loop().time() == START
+
+    run(main())
+
+
+def test_queued_events_keep_nobody_waiting() -> None:
+    """They are written one by one, in the order and with the times of their recording, however slow the server is."""
+
+    async def main() -> None:
+        server = EventServer()
+        server.slowness = 10.0
+        events = EventQueue(_recorder(server))
+        drafts = (
+            EventDraft("Normal", "Up", "1"),
+            EventDraft("Normal", "Up", "2", reference(THINGS, thing("b"))),
+        )
+        events.event(ABOUT, "Normal", "Up", "0")
+        events.record(ABOUT, drafts)
+        assert asyncio.get_running_loop().time() == START
+        await asyncio.sleep(29)
+        assert len(server.all()) == 2
+        await asyncio.sleep(2)
+        events.event(ABOUT, "Normal", "Up", "3")
+        await asyncio.sleep(11)
+        assert [item.message for item in server.all()] == ["0", "1", "2", "3"]
+        assert [item.involved_object.name for item in server.all()] == ["a", "a", "b", "a"]
+        assert [(item.first_timestamp or "")[-4:-1] for item in server.all()] == [":00", ":00", ":00", ":31"]
+
+    run(main())
+
+
+def test_queued_events_that_fail() -> None:
+    """One that can't be written takes none of the others with it."""
+
+    async def main() -> None:
+        server = EventServer()
+        events = EventQueue(_recorder(server))
+        server.fault = TransportError("no answer")
+        events.event(ABOUT, "Normal", "Up", "lost")
+        await asyncio.sleep(1)
+        server.fault = None
+        events.event(ABOUT, "Normal", "Up", "m")
+        await asyncio.sleep(1)
+        assert [item.message for item in server.all()] == ["m"]
+
+    run(main())
+
+
+def test_queued_events_are_bounded() -> None:
+    """While the server does not answer, a thousand events wait, and no more."""
+
+    async def main() -> None:
+        server = EventServer()
+        events = EventQueue(_recorder(server))
+        for number in range(1500):
+            events.event(ABOUT, "Normal", "Up", str(number))
+        await asyncio.sleep(1)
+        assert [item.message for item in server.all()] == [str(number) for number in range(1000)]
 
     run(main())

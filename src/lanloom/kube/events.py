@@ -1,12 +1,12 @@
 """Events: what an operator should know about an object, where `kubectl describe` shows it.
 
 The same event again within ten minutes raises the count of the first one. The recorder never fails its caller: an
-event that can't be written is logged instead. `UnreadableObjects` records an Event about each object that Lanloom
-can't read: its author looks there, and not into a manager's log.
+event that can't be written is logged instead. `EventQueue` spares a caller the wait. `UnreadableObjects` records an
+Event about each object that Lanloom can't read: its author looks there, and not into a manager's log.
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
@@ -63,29 +63,37 @@ def node_reference(node: str) -> ObjectReference:
 
 
 class Recorder:
-    """Write events of one component on one host. `now` gives seconds since the epoch."""
+    """Write events of one component on one host, and wait for that. `now` gives seconds since the epoch."""
 
     def __init__(
         self, client: Client, component: str, host: str, *, now: Callable[[], float], rng: Random
     ) -> None:
         self._client = client
         self._source = EventSource(component=component, host=host)
-        self._now = now
+        self.now = now
         self._rng = rng
         self._series: OrderedDict[_Identity, _Series] = OrderedDict()
 
     async def event(
-        self, about: ObjectReference, type: Literal["Normal", "Warning"], reason: str, message: str
+        self,
+        about: ObjectReference,
+        type: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        *,
+        at: float | None = None,
     ) -> bool:
         """Record that `reason` (a CamelCase word) happened to `about`; `message` says it in a sentence.
+
+        It happened now, unless `at` says otherwise.
 
         False where the server did not answer, so that another try may help; most callers have nothing to do about it.
         """
         message = message[:_LONGEST_MESSAGE]
-        identity = (about, type, reason, message)
+        identity, now = (about, type, reason, message), self.now() if at is None else at
         try:
-            if not await self._repeat(identity):
-                await self._create(identity)
+            if not await self._repeat(identity, now):
+                await self._create(identity, now)
         except KubeError as error:
             report = log.debug if error.reported else log.warning
             report("event not written", reason=reason, message=message, about=about.name, error=str(error))
@@ -98,10 +106,9 @@ class Recorder:
             target = item.about if item.about.name else about
             await self.event(target, item.type, item.reason, item.message)
 
-    async def _repeat(self, identity: _Identity) -> bool:
+    async def _repeat(self, identity: _Identity, now: float) -> bool:
         """Count up the event's series; False if there is none (any more)."""
         series = self._series.get(identity)
-        now = self._now()
         if series is None or now - series.last > _WINDOW:
             return False
         series.count += 1
@@ -113,9 +120,8 @@ class Recorder:
             return False
         return True
 
-    async def _create(self, identity: _Identity) -> None:
+    async def _create(self, identity: _Identity, now: float) -> None:
         about, type, reason, message = identity
-        now = self._now()
         name = f"{about.name[:_LONGEST_NAME]}.{int(now):x}{self._rng.getrandbits(40):010x}"
         event = Event(
             metadata=ObjectMeta(name=name, namespace=_namespace(about)),
@@ -145,10 +151,48 @@ def _namespace(about: ObjectReference) -> str:
     return about.namespace or "default"
 
 
-REASON = "Unreadable"
-
 _KEPT = 1000
-"""As many complaints wait to be written, at the most; the log has all of them."""
+"""As many events wait to be written, at the most; the log has all of them."""
+
+
+class EventQueue:
+    """Write events in their order, without a wait for the caller: a webhook of Events may be slow.
+
+    A task of its own writes them as long as there are any.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._waiting: deque[tuple[ObjectReference, EventDraft, float]] = deque()
+        self._writing: asyncio.Task[None] | None = None
+
+    def event(
+        self, about: ObjectReference, type: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        """Record an event as `Recorder.event` does, as of now."""
+        self.record(about, (EventDraft(type, reason, message),))
+
+    def record(self, about: ObjectReference, drafts: Iterable[EventDraft]) -> None:
+        """Record each draft, about its own object or else `about`."""
+        for draft in drafts:
+            target = draft.about if draft.about.name else about
+            if len(self._waiting) < _KEPT:
+                self._waiting.append((target, draft, self._recorder.now()))
+            else:
+                log.warning("too many events", reason=draft.reason, message=draft.message, about=target.name)
+        if self._waiting and self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                about, draft, at = self._waiting.popleft()
+                await self._recorder.event(about, draft.type, draft.reason, draft.message, at=at)
+        finally:
+            self._writing = None
+
+
+REASON = "Unreadable"
 
 
 class UnreadableObjects:

@@ -2,16 +2,19 @@
 
 import asyncio
 
+from lanloom.api.core import EVENTS
 from lanloom.api.ipam import NETWORKS, NICS, NicStatus
 from lanloom.api.meta import Condition, rfc3339
 from lanloom.features.ipam.manager.allocator import REPORTED_AT_ONCE
 from lanloom.features.ipam.manager.decisions import touched
+from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import (
     PLACE,
     IpamCluster,
     condition,
     in_a_cluster,
 )
+from tests.harness.interceptor import ScriptedClient
 
 SUBNET = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1"}
 
@@ -310,6 +313,27 @@ async def test_events_tell_of_few_nics(cluster: IpamCluster) -> None:
         await cluster.rest()
         assert all([await cluster.ips(f"{title}{number}") for number in range(count)])
         assert len(await cluster.events("Allocated")) == REPORTED_AT_ONCE
+
+
+@in_a_cluster
+async def test_slow_events_delay_no_address(cluster: IpamCluster) -> None:
+    """NICs get their addresses one after the other while no Event of the first has been written."""
+    await cluster.kill("manager-1")
+    client = ScriptedClient(LocalClient(cluster.engine))
+    client.before(lambda: asyncio.sleep(60), "create", of=EVENTS, times=None)
+    cluster.lead("manager-2", client)
+    await cluster.network()
+    for name in ("one", "two", "three"):
+        await cluster.nic(name, "pool")
+        await asyncio.sleep(1)
+        assert await cluster.ips(name)
+    assert await cluster.events("Allocated") == []
+    await asyncio.sleep(300)
+    assert [item.involved_object.name for item in await cluster.events("Allocated")] == [
+        "one",
+        "two",
+        "three",
+    ]
 
 
 @in_a_cluster

@@ -51,7 +51,7 @@ from lanloom.kube.errors import (
     NotFound,
     ServerError,
 )
-from lanloom.kube.events import Recorder, reference
+from lanloom.kube.events import EventQueue, Recorder, reference
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
 from lanloom.kube.refusalreports import RefusalEvents
@@ -96,9 +96,9 @@ class NicWriter:
     Each is written on the version of the NIC that is given: a retry on a newer one would get round the fence.
     """
 
-    def __init__(self, client: Client, recorder: Recorder) -> None:
+    def __init__(self, client: Client, recorder: Recorder, events: EventQueue) -> None:
         self._statuses = StatusWriter(client)
-        self._recorder = recorder
+        self._events = events
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._failing: Failing[Key] = Failing()
         self._refusals = RefusalEvents(recorder, lambda about: about)
@@ -126,7 +126,7 @@ class NicWriter:
                     return error
                 else:
                     self._failing.end(nic.metadata.key)
-                    await self._record_events(nic, status, quiet)
+                    self._record_events(nic, status, quiet)
             return None
 
         outcomes = await asyncio.gather(*(write(nic, status) for nic, status in writes))
@@ -158,21 +158,21 @@ class NicWriter:
         if state is not None:
             state.observe_answer(nic, answer)
 
-    async def _record_events(self, nic: Nic, status: NicStatus, quiet: bool) -> None:
+    def _record_events(self, nic: Nic, status: NicStatus, quiet: bool) -> None:
         about = reference(NICS, nic)
         before, after = (find(item.conditions, ALLOCATED) for item in (nic.status, status))
         if after is not None and after.status == "False":
             if before is None or (before.reason, before.message) != (after.reason, after.message):
-                await self._recorder.event(about, "Warning", after.reason, after.message)
+                self._events.event(about, "Warning", after.reason, after.message)
         elif (
             not quiet
             and after is not None
             and (status.ips, status.network) != (nic.status.ips, nic.status.network)
         ):
-            await self._recorder.event(about, "Normal", after.reason, after.message)
+            self._events.event(about, "Normal", after.reason, after.message)
         conflict = find(status.conditions, UNIQUE)
         if conflict is not None and conflict != find(nic.status.conditions, UNIQUE):
-            await self._recorder.event(about, "Warning", conflict.reason, conflict.message)
+            self._events.event(about, "Warning", conflict.reason, conflict.message)
 
 
 class NetworkAllocator:
@@ -182,14 +182,14 @@ class NetworkAllocator:
         self,
         term: AllocatorTerm,
         writer: NicWriter,
-        recorder: Recorder,
+        events: EventQueue,
         now: Callable[[], float],
         wires: WireReader | None = None,
     ) -> None:
         self._term = term
         self._wires = wires
         self._writer = writer
-        self._recorder = recorder
+        self._events = events
         self._now = now
         self._written: dict[str, float] = {}
 
@@ -230,7 +230,7 @@ class NetworkAllocator:
         await self._grant(allocation, state, writes)
         statuses = [(item.nic, item.status) for item in writes]
         failures = await self._writer.write_all(statuses, allocation, state)
-        await self._record_meetings(state, fresh)
+        self._record_meetings(state, fresh)
         waits.append(await self._report(allocation, state))
         if failures:
             raise failures[0]
@@ -250,7 +250,7 @@ class NetworkAllocator:
         self._connect(foreseen)
         views, status = self._status(foreseen, ())
         state = await self._term.take_over(network, status)
-        await self._record_events(state, views, network.status)
+        self._record_events(state, views, network.status)
         return state
 
     def _connect(self, state: AllocationState) -> tuple[frozenset[Address], bool]:
@@ -263,7 +263,7 @@ class NetworkAllocator:
         known = tuple(peer for peer in peers if peer is not None)
         return state.connect(sharing, known), len(known) == len(peers)
 
-    async def _record_meetings(self, state: AllocationState, fresh: Iterable[Address]) -> None:
+    def _record_meetings(self, state: AllocationState, fresh: Iterable[Address]) -> None:
         """Record an Event of the NAD or node that has an address which a NIC has as well."""
         for address in sorted(fresh):
             holder, nic = state.sharing.held.get(address), state.owner_of(address)
@@ -276,7 +276,7 @@ class NetworkAllocator:
                     f"{format_address(address)} is {holder.what}, and {title} has it of Network {state.name}; "
                     "give one of the two another address"
                 )
-                await self._recorder.event(about, "Warning", OWNED_TWICE, message)
+                self._events.event(about, "Warning", OWNED_TWICE, message)
 
     def _decide(self, state: AllocationState) -> list[Write]:
         """Compute the writes of NICs that need something; their new addresses are held in the ledger."""
@@ -331,7 +331,7 @@ class NetworkAllocator:
                 if item.decision.operation is not None:
                     item.decision.operation.abort()
         state.observe_network(network)
-        await self._record_events(state, views, before)
+        self._record_events(state, views, before)
 
     async def _report(self, allocation: NetworkAllocation, state: AllocationState) -> float | None:
         """Write the network's status if it changed; or return in how many seconds that may be done."""
@@ -347,7 +347,7 @@ class NetworkAllocator:
             return wait
         before = state.network.status
         state.observe_network(await self._write(allocation, state, status))
-        await self._record_events(state, views, before)
+        self._record_events(state, views, before)
         return None
 
     def _status(
@@ -375,18 +375,18 @@ class NetworkAllocator:
         self._written[state.name] = asyncio.get_running_loop().time()
         return await allocation.write_status(state.network, patch)
 
-    async def _record_events(
+    def _record_events(
         self, state: AllocationState, views: Sequence[PoolView], before: NetworkStatus
     ) -> None:
         """Record Events of pools that got fuller or emptier, and of addresses and names that two have."""
         events = pool_events(state.name, views, state.levels)
         state.levels = {view.pool.range: view.level for view in views}
         about = reference(NETWORKS, state.network)
-        await self._recorder.record(about, events)
+        self._events.record(about, events)
         for kind in (UNIQUE, NAME_UNIQUE):
             conflict = find(state.network.status.conditions, kind)
             if conflict is not None and conflict != find(before.conditions, kind):
-                await self._recorder.event(about, "Warning", conflict.reason, conflict.message)
+                self._events.event(about, "Warning", conflict.reason, conflict.message)
 
 
 def _grant_of(item: Write, former: Grant | None) -> Grant:

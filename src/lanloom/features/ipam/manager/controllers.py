@@ -15,7 +15,7 @@ from lanloom.features.ipam.manager.term import AllocatorTerm
 from lanloom.features.ipam.reader import BY_NETWORK, IpamInformers, networks_of
 from lanloom.features.ipam.wirereader import WireReader
 from lanloom.kube.controller import Controller, Observer
-from lanloom.kube.events import Recorder
+from lanloom.kube.events import EventQueue, Recorder
 from lanloom.kube.ports import Client
 from lanloom.kube.refusalreports import RefusalConditions, stored
 
@@ -77,8 +77,9 @@ class IpamManager:
         self._informers = informers
         self._wires = wires
         self._term = AllocatorTerm(client, informers, identity)
-        writer = NicWriter(client, recorder)
-        self._allocator = NetworkAllocator(self._term, writer, recorder, now, wires)
+        events = EventQueue(recorder)
+        writer = NicWriter(client, recorder, events)
+        self._allocator = NetworkAllocator(self._term, writer, events, now, wires)
         self._orphans = Orphans(informers, writer, self._term.epoch_of, now)
         self._networks: Controller[str] = Controller(
             "network",
