@@ -1,4 +1,4 @@
-"""The contents of a cluster as large as clusters get, written into a server's data without a server.
+"""The contents of a cluster as large as clusters get, written into a server's data, or to a kube-apiserver.
 
 Objects are as they are long after their start: running machines with launcher pods, NICs with addresses, nodes with as
 much in their status as kubelets report.
@@ -7,21 +7,26 @@ much in their status as kubelets report.
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from ipaddress import ip_address
+from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from lanloom.api.core import NAMESPACES, NODES, PODS
+from lanloom.api.core import CRDS, NAMESPACES, NODES, PODS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS, NODE_LABEL, node_value
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.api.lan import LANS
+from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.api.multus import NADS
+from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
+from lanloom.kube.http import HttpClient
+from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
+from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.sqlite import SqliteStorage
 from lanloom_embedded.kubevirt import definitions
@@ -41,7 +46,10 @@ UPLINKS = 4
 NOW = "2026-11-01T00:00:00Z"
 """When everything began."""
 
-_WRITERS = 64
+_WRITERS = 48
+
+SHARES = 2
+"""So many processes write to a server at once."""
 
 Raw = dict[str, Any]
 Job = Callable[[Client], Awaitable[Any]]
@@ -76,7 +84,7 @@ def _where(number: int) -> str:
 
 
 def _condition(kind: str, reason: str) -> Raw:
-    return {"type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": NOW}
+    return {"type": kind, "status": "True", "reason": reason, "lastTransitionTime": NOW}
 
 
 def _nic(name: str, owner: Raw, place: str, at: "Address", on_node: str = "") -> tuple[Raw, Raw]:
@@ -143,10 +151,46 @@ def jobs(count: int) -> Iterator[Job]:
         yield partial(_machine, number=number, at=names[number % count], nads=nads, networks=networks)
     for number in range(count * PODS_OTHER):
         yield partial(_pod, number=number, at=names[number % count], networks=networks)
+    for number, name in enumerate(names):
+        yield partial(_carry, node=name, number=number % lans)
+
+
+async def _carry(client: Client, node: str, number: int) -> None:
+    """Let a node report that it carries a LAN."""
+    owner = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "name": node,
+        "uid": (await client.get(NODES, node)).metadata.uid,
+    }
+    body = {"metadata": {"name": node, "ownerReferences": [owner]}}
+    lan = await client.get(LANS, f"lan{number}", _where(number))
+    await _make(client, LAN_NODES, body, status=carrying([(number, lan.metadata.uid)], node))
+
+
+def carrying(lans: Sequence[tuple[int, str]], node: str) -> Raw:
+    """Return the status of the LANNode of a node that carries these LANs (number and uid), with a pod in each."""
+    entries = [
+        {
+            "namespace": _where(number),
+            "name": f"lan{number}",
+            "uid": uid,
+            "generation": 1,
+            "vni": 1000 + number,
+            "port": 4789,
+            "address": str(ip_address("192.0.2.1") + int(node.removeprefix("node"))),
+            "device": "eth0",
+            "mtu": 1450,
+            "ready": True,
+            "spokes": [{"name": f"lan{number}-0", "mode": "veth", "pod": f"{_where(number)}/on-{node}"}],
+        }
+        for number, uid in lans
+    ]
+    return {"summary": f"{len(entries)}/{len(entries)}", "lans": entries}
 
 
 def lan_body(number: int) -> Raw:
-    """Return a LAN that no node carries."""
+    """Return a LAN."""
     name = f"lan{number}"
     spec = {
         "ns": name,
@@ -176,7 +220,8 @@ async def _machine(client: Client, number: int, at: str, nads: int, networks: in
     owner = await _make(client, VIRTUAL_MACHINES, body, place)
     running = instance(spec, name, owner=owner, place=place, nodeName=at)
     uid = await _make(client, VIRTUAL_MACHINE_INSTANCES, running, place)
-    await _make(client, PODS, launcher(uid, attached, name=name, node=at, place=place), place)
+    pod = launcher(uid, attached, name=name, node=at, place=place)
+    await _make(client, PODS, pod, place, pod["status"])
     kept = {"kind": "VirtualMachine", "name": name, "uid": owner}
     for index in range(2):
         at_network = Address(number % networks, number // networks * 2 + index)
@@ -186,12 +231,12 @@ async def _machine(client: Client, number: int, at: str, nads: int, networks: in
 
 async def _pod(client: Client, number: int, at: str, networks: int) -> None:
     name, place = f"pod{number}", _where(number)
-    body = {
+    body: Raw = {
         "metadata": {"name": name, "namespace": place, "labels": {"app": f"app{number % 1000}"}},
         "spec": {"nodeName": at, "containers": [{"name": "main", "image": "registry.example.org/app:1"}]},
         "status": {"phase": "Running"},
     }
-    uid = await _make(client, PODS, body, place)
+    uid = await _make(client, PODS, body, place, body["status"])
     owner, address = (
         {"kind": "Pod", "name": name, "uid": uid},
         Address(number % networks, 20_000 + number // networks),
@@ -206,17 +251,42 @@ async def fill(directory: Path, count: int) -> None:
     await engine.start()
     await apply_foundation(engine, definitions())
     client = LocalClient(engine)
+    await _make_places(client)
+    await _do(client, jobs(count))
+    await engine.close()
+
+
+async def fill_server(kubeconfig: str, count: int, part: int) -> None:
+    """Write one part of the cluster to a server, of `SHARES`."""
+    async with HttpClient(load(kubeconfig)) as client:
+        await _do(client, islice(jobs(count), part, None, SHARES))
+
+
+async def prepare(client: Client) -> None:
+    """Bring a server the kinds and namespaces of the cluster."""
+    for definition in (*definitions(), *manifests()):
+        await client.create(CRDS, definition)
+    for name in (LANLOOM_NAMESPACE, BRIDGES_NAMESPACE):
+        await client.create(NAMESPACES, {"metadata": {"name": name}})
+    await _make_places(client)
+
+
+async def _make_places(client: Client) -> None:
     for number in range(PLACES):
         await client.create(NAMESPACES, {"metadata": {"name": f"team-{number}"}})
-    left = jobs(count)
 
+
+async def _do(client: Client, left: Iterator[Job]) -> None:
     async def write() -> None:
         for job in left:
             await job(client)
 
     await asyncio.gather(*(write() for _ in range(_WRITERS)))
-    await engine.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(fill(Path(sys.argv[1]), int(sys.argv[2])))
+    match sys.argv[1:]:
+        case ["data", directory, count]:
+            asyncio.run(fill(Path(directory), int(count)))
+        case ["server", kubeconfig, count, part]:
+            asyncio.run(fill_server(kubeconfig, int(count), int(part)))
