@@ -1,8 +1,9 @@
 """What a pod waits for its addresses: calls of `lanloom-ipam` on a real kube-apiserver, from the start of the program.
 
 The unit of an ADD is one bare POST of an object with one webhook, on the same server and by turns; that of CHECK and
-DEL one GET; that of an ADD of a pod whose addresses belong to its name is the ADD of another pod. Manager and agent are
-processes of their own. Medians by the clock: a machine that is busy with something else is busy for all of them.
+DEL one GET, and a program that does nothing; that of an ADD of a pod whose addresses belong to its name is the ADD of
+another pod. Many pods at once are measured against as many POSTs at once. Manager and agent are processes of their own.
+Medians by the clock: a machine that is busy with something else is busy for all of them.
 """
 
 import asyncio
@@ -17,7 +18,8 @@ import tempfile
 import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -39,7 +41,12 @@ from tests.harness.servers.real import RealServer
 
 ROUNDS = 30
 ADD_LIMIT, END_LIMIT = 12.0, 8.0
+CHECK_LIMIT, DEL_LIMIT = 8.0, 13.0
+"""Against a program that does nothing."""
+
 NAMED_LIMIT, AGAIN_LIMIT = 1.5, 1.0
+CROWD, AT_ONCE, CROWDS = 100, 16, 5
+CROWD_LIMIT = 18.0
 PODS, MAPS = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/configmaps"
 NETWORK = {
     "metadata": {"name": "net1"},
@@ -48,6 +55,8 @@ NETWORK = {
 
 Raw = dict[str, Any]
 Times = dict[str, list[float]]
+Pod = tuple[str, str]
+"""Name and uid."""
 
 
 def rows() -> Iterator[Row]:
@@ -59,13 +68,17 @@ def rows() -> Iterator[Row]:
             stack.enter_context(_process(process, str(server.kubeconfig), str(directory)))
         api = Api(server)
         stack.enter_context(_webhook(api))
-        times, version = _rounds(api, directory / "bin/lanloom-ipam"), server.version()
+        program = directory / "bin/lanloom-ipam"
+        times, version = _rounds(api, program), server.version()
+        yield _crowd_row(server, program, version)
     best = {name: median(found) * 1000 for name, found in times.items()}
     note = f"{{:.1f}} ms against {{:.1f}} ms, medians of {ROUNDS} by turns; kube-apiserver {version}"
     for command, unit, what, limit in (
         ("ADD", "POST", "a bare POST with one webhook", ADD_LIMIT),
         ("CHECK", "GET", "a bare GET", END_LIMIT),
         ("DEL", "GET", "a bare GET", END_LIMIT),
+        ("CHECK", "NOTHING", "a program that does nothing", CHECK_LIMIT),
+        ("DEL", "NOTHING", "a program that does nothing", DEL_LIMIT),
     ):
         yield Row(
             name=f"{command} of an IPAM pod, program to answer, against {what}",
@@ -85,7 +98,7 @@ def rows() -> Iterator[Row]:
 
 
 def _rounds(api: "Api", program: Path) -> Times:
-    times: Times = {name: [] for name in ("POST", "GET", "ADD", "CHECK", "DEL", "NAMED", "AGAIN")}
+    times: Times = {name: [] for name in ("POST", "GET", "NOTHING", "ADD", "CHECK", "DEL", "NAMED", "AGAIN")}
     for number in range(-3, ROUNDS):
         name, kept = f"pod{number}", f"kept{number}"
         uid = api.call("POST", PODS, pod_body(name))["metadata"]["uid"]
@@ -95,6 +108,7 @@ def _rounds(api: "Api", program: Path) -> Times:
             "NAMED": partial(_cni, program, "ADD", kept, _add_named(api, kept)),
             "AGAIN": dict,
             "GET": partial(api.call, "GET", f"{PODS}/{name}"),
+            "NOTHING": _nothing,
             "CHECK": dict,
             "DEL": partial(_cni, program, "DEL", name, uid),
         }
@@ -111,6 +125,46 @@ def _rounds(api: "Api", program: Path) -> Times:
             if what == "ADD":
                 work["CHECK"] = partial(_cni, program, "CHECK", name, uid, found)
     return times
+
+
+def _crowd_row(server: RealServer, program: Path, version: str) -> Row:
+    """Return how long all but five of a hundred pods wait at the most that come by sixteen."""
+    adds, posts = [], []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        apis = _Apis(server)
+        for number in range(-1, CROWDS):
+            names = [f"crowd{number}-{each}" for each in range(CROWD)]
+            made = pool.map(lambda name: apis.own.call("POST", PODS, pod_body(name)), names)
+            pods = [(body["metadata"]["name"], body["metadata"]["uid"]) for body in made]
+            bare = _late(pool, lambda pod: apis.own.call("POST", MAPS, {"metadata": {"name": pod[0]}}), pods)
+            ours = _late(pool, lambda pod: _cni(program, "ADD", *pod), pods)
+            if number >= 0:
+                adds.append(ours)
+                posts.append(bare)
+    return Row(
+        name=f"ADD of {CROWD} IPAM pods by {AT_ONCE}, p95, against as many bare POSTs with one webhook",
+        measured=median(adds) / median(posts),
+        limit=CROWD_LIMIT,
+        unit="×",
+        note=f"{median(adds) * 1000:.0f} ms against {median(posts) * 1000:.0f} ms, medians of {CROWDS} by turns; "
+        f"kube-apiserver {version}",
+    )
+
+
+def _late(pool: ThreadPoolExecutor, job: Callable[[Pod], Raw], pods: Sequence[Pod]) -> float:
+    """Return within how many seconds 95 of a hundred are done, each from its own beginning."""
+
+    def timed(pod: Pod) -> float:
+        begin = time.perf_counter()
+        job(pod)
+        return time.perf_counter() - begin
+
+    return sorted(pool.map(timed, pods))[len(pods) * 95 // 100 - 1]
+
+
+def _nothing() -> Raw:
+    subprocess.run(["true"], input=b"{}", capture_output=True, check=True)
+    return {}
 
 
 def _add_named(api: "Api", name: str) -> str:
@@ -162,6 +216,13 @@ class Api:
         if response.status >= 300:
             raise RuntimeError(f"{method} {path}: {found}")
         return found
+
+
+class _Apis(threading.local):
+    """A connection for each thread."""
+
+    def __init__(self, server: RealServer) -> None:
+        self.own = Api(server)
 
 
 class _Allowed(BaseHTTPRequestHandler):
