@@ -21,10 +21,10 @@ from lanloom.features.lan.agent.node import NetlinkLanKernel
 from lanloom.features.lan.agent.tapdevice import TapDevices
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.linksteps import FORWARD_ALL, alias_of
-from lanloom.features.lan.rules.observed import Vtep
 from lanloom.features.lan.rules.plan import plan
+from lanloom.node.links import Vtep
 from lanloom.node.namespaces import Namespace, NamespaceDirectory, make_namespace
-from lanloom.node.netlink import addressing, forwarding, overlay
+from lanloom.node.netlink import addressing, changes, forwarding, overlay, reader
 
 ROUNDS = 30
 SPOKES = 10
@@ -80,7 +80,7 @@ def underlay(host: Namespace, address: str = "") -> int:
     """Return the index of a link that is up."""
     with host.socket() as sock:
         overlay.add_bridge(sock, "u0")
-        index = overlay.link(sock, name="u0").index
+        index = reader.link(sock, name="u0").index
         if address:
             addressing.add_address(sock, index, address)
         return index
@@ -158,38 +158,34 @@ def plain(
     sock = space.socket()
     overlay.add_bridge(sock, "br0")
     bridge = 2
-    overlay.set_alias(sock, bridge, alias_of(UID))
+    changes.change(sock, bridge, changes.alias(alias_of(UID)))
     with host.socket() as outside:
         overlay.add_vxlan(
             outside,
             space.fileno(),
             "vx0",
-            vni=vtep.vni,
-            port=vtep.port,
-            device=vtep.device,
-            local="",
-            group="",
+            vtep,
             mtu=1450,
             master=bridge,
             policy=True,
         )
-    vxlan = overlay.link(sock, name="vx0").index
+    vxlan = reader.link(sock, name="vx0").index
     overlay.set_forwarding(sock, vxlan, FORWARD_ALL)
     for peer in PEERS:
         forwarding.add_receiver(sock, vxlan, peer, vtep.device)
     for number in range(SPOKES):
         inner = vxlan + 1 + 2 * number
         overlay.add_veth(sock, f"s{number}M0", f"s{number}M1", master=bridge, mtu=1450, peer_mac=_mac(number))
-        overlay.set_up(sock, inner)
+        changes.set_up(sock, inner)
         overlay.set_forwarding(sock, inner + 1, FORWARD_ALL)
         overlay.add_macvtap(
             sock, pod.fileno(), f"{spoke}{number}", lower=inner, index=first + number, mtu=1450
         )
 
     def clear() -> None:
-        for each in overlay.links(sock):
+        for each in reader.links(sock):
             if each.kind == "vxlan" or each.name.endswith("M0"):
-                overlay.delete(sock, each.index)
+                changes.delete(sock, each.index)
         sock.close()
         space.close()
         names.remove(ns)

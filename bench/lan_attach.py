@@ -30,7 +30,7 @@ from bench.report import Row
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ports import Device
 from lanloom.node.namespaces import Namespace, NamespaceDirectory, make_namespace
-from lanloom.node.netlink import overlay
+from lanloom.node.netlink import changes, overlay, reader
 from lanloom.runtime.cni.programs import install, program
 from lanloom.runtime.cni.server import CniServer, CniService
 from lanloom_lab.assets import debian_package, default_cache
@@ -57,8 +57,8 @@ def rows() -> Iterator[Row]:
         programs["host-device"] = plugins / "host-device"
         with other.socket() as sock:
             overlay.add_veth(sock, "mv1", "mv2", master=0, mtu=1450, peer_mac="")
-            lower = overlay.link(sock, name="mv1").index
-            overlay.set_up(sock, lower)
+            lower = reader.link(sock, name="mv1").index
+            changes.set_up(sock, lower)
             overlay.add_macvtap(sock, other.fileno(), "mv0", lower=lower, index=INDEX, mtu=1450)
         # As Go's DEL leaves it: to move a link that is up takes longer.
         other.call(lambda: subprocess.run(["ip", "link", "set", "mv0", "down"], check=True))

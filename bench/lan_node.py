@@ -29,12 +29,12 @@ from lanloom.features.lan.agent import DataPlane
 from lanloom.features.lan.agent.node import NetlinkLanKernel
 from lanloom.features.lan.agent.ports import Attachment, Device
 from lanloom.features.lan.agent.tapdevice import TapDevices
-from lanloom.features.lan.rules.observed import Vtep
 from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.events import Recorder
 from lanloom.kube.ports import Client, Listing, WatchEvent
+from lanloom.node.links import Vtep
 from lanloom.node.namespaces import Namespace, NamespaceDirectory, make_namespace
-from lanloom.node.netlink import overlay
+from lanloom.node.netlink import changes, overlay, reader
 from lanloom.node.ports import Host
 from lanloom.node.records import RecordDirectory
 from lanloom.runtime.context import AgentContext
@@ -103,7 +103,7 @@ class Bare:
         self._space = make_namespace("bare")
         self._sock = self._space.socket()
         overlay.add_bridge(self._sock, "br0")
-        self._bridge = overlay.link(self._sock, name="br0").index
+        self._bridge = reader.link(self._sock, name="br0").index
 
     def __enter__(self) -> "Bare":
         return self
@@ -116,11 +116,11 @@ class Bare:
         """How long it takes to make one, which is deleted then."""
         began = time.perf_counter()
         overlay.add_veth(self._sock, "p0", "p1", master=self._bridge, mtu=1450, peer_mac="")
-        lower = overlay.link(self._sock, name="p1").index
-        overlay.set_up(self._sock, lower)
+        lower = reader.link(self._sock, name="p1").index
+        changes.set_up(self._sock, lower)
         overlay.add_macvtap(self._sock, self._pod.fileno(), "bare", lower=lower, index=BARE, mtu=1450)
         elapsed = time.perf_counter() - began
-        overlay.delete(self._sock, lower)
+        changes.delete(self._sock, lower)
         return elapsed
 
 
@@ -300,7 +300,7 @@ def _clear(names: NamespaceDirectory, pod: Namespace) -> None:
     for number in range(LANS_COUNT):
         names.remove(f"bench{number}")
     with pod.socket() as sock:
-        while len(overlay.indices(sock)) > 1:  # the kernel ends namespaces in the background
+        while len(reader.indices(sock)) > 1:  # the kernel ends namespaces in the background
             time.sleep(0.1)
 
 

@@ -28,10 +28,7 @@ from lanloom.features.lan.rules.lansteps import (
     SetLanUp,
 )
 from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep, alias_of
-from lanloom.features.lan.rules.observed import (
-    LanLink,
-    PodLink,
-)
+from lanloom.features.lan.rules.observed import PodLink
 from lanloom.features.lan.rules.options import ISOLATED_GROUP, PortFlags
 from lanloom.features.lan.rules.optionsteps import (
     AddStaticEntry,
@@ -50,6 +47,7 @@ from lanloom.features.lan.rules.portsteps import (
     SetPodUp,
 )
 from lanloom.node.errors import LinkError
+from lanloom.node.links import KernelLink
 from tests.fakes.lanworld import FarEnd, Holder, Space, remove
 
 
@@ -78,7 +76,7 @@ def _seal(step: IsolateNamespace, holder: Holder) -> None:
 @apply.register
 def _make_bridge(step: MakeBridge, holder: Holder) -> None:
     links = _space(step, holder).links
-    found = links.get(step.name) or LanLink(
+    found = links.get(step.name) or KernelLink(
         name=step.name, index=holder.world.index(), kind="bridge", up=True
     )
     limit = step.learned_limit if holder.world.limits_learned else None
@@ -95,7 +93,7 @@ def _make_vtep(step: MakeVtep, holder: Holder) -> None:
     policy = step.vtep.port not in holder.world.unmarking
     if step.marking and not policy:
         raise LinkError(f"{step.title}: Address already in use{step.remedy(98)}")
-    space.links[step.name] = LanLink(
+    space.links[step.name] = KernelLink(
         name=step.name,
         index=holder.world.index(),
         kind="vxlan",
@@ -103,9 +101,9 @@ def _make_vtep(step: MakeVtep, holder: Holder) -> None:
         mtu=step.mtu,
         up=True,
         master=space.links[step.bridge].index,
-        away=True,
+        nsid=0,
         vtep=step.vtep,
-        forwarding=FORWARD_ALL,
+        group_forwarding=FORWARD_ALL,
         entry_limit=step.limit,
     )
 
@@ -121,7 +119,7 @@ def _join(step: JoinBridge, holder: Holder) -> None:
     links[step.name] = replace(
         links[step.name],
         master=links[step.bridge].index,
-        forwarding=FORWARD_ALL,
+        group_forwarding=FORWARD_ALL,
         up=True,
         drift=frozenset(),
         **_flags(step.flags),
@@ -198,9 +196,9 @@ def _set_up(step: SetLanUp, holder: Holder) -> None:
     links[step.name] = replace(links[step.name], up=True)
 
 
-def _port(step: MakePair | MakeVeth, holder: Holder, lower: int, *, away: bool) -> LanLink:
+def _port(step: MakePair | MakeVeth, holder: Holder, lower: int, nsid: int | None) -> KernelLink:
     links = _space(step, holder).links
-    links[step.port] = LanLink(
+    links[step.port] = KernelLink(
         name=step.port,
         index=holder.world.index(),
         kind="veth",
@@ -208,8 +206,8 @@ def _port(step: MakePair | MakeVeth, holder: Holder, lower: int, *, away: bool) 
         up=True,
         master=links[step.bridge].index,
         lower=lower,
-        away=away,
-        forwarding=FORWARD_ALL,
+        nsid=nsid,
+        group_forwarding=FORWARD_ALL,
         **_flags(step.flags),
     )
     return links[step.port]
@@ -219,8 +217,8 @@ def _port(step: MakePair | MakeVeth, holder: Holder, lower: int, *, away: bool) 
 def _make_pair(step: MakePair, holder: Holder) -> None:
     links = _space(step, holder).links
     inner = holder.world.index()
-    outer = _port(step, holder, inner, away=False)
-    links[step.inner] = LanLink(
+    outer = _port(step, holder, inner, None)
+    links[step.inner] = KernelLink(
         name=step.inner, index=inner, kind="veth", mac=step.mac, mtu=step.mtu, up=True, lower=outer.index
     )
 
@@ -248,7 +246,7 @@ def _make_tap(step: MakeTap, holder: Holder) -> None:
 def _make_veth(step: MakeVeth, holder: Holder) -> None:
     _check_pod(step, holder)
     far = holder.world.index()
-    near = _port(step, holder, far, away=True)
+    near = _port(step, holder, far, 0)
     link = PodLink(
         name=step.interface,
         index=far,
@@ -268,7 +266,7 @@ def _make_host_port(step: MakeHostPort, holder: Holder) -> None:
     _check_bridge(step, holder)
     links = _space(step, holder).links
     far = holder.world.index()
-    links[HOST_PORT] = LanLink(
+    links[HOST_PORT] = KernelLink(
         name=HOST_PORT,
         index=holder.world.index(),
         kind="veth",
@@ -276,8 +274,8 @@ def _make_host_port(step: MakeHostPort, holder: Holder) -> None:
         up=True,
         master=links[step.bridge].index,
         lower=far,
-        away=True,
-        forwarding=FORWARD_ALL,
+        nsid=0,
+        group_forwarding=FORWARD_ALL,
     )
     mtu = step.host.port_mtu(holder.world.fitting_mtu(step.host.name), step.mtu)
     link = PodLink(name=step.far, index=far, kind="veth", mac=far_mac(step.uid), mtu=mtu, up=True, lower=0)

@@ -12,14 +12,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lanloom.features.lan.rules.linksteps import LanStep
-from lanloom.features.lan.rules.observed import (
-    LanLink,
-    PodLink,
-    StaticEntry,
-    Traffic,
-    Underlay,
-)
+from lanloom.features.lan.rules.observed import PodLink, StaticEntry, Traffic, Underlay
 from lanloom.node.guestports import fitting_mtu
+from lanloom.node.links import KernelLink
 from tests.fakes.bridges import BridgePort, ForeignBridge
 
 
@@ -27,7 +22,7 @@ class Space(Struct):
     """A LAN's namespace."""
 
     sealed: bool = True
-    links: dict[str, LanLink] = field(default_factory=dict)
+    links: dict[str, KernelLink] = field(default_factory=dict)
     flood: set[str] = field(default_factory=set)
     static_entries: dict[str, StaticEntry] = field(default_factory=dict)
     packet_filter: str = ""
@@ -178,12 +173,12 @@ def remove(world: LanWorld, space: Space, name: str) -> None:
     if gone.kind == "bridge":
         for key, each in space.links.items():
             if each.master == gone.index:
-                space.links[key] = replace(each, master=0, forwarding=0, locked=False, isolated=False)
+                space.links[key] = replace(each, master=0, group_forwarding=0, locked=False, isolated=False)
         space.static_entries = {
             mac: StaticEntry("", entry.peer) for mac, entry in space.static_entries.items() if entry.peer
         }
     lost = {gone.index}
-    if gone.kind == "veth" and not gone.away:
+    if gone.kind == "veth" and gone.nsid is None:
         for key, each in list(space.links.items()):
             if each.index == gone.lower:
                 lost.add(each.index)

@@ -3,7 +3,8 @@
 The calls block; they run in a thread, each with a socket of its own.
 """
 
+from lanloom.node.netlink.changes import alias
 from lanloom.node.netlink.links import NetlinkLinks
-from lanloom.node.netlink.writer import LinkWriter, alias, apply
+from lanloom.node.netlink.writer import LinkWriter, apply
 
 __all__ = ["LinkWriter", "NetlinkLinks", "alias", "apply"]

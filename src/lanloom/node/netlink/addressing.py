@@ -1,4 +1,4 @@
-"""IP addresses and routes of one link, as rtnetlink messages.
+"""IP addresses and routes, as rtnetlink messages.
 
 The numbers are those of linux/if_addr.h and rtnetlink.h. A function takes the socket of the namespace in which it acts.
 Everything raises OSError with the kernel's number and words.
@@ -6,19 +6,27 @@ Everything raises OSError with the kernel's number and words.
 
 import errno
 import socket
-import struct
-from ipaddress import IPv4Interface, ip_address, ip_interface, ip_network
+from collections.abc import Iterator
+from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip_network
+
+from msgspec import Struct
 
 from lanloom.node.netlink.messages import (
+    ADDRESS,
     IFA_ADDRESS,
     IFA_LOCAL,
+    ROUTE,
     RTA_DST,
     RTA_GATEWAY,
     RTA_OIF,
     RTA_TABLE,
+    RTM_DELADDR,
     RTM_GETADDR,
     RTM_GETROUTE,
+    RTM_NEWADDR,
+    RTM_NEWROUTE,
     RTN_UNICAST,
+    SIGNED,
     attribute,
     attributes,
     dump,
@@ -29,14 +37,11 @@ from lanloom.node.netlink.messages import (
     word,
 )
 
-RTM_NEWADDR, RTM_NEWROUTE = 20, 24
 NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
-IFA_BROADCAST, IFA_F_NODAD = 4, 2
+IFA_BROADCAST, IFA_TARGET_NETNSID, IFA_F_NODAD = 4, 10, 2
 RTA_PRIORITY, RTA_PREFSRC, RTA_METRICS, RTAX_MTU, RTAX_ADVMSS = 6, 7, 8, 2, 8
 RT_TABLE_MAIN, RTPROT_STATIC, RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 254, 4, 0, 253
 
-_ADDRESS = struct.Struct("=BBBBI")
-_ROUTE = struct.Struct("=8BI")
 _LARGEST_SHORT_TABLE = 255
 _WITHOUT_BROADCAST = 31
 
@@ -49,7 +54,7 @@ def add_address(sock: socket.socket, index: int, cidr: str) -> None:
     four = isinstance(found, IPv4Interface)
     family, flags = (socket.AF_INET, 0) if four else (socket.AF_INET6, IFA_F_NODAD)
     length = found.network.prefixlen
-    body = _ADDRESS.pack(family, length, flags, RT_SCOPE_UNIVERSE, index)
+    body = ADDRESS.pack(family, length, flags, RT_SCOPE_UNIVERSE, index)
     body += attribute(IFA_LOCAL, found.ip.packed) + attribute(IFA_ADDRESS, found.ip.packed)
     if four and length < _WITHOUT_BROADCAST:
         body += attribute(IFA_BROADCAST, found.network.broadcast_address.packed)
@@ -57,18 +62,54 @@ def add_address(sock: socket.socket, index: int, cidr: str) -> None:
         request(sock, RTM_NEWADDR, body, flags=NLM_F_CREATE | NLM_F_EXCL)
 
 
-def addresses_of(sock: socket.socket, index: int) -> frozenset[str]:
-    """Return the addresses of a link as CIDRs. Raises LinkError."""
-    found = set()
-    with filtering(sock):
-        bodies = dump(sock, RTM_GETADDR, _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, index))
-    for body in bodies:
-        family, length, _, _, each = _ADDRESS.unpack_from(body)
-        if each == index and family in (socket.AF_INET, socket.AF_INET6):
-            values = attributes(body, _ADDRESS.size)
+class Address(Struct, frozen=True):
+    """An address of the link with this index, with its prefix length, and the kernel's flags of it."""
+
+    index: int
+    cidr: IPv4Interface | IPv6Interface
+    flags: int
+
+
+def addresses(
+    sock: socket.socket, family: int = socket.AF_UNSPEC, wanted: bytes = b"", *, index: int = 0
+) -> Iterator[Address]:
+    """Yield the IP addresses of all links, or of one; the attributes `wanted` choose the namespace. Raises LinkError.
+
+    A kernel without a family answers with the addresses of the others.
+    """
+    families = (family,) if family else (socket.AF_INET, socket.AF_INET6)
+    for body in dump(sock, RTM_GETADDR, ADDRESS.pack(family, 0, 0, 0, index) + wanted):
+        found, length, flags, _, each = ADDRESS.unpack_from(body)
+        if found in families and index in (0, each):
+            values = attributes(body, ADDRESS.size)
             payload = values.get(IFA_LOCAL) or values[IFA_ADDRESS]
-            found.add(f"{ip_address(payload)}/{length}")
-    return frozenset(found)
+            cidr = (IPv4Interface if found == socket.AF_INET else IPv6Interface)((payload, length))
+            yield Address(each, cidr, flags)
+
+
+def addresses_of(sock: socket.socket, index: int) -> list[IPv4Interface | IPv6Interface]:
+    """Return the addresses of one link; what others there are costs nothing. Raises LinkError."""
+    with filtering(sock):
+        return [each.cidr for each in addresses(sock, index=index)]
+
+
+def ip_addresses(sock: socket.socket, nsid: int | None = None) -> frozenset[str]:
+    """Return all IP addresses of the namespace, or of the one that it knows by a number. Raises LinkError."""
+    if nsid is None:
+        return frozenset(str(each.cidr.ip) for each in addresses(sock))
+    wanted = attribute(IFA_TARGET_NETNSID, SIGNED.pack(nsid))
+    with filtering(sock):
+        found = [
+            each for family in (socket.AF_INET, socket.AF_INET6) for each in addresses(sock, family, wanted)
+        ]
+    return frozenset(str(each.cidr.ip) for each in found)
+
+
+def remove_ipv6_address(sock: socket.socket, index: int, address: IPv6Interface) -> None:
+    """Take an address from a link; one that is gone is no error."""
+    head = ADDRESS.pack(socket.AF_INET6, address.network.prefixlen, 0, 0, index)
+    with tolerating(errno.EADDRNOTAVAIL):
+        request(sock, RTM_DELADDR, head + attribute(IFA_LOCAL, address.packed))
 
 
 def add_route(
@@ -94,7 +135,7 @@ def add_route(
         scope = RT_SCOPE_UNIVERSE if gw or network.version != 4 else RT_SCOPE_LINK
     table = table or RT_TABLE_MAIN
     short = table if table <= _LARGEST_SHORT_TABLE else 0
-    body = _ROUTE.pack(family, network.prefixlen, 0, 0, short, RTPROT_STATIC, scope, RTN_UNICAST, 0)
+    body = ROUTE.pack(family, network.prefixlen, 0, 0, short, RTPROT_STATIC, scope, RTN_UNICAST, 0)
     body += word(RTA_OIF, index) + word(RTA_TABLE, table)
     if network.prefixlen:
         body += attribute(RTA_DST, network.network_address.packed)
@@ -115,9 +156,9 @@ def destinations(sock: socket.socket) -> frozenset[str]:
     """Return the networks to which the namespace has routes, in whatever table. Raises LinkError."""
     found = set()
     for family, anywhere in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
-        for body in dump(sock, RTM_GETROUTE, _ROUTE.pack(family, *bytes(7), 0)):
-            head = _ROUTE.unpack_from(body)
+        for body in dump(sock, RTM_GETROUTE, ROUTE.pack(family, *bytes(7), 0)):
+            head = ROUTE.unpack_from(body)
             if head[0] == family and head[7] == RTN_UNICAST:
-                payload = attributes(body, _ROUTE.size).get(RTA_DST)
+                payload = attributes(body, ROUTE.size).get(RTA_DST)
                 found.add(f"{ip_address(payload) if payload else anywhere}/{head[1]}")
     return frozenset(found)

@@ -6,30 +6,29 @@ know has no difference. The numbers are those of linux/if_link.h. Functions rais
 
 import errno
 import socket
-import struct
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
+from lanloom.node.netlink.changes import change, info, port_info
 from lanloom.node.netlink.messages import (
     IFF_RUNNING,
+    IFLA_BR_STP_STATE,
     IFLA_BR_VLAN_FILTERING,
-    IFLA_INFO_DATA,
-    IFLA_INFO_KIND,
-    IFLA_LINKINFO,
-    RTM_NEWLINK,
+    IFLA_BRPORT_ISOLATED,
+    IFLA_BRPORT_LEARNING,
+    IFLA_BRPORT_LOCKED,
+    IFLA_BRPORT_MODE,
+    IFLA_BRPORT_STATE,
+    IFLA_PROTO_DOWN,
+    IFLA_VXLAN_LEARNING,
     attribute,
-    nested,
     number,
-    request,
     tolerating,
     word,
 )
 
-IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA = 4, 5
-IFLA_PROTO_DOWN, IFLA_VXLAN_LEARNING = 39, 7
-FORWARDING = 3
-
-_LINK = struct.Struct("=BxHiII")
+LISTENING, FORWARDING = 1, 3
+"""States of a port's spanning tree."""
 
 
 class Setting(NamedTuple):
@@ -48,7 +47,7 @@ class Setting(NamedTuple):
 
 
 _PORT: Mapping[str, Setting] = {
-    "hairpin": Setting(4, 0),
+    "hairpin": Setting(IFLA_BRPORT_MODE, 0),
     "guard": Setting(5, 0),
     "root_block": Setting(6, 0),
     "flood": Setting(9, 1),
@@ -64,10 +63,10 @@ _PORT: Mapping[str, Setting] = {
 }
 """Of a port, as `bridge -d link` calls them."""
 
-_STATE, _LEARNING, _LOCKED, _ISOLATED, _MAB = Setting(1, FORWARDING), 8, 39, 33, Setting(40, 0)
+_STATE, _MAB = Setting(IFLA_BRPORT_STATE, FORWARDING), Setting(40, 0)
 
 _BRIDGE: Mapping[str, Setting] = {
-    "stp_state": Setting(5, 0, 4),
+    "stp_state": Setting(IFLA_BR_STP_STATE, 0, 4),
     "vlan_filtering": Setting(IFLA_BR_VLAN_FILTERING, 0),
     "nf_call_iptables": Setting(36, 0),
     "nf_call_ip6tables": Setting(37, 0),
@@ -89,7 +88,8 @@ def port_drift(slave: Mapping[int, bytes], link: Mapping[int, bytes], flags: int
     yield from _changed(_PORT, slave)
     if flags & IFF_RUNNING and number(slave.get(_STATE.attribute)) != FORWARDING:
         yield STATE
-    if _LEARNING in slave and bool(number(slave[_LEARNING])) == bool(number(slave.get(_LOCKED))):
+    learns, locked = slave.get(IFLA_BRPORT_LEARNING), slave.get(IFLA_BRPORT_LOCKED)
+    if learns is not None and bool(number(learns)) == bool(number(locked)):
         yield LEARNING
     if number(slave.get(_MAB.attribute)):
         yield "mab"
@@ -114,21 +114,20 @@ def _changed(settings: Mapping[str, Setting], found: Mapping[int, bytes]) -> Ite
 def mend_bridge(sock: socket.socket, index: int, names: Collection[str]) -> None:
     """Give a bridge the values of these settings."""
     data = b"".join(_BRIDGE[name].payload for name in sorted(names) if name in _BRIDGE)
-    _change(sock, index, "bridge", data)
+    change(sock, index, info("bridge", data))
 
 
 def mend_port(sock: socket.socket, index: int, names: Collection[str], *, locked: bool = False) -> None:
     """Give a port the values of these settings. A port whose carrier went meanwhile has no state to be set."""
     if "protodown" in names:
-        request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + attribute(IFLA_PROTO_DOWN, b"\0"))
+        change(sock, index, attribute(IFLA_PROTO_DOWN, b"\0"))
     if "vxlan_learning" in names:
-        _change(sock, index, "vxlan", attribute(IFLA_VXLAN_LEARNING, b"\1"))
+        change(sock, index, info("vxlan", attribute(IFLA_VXLAN_LEARNING, b"\1")))
     settings = [_PORT[name] for name in sorted(names) if name in _PORT]
     settings += [_MAB] if "mab" in names else []
-    settings += [Setting(_LEARNING, not locked)] if LEARNING in names else []
-    settings += [
-        Setting(each, 0) for name, each in ((LOCKED, _LOCKED), (ISOLATED, _ISOLATED)) if name in names
-    ]
+    settings += [Setting(IFLA_BRPORT_LEARNING, not locked)] if LEARNING in names else []
+    flags = ((LOCKED, IFLA_BRPORT_LOCKED), (ISOLATED, IFLA_BRPORT_ISOLATED))
+    settings += [Setting(each, 0) for name, each in flags if name in names]
     if settings:
         _set(sock, index, settings)
     if STATE in names:
@@ -137,11 +136,4 @@ def mend_port(sock: socket.socket, index: int, names: Collection[str], *, locked
 
 
 def _set(sock: socket.socket, index: int, settings: Collection[Setting]) -> None:
-    data = b"".join(each.payload for each in settings)
-    slave = attribute(IFLA_INFO_SLAVE_KIND, b"bridge") + nested(IFLA_INFO_SLAVE_DATA, data)
-    request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + nested(IFLA_LINKINFO, slave))
-
-
-def _change(sock: socket.socket, index: int, kind: str, data: bytes) -> None:
-    info = attribute(IFLA_INFO_KIND, kind.encode()) + nested(IFLA_INFO_DATA, data)
-    request(sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + nested(IFLA_LINKINFO, info))
+    change(sock, index, port_info(b"".join(each.payload for each in settings)))

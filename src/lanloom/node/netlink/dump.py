@@ -3,15 +3,17 @@
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import IPv4Address, IPv6Address, IPv6Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv6Interface
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.bonds import BOND_MODES
+from lanloom.node.netlink import reader
+from lanloom.node.netlink.addressing import addresses, addresses_of
 from lanloom.node.netlink.bonds import IFLA_BOND_MIIMON, IFLA_BOND_MODE, IFLA_BOND_PRIMARY, decode_settings
+from lanloom.node.netlink.bridgevlans import vlans
 from lanloom.node.netlink.messages import (
-    AF_BRIDGE,
     DEVCONF_ACCEPT_RA,
     DEVCONF_ARP_IGNORE,
     DEVCONF_FORWARDING,
@@ -19,20 +21,15 @@ from lanloom.node.netlink.messages import (
     FRA_PRIORITY,
     FRA_SRC,
     FRA_TABLE,
-    IFA_ADDRESS,
-    IFA_LOCAL,
     IFF_UP,
     IFLA_ADDRESS,
     IFLA_AF_SPEC,
     IFLA_BR_STP_STATE,
     IFLA_BR_VLAN_FILTERING,
-    IFLA_BRIDGE_VLAN_INFO,
-    IFLA_EXT_MASK,
     IFLA_IFALIAS,
     IFLA_IFNAME,
     IFLA_INET6_CONF,
     IFLA_INET_CONF,
-    IFLA_INFO_DATA,
     IFLA_INFO_KIND,
     IFLA_LINK,
     IFLA_LINK_NETNSID,
@@ -42,64 +39,45 @@ from lanloom.node.netlink.messages import (
     IFLA_OPERSTATE,
     IFLA_TXQLEN,
     IFLA_VLAN_ID,
-    RANGE_BEGIN,
-    RANGE_END,
+    ROUTE,
     RTA_DST,
     RTA_GATEWAY,
     RTA_MULTIPATH,
     RTA_OIF,
     RTA_TABLE,
-    RTM_DELADDR,
-    RTM_GETADDR,
-    RTM_GETLINK,
     RTM_GETROUTE,
     RTM_GETRULE,
     RTN_LOCAL,
     RTN_UNICAST,
-    SKIP_STATISTICS,
-    VLANS_AS_RANGES,
     Attributes,
     attribute,
     attributes,
     dump,
-    filtering,
     nested,
     number,
-    request,
     text,
-    walk,
     word,
 )
 from lanloom.node.ports import Link, LinkState, Route, Rule
-from lanloom.node.vlanids import Range, VlanIds, merge
+from lanloom.node.vlanids import merge
 
-_ADDRESS = struct.Struct("=BBBBI")
-_NSID = struct.Struct("=i")
-IFA_TARGET_NETNSID = 10
 IFA_F_DADFAILED = 0x08
 """Flag of <linux/if_addr.h>: another host has the address."""
 IFA_F_TENTATIVE = 0x40
 """Flag: the kernel does not know yet whether another host has it."""
 
 
-def ipv4_addresses(sock: socket.socket) -> dict[int, list[str]]:
+def ipv4_addresses(sock: socket.socket) -> dict[int, tuple[str, ...]]:
     """Return the IPv4 addresses of every link as CIDRs, ordered, by the link's index."""
-    found: dict[int, list[tuple[IPv4Address, int]]] = {}
-    for index, length, values in _dumped(sock, socket.AF_INET):
-        address = IPv4Address(values.get(IFA_LOCAL) or values[IFA_ADDRESS])
-        found.setdefault(index, []).append((address, length))
-    return {
-        index: [f"{address}/{length}" for address, length in sorted(each)] for index, each in found.items()
-    }
+    found: dict[int, list[IPv4Interface | IPv6Interface]] = {}
+    for each in addresses(sock, socket.AF_INET):
+        found.setdefault(each.index, []).append(each.cidr)
+    return {index: _ordered(each) for index, each in found.items()}
 
 
-def ipv6_addresses(sock: socket.socket, index: int) -> list[IPv6Interface]:
-    """Return the IPv6 addresses of one link."""
-    return [
-        IPv6Interface((values.get(IFA_LOCAL) or values[IFA_ADDRESS], length))
-        for each, length, values in _dumped(sock, socket.AF_INET6)
-        if each == index
-    ]
+def _ordered(cidrs: Iterable[IPv4Interface | IPv6Interface]) -> tuple[str, ...]:
+    ordered = sorted(cidrs, key=lambda each: (each.packed, each.network.prefixlen))
+    return tuple(str(each) for each in ordered)
 
 
 def usable_ipv6_addresses(sock: socket.socket) -> dict[int, dict[str, bool]]:
@@ -107,43 +85,11 @@ def usable_ipv6_addresses(sock: socket.socket) -> dict[int, dict[str, bool]]:
 
     Those of the links themselves are left out, and those that another host has, as far as that was found out.
     """
-    found: dict[int, dict[IPv6Interface, bool]] = {}
-    for body in dump(sock, RTM_GETADDR, _ADDRESS.pack(socket.AF_INET6, 0, 0, 0, 0)):
-        family, length, flags, _, index = _ADDRESS.unpack_from(body)
-        if family != socket.AF_INET6 or flags & IFA_F_DADFAILED:
-            continue
-        values = attributes(body, _ADDRESS.size)
-        address = IPv6Interface((values.get(IFA_LOCAL) or values[IFA_ADDRESS], length))
-        if not address.is_link_local:
-            found.setdefault(index, {})[address] = bool(flags & IFA_F_TENTATIVE)
+    found: dict[int, dict[IPv4Interface | IPv6Interface, bool]] = {}
+    for each in addresses(sock, socket.AF_INET6):
+        if not (each.flags & IFA_F_DADFAILED or each.cidr.is_link_local):
+            found.setdefault(each.index, {})[each.cidr] = bool(each.flags & IFA_F_TENTATIVE)
     return {index: {str(each): known[each] for each in sorted(known)} for index, known in found.items()}
-
-
-def remove_ipv6_address(sock: socket.socket, index: int, address: IPv6Interface) -> None:
-    """Take an address from a link. Raises OSError."""
-    head = _ADDRESS.pack(socket.AF_INET6, address.network.prefixlen, 0, 0, index)
-    request(sock, RTM_DELADDR, head + attribute(IFA_LOCAL, address.packed))
-
-
-def addresses_behind(sock: socket.socket, nsid: int) -> frozenset[str]:
-    """Return the IP addresses of another namespace, which the socket's own knows by a number. Raises LinkError."""
-    found: set[str] = set()
-    with filtering(sock):
-        for family, kind in ((socket.AF_INET, IPv4Address), (socket.AF_INET6, IPv6Address)):
-            head = _ADDRESS.pack(family, 0, 0, 0, 0) + attribute(IFA_TARGET_NETNSID, _NSID.pack(nsid))
-            for body in dump(sock, RTM_GETADDR, head):
-                values = attributes(body, _ADDRESS.size)
-                if _ADDRESS.unpack_from(body)[0] == family:
-                    found.add(str(kind(values.get(IFA_LOCAL) or values[IFA_ADDRESS])))
-    return frozenset(found)
-
-
-def _dumped(sock: socket.socket, wanted: int) -> Iterator[tuple[int, int, Attributes]]:
-    """Index, prefix length and attributes; a kernel without a family answers with the addresses of the others."""
-    for body in dump(sock, RTM_GETADDR, _ADDRESS.pack(wanted, 0, 0, 0, 0)):
-        family, length, _, _, index = _ADDRESS.unpack_from(body)
-        if family == wanted:
-            yield index, length, attributes(body, _ADDRESS.size)
 
 
 MAIN_TABLES = (253, 254)
@@ -151,11 +97,7 @@ MAIN_TABLES = (253, 254)
 
 OPERSTATES = ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "DORMANT", "UP")
 
-_LINK = struct.Struct("=BxHiII")
-_ROUTE = struct.Struct("=8BI")
-"""The heads of routes and of rules are alike: family, lengths of destination and source, tos, table, … flags."""
 _NEXT_HOP = struct.Struct("=HBBi")
-_VLAN = struct.Struct("=HH")
 
 
 class _Raw(Struct, frozen=True):
@@ -171,13 +113,13 @@ def read_state(sock: socket.socket) -> LinkState:
     """Return everything that the port's dump shows."""
     links = read_links(sock)
     names = {link.index: name for name, link in links.items()}
-    for index, ids in bridge_vlans(sock):
-        if ids and (name := names.get(index)) is not None:
+    for index, entries in vlans(sock).items():
+        if entries and (name := names.get(index)) is not None:
             field = "self_vlans" if links[name].kind == "bridge" else "vlans"
-            links[name] = replace(links[name], **{field: ids})
+            links[name] = replace(links[name], **{field: merge((each.first, each.last) for each in entries)})
     for index, found in ipv4_addresses(sock).items():
         if (name := names.get(index)) is not None:
-            links[name] = replace(links[name], addresses=tuple(found))
+            links[name] = replace(links[name], addresses=found)
     for index, known in usable_ipv6_addresses(sock).items():
         if (name := names.get(index)) is not None and links[name].kind == "vlan":
             waiting = tuple(address for address, tentative in known.items() if tentative)
@@ -219,14 +161,14 @@ def inspect_bridge(sock: socket.socket, links: dict[str, Link], name: str) -> di
     link = links.get(name)
     if link is None or link.kind != "bridge" or link.alias:
         return links
-    others = tuple(str(item) for item in ipv6_addresses(sock, link.index) if not item.is_link_local)
-    known = tuple(ipv4_addresses(sock).get(link.index, ()))
-    return links | {name: replace(link, addresses=known, addresses6=others)}
+    found = addresses_of(sock, link.index)
+    four = _ordered(each for each in found if each.version == 4)
+    others = tuple(str(each) for each in found if each.version == 6 and not each.is_link_local)
+    return links | {name: replace(link, addresses=four, addresses6=others)}
 
 
 def _raw_links(sock: socket.socket, wanted: bytes = b"") -> list[_Raw]:
-    request = _link_request(socket.AF_UNSPEC, SKIP_STATISTICS) + wanted
-    return [_raw_link(body) for body in dump(sock, RTM_GETLINK, request)]
+    return [_raw_link(body) for body in reader.bodies(sock, wanted)]
 
 
 def _by_name(raw: list[_Raw]) -> dict[str, Link]:
@@ -234,38 +176,33 @@ def _by_name(raw: list[_Raw]) -> dict[str, Link]:
     return {item.link.name: _named(item, names) for item in raw}
 
 
-def _link_request(family: int, mask: int) -> bytes:
-    return _LINK.pack(family, 0, 0, 0, 0) + word(IFLA_EXT_MASK, mask)
-
-
 def _raw_link(body: bytes) -> _Raw:
-    _, _, index, flags, _ = _LINK.unpack_from(body)
-    found = attributes(body, _LINK.size)
-    info = attributes(found.get(IFLA_LINKINFO, b""))
+    message = reader.parse(body)
+    found, kind = message.found, message.kind
     state = number(found.get(IFLA_OPERSTATE))
     link = Link(
         name=text(found[IFLA_IFNAME]),
-        index=index,
-        kind=text(info.get(IFLA_INFO_KIND)),
+        index=message.index,
+        kind=kind,
         mac=found.get(IFLA_ADDRESS, b"").hex(":"),
         mtu=number(found.get(IFLA_MTU)),
-        up=bool(flags & IFF_UP),
+        up=bool(message.flags & IFF_UP),
         operstate=OPERSTATES[state] if state < len(OPERSTATES) else "UNKNOWN",
         alias=text(found.get(IFLA_IFALIAS)),
         tx_queue_length=number(found.get(IFLA_TXQLEN)),
     )
     # A veth's other end is no parent, and one in another namespace has an index that means nothing here.
-    related = link.kind == "veth" or IFLA_LINK_NETNSID in found
-    if link.kind == "veth":
+    related = kind == "veth" or IFLA_LINK_NETNSID in found
+    if kind == "veth":
         link = replace(link, leads_away=IFLA_LINK_NETNSID in found)
-    elif link.kind == "bridge":
+    elif kind == "bridge":
         link = _with_settings(link, attributes(found.get(IFLA_AF_SPEC, b"")))
-    data = attributes(info.get(IFLA_INFO_DATA, b""))
+    data = message.data
     return _Raw(
         _with_data(link, data),
         number(found.get(IFLA_MASTER)),
         0 if related else number(found.get(IFLA_LINK)),
-        data if link.kind == "bond" else {},
+        data if kind == "bond" else {},
     )
 
 
@@ -313,24 +250,6 @@ def _named(raw: _Raw, names: Mapping[int, str]) -> Link:
     return replace(link, master=names.get(raw.master, ""), parent=names.get(raw.parent, ""))
 
 
-def bridge_vlans(sock: socket.socket, flags: int = 0) -> Iterator[tuple[int, VlanIds]]:
-    """Yield the VLAN ids of bridges and ports by the link's index, of those ids that have all the flags."""
-    for body in dump(sock, RTM_GETLINK, _link_request(AF_BRIDGE, VLANS_AS_RANGES)):
-        spec = attributes(body, _LINK.size).get(IFLA_AF_SPEC, b"")
-        entries = (_VLAN.unpack(payload) for kind, payload in walk(spec) if kind == IFLA_BRIDGE_VLAN_INFO)
-        chosen = ((each, vid) for each, vid in entries if each & flags == flags)
-        yield _LINK.unpack_from(body)[2], merge(_ranges(chosen))
-
-
-def _ranges(entries: Iterable[tuple[int, int]]) -> Iterator[Range]:
-    first = 0
-    for flags, vid in entries:
-        if flags & RANGE_BEGIN:
-            first = vid
-        else:
-            yield (first if flags & RANGE_END else vid, vid)
-
-
 def _routes(sock: socket.socket, closely: set[int]) -> tuple[dict[int, set[int]], dict[int, set[Route]]]:
     """Read the links of each table's default routes, and the routes out of the links `closely`, by index.
 
@@ -338,11 +257,11 @@ def _routes(sock: socket.socket, closely: set[int]) -> tuple[dict[int, set[int]]
     """
     defaults: dict[int, set[int]] = {}
     found: dict[int, set[Route]] = {}
-    for body in dump(sock, RTM_GETROUTE, _ROUTE.pack(socket.AF_INET, *(0,) * 8)):
-        _, length, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(body)
+    for body in dump(sock, RTM_GETROUTE, ROUTE.pack(socket.AF_INET, *(0,) * 8)):
+        _, length, _, _, table, _, _, kind, _ = ROUTE.unpack_from(body)
         if length and (not closely or kind not in (RTN_UNICAST, RTN_LOCAL)):
             continue
-        values = attributes(body, _ROUTE.size)
+        values = attributes(body, ROUTE.size)
         out, table = number(values.get(RTA_OIF)), number(values.get(RTA_TABLE)) or table
         if not length:
             hops = _next_hops(values.get(RTA_MULTIPATH, b""))
@@ -362,9 +281,9 @@ def _router(payload: bytes | None) -> str:
 
 
 def _rules(sock: socket.socket) -> Iterator[Rule]:
-    for body in dump(sock, RTM_GETRULE, _ROUTE.pack(socket.AF_INET, *(0,) * 8)):
-        _, _, length, _, table, *_ = _ROUTE.unpack_from(body)
-        values = attributes(body, _ROUTE.size)
+    for body in dump(sock, RTM_GETRULE, ROUTE.pack(socket.AF_INET, *(0,) * 8)):
+        _, _, length, _, table, *_ = ROUTE.unpack_from(body)
+        values = attributes(body, ROUTE.size)
         source = f"{IPv4Address(values[FRA_SRC])}/{length}" if FRA_SRC in values else ""
         yield Rule(number(values.get(FRA_PRIORITY)), source, number(values.get(FRA_TABLE)) or table)
 

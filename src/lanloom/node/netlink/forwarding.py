@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
-from lanloom.node.netlink import overlay
+from lanloom.node.netlink import changes, overlay, reader
 from lanloom.node.netlink.messages import (
     AF_BRIDGE,
+    LINK,
     attribute,
     attributes,
     dump,
@@ -34,7 +35,6 @@ ROOM, ATTEMPTS = 64, 5
 ANY_MAC = bytes(6)
 """The hardware address of entries for frames whose receiver is many, or unknown."""
 
-_LINK = struct.Struct("=BxHiII")
 _NEIGHBOUR = struct.Struct("=BxxxiHBB")
 
 
@@ -90,7 +90,7 @@ def fixed(sock: socket.socket, vxlan: int) -> Forwarding:
     sticky: dict[str, int] = {}
     remote: dict[str, str] = {}
     learned = 0
-    for body in dump(sock, RTM_GETNEIGH, _LINK.pack(AF_BRIDGE, 0, 0, 0, 0)):
+    for body in dump(sock, RTM_GETNEIGH, LINK.pack(AF_BRIDGE, 0, 0, 0, 0)):
         _, index, state, flags, _ = _NEIGHBOUR.unpack_from(body)
         if flags & NTF_STICKY:
             sticky[attributes(body, _NEIGHBOUR.size).get(NDA_LLADDR, b"").hex(":")] = index
@@ -109,7 +109,7 @@ def fixed(sock: socket.socket, vxlan: int) -> Forwarding:
 def learned_at_peers(sock: socket.socket, vxlan: int) -> list[str]:
     """Return the MAC addresses that a VXLAN link has learned to be at peers. Raises LinkError."""
     found = []
-    for body in dump(sock, RTM_GETNEIGH, _LINK.pack(AF_BRIDGE, 0, 0, 0, 0)):
+    for body in dump(sock, RTM_GETNEIGH, LINK.pack(AF_BRIDGE, 0, 0, 0, 0)):
         _, index, state, flags, _ = _NEIGHBOUR.unpack_from(body)
         if index == vxlan and flags & NTF_SELF and not state & (NUD_PERMANENT | NUD_NOARP):
             values = attributes(body, _NEIGHBOUR.size)
@@ -181,13 +181,12 @@ def _placeholder(sock: socket.socket, index: int) -> Iterator[None]:
     One that a dead process left is deleted first.
     """
     with tolerating(errno.ENODEV):
-        overlay.delete(sock, overlay.link(sock, name=PLACEHOLDER).index)
-    if index in overlay.indices(sock):
+        changes.delete(sock, reader.link(sock, name=PLACEHOLDER).index)
+    if index in reader.indices(sock):
         yield
         return
     overlay.add_bridge(sock, PLACEHOLDER, index=index)
     try:
         yield
     finally:
-        with tolerating(errno.ENODEV):
-            overlay.delete(sock, index)
+        changes.delete(sock, index)

@@ -6,43 +6,27 @@ those of its own steps: `@apply.register` on a function of the step and the writ
 
 import errno
 import socket
-import struct
 from binascii import crc32
 from functools import singledispatch
 from ipaddress import IPv6Interface
 
 from lanloom.node.errors import KernelUnsupported
 from lanloom.node.marks import MARK, UNFINISHED
-from lanloom.node.netlink.addressing import add_route
+from lanloom.node.netlink import changes
+from lanloom.node.netlink.addressing import add_route, addresses_of, remove_ipv6_address
 from lanloom.node.netlink.bonds import SET_WHILE_DOWN, encode_miimon, encode_mode, encode_settings
-from lanloom.node.netlink.dump import inspect_bridge, ipv6_addresses, read_links, remove_ipv6_address
+from lanloom.node.netlink.bridgevlans import change_vlans
+from lanloom.node.netlink.changes import address, alias, info, master, name
+from lanloom.node.netlink.dump import inspect_bridge, read_links
 from lanloom.node.netlink.messages import (
-    AF_BRIDGE,
-    IFF_UP,
-    IFLA_ADDRESS,
     IFLA_AF_SPEC,
     IFLA_BR_STP_STATE,
     IFLA_BR_VLAN_FILTERING,
-    IFLA_BRIDGE_FLAGS,
-    IFLA_BRIDGE_VLAN_INFO,
-    IFLA_IFALIAS,
-    IFLA_IFNAME,
     IFLA_INET6_ADDR_GEN_MODE,
-    IFLA_INFO_DATA,
-    IFLA_INFO_KIND,
-    IFLA_LINKINFO,
-    IFLA_MASTER,
     IFLA_MTU,
     IFLA_TXQLEN,
-    NLM_F_CREATE_NEW,
-    RANGE_BEGIN,
-    RANGE_END,
-    RTM_DELLINK,
-    RTM_NEWLINK,
-    RTM_SETLINK,
     attribute,
     nested,
-    request,
     tolerating,
     word,
 )
@@ -62,13 +46,7 @@ from lanloom.node.steps import (
     SetUp,
     Unmark,
 )
-from lanloom.node.vlanids import VlanIds
-
-BRIDGE_FLAGS_SELF = 2
-"""The ids are meant for the bridge itself, not for it as a port of another."""
-
-_LINK = struct.Struct("=BxHiII")
-_ENTRY = struct.Struct("=HHHH")
+from lanloom.node.vlanids import VlanEntry
 
 NO_LINK_LOCAL = nested(IFLA_AF_SPEC, nested(socket.AF_INET6, attribute(IFLA_INET6_ADDR_GEN_MODE, bytes([1]))))
 """No IPv6 link-local address: the host must not become reachable on a network that only its guests are meant to
@@ -101,31 +79,21 @@ class LinkWriter:
 
     def add(self, link: str, kind: str, data: bytes, attributes: bytes = b"") -> None:
         """Make a link of a kind, down, with the attributes `data` of that kind."""
-        body = _LINK.pack(0, 0, 0, 0, 0) + name(link) + info(kind, data) + attributes
-        request(self.sock, RTM_NEWLINK, body, flags=NLM_F_CREATE_NEW)
+        changes.add(self.sock, name(link) + info(kind, data) + attributes)
 
     def change(self, index: int, attributes: bytes) -> None:
         """Change attributes of a link."""
-        request(self.sock, RTM_NEWLINK, _LINK.pack(0, 0, index, 0, 0) + attributes)
+        changes.change(self.sock, index, attributes)
 
     def set_up(self, index: int, *, up: bool = True) -> None:
         """Set a link up or down."""
-        request(self.sock, RTM_NEWLINK, _LINK.pack(0, 0, index, IFF_UP if up else 0, IFF_UP))
+        changes.set_up(self.sock, index, up=up)
 
     def delete(self, link: str) -> None:
         """Delete a link; one that is gone is no error."""
         if link in self.links:
-            with tolerating(errno.ENODEV):
-                request(self.sock, RTM_DELLINK, _LINK.pack(0, 0, self.links[link].index, 0, 0))
+            changes.delete(self.sock, self.links[link].index)
             self.refresh()
-
-    def change_vlans(self, index: int, ids: VlanIds, *, add: bool, on_bridge: bool) -> None:
-        """Add tagged ids to a bridge port or the bridge itself, or remove them, as one message."""
-        if ids:
-            flags = attribute(IFLA_BRIDGE_FLAGS, struct.pack("=H", BRIDGE_FLAGS_SELF)) if on_bridge else b""
-            spec = nested(IFLA_AF_SPEC, flags + b"".join(_entries(first, last) for first, last in ids))
-            kind = RTM_SETLINK if add else RTM_DELLINK
-            request(self.sock, kind, _LINK.pack(AF_BRIDGE, 0, index, 0, 0) + spec)
 
     def make_ours(self, link: str, kind: str, data: bytes) -> None:
         """Make a link with Lanloom's mark.
@@ -150,10 +118,9 @@ class LinkWriter:
     def drop_link_local(self, index: int) -> None:
         """Remove the IPv6 link-local addresses of a bridge that CNI's plugin made, and give it none again."""
         self.take_no_address(index)
-        for found in ipv6_addresses(self.sock, index):
-            if found.is_link_local:
-                with tolerating(errno.EADDRNOTAVAIL):  # another process was quicker
-                    remove_ipv6_address(self.sock, index, found)
+        for found in addresses_of(self.sock, index):
+            if isinstance(found, IPv6Interface) and found.is_link_local:
+                remove_ipv6_address(self.sock, index, found)
 
     def set_master(self, link: str, master_name: str) -> None:
         """Put a link under a master and up, or release it."""
@@ -173,7 +140,7 @@ class LinkWriter:
         """Change what differs of a link."""
         found = self.links[link]
         if mac and found.mac != mac:
-            self.change(found.index, address(bytes.fromhex(mac.replace(":", ""))))
+            self.change(found.index, address(mac))
         if tx_queue_length is not None and found.tx_queue_length != tx_queue_length:
             self.change(found.index, word(IFLA_TXQLEN, tx_queue_length))
         if mtu and found.mtu != mtu:
@@ -286,16 +253,16 @@ def _restore_routes(step: RestoreRoutes, writer: LinkWriter) -> None:
 
 @apply.register
 def _remove_address6(step: RemoveAddress6, writer: LinkWriter) -> None:
-    with tolerating(errno.EADDRNOTAVAIL):  # it is gone
-        remove_ipv6_address(writer.sock, writer.links[step.link].index, IPv6Interface(step.address))
+    remove_ipv6_address(writer.sock, writer.links[step.link].index, IPv6Interface(step.address))
 
 
 @apply.register(AddVlans)
 @apply.register(RemoveVlans)
 def _change_vlans(step: AddVlans | RemoveVlans, writer: LinkWriter) -> None:
-    if step.link in writer.links:
-        index = writer.links[step.link].index
-        writer.change_vlans(index, step.ids, add=isinstance(step, AddVlans), on_bridge=step.self_)
+    if step.ids and step.link in writer.links:
+        entries = (VlanEntry(first, last) for first, last in step.ids)
+        index, add = writer.links[step.link].index, isinstance(step, AddVlans)
+        change_vlans(writer.sock, index, entries, add=add, on_bridge=step.self_)
 
 
 @apply.register
@@ -317,44 +284,9 @@ def _unmark(step: Unmark, writer: LinkWriter) -> None:
         writer.refresh()
 
 
-def info(kind: str, data: bytes) -> bytes:
-    """Return the attribute for what only links of one kind have."""
-    return nested(IFLA_LINKINFO, attribute(IFLA_INFO_KIND, kind.encode()) + nested(IFLA_INFO_DATA, data))
-
-
-def name(text: str) -> bytes:
-    """Return the attribute for a link's name."""
-    return attribute(IFLA_IFNAME, text.encode() + b"\0")
-
-
-def alias(text: str) -> bytes:
-    """Return the attribute for a link's ifalias."""
-    return attribute(IFLA_IFALIAS, text.encode())
-
-
-def address(mac: bytes) -> bytes:
-    """Return the attribute for a link's hardware address."""
-    return attribute(IFLA_ADDRESS, mac)
-
-
-def master(index: int) -> bytes:
-    """Return the attribute for a link's master; with 0 it is released."""
-    return word(IFLA_MASTER, index)
-
-
-def hardware_address(text: str) -> bytes:
+def hardware_address(text: str) -> str:
     """Return a locally administered address for a link that is made under this name.
 
     A checksum does: what two bridges of a host are on never meets, and `hashlib` would take 4 MB of each process.
     """
-    return b"\x02\x00" + crc32(text.encode()).to_bytes(4, "big")
-
-
-def _entries(first: int, last: int) -> bytes:
-    if first == last:
-        return _entry(0, first)
-    return _entry(RANGE_BEGIN, first) + _entry(RANGE_END, last)
-
-
-def _entry(flags: int, vid: int) -> bytes:
-    return _ENTRY.pack(_ENTRY.size, IFLA_BRIDGE_VLAN_INFO, flags, vid)
+    return f"02:00:{crc32(text.encode()).to_bytes(4, 'big').hex(':')}"

@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from lanloom.features.lan.rules.observed import LanLink, PodLink
+from lanloom.features.lan.rules.observed import PodLink
 from lanloom.node.errors import LinkError
+from lanloom.node.links import KernelLink
 from lanloom.runtime.ports import LanPlace, PodNic
 from tests.fakes.lanworld import FarEnd
 from tests.features.lan.agent.nodes import LanCluster, Node, macvtap, veth
@@ -27,7 +28,7 @@ def bring(node: Node) -> Callable[[LanPlace | None], Awaitable[str]]:
         assert place is not None
         space = node.world.names["blue"]
         far, near = node.world.index(), node.world.index()
-        space.links[place.link] = LanLink(
+        space.links[place.link] = KernelLink(
             name=place.link,
             index=near,
             kind="veth",
@@ -36,8 +37,8 @@ def bring(node: Node) -> Callable[[LanPlace | None], Awaitable[str]]:
             up=True,
             master=space.links["br0"].index,
             lower=far,
-            away=True,
-            forwarding=0xFFFD,
+            nsid=0,
+            group_forwarding=0xFFFD,
         )
         end = PodLink(name="1-nic", index=far, kind="veth", mac=MAC, mtu=1450, up=True, lower=near)
         node.world.ends.append(FarEnd(space=id(space), lower=near, place="/run/netns/vm", link=end))

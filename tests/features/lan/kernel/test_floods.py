@@ -3,8 +3,9 @@
 import asyncio
 from functools import partial
 
+from lanloom.node.links import KernelLink
 from lanloom.node.namespaces import open_namespace
-from lanloom.node.netlink import overlay
+from lanloom.node.netlink import reader
 from tests.features.lan.kernel.machines import Lab, Machine, Wire, frame, played, reaches, run, until
 from tests.features.lan.kernel.test_options import BROADCAST, patch, wires
 from tests.features.lan.kernel.test_traffic import joined
@@ -28,10 +29,10 @@ def entries(machine: Machine) -> tuple[int, int]:
     return len(found) - at_peers, at_peers
 
 
-def links(machine: Machine) -> tuple[overlay.RawLink, overlay.RawLink]:
+def links(machine: Machine) -> tuple[KernelLink, KernelLink]:
     """The bridge and the VXLAN link of a node."""
     with open_namespace(machine.lan()) as space, space.socket() as sock:
-        return overlay.link(sock, name="br0"), overlay.link(sock, name="vx0")
+        return reader.link(sock, name="br0"), reader.link(sock, name="vx0")
 
 
 async def flooded(made: Lab, limit: int) -> None:

@@ -14,10 +14,11 @@ import pytest
 from lanloom.features.lan.agent.node import NetlinkLanKernel
 from lanloom.features.lan.agent.tapdevice import TapDevices
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
-from lanloom.features.lan.rules.observed import SeenLan, Vtep
+from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.plan import plan
+from lanloom.node.links import Vtep
 from lanloom.node.namespaces import NamespaceDirectory, make_namespace
-from lanloom.node.netlink import overlay
+from lanloom.node.netlink import overlay, reader
 from tests.harness.examples import repetitions
 
 FIRST = 900_000_000 + os.getpid() % 10_000 * 10
@@ -39,7 +40,7 @@ class Ground:
                 self.others.bind(name, made)
         with self.others.open("host") as host, host.socket() as sock:
             overlay.add_bridge(sock, "u0")
-            underlay = overlay.link(sock, name="u0").index
+            underlay = reader.link(sock, name="u0").index
         self.wanted = DesiredLan(
             uid="u-1",
             ns="blue",
@@ -101,7 +102,7 @@ class Ground:
     def links(self, name: str) -> set[str]:
         """The links of a namespace but its loopback."""
         with self.others.open(name) as found, found.socket() as sock:
-            return {each.name for each in overlay.links(sock)} - {"lo"}
+            return {each.name for each in reader.links(sock)} - {"lo"}
 
 
 @contextmanager

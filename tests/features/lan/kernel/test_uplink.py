@@ -19,7 +19,7 @@ from lanloom.features.lan.agent.links.uplinklinks import TABLE, UplinkLinks
 from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import far_name, uplink_bridge
 from lanloom.node.namespaces import Namespace, make_namespace, open_namespace
-from lanloom.node.netlink import overlay
+from lanloom.node.netlink import changes, overlay, reader
 from lanloom.node.netlink.packetfilter import close_bridges, open_filter_socket, remove_table
 from tests.features.lan.agent.borders import check_others_stay
 from tests.features.lan.agent.contract import check_uplink
@@ -178,7 +178,7 @@ def bridged(between: Namespace, near: Namespace, far: Namespace) -> None:
     """A bridge between two namespaces, whose ends there are `near0` and `far0`."""
     with between.socket() as sock:
         overlay.add_bridge(sock, "br0")
-        bridge = overlay.link(sock, name="br0").index
+        bridge = reader.link(sock, name="br0").index
         for port, name, target in (("p0", "near0", near), ("p1", "far0", far)):
             overlay.add_veth(
                 sock, port, name, master=bridge, mtu=1500, peer_mac="", peer_namespace=target.fileno()
@@ -189,7 +189,7 @@ def raised(near: Namespace, far: Namespace) -> None:
     """Sets both ends up."""
     for name, target in (("near0", near), ("far0", far)):
         with target.socket() as sock:
-            overlay.set_up(sock, overlay.link(sock, name=name).index)
+            changes.set_up(sock, reader.link(sock, name=name).index)
 
 
 def passes(sender: Wire, receiver: Wire) -> bool:

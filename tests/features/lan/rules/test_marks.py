@@ -5,8 +5,8 @@ import pytest
 from lanloom.features.dummy.rules.hostbridge import alias_of as dummy_alias_of
 from lanloom.features.lan.rules.lansteps import MakeBridge
 from lanloom.features.lan.rules.linksteps import alias_of
-from lanloom.features.lan.rules.observed import LanLink
 from lanloom.node.errors import NotOurs
+from lanloom.node.links import KernelLink
 from lanloom.node.marks import MARK
 from lanloom.node.ownership import is_marked_for
 
@@ -24,7 +24,7 @@ MARKS = {
 @pytest.mark.parametrize(("uid", "was"), [(UID, ""), ("another", ""), ("another", UID)])
 def test_a_bridge_is_its_owners(maker: str, uid: str, was: str) -> None:
     """A LAN takes its own bridge, that of the LAN which it follows, and one without an owner; no other."""
-    links = {"br0": LanLink(name="br0", index=3, kind="bridge", alias=MARKS[maker])}
+    links = {"br0": KernelLink(name="br0", index=3, kind="bridge", alias=MARKS[maker])}
     step = MakeBridge(ns="blue", uid=uid, name="br0", was=was)
     owned = maker in ("dummy", "lan")
     assert is_marked_for(MARKS[maker], uid, was) == (owned and UID in (uid, was))

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
-from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
+from lanloom.features.lan.rules.observed import SeenLan, Underlay
 from lanloom.features.lan.rules.options import UNFLAGGED, PacketFilter, PortFilter, PortFlags, StormFilter
 from lanloom.features.lan.rules.plan import plan, wanted_static_entries
+from lanloom.node.links import Vtep
 from tests.fakes.lankernel import FakeLanKernel
 from tests.fakes.lanworld import LanWorld, remove
 from tests.harness.examples import examples
@@ -174,7 +175,7 @@ def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
             assert seen.links[port.name].master == bridge
             end = seen.ends[port.name]
             assert end is not None and end.mtu <= min(last.mtu, port.mtu or last.mtu)
-            assert seen.links[port.name].has(port.flags)
+            assert port.flags.are_set(seen.links[port.name])
             if port.fresh and port.mode == "veth":
                 assert end.addresses.issuperset(port.addresses)
         assert not any(link.drift for link in seen.links.values())

@@ -10,6 +10,7 @@ from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget
 from lanloom.features.liveupdate.rules.port import PortBinding, PortConflict, goal_on, is_bound
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.netlink import bridgeports
+from lanloom.node.netlink.bridgedrift import LISTENING
 from tests.features.lan.kernel.machines import batch, run, until
 from tests.features.liveupdate.kernel.ground import (
     INTERFACE,
@@ -117,7 +118,7 @@ async def test_a_pair_that_was_left_stopped(ground: Ground) -> None:
     wanted = await goal(ground, BridgeTarget(bridge="one-br"))
     for bridge in ("one-br", "two-br"):
         with open_namespace(pod) as there, there.socket() as sock:
-            bridgeports.set_state(sock, found.nic, bridgeports.LISTENING)
+            bridgeports.set_state(sock, found.nic, LISTENING)
         assert not is_bound(await kernel.inspect(found), wanted)
         assert is_silent(ground.directory / bridge.removesuffix("-br"))
         run(ground.host, f"ip link set port-db master {bridge}")

@@ -16,12 +16,12 @@ from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget, LanSpoke,
 from lanloom.features.liveupdate.rules.port import (
     Bridge,
     PodIdentity,
-    SeenLink,
     extra_entries,
     goal_on,
     is_of_pod,
     normal,
 )
+from lanloom.node.links import KernelLink
 from lanloom.node.vlanids import VlanEntry
 from tests.features.liveupdate import objects
 
@@ -151,11 +151,11 @@ def test_a_pod_is_known_by_all_marks() -> None:
     mac, other = "02:00:00:00:00:01", "02:00:00:00:00:02"
     own = frozenset({"10.0.0.7"})
     pod = PodIdentity(title="a/b", uid="u", interface="pod1", addresses=own, macs={"pod1": mac})
-    links = [SeenLink(index=2, name="pod1", mac=mac)]
+    links = [KernelLink(index=2, name="pod1", mac=mac)]
     assert is_of_pod(pod, links, frozenset({"10.0.0.7", "fe80::1"}))
     assert not is_of_pod(pod, links, frozenset({"10.0.0.8"}))
-    assert not is_of_pod(pod, [SeenLink(index=2, name="pod1", mac=other)], own)
-    assert not is_of_pod(pod, [SeenLink(index=2, name="pod2", mac=mac)], own)
+    assert not is_of_pod(pod, [KernelLink(index=2, name="pod1", mac=other)], own)
+    assert not is_of_pod(pod, [KernelLink(index=2, name="pod2", mac=mac)], own)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import socket
 from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
 from lanloom.node.errors import LinkError
 from lanloom.node.marks import unfinished_name
+from lanloom.node.netlink.changes import address, alias, master, name
 from lanloom.node.netlink.messages import (
     DEVCONF_ARP_IGNORE,
     DEVCONF_FORWARDING,
@@ -20,15 +21,7 @@ from lanloom.node.netlink.messages import (
     tolerating,
     word,
 )
-from lanloom.node.netlink.writer import (
-    LinkWriter,
-    address,
-    alias,
-    apply,
-    hardware_address,
-    master,
-    name,
-)
+from lanloom.node.netlink.writer import LinkWriter, apply, hardware_address
 from lanloom.node.ports import Link
 
 LOST_RACE = (errno.EEXIST, errno.EBUSY, errno.ENODEV)

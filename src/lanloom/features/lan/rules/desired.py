@@ -19,9 +19,10 @@ from lanloom.features.lan.rules.flood import (
     mtu_budget,
 )
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge
-from lanloom.features.lan.rules.observed import SeenLan, Underlay, Vtep
+from lanloom.features.lan.rules.observed import SeenLan, Underlay
 from lanloom.features.lan.rules.options import PacketFilter, PortFilter, PortFlags, StormFilter, entry_limit
 from lanloom.features.lan.rules.record import LanRecord, SpokeRecord
+from lanloom.node.links import Vtep
 
 NO_UNDERLAY = ("no underlay link", "the underlay link")
 """What a node's message begins with where its underlay is wrong; frames within the node pass."""

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from lanloom.api.names import bond_name, bridge_name
 from lanloom.features.lan.rules.linksteps import LanStep, check_link, check_name
-from lanloom.features.lan.rules.observed import LanLink
 from lanloom.features.lan.rules.portsteps import check_free
 from lanloom.node.errors import LinkError
 from lanloom.node.guestports import highest_mac
+from lanloom.node.links import KernelLink
 from lanloom.node.marks import is_owner
 
 PORT = "hostB0"
@@ -87,7 +87,7 @@ class HostStep(LanStep, frozen=True, kw_only=True):
         """The options without which older kernels make the link."""
         return "this kernel has no veth: load it with `modprobe veth`"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the names are ones, and so is the VLAN."""
         check_name(self.title, self.host.name)
         if not 0 <= self.host.vlan < 4095:
@@ -107,7 +107,7 @@ class MakeHostPort(HostStep, frozen=True, kw_only=True):
 
     bridge: str
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the LAN's bridge is there, and the port's name is free."""
         HostStep.guard(self, links)
         check_link(self.title, links, self.bridge)

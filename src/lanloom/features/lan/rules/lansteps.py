@@ -6,9 +6,9 @@ from ipaddress import ip_address
 
 from lanloom.api.lan import VNI_MAX
 from lanloom.features.lan.rules.linksteps import LanStep, check_address, check_link, check_name
-from lanloom.features.lan.rules.observed import LanLink, Vtep
 from lanloom.features.lan.rules.options import PortFlags
 from lanloom.node.errors import LinkError, NotOurs
+from lanloom.node.links import KernelLink, Vtep
 from lanloom.node.marks import is_owner, owner_of
 from lanloom.node.ownership import is_marked_for
 
@@ -23,7 +23,7 @@ class MakeNamespace(LanStep, frozen=True, kw_only=True):
         """The title of the step."""
         return f"can't make the network namespace {self.ns}"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the owner is a uid."""
         if not is_owner(self.uid):
             raise LinkError(f"{self.title}: {self.uid!r} is no uid of a LAN")
@@ -66,7 +66,7 @@ class MakeBridge(LanStep, frozen=True, kw_only=True):
         """The options without which older kernels make the link."""
         return "this kernel has no bridges: load them with `modprobe bridge`"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Refuse a link of another kind, and a bridge of another LAN."""
         check_name(self.title, self.name)
         found = links.get(self.name)
@@ -100,7 +100,7 @@ class MakeVtep(LanStep, frozen=True, kw_only=True):
         """The options without which older kernels make the link."""
         return "this kernel has no VXLAN: load it with `modprobe vxlan`"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the bridge is there, and the numbers and addresses are ones."""
         check_name(self.title, self.name)
         check_link(self.title, links, self.bridge)
@@ -154,7 +154,7 @@ class JoinBridge(LanStep, frozen=True, kw_only=True):
         """The title of the step."""
         return f"can't make {self.name} a port of the bridge {self.bridge} in the network namespace {self.ns}"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Require that both links exist."""
         check_link(self.title, links, self.name)
         check_link(self.title, links, self.bridge)
@@ -172,7 +172,7 @@ class RepairBridge(LanStep, frozen=True, kw_only=True):
         names = ", ".join(self.settings)
         return f"can't set {names} of the bridge {self.bridge} in the network namespace {self.ns} as it was"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the bridge is there."""
         check_link(self.title, links, self.bridge)
 
@@ -188,7 +188,7 @@ class SetLanMtu(LanStep, frozen=True, kw_only=True):
         """The title of the step."""
         return f"can't set the MTU of {self.name} in the network namespace {self.ns} to {self.mtu}"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the link is there."""
         check_link(self.title, links, self.name)
 
@@ -203,7 +203,7 @@ class SetLanUp(LanStep, frozen=True, kw_only=True):
         """The title of the step."""
         return f"can't set {self.name} in the network namespace {self.ns} up"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the link is there."""
         check_link(self.title, links, self.name)
 
@@ -219,7 +219,7 @@ class AddFlood(LanStep, frozen=True, kw_only=True):
         """The title of the step."""
         return f"can't add the peer {self.peer} to {self.vxlan} in the network namespace {self.ns}"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the VXLAN link is there, and the peer is an address."""
         check_link(self.title, links, self.vxlan)
         check_address(self.title, self.peer)
@@ -247,7 +247,7 @@ class RemoveFlood(LanStep, frozen=True, kw_only=True):
         """The title of the step."""
         return f"can't remove the peer {self.peer} from {self.vxlan} in the network namespace {self.ns}"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the peer is an address."""
         check_address(self.title, self.peer)
 

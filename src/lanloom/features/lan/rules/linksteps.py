@@ -15,8 +15,8 @@ from ipaddress import ip_address
 from msgspec import Struct
 
 from lanloom.api.names import LINK_NAME_MAX
-from lanloom.features.lan.rules.observed import LanLink
 from lanloom.node.errors import KernelUnsupported, LinkError, LinkMissing
+from lanloom.node.links import KernelLink
 from lanloom.node.marks import register_family
 from lanloom.node.ports import AbstractStructMeta
 
@@ -48,7 +48,7 @@ class LanStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
         """What to load into a kernel that has no such operation; empty where every kernel has it."""
         return ""
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Refuse what can't or must not be done, before the kernel is asked. Raises LinkError and its kinds."""
 
     def remedy(self, code: int) -> str:
@@ -76,7 +76,7 @@ def check_name(title: str, name: str) -> None:
         )
 
 
-def check_link(title: str, links: Mapping[str, LanLink], name: str) -> None:
+def check_link(title: str, links: Mapping[str, KernelLink], name: str) -> None:
     """Raise LinkMissing for a link that is needed and not there."""
     if name not in links:
         raise LinkMissing(f"{title}: there is no link {name}")

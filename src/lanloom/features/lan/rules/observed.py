@@ -5,58 +5,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from lanloom.features.lan.rules.options import ISOLATED_GROUP, PortFlags
-
-
-class Vtep(NamedTuple):
-    """What makes a VXLAN link: `device` is the index of its underlay link; `local` and `group` may be empty."""
-
-    vni: int
-    port: int
-    device: int
-    local: str
-    group: str
-
-
-class LanLink(Struct, frozen=True, kw_only=True):
-    """A link in a LAN's namespace.
-
-    `master` and `lower` are indices; `lower` is the other end of a veth, which is in another namespace if `away`.
-    `forwarding` is the mask of reserved addresses whose frames a bridge port lets pass; `snooping`, of bridges, whether
-    multicast is sent only to those who asked for it, and `learned_limit` how many MAC addresses it learns: 0 for any
-    number, None where the kernel knows no such limit; `learned` is how many it has, None where that is not known.
-    `entry_limit` is how many forwarding entries a VXLAN link has at most, 0 for any number. A `locked` port passes
-    frames only from addresses that are known to be behind it, an `isolated` one none to other isolated ones; `group` is
-    the link's group. `policy`, of VXLAN links: the mark of a frame goes along. `drift` names other settings of a bridge
-    or port that were changed: it floods and learns, in no VLAN and without spanning tree.
-    """
-
-    name: str
-    index: int
-    kind: str = ""
-    mac: str = ""
-    mtu: int = 1500
-    up: bool = False
-    alias: str = ""
-    master: int = 0
-    lower: int = 0
-    away: bool = False
-    vtep: Vtep | None = None
-    forwarding: int = 0
-    snooping: bool = False
-    learned_limit: int | None = None
-    learned: int | None = None
-    entry_limit: int = 0
-    locked: bool = False
-    isolated: bool = False
-    group: int = 0
-    policy: bool = False
-    drift: frozenset[str] = frozenset()
-
-    def has(self, flags: PortFlags) -> bool:
-        """Return whether a port has these flags; its group belongs to isolation."""
-        grouped = self.group == ISOLATED_GROUP
-        return (self.locked, self.isolated, grouped) == (flags.locked, flags.isolated, flags.isolated)
+from lanloom.node.links import KernelLink
 
 
 class PodLink(Struct, frozen=True, kw_only=True):
@@ -158,7 +107,7 @@ class SeenLan(Struct, frozen=True, kw_only=True):
     bound: bool = False
     foreign: str = ""
     sealed: bool = False
-    links: Mapping[str, LanLink] = {}
+    links: Mapping[str, KernelLink] = {}
     flood: frozenset[str] = frozenset()
     ends: Mapping[str, PodLink | None] = {}
     absent: frozenset[str] = frozenset()

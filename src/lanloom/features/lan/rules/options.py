@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from lanloom.api.lan import STORM_DEFAULT, LANSpec, SpokeOptions, StormControl
+from lanloom.node.links import KernelLink
 from lanloom.text import listed, quote
 
 LIMIT_MAX = 65_535
@@ -51,6 +52,11 @@ class PortFlags(NamedTuple):
 
     locked: bool = False
     isolated: bool = False
+
+    def are_set(self, port: KernelLink) -> bool:
+        """Return whether a port has these flags; its group belongs to isolation."""
+        grouped = port.group == ISOLATED_GROUP
+        return (port.locked, port.isolated, grouped) == (self.locked, self.isolated, self.isolated)
 
 
 UNFLAGGED = PortFlags()

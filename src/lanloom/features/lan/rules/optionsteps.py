@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from lanloom.features.lan.rules.linksteps import LanStep, check_address, check_link
-from lanloom.features.lan.rules.observed import LanLink, StaticEntry
+from lanloom.features.lan.rules.observed import StaticEntry
 from lanloom.features.lan.rules.options import LIMIT_MAX, PacketFilter, PortFilter, StormFilter
 from lanloom.features.lan.rules.portsteps import check_mac
 from lanloom.node.errors import LinkError
+from lanloom.node.links import KernelLink
 
 
 class LimitLearned(LanStep, frozen=True, kw_only=True):
@@ -20,7 +21,7 @@ class LimitLearned(LanStep, frozen=True, kw_only=True):
         """The title of the step."""
         return f"can't limit the MAC addresses that {self.bridge} in the network namespace {self.ns} learns"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the bridge is there, and the limit is one."""
         check_link(self.title, links, self.bridge)
         if not 0 <= self.limit <= LIMIT_MAX:
@@ -33,7 +34,7 @@ class StaticEntryStep(LanStep, frozen=True, kw_only=True):
     mac: str
     entry: StaticEntry
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the address and the peer are ones."""
         check_mac(self.title, self.mac)
         if not self.mac:
@@ -52,7 +53,7 @@ class AddStaticEntry(StaticEntryStep, frozen=True, kw_only=True):
             f"can't pin the MAC address {self.mac!r} to {self.entry.port} in the network namespace {self.ns}"
         )
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the port is there as well."""
         StaticEntryStep.guard(self, links)
         check_link(self.title, links, self.entry.port)

@@ -33,7 +33,7 @@ from lanloom.features.lan.rules.lansteps import (
     SetLanUp,
 )
 from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep
-from lanloom.features.lan.rules.observed import LanLink, PodLink, SeenHost, SeenLan, StaticEntry
+from lanloom.features.lan.rules.observed import PodLink, SeenHost, SeenLan, StaticEntry
 from lanloom.features.lan.rules.options import UNFLAGGED, PortFlags
 from lanloom.features.lan.rules.optionsteps import (
     AddStaticEntry,
@@ -51,6 +51,7 @@ from lanloom.features.lan.rules.portsteps import (
     MakeVeth,
     SetPodUp,
 )
+from lanloom.node.links import KernelLink
 from lanloom.node.ownership import is_marked_for
 
 _PORT = re.compile(r".+(M[01]|V0)")
@@ -129,12 +130,12 @@ def _is_bridge(wanted: DesiredLan, seen: SeenLan) -> bool:
     return whole and found is not None and is_marked_for(found.alias, wanted.uid, wanted.was)
 
 
-def _without_ports(seen: SeenLan) -> dict[str, LanLink]:
+def _without_ports(seen: SeenLan) -> dict[str, KernelLink]:
     """Return the links once the bridge is made again: none of them is a port of it yet."""
     return {name: link for name, link in seen.links.items() if link.kind != "bridge"}
 
 
-def _orphans(wanted: DesiredLan, links: dict[str, LanLink]) -> Iterator[LanStep]:
+def _orphans(wanted: DesiredLan, links: dict[str, KernelLink]) -> Iterator[LanStep]:
     kept = {name for port in wanted.ports for name in (port.name, port.inner)}
     for name, link in sorted(links.items()):
         if link.kind == "veth" and _PORT.fullmatch(name) and name not in kept and name in links:
@@ -142,15 +143,15 @@ def _orphans(wanted: DesiredLan, links: dict[str, LanLink]) -> Iterator[LanStep]
             _forget(name, links)
 
 
-def _forget(name: str, links: dict[str, LanLink]) -> None:
+def _forget(name: str, links: dict[str, KernelLink]) -> None:
     """Take a link and its other end out of the picture."""
     found = links.pop(name)
-    if not found.away:
+    if found.nsid is None:
         for other in [each.name for each in links.values() if each.index == found.lower]:
             del links[other]
 
 
-def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, LanLink], bridge: int) -> Iterator[LanStep]:
+def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, KernelLink], bridge: int) -> Iterator[LanStep]:
     found = links.get(wanted.vxlan)
     flood = seen.flood
     if found is not None and not _is_vtep(wanted, found):
@@ -178,7 +179,7 @@ def _vtep(wanted: DesiredLan, seen: SeenLan, links: dict[str, LanLink], bridge: 
         yield AddFlood(ns=wanted.ns, vxlan=wanted.vxlan, peer=peer)
 
 
-def _is_vtep(wanted: DesiredLan, found: LanLink) -> bool:
+def _is_vtep(wanted: DesiredLan, found: KernelLink) -> bool:
     """Return whether a link is the VXLAN link that is wanted, in what the kernel changes of none that is there."""
     same = found.vtep is not None and found.vtep == wanted.vtep
     marks = found.policy or not wanted.isolates
@@ -186,16 +187,18 @@ def _is_vtep(wanted: DesiredLan, found: LanLink) -> bool:
     return same and marks and limited
 
 
-def _kept(wanted: DesiredLan, found: LanLink, bridge: int, flags: PortFlags = UNFLAGGED) -> Iterator[LanStep]:
+def _kept(
+    wanted: DesiredLan, found: KernelLink, bridge: int, flags: PortFlags = UNFLAGGED
+) -> Iterator[LanStep]:
     """Yield what a port that stays needs."""
-    joined = bridge and found.master == bridge and found.forwarding == FORWARD_ALL and found.up
-    if not joined or not found.has(flags) or found.drift:
+    joined = bridge and found.master == bridge and found.group_forwarding == FORWARD_ALL and found.up
+    if not joined or not flags.are_set(found) or found.drift:
         yield JoinBridge(ns=wanted.ns, name=found.name, bridge=wanted.bridge, flags=flags)
     if found.mtu != wanted.mtu:
         yield SetLanMtu(ns=wanted.ns, name=found.name, mtu=wanted.mtu)
 
 
-def _host(wanted: DesiredLan, seen: SeenHost, links: dict[str, LanLink], bridge: int) -> Iterator[LanStep]:
+def _host(wanted: DesiredLan, seen: SeenHost, links: dict[str, KernelLink], bridge: int) -> Iterator[LanStep]:
     near, host, far = links.get(HOST_PORT), wanted.host, seen.port
     if near is not None and (host is None or far is None or far.lower != near.index):
         yield DeleteLanLink(ns=wanted.ns, name=HOST_PORT)
@@ -213,12 +216,12 @@ def _host(wanted: DesiredLan, seen: SeenHost, links: dict[str, LanLink], bridge:
 
 
 def _tap(
-    wanted: DesiredLan, port: DesiredPort, seen: SeenLan, links: dict[str, LanLink], bridge: int
+    wanted: DesiredLan, port: DesiredPort, seen: SeenLan, links: dict[str, KernelLink], bridge: int
 ) -> Iterator[LanStep]:
     outer, inner = links.get(port.name), links.get(port.inner)
     end = seen.ends.get(port.name)
     lost = port.name in seen.ends and end is None
-    paired = outer is not None and inner is not None and outer.lower == inner.index and not outer.away
+    paired = outer is not None and inner is not None and outer.lower == inner.index and outer.nsid is None
     if outer is None or inner is None or not paired or lost:
         for name in (port.name, port.inner):
             if name in links:
@@ -253,7 +256,7 @@ def _tap(
 
 
 def _veth(
-    wanted: DesiredLan, port: DesiredPort, seen: SeenLan, links: dict[str, LanLink], bridge: int
+    wanted: DesiredLan, port: DesiredPort, seen: SeenLan, links: dict[str, KernelLink], bridge: int
 ) -> Iterator[LanStep]:
     found, end = links.get(port.name), seen.ends.get(port.name)
     if found is not None and not (port.name in seen.ends and end is None):

@@ -6,9 +6,9 @@ from ipaddress import ip_address, ip_network
 
 from lanloom.features.lan.rules.addressing import PodRoute, canonical
 from lanloom.features.lan.rules.linksteps import LanStep, check_link, check_name
-from lanloom.features.lan.rules.observed import LanLink
 from lanloom.features.lan.rules.options import PortFlags
 from lanloom.node.errors import LinkError
+from lanloom.node.links import KernelLink
 
 
 class PortStep(LanStep, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class MakePair(PortStep, frozen=True, kw_only=True):
         """The title of the step."""
         return f"can't make the port {self.port} in the network namespace {self.ns}"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the names are free and the bridge is there."""
         check_link(self.title, links, self.bridge)
         for name in (self.port, self.inner):
@@ -66,7 +66,7 @@ class MakeTap(PortStep, frozen=True, kw_only=True):
         """The title of the step."""
         return f"can't make {self.interface} with the index {self.index} in the pod's namespace {self.netns}"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that what it stands on is there."""
         check_link(self.title, links, self.inner)
         check_name(self.title, self.interface)
@@ -101,7 +101,7 @@ class MakeVeth(PortStep, frozen=True, kw_only=True):
         """The title of the step."""
         return f"can't make the port {self.port} for {self.interface} in the pod's namespace {self.netns}"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the port's name is free, and the bridge is there."""
         check_link(self.title, links, self.bridge)
         check_name(self.title, self.port)
@@ -131,7 +131,7 @@ class AddressPod(PortStep, frozen=True, kw_only=True):
         """The title of the step."""
         return f"can't give {self.interface} in the pod's namespace {self.netns} its addresses"
 
-    def guard(self, links: Mapping[str, LanLink]) -> None:
+    def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the addresses and routes are ones."""
         check_name(self.title, self.interface)
         check_addressing(self.title, self.addresses, self.routes)
@@ -165,7 +165,7 @@ class LimitPodMtu(PortStep, frozen=True, kw_only=True):
         return f"can't set the MTU of the pod's interface behind {self.port} to {self.mtu}"
 
 
-def check_free(title: str, links: Mapping[str, LanLink], name: str) -> None:
+def check_free(title: str, links: Mapping[str, KernelLink], name: str) -> None:
     """Raise LinkError for a name that a link has."""
     if name in links:
         raise LinkError(f"{title}: there is a link {name} already")

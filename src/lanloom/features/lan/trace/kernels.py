@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from lanloom.api.lan import LANEntry
-from lanloom.features.lan.rules.observed import LanLink
 from lanloom.features.lan.trace.facts import End, NodeKernel
 from lanloom.features.lan.trace.findings import Finding, ok, stops, unknown
+from lanloom.node.links import KernelLink
 from lanloom.text import listed
 
 _HEAL = "the agent of LANs on this node makes it again within seconds; if not, see its log"
@@ -116,12 +116,12 @@ def _is_up(kernel: NodeKernel, name: str) -> bool:
     return found is not None and found.up
 
 
-def _changed(link: LanLink) -> str:
+def _changed(link: KernelLink) -> str:
     """Return the settings of a bridge or port that were changed."""
     return f"another program changed {listed(sorted(link.drift))} of {link.name}; {_HEAL}"
 
 
-def _is_joined(kernel: NodeKernel, link: LanLink) -> bool:
+def _is_joined(kernel: NodeKernel, link: KernelLink) -> bool:
     bridge = kernel.seen.links.get(kernel.wanted.bridge)
     return bridge is not None and link.master == bridge.index
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from lanloom.api.kubevirt import bridged_name, guest_bridge
 from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget
+from lanloom.node.links import KernelLink
 from lanloom.node.vlanids import VlanEntry
 
 LAN_FORWARDING = 0xFFFD
@@ -42,18 +43,6 @@ class PodIdentity(Struct, frozen=True, kw_only=True):
     interface: str
     addresses: frozenset[str] = frozenset()
     macs: Mapping[str, str] = {}
-
-
-class SeenLink(Struct, frozen=True, kw_only=True):
-    """A link of a namespace, as far as finding goes. `master` and `lower` are indices, 0 for none."""
-
-    index: int
-    name: str
-    kind: str = ""
-    mac: str = ""
-    master: int = 0
-    lower: int = 0
-    nsid: int | None = None
 
 
 class Bridge(Struct, frozen=True, kw_only=True):
@@ -92,7 +81,7 @@ class PortBinding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"the bridge {self.bridge}{where}{vlan}" if self.bridge else f"no bridge{where}"
 
 
-def is_of_pod(identity: PodIdentity, links: Iterable[SeenLink], addresses: frozenset[str]) -> bool:
+def is_of_pod(identity: PodIdentity, links: Iterable[KernelLink], addresses: frozenset[str]) -> bool:
     """Return whether a namespace with these links and addresses is the pod's, as far as can be seen from inside."""
     macs = {link.name: link.mac for link in links}
     if identity.interface not in macs or not identity.addresses <= addresses:
@@ -102,7 +91,7 @@ def is_of_pod(identity: PodIdentity, links: Iterable[SeenLink], addresses: froze
     return all(macs.get(name) == mac for name, mac in identity.macs.items() if mac)
 
 
-def nic_in(identity: PodIdentity, links: Iterable[SeenLink]) -> SeenLink:
+def nic_in(identity: PodIdentity, links: Iterable[KernelLink]) -> KernelLink:
     """Return the end of the NIC's veth pair in the launcher pod. Raises PortConflict."""
     by_name = {link.name: link for link in links}
     name, inside = bridged_name(identity.interface), guest_bridge(identity.interface)

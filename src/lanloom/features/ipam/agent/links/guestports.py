@@ -20,10 +20,11 @@ from msgspec.structs import replace
 
 from lanloom.features.ipam.dhcp.clients import PortId, SeenPort
 from lanloom.node.errors import LinkError, NamespaceMissing
+from lanloom.node.links import KernelLink
 from lanloom.node.namespaces import OWN, open_namespace
-from lanloom.node.netlink import bridgeports
-from lanloom.node.netlink.bridgeports import PVID, PortLink
-from lanloom.node.netlink.dump import addresses_behind, bridge_vlans
+from lanloom.node.netlink import reader
+from lanloom.node.netlink.addressing import ip_addresses
+from lanloom.node.netlink.bridgevlans import vlans
 
 T = TypeVar("T")
 
@@ -124,13 +125,18 @@ class NetlinkGuestPorts:
 def _seen(
     ns: str, sock: socket.socket, bridges: frozenset[str], known: Mapping[PortId, SeenPort]
 ) -> Iterator[SeenPort]:
-    links = {link.index: link for link in bridgeports.port_links(sock)}
+    links = {link.index: link for link in reader.links(sock)}
     masters = {
         link.index: link.name
         for link in links.values()
         if link.kind == "bridge" and (not bridges or link.name in bridges)
     }
-    vlans = {index: ids for index, ids in bridge_vlans(sock, PVID) if ids} if masters else {}
+    untagged = {
+        index: entry.first
+        for index, entries in (vlans(sock) if masters else {}).items()
+        for entry in entries
+        if entry.pvid
+    }
     for link in links.values():
         if link.kind != "veth" or link.master not in masters:
             continue
@@ -138,7 +144,7 @@ def _seen(
             id=PortId(ns, link.index),
             name=link.name,
             bridge=masters[link.master],
-            vlan=vlans[link.index][0][0] if link.index in vlans else 0,
+            vlan=untagged.get(link.index, 0),
             mac=link.mac,
             mtu=link.mtu,
         )
@@ -153,14 +159,14 @@ def _seen(
 
 
 def _behind(
-    sock: socket.socket, link: PortLink, links: Mapping[int, PortLink]
-) -> tuple[Mapping[int, PortLink], frozenset[str]]:
+    sock: socket.socket, link: KernelLink, links: Mapping[int, KernelLink]
+) -> tuple[Mapping[int, KernelLink], frozenset[str]]:
     """Return the links and addresses of the namespace of a port's other end; none of one that went meanwhile."""
     if link.nsid is None:
         return {link.lower: links[link.lower]} if link.lower in links else {}, frozenset()
     try:
-        found = {each.index: each for each in bridgeports.port_links(sock, link.nsid)}
-        return found, addresses_behind(sock, link.nsid)
+        found = {each.index: each for each in reader.links(sock, link.nsid)}
+        return found, ip_addresses(sock, link.nsid)
     except LinkError:
         return {}, frozenset()
 

@@ -1,6 +1,5 @@
 """The kernel's adapters of the steps in `rules.hostbridge`, and the look at the host's side of the link."""
 
-import errno
 from functools import partial
 from socket import socket
 
@@ -19,11 +18,12 @@ from lanloom.features.lan.rules.linksteps import FAMILY, alias_of
 from lanloom.features.lan.rules.observed import FarPort, SeenHost
 from lanloom.node.errors import LinkMissing
 from lanloom.node.guestports import fitting_mtu
+from lanloom.node.links import KernelLink
 from lanloom.node.namespaces import Namespace
-from lanloom.node.netlink import overlay
+from lanloom.node.netlink import changes, overlay, reader
 from lanloom.node.netlink.bridgedrift import ISOLATED, LOCKED, STATE, mend_port
-from lanloom.node.netlink.bridgeports import only_vlan, vlans_of
-from lanloom.node.vlanids import contains
+from lanloom.node.netlink.bridgevlans import only_vlan, vlans
+from lanloom.node.vlanids import VlanEntry
 
 
 @apply.register
@@ -36,7 +36,7 @@ def _make_host_port(step: MakeHostPort, writer: LanWriter) -> None:
         else:
             _add_pair(lan, step, step.far, host, far_mac(step.uid))
         learn_joined(lan, PORT)
-        _join(step, host, outside, overlay.link(outside, name=step.far).index, bridge)
+        _join(step, host, outside, reader.link(outside, name=step.far).index, bridge)
 
 
 def _add_pair(lan: OpenLan, step: MakeHostPort, far: str, target: Namespace, mac: str = "") -> None:
@@ -60,7 +60,7 @@ def _make_uplink(step: MakeHostPort, lan: OpenLan, host: Namespace, between: Nam
     """Make a bridge in a namespace of this process alone, one port towards the LAN and one towards the host."""
     with between.socket() as sock:
         overlay.add_bridge(sock, _MIDDLE)
-        bridge = overlay.link(sock, name=_MIDDLE).index
+        bridge = reader.link(sock, name=_MIDDLE).index
         overlay.add_veth(
             sock,
             "host0",
@@ -71,19 +71,19 @@ def _make_uplink(step: MakeHostPort, lan: OpenLan, host: Namespace, between: Nam
             peer_namespace=host.fileno(),
         )
         _add_pair(lan, step, _NEAR, between)
-        overlay.set_master(sock, overlay.link(sock, name=_NEAR).index, bridge)
+        changes.set_master(sock, reader.link(sock, name=_NEAR).index, bridge)
 
 
 @apply.register
 def _join_host_bridge(step: JoinHostBridge, writer: LanWriter) -> None:
     with writer.host() as (host, outside):
         bridge = _bridge(outside, step.host, step)
-        port = overlay.link(outside, name=step.far)
+        port = reader.link(outside, name=step.far)
         if port.master not in (0, bridge):
             # That bridge is another one's as well, and may be larger than the one to join.
-            overlay.set_master(outside, port.index, 0, up=False)
+            changes.set_master(outside, port.index, 0, up=False)
         if port.mac != far_mac(step.uid):
-            overlay.set_mac(outside, port.index, far_mac(step.uid))
+            changes.change(outside, port.index, changes.address(far_mac(step.uid)))
         _join(step, host, outside, port.index, bridge)
 
 
@@ -92,29 +92,29 @@ def _join(step: HostStep, host: Namespace, outside: socket, index: int, bridge: 
 
     The bridge may become larger just before it is joined.
     """
-    overlay.set_alias(outside, index, alias_of(step.uid))
+    changes.change(outside, index, changes.alias(alias_of(step.uid)))
     host.call(partial(silence, step.far))
     _fit(step, outside, index, bridge)
-    overlay.set_master(outside, index, bridge, up=False)
+    changes.set_master(outside, index, bridge, up=False)
     _fit(step, outside, index, bridge)
     if step.host.vlan:
         only_vlan(outside, index, step.host.vlan)
-    overlay.set_up(outside, index)
-    if drift := _drift(outside, overlay.link(outside, index=index), bridge):
+    changes.set_up(outside, index)
+    if drift := _drift(outside, reader.link(outside, index=index), bridge):
         mend_port(outside, index, drift)
 
 
 def _fit(step: HostStep, outside: socket, index: int, bridge: int) -> None:
     """Give a port the MTU with which the bridge stays as it is."""
     mtu = step.host.port_mtu(_fitting_mtu(outside, bridge), step.mtu)
-    if overlay.link(outside, index=index).mtu != mtu:
-        overlay.set_mtu(outside, index, mtu)
+    if reader.link(outside, index=index).mtu != mtu:
+        changes.set_mtu(outside, index, mtu)
 
 
 def _fitting_mtu(outside: socket, bridge: int) -> int:
     """Return the MTU as `fitting_mtu` does, without ports of LANs, which follow others themselves."""
-    others = [each.mtu for each in overlay.ports(outside, bridge) if not each.alias.startswith(f"{FAMILY} ")]
-    return fitting_mtu(overlay.link(outside, index=bridge).mtu, others)
+    others = [each.mtu for each in reader.ports(outside, bridge) if not each.alias.startswith(f"{FAMILY} ")]
+    return fitting_mtu(reader.link(outside, index=bridge).mtu, others)
 
 
 def _bridge(outside: socket, host: DesiredHostBridge, step: HostStep) -> int:
@@ -127,30 +127,22 @@ def _bridge(outside: socket, host: DesiredHostBridge, step: HostStep) -> int:
 
 def _check_bridge(outside: socket, host: DesiredHostBridge) -> tuple[int, str]:
     """Return the index of a bridge that can be joined, or why it can't."""
-    found = _link(outside, host.name)
+    found = reader.find(outside, host.name)
     if found is None or found.kind != "bridge":
         return 0, f"the node has no bridge {host.name}"
     if not host.vlan:
         same = found.alias == host.alias
         return (found.index, "") if same else (0, f"the bridge {host.name} has not the alias {host.alias!r}")
-    trunk = _link(outside, host.trunk)
+    trunk = reader.find(outside, host.trunk)
     if trunk is None or trunk.master != found.index:
         return 0, f"the bridge {host.name} has no port {host.trunk}"
-    if not contains(vlans_of(outside).get(trunk.index, ()), host.vlan):
+    ids = vlans(outside).get(trunk.index, ())
+    if not any(each.first <= host.vlan <= each.last for each in ids):
         return 0, (
             f"{host.trunk} does not carry VLAN {host.vlan}; create a NetworkAttachmentDefinition of that VLAN and "
             "cluster network"
         )
     return found.index, ""
-
-
-def _link(outside: socket, name: str) -> overlay.RawLink | None:
-    try:
-        return overlay.link(outside, name=name)
-    except OSError as error:
-        if error.errno == errno.ENODEV:
-            return None
-        raise
 
 
 def observe_host(
@@ -160,7 +152,7 @@ def observe_host(
 
     `lower` is the index of the port in the LAN where a namespace that this process holds lies between the two.
     """
-    port = _link(outside, far_name(uid))
+    port = reader.find(outside, far_name(uid))
     index, problem = _check_bridge(outside, host)
     if port is None:
         return SeenHost(index, None, problem)
@@ -172,18 +164,17 @@ def observe_host(
     return SeenHost(index, far, problem, mtu)
 
 
-def _drift(outside: socket, port: overlay.RawLink, bridge: int) -> frozenset[str]:
+def _drift(outside: socket, port: KernelLink, bridge: int) -> frozenset[str]:
     """Return what was changed of the host's end, which no option of a LAN concerns.
 
     The state is the spanning tree's where the host's bridge has one.
     """
     found = port.drift | {name for name, has in ((LOCKED, port.locked), (ISOLATED, port.isolated)) if has}
-    if STATE in found and (not bridge or "stp_state" in overlay.link(outside, index=bridge).drift):
+    if STATE in found and (not bridge or "stp_state" in reader.link(outside, index=bridge).drift):
         return found - {STATE}
     return found
 
 
 def _is_only(outside: socket, index: int, vlan: int) -> bool:
     """Return whether a port is in one VLAN alone, and untagged in it."""
-    only = ((vlan, vlan),)
-    return only == vlans_of(outside).get(index) == vlans_of(outside, pvid=True).get(index)
+    return vlans(outside).get(index) == (VlanEntry(vlan, vlan, pvid=True, untagged=True),)

@@ -22,7 +22,7 @@ from lanloom.features.lan.rules.lansteps import (
 )
 from lanloom.features.lan.rules.linksteps import alias_of
 from lanloom.node.namespaces import make_namespace
-from lanloom.node.netlink import bridgedrift, forwarding, overlay
+from lanloom.node.netlink import bridgedrift, changes, forwarding, overlay
 from lanloom.node.netlink.messages import tolerating
 
 
@@ -53,7 +53,7 @@ def _make_bridge(step: MakeBridge, writer: LanWriter) -> None:
     if step.name not in lan.links:
         overlay.add_bridge(lan.sock, step.name, learned_limit=step.learned_limit)
         lan.learn(step.name)
-    overlay.set_alias(lan.sock, lan.links[step.name].index, alias_of(step.uid))
+    changes.change(lan.sock, lan.links[step.name].index, changes.alias(alias_of(step.uid)))
 
 
 @apply.register
@@ -71,16 +71,11 @@ def _make_vtep(step: MakeVtep, writer: LanWriter) -> None:
 
 
 def _add_vxlan(step: MakeVtep, lan: OpenLan, underlay: socket, *, policy: bool) -> None:
-    vtep = step.vtep
     overlay.add_vxlan(
         underlay,
         lan.namespace.fileno(),
         step.name,
-        vni=vtep.vni,
-        port=vtep.port,
-        device=vtep.device,
-        local=vtep.local,
-        group=vtep.group,
+        step.vtep,
         mtu=step.mtu,
         master=lan.links[step.bridge].index,
         policy=policy,
@@ -92,15 +87,14 @@ def _add_vxlan(step: MakeVtep, lan: OpenLan, underlay: socket, *, policy: bool) 
 def _delete(step: DeleteLanLink, writer: LanWriter) -> None:
     lan = writer.lan(step)
     if step.name in lan.links:
-        with tolerating(errno.ENODEV):
-            overlay.delete(lan.sock, lan.links[step.name].index)
+        changes.delete(lan.sock, lan.links[step.name].index)
         lan.forget(step.name)
 
 
 @apply.register
 def _join(step: JoinBridge, writer: LanWriter) -> None:
     lan = writer.lan(step)
-    overlay.set_master(lan.sock, lan.links[step.name].index, lan.links[step.bridge].index)
+    changes.set_master(lan.sock, lan.links[step.name].index, lan.links[step.bridge].index)
     learn_joined(lan, step.name, step.flags)
 
 
@@ -113,13 +107,13 @@ def _mend_bridge(step: RepairBridge, writer: LanWriter) -> None:
 @apply.register
 def _set_mtu(step: SetLanMtu, writer: LanWriter) -> None:
     lan = writer.lan(step)
-    overlay.set_mtu(lan.sock, lan.links[step.name].index, step.mtu)
+    changes.set_mtu(lan.sock, lan.links[step.name].index, step.mtu)
 
 
 @apply.register
 def _set_up(step: SetLanUp, writer: LanWriter) -> None:
     lan = writer.lan(step)
-    overlay.set_up(lan.sock, lan.links[step.name].index)
+    changes.set_up(lan.sock, lan.links[step.name].index)
 
 
 @apply.register
@@ -160,7 +154,7 @@ def _remove_namespace(step: RemoveNamespace, writer: LanWriter) -> None:
     try:
         if lan is not None:
             found = [lan.links[name].index for name in step.links if name in lan.links]
-            overlay.delete_together(lan.sock, found)
+            changes.delete_together(lan.sock, found)
     finally:
         if lan is not None:
             lan.close()

@@ -18,7 +18,7 @@ from lanloom.features.lan.rules.portsteps import (
     SetPodUp,
 )
 from lanloom.node.namespaces import Namespace, open_namespace
-from lanloom.node.netlink import addressing, overlay
+from lanloom.node.netlink import addressing, changes, overlay, reader
 from lanloom.node.netlink.messages import tolerating
 
 
@@ -28,7 +28,7 @@ def _make_pair(step: MakePair, writer: LanWriter) -> None:
     bridge = lan.links[step.bridge].index
     overlay.add_veth(lan.sock, step.port, step.inner, master=bridge, mtu=step.mtu, peer_mac=step.mac)
     lan.learn(step.inner)
-    overlay.set_up(lan.sock, lan.links[step.inner].index)
+    changes.set_up(lan.sock, lan.links[step.inner].index)
     learn_joined(lan, step.port, step.flags)
 
 
@@ -67,20 +67,15 @@ def _make_veth(step: MakeVeth, writer: LanWriter) -> None:
         if step.bridged:
             pod.call(partial(silence, name))
         if inside:
-            overlay.set_master(far, lan.links[step.port].lower, inside)
+            changes.set_master(far, lan.links[step.port].lower, inside)
             overlay.stop_learning(far, lan.links[step.port].lower)
         _set_up_with_addresses(step, pod, far, lan.links[step.port].lower)
 
 
 def _guest_bridge(sock: socket, step: MakeVeth) -> int:
     """Return the index of KubeVirt's bridge for the interface, 0 where it is not there yet."""
-    try:
-        found = overlay.link(sock, name=guest_bridge(step.interface))
-    except OSError as error:
-        if error.errno == errno.ENODEV:
-            return 0
-        raise
-    return found.index if found.kind == "bridge" else 0
+    found = reader.find(sock, guest_bridge(step.interface))
+    return found.index if found is not None and found.kind == "bridge" else 0
 
 
 @apply.register
@@ -95,7 +90,7 @@ def _set_up_with_addresses(step: MakeVeth | AddressPod, pod: Namespace, sock: so
         pod.call(partial(_prepare, step.interface, any(":" in each for each in step.addresses)))
     for address in step.addresses:
         addressing.add_address(sock, index, address)
-    overlay.set_up(sock, index)
+    changes.set_up(sock, index)
     for route in step.routes:
         addressing.add_route(
             sock,
@@ -123,10 +118,10 @@ def _prepare(interface: str, six: bool) -> None:
 @apply.register
 def _set_pod_up(step: SetPodUp, writer: LanWriter) -> None:
     with open_namespace(Path(step.netns)) as pod, socket_of(pod) as sock:
-        overlay.set_up(sock, step.index)
+        changes.set_up(sock, step.index)
 
 
 @apply.register
 def _limit_mtu(step: LimitPodMtu, writer: LanWriter) -> None:
     with open_namespace(Path(step.netns)) as pod, socket_of(pod) as sock, tolerating(errno.ENODEV):
-        overlay.set_mtu(sock, step.index, step.mtu)
+        changes.set_mtu(sock, step.index, step.mtu)

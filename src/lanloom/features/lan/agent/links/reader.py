@@ -14,7 +14,6 @@ from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, socket_o
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.hostbridge import PORT, DesiredHostBridge
 from lanloom.features.lan.rules.observed import (
-    LanLink,
     PodLink,
     SeenHost,
     SeenLan,
@@ -24,9 +23,10 @@ from lanloom.features.lan.rules.observed import (
 )
 from lanloom.features.lan.rules.options import STORM_CONTROL
 from lanloom.node.errors import LinkError, NamespaceError, NamespaceMissing
+from lanloom.node.links import KernelLink
 from lanloom.node.marks import owner_of
 from lanloom.node.namespaces import OWN, Namespace, open_namespace
-from lanloom.node.netlink import addressing, forwarding, overlay, packetfilter
+from lanloom.node.netlink import addressing, forwarding, packetfilter, reader
 from lanloom.node.netlink.links import monitor_socket
 from lanloom.node.netlink.messages import cookie_of
 
@@ -41,7 +41,9 @@ class Reader:
         """Implement the port."""
         with self._writer.host() as (_, sock):
             found = [each for name in names if (each := _named(sock, name)) is not None]
-            addresses = {each.index: overlay.addresses_of(sock, each.index) for each in found}
+            addresses = {
+                each.index: [cidr.ip for cidr in addressing.addresses_of(sock, each.index)] for each in found
+            }
         return {
             each.name: Underlay(
                 name=each.name,
@@ -118,7 +120,7 @@ class Reader:
                 if named.identity != held.namespace.identity:
                     return {}
                 with named.socket() as sock:
-                    found = overlay.statistics(sock)
+                    found = reader.statistics(sock)
                 refused = _refused(named, found) if held.filtered else {}
         except NamespaceMissing:
             return {}
@@ -232,13 +234,11 @@ _FOREIGN = (
 )
 
 
-def _named(sock: socket, name: str) -> overlay.RawLink | None:
+def _named(sock: socket, name: str) -> KernelLink | None:
     """Return a link of the host; there may be a thousand others."""
     try:
-        return overlay.link(sock, name=name)
+        return reader.find(sock, name)
     except OSError as error:
-        if error.errno in (errno.ENODEV, errno.EINVAL, errno.ERANGE):
-            return None
         raise LinkError(f"can't look at the link {name}: {error.strerror}") from error
 
 
@@ -257,9 +257,9 @@ def _far_end(held: OpenLan, port: DesiredPort) -> PodLink | None:
             return replace(end, cookie=cookie_of(sock)) if end is not None else None
 
 
-def _pods_link(sock: socket, index: int, near: LanLink, port: DesiredPort) -> PodLink | None:
+def _pods_link(sock: socket, index: int, near: KernelLink, port: DesiredPort) -> PodLink | None:
     try:
-        found = overlay.link(sock, index=index)
+        found = reader.link(sock, index=index)
     except OSError as error:
         if error.errno == errno.ENODEV:
             return None
@@ -282,7 +282,7 @@ def _with_addresses(sock: socket, end: PodLink | None, port: DesiredPort) -> Pod
         return end
     return replace(
         end,
-        addresses=addressing.addresses_of(sock, end.index),
+        addresses=frozenset(str(each) for each in addressing.addresses_of(sock, end.index)),
         destinations=addressing.destinations(sock) if port.routes else frozenset(),
     )
 

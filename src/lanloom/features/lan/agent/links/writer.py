@@ -12,11 +12,11 @@ from threading import Lock
 
 from lanloom.features.lan.agent.links.uplinklinks import UplinkLinks
 from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep
-from lanloom.features.lan.rules.observed import LanLink, Vtep
 from lanloom.features.lan.rules.options import ISOLATED_GROUP, UNFLAGGED, PortFlags
 from lanloom.node.errors import KernelUnsupported, LinkError, LinkMissing, NamespaceError
+from lanloom.node.links import KernelLink
 from lanloom.node.namespaces import OWN, Namespace, NamespaceDirectory
-from lanloom.node.netlink import overlay
+from lanloom.node.netlink import overlay, reader
 from lanloom.node.netlink.bridgedrift import mend_port
 from lanloom.node.netlink.messages import open_socket
 from lanloom.node.netlink.packetfilter import open_filter_socket
@@ -33,7 +33,7 @@ class OpenLan:
     def __init__(self, namespace: Namespace, *, filtered: bool = True) -> None:
         self.namespace = namespace
         self.sock = namespace.socket()
-        self.links: dict[str, LanLink] = {}
+        self.links: dict[str, KernelLink] = {}
         self.filtered = filtered
         self.sealed = False
         self.filters_frames = True
@@ -43,16 +43,16 @@ class OpenLan:
 
     def refresh(self) -> None:
         """Read all links again."""
-        self.links = {each.name: _link(each) for each in overlay.links(self.sock)}
+        self.links = {each.name: each for each in reader.links(self.sock)}
 
     def learn(self, name: str) -> None:
         """Read one link that was made or changed."""
-        self.links[name] = _link(overlay.link(self.sock, name=name))
+        self.links[name] = reader.link(self.sock, name=name)
 
     def forget(self, name: str) -> None:
         """Forget a link that was deleted, with its other end."""
         gone = self.links.pop(name, None)
-        if gone is not None and gone.kind == "veth" and not gone.away:
+        if gone is not None and gone.kind == "veth" and gone.nsid is None:
             self.links = {key: each for key, each in self.links.items() if each.index != gone.lower}
 
     def filters(self) -> socket:
@@ -186,13 +186,13 @@ def learn_joined(lan: OpenLan, port: str, flags: PortFlags = UNFLAGGED) -> None:
     """Read a link that is a port of the bridge; give it flags, and let frames for reserved addresses pass it."""
     lan.learn(port)
     found = lan.links[port]
-    if not found.has(flags):
+    if not flags.are_set(found):
         group = ISOLATED_GROUP if flags.isolated else 0
         overlay.set_port_flags(
             lan.sock, found.index, locked=flags.locked, isolated=flags.isolated, group=group
         )
         lan.learn(port)
-        if not lan.links[port].has(flags):
+        if not flags.are_set(lan.links[port]):
             raise KernelUnsupported(
                 f"the port {port} can't be locked or isolated: this needs Linux 6.1 or newer"
             )
@@ -205,29 +205,3 @@ def underlay_of(lan: OpenLan, vxlan: str) -> int:
     """Return the index of the underlay link of a VXLAN link, in the host's namespace; 0 for a link that is none."""
     found = lan.links.get(vxlan)
     return found.vtep.device if found is not None and found.vtep is not None else 0
-
-
-def _link(raw: overlay.RawLink) -> LanLink:
-    return LanLink(
-        name=raw.name,
-        index=raw.index,
-        kind=raw.kind,
-        mac=raw.mac,
-        mtu=raw.mtu,
-        up=raw.up,
-        alias=raw.alias,
-        master=raw.master,
-        lower=raw.lower,
-        away=raw.away,
-        vtep=Vtep(*raw.vtep) if raw.vtep is not None else None,
-        forwarding=raw.forwarding,
-        snooping=raw.snooping,
-        learned_limit=raw.learned_limit,
-        learned=raw.learned,
-        entry_limit=raw.entry_limit,
-        locked=raw.locked,
-        isolated=raw.isolated,
-        group=raw.group,
-        policy=raw.policy,
-        drift=raw.drift,
-    )

@@ -22,7 +22,6 @@ from lanloom.features.liveupdate.rules.port import (
     PodIdentity,
     PortBinding,
     PortConflict,
-    SeenLink,
     extra_entries,
     is_of_pod,
     nic_in,
@@ -30,8 +29,12 @@ from lanloom.features.liveupdate.rules.port import (
 )
 from lanloom.node.errors import LinkError, LinkMissing, NamespaceError
 from lanloom.node.guestports import fitting_mtu, yielding_mac
+from lanloom.node.links import KernelLink
 from lanloom.node.namespaces import DIRECTORY, OWN, Namespace, open_namespace
-from lanloom.node.netlink import bridgeports, overlay, packetfilter
+from lanloom.node.netlink import bridgeports, changes, packetfilter, reader
+from lanloom.node.netlink.addressing import ip_addresses
+from lanloom.node.netlink.bridgedrift import FORWARDING, LISTENING
+from lanloom.node.netlink.bridgevlans import vlans
 from lanloom.node.netlink.messages import open_socket, tolerating
 from lanloom.node.vlanids import VlanEntry
 
@@ -71,7 +74,7 @@ class NetlinkPorts:
         await asyncio.to_thread(self._send, found, frames)
 
     def _find(self, identity: PodIdentity, hint: str) -> FoundPort:
-        matching: list[tuple[str, list[SeenLink]]] = []
+        matching: list[tuple[str, list[KernelLink]]] = []
         for path in [Path(hint)] if hint else self._candidates():
             links = self._inside(path, identity)
             if links is not None:
@@ -104,12 +107,11 @@ class NetlinkPorts:
                     continue
                 yield path
 
-    def _inside(self, path: Path, identity: PodIdentity) -> list[SeenLink] | None:
+    def _inside(self, path: Path, identity: PodIdentity) -> list[KernelLink] | None:
         """Return the links of a namespace if it can be the pod's."""
         try:
             with open_namespace(path) as opened, opened.socket() as sock:
-                links = [_seen(each) for each in bridgeports.port_links(sock)]
-                texts = frozenset(str(each) for found in overlay.addresses(sock).values() for each in found)
+                links, texts = reader.links(sock), ip_addresses(sock)
         except (NamespaceError, LinkError):
             return None
         return links if is_of_pod(identity, links, texts) else None
@@ -119,15 +121,11 @@ class NetlinkPorts:
             return port.binding()
 
     def _bridge(self, name: str) -> Bridge | None:
-        with open_namespace(self._host) as host, _socket_in(host) as sock:
-            try:
-                link = bridgeports.port_link(sock, name=name)
-            except OSError as error:
-                if error.errno == errno.ENODEV:
-                    return None
-                raise LinkError(
-                    f"can't look at the bridge {name}: {os.strerror(error.errno or 0)}"
-                ) from error
+        title = f"can't look at the bridge {name}"
+        with open_namespace(self._host) as host, _socket_in(host) as sock, _explained(title):
+            link = reader.find(sock, name)
+        if link is None:
+            return None
         if link.kind != "bridge":
             raise PortConflict(f"{name} of this node is no bridge; correct spec.config.bridge of the NAD")
         return Bridge(
@@ -155,7 +153,7 @@ class NetlinkPorts:
 
     def _moved(self, port: "_OpenPort", target: "_OpenPort", goal: PortBinding) -> float:
         """Prepare what can be, then move; only what is between the two clocks keeps the machine without a network."""
-        bridge = bridgeports.port_link(target.sock, name=goal.bridge)
+        bridge = reader.link(target.sock, name=goal.bridge)
         link = port.link
         stays = target is port and link.master == bridge.index
         before = port.binding().entries if stays else ()
@@ -180,11 +178,11 @@ class NetlinkPorts:
             mac=mac,
         )
         if not stopped:
-            bridgeports.bring_up(target.sock, link.index)
+            changes.set_up(target.sock, link.index)
         port.resume()
         gap = (time.monotonic() - began) * 1000
         if goal.mtu not in (0, port.nic.mtu):
-            bridgeports.set_port_mtu(port.inside, port.nic.index, goal.mtu)
+            changes.set_mtu(port.inside, port.nic.index, goal.mtu)
         return gap
 
     def _send(self, found: FoundPort, frames: tuple[bytes, ...]) -> None:
@@ -208,11 +206,11 @@ class NetlinkPorts:
                         opened = stack.enter_context(open_namespace(path))
                     except NamespaceError:
                         continue
-                    if bridgeports.namespace_id(inside, opened.fileno()) != nic.nsid:
+                    if reader.namespace_id(inside, opened.fileno()) != nic.nsid:
                         continue
                     sock = stack.enter_context(_socket_in(opened))
                     link = _explained_link(sock, nic.lower)
-                    back = bridgeports.namespace_id(sock, pod.fileno())
+                    back = reader.namespace_id(sock, pod.fileno())
                     if link.kind != "veth" or link.lower != nic.index or link.nsid != back:
                         raise PortConflict(f"{link.name} is not the other end of {nic.name} in {found.netns}")
                     yield _OpenPort(ns, opened, sock, link, nic, inside)
@@ -238,8 +236,8 @@ class _OpenPort:
         ns: str,
         namespace: Namespace,
         sock: socket.socket,
-        link: bridgeports.PortLink,
-        nic: bridgeports.PortLink,
+        link: KernelLink,
+        nic: KernelLink,
         inside: socket.socket,
     ) -> None:
         self.ns = ns
@@ -252,9 +250,9 @@ class _OpenPort:
 
     def stop(self) -> bool:
         """Let no frame pass the pair, with its carrier; whether that is so."""
-        if self.link.up and self.nic.state == bridgeports.FORWARDING:
+        if self.link.up and self.nic.state == FORWARDING:
             with tolerating(errno.EBUSY):  # the pod's bridge has the kernel's spanning tree
-                bridgeports.set_state(self.inside, self.nic.index, bridgeports.LISTENING)
+                bridgeports.set_state(self.inside, self.nic.index, LISTENING)
                 self.stopped = True
         return self.link.up and self.stopped
 
@@ -262,7 +260,7 @@ class _OpenPort:
         """Let frames pass again. A pair whose carrier comes back later passes them then."""
         if self.stopped:
             with tolerating(errno.ENETDOWN):
-                bridgeports.set_state(self.inside, self.nic.index, bridgeports.FORWARDING)
+                bridgeports.set_state(self.inside, self.nic.index, FORWARDING)
             self.stopped = False
 
     def binding(self) -> PortBinding:
@@ -275,7 +273,7 @@ class _OpenPort:
             link=link.name,
             ns=self.ns,
             bridge=bridge.name,
-            entries=normal(bridgeports.vlan_entries(self.sock, link.index)) if bridge.filtering else (),
+            entries=normal(vlans(self.sock).get(link.index, ())) if bridge.filtering else (),
             hairpin=link.hairpin,
             isolated=link.isolated,
             group_forwarding=link.group_forwarding,
@@ -284,31 +282,31 @@ class _OpenPort:
         )
 
 
-def _is_stopped(inside: socket.socket, nic: bridgeports.PortLink) -> bool:
+def _is_stopped(inside: socket.socket, nic: KernelLink) -> bool:
     """Return whether a pair was stopped and not released: only a spanning tree has ports in this state otherwise."""
-    return nic.state == bridgeports.LISTENING and not _explained_link(inside, nic.master).spanning
+    return nic.state == LISTENING and not _explained_link(inside, nic.master).spanning
 
 
-def _brought(port: _OpenPort, target: _OpenPort, goal: PortBinding) -> bridgeports.PortLink:
+def _brought(port: _OpenPort, target: _OpenPort, goal: PortBinding) -> KernelLink:
     """Return the port down, in the namespace of its goal and with the name that it has there."""
     link, index = port.link, port.link.index
-    bridgeports.take_down(port.sock, index)
+    changes.set_up(port.sock, index, up=False)
     if not goal.ns and link.name != goal.link:
         # NetworkManager takes over a link that appears on the node under a name that it manages, and sets it down
         # when it lets go of it again, however soon the link is called otherwise.
-        bridgeports.rename(port.sock, index, goal.link)
+        changes.change(port.sock, index, changes.name(goal.link))
     if target is not port:
-        bridgeports.move_to(port.sock, index, target.namespace.fileno(), goal.link)
-        return bridgeports.port_link(target.sock, name=goal.link)
+        changes.move(port.sock, index, target.namespace.fileno(), goal.link)
+        return reader.link(target.sock, name=goal.link)
     if goal.ns and link.name != goal.link:
-        bridgeports.rename(port.sock, index, goal.link)  # left on its way out of the LAN
+        changes.change(port.sock, index, changes.name(goal.link))  # left on its way out of the LAN
     return link
 
 
-def _fitting_mtu(sock: socket.socket, bridge: bridgeports.PortLink, port: bridgeports.PortLink) -> int:
+def _fitting_mtu(sock: socket.socket, bridge: KernelLink, port: KernelLink) -> int:
     """Return the MTU with which a port leaves a bridge of the node as it is."""
     return fitting_mtu(
-        bridge.mtu, (each.mtu for each in overlay.ports(sock, bridge.index) if each.index != port.index)
+        bridge.mtu, (each.mtu for each in reader.ports(sock, bridge.index) if each.index != port.index)
     )
 
 
@@ -318,18 +316,6 @@ def _names(directory: Path) -> list[Path]:
         return sorted(directory.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _seen(link: bridgeports.PortLink) -> SeenLink:
-    return SeenLink(
-        index=link.index,
-        name=link.name,
-        kind=link.kind,
-        mac=link.mac,
-        master=link.master,
-        lower=link.lower,
-        nsid=link.nsid,
-    )
 
 
 def _packet_socket() -> socket.socket:
@@ -343,9 +329,9 @@ def _socket_in(namespace: Namespace) -> Iterator[socket.socket]:
         yield opened
 
 
-def _explained_link(sock: socket.socket, index: int) -> bridgeports.PortLink:
+def _explained_link(sock: socket.socket, index: int) -> KernelLink:
     try:
-        return bridgeports.port_link(sock, index=index)
+        return reader.link(sock, index=index)
     except OSError as error:
         if error.errno == errno.ENODEV:
             raise LinkMissing(f"the link with the index {index} is gone") from error
