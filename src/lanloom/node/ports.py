@@ -122,32 +122,24 @@ class AbstractStructMeta(StructMeta, ABCMeta):
     """The metaclass of Structs with abstract methods: a type that lacks one can't be instantiated."""
 
 
-class LinkStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
-    """A change of links. `unsupported` tells what a kernel lacks that has no such operation, with the way out."""
+class KernelStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
+    """A change of the kernel, in its own words. A subclass has its guard, which refuses before the kernel is asked.
+
+    `unsupported` tells what a kernel lacks that has no such operation, with the way out; `rights`, what it needs.
+    """
 
     unsupported: ClassVar[str] = ""
+    rights: ClassVar[str] = "the right NET_ADMIN"
 
     @property
     @abstractmethod
     def title(self) -> str:
         """The action that failed, as the beginning of an error's message."""
 
-    @property
-    def inspects(self) -> str:
-        """The bridge whose addresses the guard needs, if any."""
-        return ""
-
-    @abstractmethod
-    def guard(self, links: Mapping[str, Link]) -> None:
-        """Refuse what can't or must not be done to these links, before the kernel is asked.
-
-        Raises LinkMissing, LinkInUse, NotOurs or LinkError; the adapter and the fake refuse alike.
-        """
-
     def remedy(self, code: int) -> str:
         """Return the end of an error's message for a number of the kernel's; empty where the reason says it all."""
         if code in (errno.EPERM, errno.EACCES):
-            return "; the agent needs the right NET_ADMIN"
+            return f"; the agent needs {self.rights}"
         if code == errno.EOPNOTSUPP and self.unsupported:
             return f"; {self.unsupported}"
         return ""
@@ -158,6 +150,22 @@ class LinkStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
         message = f"{self.title}: {error.strerror or os.strerror(code)}{self.remedy(code)}"
         unsupported = code == errno.EOPNOTSUPP and self.unsupported
         return KernelUnsupported(message) if unsupported else LinkError(message)
+
+
+class LinkStep(KernelStep, frozen=True, kw_only=True):
+    """A change of links of the host."""
+
+    @property
+    def inspects(self) -> str:
+        """The bridge whose addresses the guard needs, if any."""
+        return ""
+
+    @abstractmethod
+    def guard(self, links: Mapping[str, Link]) -> None:
+        """Refuse what can't or must not be done to these links.
+
+        Raises LinkMissing, LinkInUse, NotOurs or LinkError; the adapter and the fake refuse alike.
+        """
 
 
 class Links(Protocol):

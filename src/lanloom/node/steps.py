@@ -62,7 +62,7 @@ class EnsureBond(LinkStep, frozen=True, kw_only=True):
             raise LinkError(
                 f"{self.title}: {self.mode!r} is not a mode of a bond; it is one of {', '.join(BOND_MODES)}"
             )
-        if self.mac and not _is_unicast(self.mac):
+        if self.mac and not is_unicast(self.mac):
             raise LinkError(
                 f"{self.title}: {self.mac!r} is not the MAC address of a link, such as 02:00:00:00:00:01"
             )
@@ -391,7 +391,8 @@ def _has_mark(name: str, links: Mapping[str, Link]) -> bool:
     return name in links and is_ours(links[name])
 
 
-def _is_unicast(mac: str) -> bool:
+def is_unicast(mac: str) -> bool:
+    """Return whether a text is the hardware address of one station, in lower case."""
     return _MAC.fullmatch(mac) is not None and mac != "00:00:00:00:00:00" and not int(mac[:2], 16) & 1
 
 

@@ -8,6 +8,7 @@ LAN's is, and a hardware address that no bridge takes over. The host sends nothi
 import errno
 from collections.abc import Mapping
 from hashlib import blake2b
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -68,6 +69,8 @@ class HostStep(LanStep, frozen=True, kw_only=True):
     The port gets the MTU that fits the bridge by then.
     """
 
+    unsupported: ClassVar[str] = "this kernel has no veth: load it with `modprobe veth`"
+
     uid: str
     host: DesiredHostBridge
     mtu: int
@@ -81,11 +84,6 @@ class HostStep(LanStep, frozen=True, kw_only=True):
     def title(self) -> str:
         """The title of the step."""
         return f"can't join the LAN in the network namespace {self.ns} to the host's bridge {self.host.name}"
-
-    @property
-    def unsupported(self) -> str:
-        """The options without which older kernels make the link."""
-        return "this kernel has no veth: load it with `modprobe veth`"
 
     def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the names are ones, and so is the VLAN."""

@@ -3,6 +3,7 @@
 import errno
 from collections.abc import Mapping
 from ipaddress import ip_address
+from typing import ClassVar
 
 from lanloom.api.lan import VNI_MAX
 from lanloom.features.lan.rules.linksteps import LanStep, check_address, check_link, check_name
@@ -51,6 +52,8 @@ class MakeBridge(LanStep, frozen=True, kw_only=True):
     marked again.
     """
 
+    unsupported: ClassVar[str] = "this kernel has no bridges: load them with `modprobe bridge`"
+
     uid: str
     name: str
     learned_limit: int = 0
@@ -60,11 +63,6 @@ class MakeBridge(LanStep, frozen=True, kw_only=True):
     def title(self) -> str:
         """The title of the step."""
         return f"can't make the bridge {self.name} in the network namespace {self.ns}"
-
-    @property
-    def unsupported(self) -> str:
-        """The options without which older kernels make the link."""
-        return "this kernel has no bridges: load them with `modprobe bridge`"
 
     def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Refuse a link of another kind, and a bridge of another LAN."""
@@ -83,6 +81,8 @@ class MakeVtep(LanStep, frozen=True, kw_only=True):
     how many forwarding entries it has, 0 for any number.
     """
 
+    unsupported: ClassVar[str] = "this kernel has no VXLAN: load it with `modprobe vxlan`"
+
     name: str
     bridge: str
     vtep: Vtep
@@ -94,11 +94,6 @@ class MakeVtep(LanStep, frozen=True, kw_only=True):
     def title(self) -> str:
         """The title of the step."""
         return f"can't make the VXLAN link {self.name} in the network namespace {self.ns}"
-
-    @property
-    def unsupported(self) -> str:
-        """The options without which older kernels make the link."""
-        return "this kernel has no VXLAN: load it with `modprobe vxlan`"
 
     def guard(self, links: Mapping[str, KernelLink]) -> None:
         """Check that the bridge is there, and the numbers and addresses are ones."""

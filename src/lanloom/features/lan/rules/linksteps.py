@@ -6,19 +6,15 @@ adapter of the kernel is registered in the module of `agent.links` with the same
 links in that namespace.
 """
 
-import errno
-import os
-from abc import abstractmethod
 from collections.abc import Mapping
 from ipaddress import ip_address
-
-from msgspec import Struct
+from typing import ClassVar
 
 from lanloom.api.names import LINK_NAME_MAX
-from lanloom.node.errors import KernelUnsupported, LinkError, LinkMissing
+from lanloom.node.errors import LinkError, LinkMissing
 from lanloom.node.links import KernelLink
 from lanloom.node.marks import register_family
-from lanloom.node.ports import AbstractStructMeta
+from lanloom.node.ports import KernelStep
 
 FAMILY = register_family("lanloom-lan", "LAN")
 """What the ifalias of a LAN's bridge begins with: the mark of the whole namespace."""
@@ -33,38 +29,15 @@ def alias_of(uid: str) -> str:
     return f"{FAMILY} {uid}"
 
 
-class LanStep(Struct, metaclass=AbstractStructMeta, frozen=True, kw_only=True):
-    """A change in the LAN's namespace `ns`. `unsupported` says what a kernel lacks that refuses it so."""
+class LanStep(KernelStep, frozen=True, kw_only=True):
+    """A change in the LAN's namespace `ns`."""
+
+    rights: ClassVar[str] = "the rights NET_ADMIN and SYS_ADMIN"
 
     ns: str
 
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """What can't be done, as the beginning of an error's message."""
-
-    @property
-    def unsupported(self) -> str:
-        """What to load into a kernel that has no such operation; empty where every kernel has it."""
-        return ""
-
     def guard(self, links: Mapping[str, KernelLink]) -> None:
-        """Refuse what can't or must not be done, before the kernel is asked. Raises LinkError and its kinds."""
-
-    def remedy(self, code: int) -> str:
-        """Return the end of an error's message for a number of the kernel's; empty where the reason says it all."""
-        if code in (errno.EPERM, errno.EACCES):
-            return "; the agent needs the rights NET_ADMIN and SYS_ADMIN"
-        if code == errno.EOPNOTSUPP and self.unsupported:
-            return f"; {self.unsupported}"
-        return ""
-
-    def refusal(self, error: OSError) -> LinkError:
-        """Return the error for this step that the kernel refused, in the kernel's own words where it gave any."""
-        code = error.errno or 0
-        message = f"{self.title}: {error.strerror or os.strerror(code)}{self.remedy(code)}"
-        unsupported = code == errno.EOPNOTSUPP and self.unsupported
-        return KernelUnsupported(message) if unsupported else LinkError(message)
+        """Refuse what can't or must not be done in the namespace with these links. Raises LinkError and its kinds."""
 
 
 def check_name(title: str, name: str) -> None:

@@ -1,6 +1,7 @@
 """Steps by which options of a LAN and of its spokes are enforced, apart from the flags of ports."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from lanloom.features.lan.rules.linksteps import LanStep, check_address, check_link
 from lanloom.features.lan.rules.observed import StaticEntry
@@ -71,17 +72,14 @@ class RemoveStaticEntry(StaticEntryStep, frozen=True, kw_only=True):
 class SetPacketFilter(LanStep, frozen=True, kw_only=True):
     """The packet filter of the namespace, in the stead of the one that is there, at once; None for no filter."""
 
+    unsupported: ClassVar[str] = "this kernel filters no frames of bridges: load it with `modprobe nf_tables`"
+
     packet_filter: PacketFilter | None
 
     @property
     def title(self) -> str:
         """The title of the step."""
         return f"can't set the packet filter of the network namespace {self.ns}"
-
-    @property
-    def unsupported(self) -> str:
-        """The options without which older kernels make the link."""
-        return "this kernel filters no frames of bridges: load it with `modprobe nf_tables`"
 
 
 class SetPortFilter(LanStep, frozen=True, kw_only=True):
@@ -90,17 +88,14 @@ class SetPortFilter(LanStep, frozen=True, kw_only=True):
     One that is not needed is left out by a kernel that filters no frames of bridges.
     """
 
+    unsupported: ClassVar[str] = "this kernel filters no frames of bridges: load it with `modprobe nf_tables`"
+
     port_filter: PortFilter | None
 
     @property
     def title(self) -> str:
         """The title of the step."""
         return f"can't set the filter of ports of the network namespace {self.ns}"
-
-    @property
-    def unsupported(self) -> str:
-        """The options without which older kernels make the link."""
-        return "this kernel filters no frames of bridges: load it with `modprobe nf_tables`"
 
 
 class SetStormFilter(LanStep, frozen=True, kw_only=True):

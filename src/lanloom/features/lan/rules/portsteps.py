@@ -3,24 +3,25 @@
 import errno
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address, ip_network
+from typing import ClassVar
 
 from lanloom.features.lan.rules.addressing import PodRoute, canonical
 from lanloom.features.lan.rules.linksteps import LanStep, check_link, check_name
 from lanloom.features.lan.rules.options import PortFlags
 from lanloom.node.errors import LinkError
 from lanloom.node.links import KernelLink
+from lanloom.node.steps import is_unicast
 
 
 class PortStep(LanStep, frozen=True, kw_only=True):
     """A step about a port of the bridge and its far end. `mtu` in bytes."""
 
+    unsupported: ClassVar[str] = (
+        "this kernel has no veth or no macvtap: load them with `modprobe -a veth macvtap`"
+    )
+
     port: str
     mtu: int
-
-    @property
-    def unsupported(self) -> str:
-        """The options without which older kernels make the link."""
-        return "this kernel has no veth or no macvtap: load them with `modprobe -a veth macvtap`"
 
 
 class MakePair(PortStep, frozen=True, kw_only=True):
@@ -192,18 +193,7 @@ def _addressing_remedy(code: int) -> str:
 
 def check_mac(title: str, text: str) -> None:
     """Raise LinkError for a text that is no address of one interface; an empty one leaves the choice to the kernel."""
-    parts = text.split(":")
-    if text and not (
-        len(parts) == 6 and all(_is_octet(part) for part in parts) and _is_unicast(parts[0], text)
-    ):
+    if text and not is_unicast(text):
         raise LinkError(
             f"{title}: {text!r} is not the MAC address of an interface, such as 02:00:00:00:00:01"
         )
-
-
-def _is_octet(part: str) -> bool:
-    return len(part) == 2 and all(letter in "0123456789abcdef" for letter in part)
-
-
-def _is_unicast(first: str, text: str) -> bool:
-    return not int(first, 16) & 1 and text != "00:00:00:00:00:00"
