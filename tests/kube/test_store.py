@@ -1,10 +1,11 @@
 """Promises of the store that the model of the informer doesn't need."""
 
 import pytest
+from msgspec.structs import replace
 
 from lanloom.api.meta import Key
 from lanloom.kube.ports import EventType, WatchEvent
-from lanloom.kube.store import Change, Store
+from lanloom.kube.store import Change, MutationCache, Store
 from tests.kube.things import Thing, thing
 
 
@@ -95,3 +96,33 @@ def test_versions_that_are_no_numbers() -> None:
 def test_an_unknown_deletion() -> None:
     """The deletion of an object that the store never had is no change."""
     assert _store().apply(_event("DELETED", thing("a", 3))) is None
+
+
+def test_an_own_write_counts_until_the_watch_brings_it() -> None:
+    """A write hides older states of its object, and no longer when the watch has caught up, or brought a deletion."""
+    key, store = Key("default", "a"), _store(thing("a", 5))
+    written = MutationCache(store)
+    assert written.get(key) == thing("a", 5)
+    assert written.add(thing("a", 7, "red")) == thing("a", 7, "red")
+    for version, colour in ((6, "red"), (7, "blue"), (8, "green")):
+        change = store.apply(_event("MODIFIED", thing("a", version, colour)))
+        assert change is not None
+        written.observe(*change)
+        assert written.get(key) == thing("a", max(version, 7), colour)
+    written.add(thing("a", 9))
+    written.observe(*store.apply(_event("DELETED", thing("a", 10))) or (None, None))
+    assert written.get(key) is None
+    store.apply(_event("ADDED", thing("a", 11)))
+    assert written.get(key) == thing("a", 11)
+
+
+def test_an_own_write_of_another_object() -> None:
+    """The answer to a write of an object that was replaced by one of its name, or that is gone, does not count."""
+    store = _store(thing("a", 5))
+    written = MutationCache(store)
+    meta = replace(thing("a", 7).metadata, uid="another")
+    written.add(Thing(metadata=meta))
+    assert written.get(Key("default", "a")) == thing("a", 5)
+    written.add(thing("b", 7))
+    store.apply(_event("ADDED", thing("b", 6)))
+    assert written.get(Key("default", "b")) == thing("b", 6)

@@ -24,7 +24,7 @@ from lanloom.api.resource import Resource
 from lanloom.kube.controller import backoff
 from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError, SilentWatch
 from lanloom.kube.ports import Client, Watcher, WatchEvent
-from lanloom.kube.store import Change, Indexes, Store
+from lanloom.kube.store import Change, Indexes, MutationCache, Store
 
 log = structlog.get_logger(__name__)
 
@@ -120,6 +120,12 @@ class Informer(Generic[T]):
         self._handlers.append(handler)
         for item in self.store.items():
             self._deliver(handler, Change(None, item))
+
+    def mutations(self) -> MutationCache[T]:
+        """Return the store with what its owner writes, until the watch brings that."""
+        written = MutationCache(self.store)
+        self.on_change(written.observe)
+        return written
 
     @property
     def unreadable(self) -> tuple[Unreadable, ...]:

@@ -150,6 +150,39 @@ class Store(Generic[T]):
                     index.pop(value, None)
 
 
+class MutationCache(Generic[T]):
+    """Objects of a store, in the form of an own write where the watch has not brought that yet."""
+
+    def __init__(self, store: Store[T]) -> None:
+        self._store = store
+        self._written: dict[Key, T] = {}
+
+    def get(self, key: Key) -> T | None:
+        """Return the object of that key, or None where the watch knows none."""
+        stored, written = self._store.get(key), self._written.get(key)
+        return written if stored is not None and written is not None and _follows(written, stored) else stored
+
+    def add(self, written: T) -> T:
+        """Remember the server's answer to an own write, and return it; one that the watch overtook is no news."""
+        key = written.metadata.key
+        stored = self._store.get(key)
+        if stored is not None and _follows(written, stored):
+            self._written[key] = written
+        return written
+
+    def observe(self, old: T | None, new: T | None) -> None:
+        """Forget a write that the watch has caught up with; the handler of the store's informer."""
+        item = new or old
+        written = self._written.get(item.metadata.key) if item is not None else None
+        if written is not None and (new is None or not _follows(written, new)):
+            del self._written[written.metadata.key]
+
+
+def _follows(written: Object, stored: Object) -> bool:
+    """Return whether a write is of the stored object, and newer."""
+    return written.metadata.uid == stored.metadata.uid and written.metadata.version > stored.metadata.version
+
+
 def _number(item: Object) -> int:
     """Return the object's resourceVersion as a number, or -1 if it is not one."""
     version = item.metadata.resource_version

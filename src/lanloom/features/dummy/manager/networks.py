@@ -199,7 +199,8 @@ class Networks:
         self._informers = informers
         self._reader = reader
         self._executor = executor
-        self._written: dict[str, DummyClusterNetwork] = {}
+        self._written = informers.dcns.mutations()
+        self._uids: dict[str, str] = {}
         self._failures: dict[str, Failure] = {}
         self._retries = Retries(rng)
 
@@ -208,10 +209,11 @@ class Networks:
 
         It returns in how many seconds to look again, None for when something happens.
         """
-        dcn = self._present(name)
+        dcn = self._written.get(Key("", name))
         if dcn is None:
             self._forget(name)
             return None
+        self._uids[name] = dcn.metadata.uid
         observed = self._reader.of(dcn, self._failures.get(dcn.metadata.uid))
         with ignore_not_found(name):
             if _is_about_to_be_made(dcn, observed):
@@ -245,7 +247,7 @@ class Networks:
 
     async def refused(self, name: str, error: ApiError) -> None:
         """Implement Refusals: an action that was put off again and again counts as rejected. Raises KubeError."""
-        dcn = self._present(name)
+        dcn = self._written.get(Key("", name))
         if dcn is None:
             return
         about = reference(DUMMY_CLUSTER_NETWORKS, dcn)
@@ -274,24 +276,14 @@ class Networks:
             "metadata": {"resourceVersion": meta.resource_version},
             "status": struct_diff(dcn.status, status),
         }
-        written = await self._statuses.patch(DUMMY_CLUSTER_NETWORKS, meta.name, patch)
-        self._written[meta.name] = written
+        written = self._written.add(await self._statuses.patch(DUMMY_CLUSTER_NETWORKS, meta.name, patch))
         log.info("dummy-network", network=meta.name, phase=status.phase, message=status.message)
         return written
 
-    def _present(self, name: str) -> DummyClusterNetwork | None:
-        """Return the network, in the form of our own last write where the watch has not brought that yet."""
-        stored = self._informers.dcns.store.get(Key("", name))
-        written = self._written.get(name)
-        if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
-            return stored
-        return max(stored, written, key=lambda item: item.metadata.version)
-
     def _forget(self, name: str) -> None:
-        written = self._written.pop(name, None)
-        if written is not None:
-            self._failures.pop(written.metadata.uid, None)
-            self._retries.forget(written.metadata.uid)
+        uid = self._uids.pop(name, "")
+        self._failures.pop(uid, None)
+        self._retries.forget(uid)
 
 
 def _is_about_to_be_made(dcn: DummyClusterNetwork, observed: Observed) -> bool:

@@ -71,16 +71,15 @@ class Lans:
         self._recorder = recorder
         self._now = now
         self._statuses = StatusWriter(client)
-        self._written: dict[Key, LAN] = {}
+        self._written = informers.lans.mutations()
 
     async def reconcile(self, key: Key) -> float | None:
         """Do what is to be done for a LAN.
 
         It returns in how many seconds to look again, None for when something happens.
         """
-        lan = self._present(key)
+        lan = self._written.get(key)
         if lan is None:
-            self._written.pop(key, None)
             return None
         with ignore_not_found(key.name):
             if lan.metadata.is_deleting:
@@ -90,7 +89,7 @@ class Lans:
 
     async def refused(self, key: Key, error: ApiError) -> None:
         """Implement Refusals: the condition Ready is False, and an Event tells of that. Raises KubeError."""
-        lan = self._present(key)
+        lan = self._written.get(key)
         if lan is not None:
             reason = "NADRefused" if isinstance(error, NadsDelayed) else REFUSED
             reason = "Terminating" if lan.metadata.is_deleting else reason
@@ -258,9 +257,7 @@ class Lans:
     async def _finalizers(self, lan: LAN, finalizers: Sequence[str]) -> LAN:
         meta = lan.metadata
         patch = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": list(finalizers)}}
-        written = await self._client.patch(LANS, meta.name, patch, meta.namespace)
-        self._written[meta.key] = written
-        return written
+        return self._written.add(await self._client.patch(LANS, meta.name, patch, meta.namespace))
 
     async def _report(self, lan: LAN, verdict: Verdict) -> None:
         """Write the status if it differs, and tell of a new reason by an Event. Raises KubeError."""
@@ -282,8 +279,7 @@ class Lans:
             "metadata": {"resourceVersion": meta.resource_version},
             "status": struct_diff(lan.status, status),
         }
-        written = await self._statuses.patch(LANS, meta.name, patch, meta.namespace)
-        self._written[meta.key] = written
+        written = self._written.add(await self._statuses.patch(LANS, meta.name, patch, meta.namespace))
         if draft := _event(lan.status, status):
             await self._record(written, draft)
 
@@ -292,13 +288,6 @@ class Lans:
 
     def _made(self, uid: str) -> tuple[NetworkAttachmentDefinition, ...]:
         return self._informers.nads.store.by(BY_UID, uid)
-
-    def _present(self, key: Key) -> LAN | None:
-        """Return the LAN, in the form of our own last write where the watch has not brought that yet."""
-        stored, written = self._informers.lans.store.get(key), self._written.get(key)
-        if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
-            return stored
-        return max(stored, written, key=lambda item: item.metadata.version)
 
 
 def _may_adopt(lan: LAN, wanted: WantedNad, found: NetworkAttachmentDefinition) -> bool:

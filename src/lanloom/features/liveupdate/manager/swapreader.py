@@ -50,6 +50,7 @@ from lanloom.kube.conditions import is_true
 from lanloom.kube.informer import Informer, Informers, InformerView
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Client
+from lanloom.kube.store import MutationCache
 
 T = TypeVar("T", bound=Object)
 
@@ -121,9 +122,9 @@ class SwapReader:
         self._now = now
         self._isolation = isolation
 
-    def swap(self, key: Key) -> NetworkSwap | None:
-        """Return a swap."""
-        return self._informers.swaps.store.get(key)
+    def swaps(self) -> MutationCache[NetworkSwap]:
+        """Return the swaps with what their owner writes."""
+        return self._informers.swaps.mutations()
 
     def stored(self, swap: NetworkSwap) -> Objects:
         """Return the objects of a swap as the watches have brought them."""

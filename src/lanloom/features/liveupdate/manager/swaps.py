@@ -79,15 +79,14 @@ class Swaps:
         self._addresses = addresses
         self._ended = ended
         self._statuses = StatusWriter(client)
-        self._written: dict[Key, NetworkSwap] = {}
+        self._swaps = reader.swaps()
         self._refused: dict[str, str] = {}
         self._changed: Counter[str] = Counter()
 
     async def reconcile(self, key: Key) -> float | None:
         """Do what is to be done for a swap; in how many seconds to look again, None for when something happens."""
-        swap = self._present(key)
+        swap = self._swaps.get(key)
         if swap is None:
-            self._written.pop(key, None)
             return None
         with ignore_not_found(key.name):
             if swap.status.phase in FINAL:
@@ -119,9 +118,7 @@ class Swaps:
         rest = [item for item in meta.finalizers if item != FINALIZER]
         finalizers = [*rest, FINALIZER] if kept else rest
         patch = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": finalizers}}
-        answer = await self._client.patch(NETWORK_SWAPS, meta.name, patch, meta.namespace)
-        self._written[meta.key] = answer
-        return answer
+        return self._swaps.add(await self._client.patch(NETWORK_SWAPS, meta.name, patch, meta.namespace))
 
     async def _release_machine(self, swap: NetworkSwap) -> float:
         """Leave a machine to KubeVirt's workload updater again; in how many seconds to look again, 0 when it is."""
@@ -177,9 +174,7 @@ class Swaps:
             "status": struct_diff(before, after),
         }
         key = swap.metadata.key
-        answer = await self._statuses.patch(NETWORK_SWAPS, key.name, patch, key.namespace)
-        self._written[key] = answer
-        return answer
+        return self._swaps.add(await self._statuses.patch(NETWORK_SWAPS, key.name, patch, key.namespace))
 
     async def _report(
         self, before: NetworkSwap, after: NetworkSwap, objects: Objects, decision: Decision
@@ -306,13 +301,6 @@ class Swaps:
         for phase in ("Pending", "Syncing", "Recording", "Reverting"):
             self._refused.pop(f"{uid} {phase}", None)
             del self._changed[f"{uid} {phase}"]
-
-    def _present(self, key: Key) -> NetworkSwap | None:
-        """Return the swap as it is, by the watch or by the answer to an own write, whichever is newer."""
-        stored, written = self._reader.swap(key), self._written.get(key)
-        if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
-            return stored
-        return written if written.metadata.version > stored.metadata.version else stored
 
 
 class SwapManager:

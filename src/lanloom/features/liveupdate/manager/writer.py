@@ -32,16 +32,11 @@ class MachineWriter:
     def __init__(self, client: Client, instances: Informer[VirtualMachineInstance]) -> None:
         self._client = client
         self._statuses = StatusWriter(client)
-        self._store = instances.store
-        self._written: dict[Key, VirtualMachineInstance] = {}
-        instances.on_change(self._forget)
+        self._instances = instances.mutations()
 
     def instance(self, key: Key) -> VirtualMachineInstance | None:
         """Return an instance, in the form of an own write where the watch has not brought that yet."""
-        stored, written = self._store.get(key), self._written.get(key)
-        if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
-            return stored
-        return max(stored, written, key=lambda item: item.metadata.version)
+        return self._instances.get(key)
 
     async def change_instance(
         self, machine: VirtualMachineInstance, operations: Sequence[Operation]
@@ -53,8 +48,7 @@ class MachineWriter:
             machine,
             lambda: self._client.json_patch(VIRTUAL_MACHINE_INSTANCES, key.name, operations, key.namespace),
         )
-        self._remember(written)
-        return written
+        return self._instances.add(written)
 
     async def change_machine(
         self, machine: VirtualMachine, operations: Sequence[Operation]
@@ -72,8 +66,7 @@ class MachineWriter:
     ) -> VirtualMachineInstance:
         """Bring one condition into an instance's status, or take it out with None. Raises as `change_instance`."""
         written = await self._set_condition(VIRTUAL_MACHINE_INSTANCES, machine, type, wanted)
-        self._remember(written)
-        return written
+        return self._instances.add(written)
 
     async def set_machine_condition(
         self, machine: VirtualMachine, type: str, wanted: Condition | None
@@ -121,22 +114,6 @@ class MachineWriter:
                 409, "Conflict", f"{resource.kind} {meta.key} has changed since it was read; it is read again"
             ) from None
         return answer
-
-    def _remember(self, written: VirtualMachineInstance) -> None:
-        key = written.metadata.key
-        stored = self._store.get(key)
-        if stored is not None and stored.metadata.version < written.metadata.version:
-            self._written[key] = written
-
-    def _forget(self, _old: VirtualMachineInstance | None, new: VirtualMachineInstance | None) -> None:
-        """Drop what the watch has caught up with; an instance that is gone is dropped with the next of its name."""
-        if new is None:
-            if _old is not None:
-                self._written.pop(_old.metadata.key, None)
-            return
-        written = self._written.get(new.metadata.key)
-        if written is not None and written.metadata.version <= new.metadata.version:
-            del self._written[new.metadata.key]
 
 
 def _has(item: VirtualMachine | VirtualMachineInstance, type: str, wanted: Condition | None) -> bool:

@@ -100,7 +100,7 @@ class Networks:
         self._now = now
         self._derivations = Derivations()
         self._states = NodeStates()
-        self._written: dict[str, ClusterNetwork] = {}
+        self._written = informers.cluster_networks.mutations()
         self._complaints: dict[str, dict[ObjectReference, tuple[str, str]]] = {}
         self._last_reported: dict[str, dict[Key, LastReported]] = {}
         self._refused: dict[str, str] = {}
@@ -116,7 +116,7 @@ class Networks:
         return None
 
     async def _reconcile(self, name: str) -> float | None:
-        network = self._present(name)
+        network = self._written.get(Key("", name))
         if network is None:
             self._forget(name)
             return await self._orphaned(name)
@@ -129,18 +129,10 @@ class Networks:
         wait = await self._write_annotations(network, view)
         return soonest((wait, await self._report_readiness(name, nads, view)))
 
-    def _present(self, name: str) -> ClusterNetwork | None:
-        """Return the ClusterNetwork, in the form of our own last write where the watch has not brought that yet."""
-        stored = self._informers.cluster_networks.store.get(Key("", name))
-        written = self._written.get(name)
-        if stored is None or written is None or written.metadata.uid != stored.metadata.uid:
-            return stored
-        return max(stored, written, key=lambda item: item.metadata.version)
-
     def _forget(self, name: str) -> None:
         self._derivations.forget(name)
         self._node_vlans.forget(name)
-        for cache in (self._written, self._last_reported, self._refused):
+        for cache in (self._last_reported, self._refused):
             cache.pop(name, None)
 
     def _observe(self, network: ClusterNetwork, nads: tuple[NetworkAttachmentDefinition, ...]) -> _View:
@@ -236,8 +228,7 @@ class Networks:
             return network
         status = replace(network.status, conditions=conditions)
         patch = struct_diff(network.status, status)
-        network = await self._statuses.patch(CLUSTER_NETWORKS, name, {"status": patch})
-        self._written[name] = network
+        network = self._written.add(await self._statuses.patch(CLUSTER_NETWORKS, name, {"status": patch}))
         await self._recorder.record(
             reference(CLUSTER_NETWORKS, network), readiness_events(previous, conditions)
         )
@@ -283,7 +274,7 @@ class Networks:
             return
         meta = network.metadata
         body = {"metadata": {"resourceVersion": meta.resource_version, "annotations": patch}}
-        self._written[meta.name] = await self._client.patch(CLUSTER_NETWORKS, meta.name, body)
+        self._written.add(await self._client.patch(CLUSTER_NETWORKS, meta.name, body))
 
     async def _report_rejections(
         self, network: ClusterNetwork, nads: tuple[NetworkAttachmentDefinition, ...], view: _View
