@@ -6,7 +6,6 @@ One that ends leaves the bridge as it is: pods and machines are on it.
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
 from pathlib import Path
 
 import structlog
@@ -20,32 +19,9 @@ from lanloom.features.dummy.rules.hostbridge import (
 )
 from lanloom.node.errors import LinkError, LinkInUse
 from lanloom.node.ports import Links
+from lanloom.node.watch import follow
 
 log = structlog.get_logger(__name__)
-
-PAUSE_SECONDS = 1.0
-"""How long after a watch broke the next one begins."""
-
-
-async def follow(links: Links, wake: Callable[[], None]) -> None:
-    """Call `wake` after every change until cancelled; also when the watch broke, because something may be missed.
-
-    A watch that breaks again and again is logged once.
-    """
-    complained = False
-    while True:
-        try:
-            async with aclosing(links.changes()) as stream:
-                async for _ in stream:
-                    complained = False
-                    wake()
-        except (LinkError, OSError) as error:
-            if not complained:
-                log.warning("watch-failed", watch="links", error=str(error))
-            complained = True
-        wake()
-        await asyncio.sleep(PAUSE_SECONDS)
-
 
 SPACING_SECONDS = 0.2
 """How far apart looks at the host are, at the least: on a node where pods come and go links change all the time."""
@@ -77,7 +53,7 @@ class BridgeReconciler:
         self._show(False)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(follow(self._links, self._changed.set))
+                group.create_task(follow("links", self._links.changes, self._changed.set))
                 group.create_task(self._keep())
         finally:
             self._show(False)

@@ -11,7 +11,6 @@ from random import Random
 import structlog
 
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
-from lanloom.features.dummy.agent.bridge import follow
 from lanloom.features.dummy.rules.hostbridge import orphaned_bridges
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import KubeError
@@ -19,6 +18,7 @@ from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError
 from lanloom.node.ports import Links, LinkStep
+from lanloom.node.watch import follow
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +64,7 @@ class BridgeGarbageCollector:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._controller.run())
-            group.create_task(follow(self._links, self._notice))
+            group.create_task(follow("links", self._links.changes, self._notice))
             await self._networks.synced()
             self._controller.enqueue(_HOST)
 

@@ -8,8 +8,8 @@ records and in the API. Where the API server can't be reached, the checkpoint ho
 import asyncio
 import math
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Set
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import partial
 
 import structlog
 
@@ -44,8 +44,9 @@ from lanloom.kube.controller import Controller, Observer, backoff
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import all_synced, changed
 from lanloom.kube.ports import Client
-from lanloom.node.errors import LinkError, NodeError
+from lanloom.node.errors import LinkError
 from lanloom.node.ports import Host, LinkState, LinkStep
+from lanloom.node.watch import follow
 
 log = structlog.get_logger(__name__)
 
@@ -116,6 +117,9 @@ class DesiredState:
 
 SYNC_SECONDS = 5.0
 """Seconds that the API server may take until the stores are synced, before the agent goes by its checkpoint."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds between two attempts to watch what failed, at first and at most."""
 
 NETWORK_MANAGER_PAUSE = 2.0
 """Most seconds before NetworkManager is looked for again."""
@@ -220,17 +224,13 @@ class VlanAgent:
                 group.create_task(controller.run())
             group.create_task(self._rollback.run())
             group.create_task(self._await_stores())
-            group.create_task(follow("links", host.links.changes, self._host_changed, rng=self._rng))
-            group.create_task(follow("profiles", host.profiles.changes, self._host_changed, rng=self._rng))
-            group.create_task(
-                follow(
-                    "networkmanager",
-                    host.network_manager.changes,
-                    self._host_changed,
-                    rng=self._rng,
-                    longest=NETWORK_MANAGER_PAUSE,
-                )
-            )
+            for name, changes, longest in (
+                ("links", host.links.changes, LONGEST_PAUSE),
+                ("profiles", host.profiles.changes, LONGEST_PAUSE),
+                ("networkmanager", host.network_manager.changes, NETWORK_MANAGER_PAUSE),
+            ):
+                pause = partial(backoff, rng=self._rng, first=FIRST_PAUSE, cap=longest)
+                group.create_task(follow(name, changes, self._host_changed, pause=pause))
 
     async def _await_stores(self) -> None:
         """Go by the checkpoint while the API server does not answer."""
@@ -349,33 +349,3 @@ class VlanAgent:
         if self._synced:
             self._statuses = reports.statuses
             self._publisher.report(reports.statuses)
-
-
-FIRST_PAUSE = 1.0
-
-
-async def follow(
-    name: str,
-    changes: Callable[[], AsyncGenerator[None, None]],
-    wake: Callable[[], None],
-    *,
-    rng: random.Random,
-    longest: float = 30.0,
-) -> None:
-    """Call `wake` after every change until cancelled; also when the watch broke, because something may be missed.
-
-    `longest` is the longest pause between two attempts, in seconds. A watch that fails again and again is logged once.
-    """
-    failures = 0
-    while True:
-        try:
-            async with aclosing(changes()) as stream:
-                async for _ in stream:
-                    failures = 0
-                    wake()
-        except (NodeError, OSError) as error:
-            if not failures:
-                log.warning("watch-failed", watch=name, error=str(error))
-        wake()
-        await asyncio.sleep(backoff(failures, rng, first=FIRST_PAUSE, cap=longest))
-        failures += 1

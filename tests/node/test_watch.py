@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from random import Random
 
 import structlog
 from structlog.testing import capture_logs
 
-from lanloom.features.vlan.agent.loop import follow
+from lanloom.kube.controller import backoff
 from lanloom.node.errors import LinkError
+from lanloom.node.watch import follow
 from tests.harness.virtual import run
 
 _MINUTE = 60.0
@@ -21,8 +23,9 @@ def _following(changes: Callable[[], AsyncGenerator[None, None]], seconds: float
     async def main() -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
+        pause = partial(backoff, rng=Random(1), first=1, cap=30)
         task = asyncio.create_task(
-            follow("links", changes, lambda: woken.append(loop.time() - began), rng=Random(1), longest=30)
+            follow("links", changes, lambda: woken.append(loop.time() - began), pause=pause)
         )
         await asyncio.sleep(seconds)
         task.cancel()
