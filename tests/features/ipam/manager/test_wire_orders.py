@@ -70,7 +70,9 @@ class Wanderers:
         if config["type"] == "bridge":
             static = node_addresses("static", node_ip_map=json.dumps({"node1": f"{self.address()}/28"}))
             pooled = node_addresses("pool", ip_pool=rng.choice(NAMES), gateway=f"{self.address()}/28")
-            stated = rng.choice(({}, static, pooled, node_addresses("dhcp", dns=self.address())))
+            leased = node_addresses("dhcp", dns=self.address())
+            former = node_addresses(rng.choice(("static", "pool")), l3_connectivity="false")
+            stated = rng.choice(({}, static, pooled, leased, former))
         await self._put(NADS, nad_body(f"nad{rng.randrange(4)}", config, stated), PLACE)
 
     async def node(self) -> None:

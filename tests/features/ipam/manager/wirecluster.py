@@ -75,5 +75,5 @@ def nad_body(name: str, config: Raw, stated: Mapping[str, str]) -> Raw:
 
 def node_addresses(mode: str, **more: str) -> dict[str, str]:
     """The annotations of a NAD by which nodes get addresses, by their names with underscores for dashes."""
-    stated = {"l3_connectivity": "true", "mode": mode, **more}
+    stated = {"l3_connectivity": "true", "mode": mode} | more
     return {PREFIX + key.replace("_", "-"): value for key, value in stated.items()}
