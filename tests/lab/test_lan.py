@@ -31,9 +31,9 @@ def lan(name: str, vni: int, *spokes: str) -> Raw:
     }
 
 
-def pod(name: str, node: str) -> Raw:
-    """A pod on the spoke of its own name."""
-    resource = f"macvtap.k8slan.io/k8slan-veth-{name}"
+def pod(name: str, node: str, mode: str = "veth") -> Raw:
+    """A pod on the spoke of its own name; `mode` is `mac` for a macvtap device."""
+    resource = f"macvtap.k8slan.io/k8slan-{mode}-{name}"
     main = {"name": "main", "image": "any", "resources": {"limits": {resource: "1"}}}
     return {
         "apiVersion": "v1",
@@ -41,7 +41,7 @@ def pod(name: str, node: str) -> Raw:
         "metadata": {
             "name": name,
             "namespace": "default",
-            "annotations": {"k8s.v1.cni.cncf.io/networks": f"k8slan-veth-{name}"},
+            "annotations": {"k8s.v1.cni.cncf.io/networks": f"k8slan-{mode}-{name}"},
         },
         "spec": {"nodeName": node, "containers": [main]},
     }
