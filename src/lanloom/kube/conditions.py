@@ -6,7 +6,7 @@ that follow kstatus: what the spec asks for is there and can be used. `Stalled` 
 so by itself.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,6 +15,14 @@ from lanloom.api.meta import Condition, rfc3339
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 READY, STALLED = "Ready", "Stalled"
+
+
+class Finding(NamedTuple):
+    """The content of a condition, whatever its type."""
+
+    status: ConditionStatus
+    reason: str
+    message: str = ""
 
 
 def find(conditions: tuple[Condition, ...], type: str) -> Condition | None:
@@ -67,6 +75,18 @@ def set_condition(
     moved = stamp if status != old.status else old.last_transition_time
     wanted = replace(wanted, last_transition_time=moved, last_update_time=stamp)
     return tuple(wanted if condition is old else condition for condition in conditions)
+
+
+def with_finding(
+    conditions: tuple[Condition, ...], type: str, finding: Finding | None, *, generation: int, now: float
+) -> tuple[Condition, ...]:
+    """Return the conditions with the one of that type saying `finding`, or without it for None."""
+    if finding is None:
+        return without(conditions, type)
+    status, reason, message = finding
+    return set_condition(
+        conditions, type=type, status=status, reason=reason, message=message, generation=generation, now=now
+    )
 
 
 def set_ready(

@@ -32,7 +32,7 @@ from lanloom.features.dummy.rules.observed import (
     deletion,
 )
 from lanloom.features.dummy.rules.spec import parse
-from lanloom.features.dummy.rules.status import Finding
+from lanloom.kube.conditions import Finding
 from lanloom.refusals import Malformed
 from lanloom.text import listed
 

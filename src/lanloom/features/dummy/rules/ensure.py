@@ -55,7 +55,6 @@ from lanloom.features.dummy.rules.observed import (
 )
 from lanloom.features.dummy.rules.spec import parse
 from lanloom.features.dummy.rules.status import (
-    Finding,
     Findings,
     condition_or,
     resources_of,
@@ -63,6 +62,7 @@ from lanloom.features.dummy.rules.status import (
     status_of,
 )
 from lanloom.features.dummy.rules.subnet import overlaps
+from lanloom.kube.conditions import Finding
 from lanloom.refusals import Malformed
 from lanloom.text import listed
 

@@ -29,7 +29,6 @@ from lanloom.features.dummy.rules.observed import (
 from lanloom.features.dummy.rules.spec import parse
 from lanloom.features.dummy.rules.status import (
     REMOVED,
-    Finding,
     Findings,
     condition_or,
     resources_of,
@@ -37,7 +36,7 @@ from lanloom.features.dummy.rules.status import (
     status_of,
 )
 from lanloom.features.dummy.rules.teardown import Teardown, teardown
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import Finding, find
 from lanloom.refusals import Malformed
 from lanloom.text import listed
 

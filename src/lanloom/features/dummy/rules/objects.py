@@ -29,8 +29,7 @@ from lanloom.features.dummy.rules.daemonset import Acknowledgement
 from lanloom.features.dummy.rules.hostbridge import alias_of
 from lanloom.features.dummy.rules.model import Isolated, Raw, Settings, is_ours, ownership, resource_name
 from lanloom.features.dummy.rules.spec import label_fault
-from lanloom.features.dummy.rules.status import Finding
-from lanloom.kube.conditions import find
+from lanloom.kube.conditions import Finding, find
 from lanloom.text import listed
 
 CNI_VERSION = "0.3.1"

@@ -27,7 +27,7 @@ from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.features.dummy.rules.daemonset import Acknowledgement
 from lanloom.features.dummy.rules.observed import Made, Observed
-from lanloom.kube.conditions import ConditionStatus, find, set_condition, set_ready, without
+from lanloom.kube.conditions import Finding, find, set_ready, with_finding
 from lanloom.nads.references import User
 from lanloom.text import LISTED
 
@@ -36,14 +36,6 @@ USERS_MAX = 50
 
 REMOVED = "Removed"
 """The reason of BridgesReady once every bridge is gone: what makes them is not made again."""
-
-
-class Finding(Struct, frozen=True):
-    """Status, reason and message of a condition."""
-
-    status: ConditionStatus
-    reason: str
-    message: str = ""
 
 
 def condition_or(status: DummyClusterNetworkStatus, type: str, otherwise: Finding) -> Finding:
@@ -99,7 +91,7 @@ def status_of(
         (CONFLICT, found.conflict),
         (IN_USE, found.in_use),
     ):
-        conditions = _with(conditions, type, finding, generation, observed.now)
+        conditions = with_finding(conditions, type, finding, generation=generation, now=observed.now)
     nodes = found.nodes
     return DummyClusterNetworkStatus(
         phase=found.phase,
@@ -112,22 +104,6 @@ def status_of(
         users=tuple(map(str, found.users[:USERS_MAX])),
         resources=resources,
         conditions=conditions,
-    )
-
-
-def _with(
-    conditions: tuple[Condition, ...], type: str, finding: Finding | None, generation: int, now: float
-) -> tuple[Condition, ...]:
-    if finding is None:
-        return without(conditions, type)
-    return set_condition(
-        conditions,
-        type=type,
-        status=finding.status,
-        reason=finding.reason,
-        message=finding.message,
-        generation=generation,
-        now=now,
     )
 
 

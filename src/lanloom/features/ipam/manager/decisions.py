@@ -19,7 +19,7 @@ from lanloom.features.ipam.rules.addresses import Address, find_addresses, forma
 from lanloom.features.ipam.rules.ledger import Exhausted, Ledger, Operation
 from lanloom.features.ipam.rules.requests import parse_requests, settle
 from lanloom.features.ipam.rules.shares import NamespaceNotAllowed, nic_title
-from lanloom.kube.conditions import set_condition, set_ready, without
+from lanloom.kube.conditions import Finding, set_condition, set_ready, with_finding
 from lanloom.refusals import Refusal
 from lanloom.text import listed
 
@@ -201,11 +201,8 @@ def _only_if_false(
     conditions: tuple[Condition, ...], type: str, reason: str, message: str, generation: int, now: float
 ) -> tuple[Condition, ...]:
     """Return the conditions with one that is there only where something is wrong, which `message` says."""
-    if not message:
-        return without(conditions, type)
-    return set_condition(
-        conditions, type=type, status="False", reason=reason, message=message, generation=generation, now=now
-    )
+    found = Finding("False", reason, message) if message else None
+    return with_finding(conditions, type, found, generation=generation, now=now)
 
 
 def _conflict_message(key: str, conflicts: Mapping[Address, str], meetings: Mapping[Address, str]) -> str:

@@ -29,7 +29,7 @@ from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import NEARLY_FULL as NEARLY_FULL_PERCENT
 from lanloom.features.ipam.rules.model import Pool, Subnet, Usage, total
 from lanloom.features.ipam.rules.wires import Sharing
-from lanloom.kube.conditions import ConditionStatus, set_condition, set_ready
+from lanloom.kube.conditions import Finding, set_ready, with_finding
 from lanloom.refusals import Malformed
 from lanloom.text import listed
 
@@ -209,17 +209,9 @@ def _conditions(
         (NEARLY_FULL, [view for view in active if view.level != "room"], "every pool has room"),
         (FULL, [view for view in active if view.usage.free <= 0], "no pool is full"),
     ):
-        state: ConditionStatus = "True" if found else "False"
         text = listed((view.title for view in found), _NAMED) if found else none
-        conditions = set_condition(
-            conditions,
-            type=kind,
-            status=state,
-            reason=kind if found else "HasRoom",
-            message=text,
-            generation=generation,
-            now=now,
-        )
+        finding = Finding("True", kind, text) if found else Finding("False", "HasRoom", text)
+        conditions = with_finding(conditions, kind, finding, generation=generation, now=now)
     doubles = listed(map(format_address, sorted(conflicts)), _NAMED)
     text = f"owned twice: {doubles}" if conflicts else ""
     return with_uniqueness(conditions, text, generation, now)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from lanloom.api.core import Node
 from lanloom.api.lan import LANEntry, LANNode, Replication
 from lanloom.api.meta import Condition
-from lanloom.kube.conditions import find, set_condition, without
+from lanloom.kube.conditions import Finding, find, with_finding
 
 SILENCE_SECONDS = 300.0
 """How long a node may be not ready until frames are no longer sent to it."""
@@ -81,17 +81,9 @@ def judged(
     """
     if node is None:
         return conditions
-    if is_live(node, now):
-        return without(conditions, LIVE)
-    return set_condition(
-        conditions,
-        type=LIVE,
-        status="False",
-        reason="NodeNotReady",
-        message=f"not Ready for {SILENCE_SECONDS:.0f} s: no frames for many receivers are sent to it",
-        generation=generation,
-        now=now,
-    )
+    text = f"not Ready for {SILENCE_SECONDS:.0f} s: no frames for many receivers are sent to it"
+    found = None if is_live(node, now) else Finding("False", "NodeNotReady", text)
+    return with_finding(conditions, LIVE, found, generation=generation, now=now)
 
 
 def is_silent(report: LANNode) -> bool:

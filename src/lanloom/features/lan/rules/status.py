@@ -5,17 +5,15 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from lanloom.api.core import Node
-from lanloom.api.lan import IN_USE, LAN, LANNode, LANStatus, NodeResult, VlanUplink
-from lanloom.api.meta import Condition
+from lanloom.api.lan import IN_USE, LAN, UNDERLAY_READY, LANNode, LANStatus, NodeResult, VlanUplink
 from lanloom.features.lan.rules.flood import MtuBudget
 from lanloom.features.lan.rules.removal import given_up
 from lanloom.features.lan.rules.subnets import network_name
-from lanloom.features.lan.rules.underlays import NOT_REPORTED, Underlays, not_reported
-from lanloom.kube.conditions import set_condition, set_ready, without
+from lanloom.features.lan.rules.underlays import MESSAGE_MAX, NOT_REPORTED, Underlays, not_reported
+from lanloom.kube.conditions import Finding, set_ready, with_finding
 from lanloom.text import LISTED, listed
 
 USERS_MAX = 50
-MESSAGE_MAX = 2000
 
 STALLED_REASONS = frozenset({"InvalidSpec", "Conflict", "NADConflict"})
 """Reasons for which a LAN does not become ready by itself."""
@@ -97,19 +95,12 @@ def lan_status(
         generation=generation,
         now=now,
     )
-    kind, state, why, text = underlays.condition(lan.spec.default_vxlan_dev)
-    if lan.metadata.is_deleting:
-        conditions = without(conditions, kind)  # nothing needs the underlay any more
-    else:
-        conditions = set_condition(
-            conditions,
-            type=kind,
-            status=state,
-            reason=why,
-            message=text[:MESSAGE_MAX],
-            generation=generation,
-            now=now,
-        )
+    # Nothing needs the underlay of a LAN that is being deleted.
+    underlay = None if lan.metadata.is_deleting else underlays.finding(lan.spec.default_vxlan_dev)
+    conditions = with_finding(conditions, UNDERLAY_READY, underlay, generation=generation, now=now)
+    used = f"used by {listed(verdict.users)}"[:MESSAGE_MAX]
+    in_use = Finding("True", "Used", used) if verdict.users else None
+    conditions = with_finding(conditions, IN_USE, in_use, generation=generation, now=now)
     return LANStatus(
         observed_generation=generation,
         mtu=usable_mtu(results),
@@ -117,7 +108,7 @@ def lan_status(
         network=network_name(lan),
         nodes=results,
         users=verdict.users[:USERS_MAX],
-        conditions=_in_use(conditions, verdict, generation, now),
+        conditions=conditions,
     )
 
 
@@ -151,20 +142,3 @@ def _ready(
 def title_of_uplink(uplink: VlanUplink) -> str:
     """Return a physical VLAN, for messages."""
     return f"VLAN {uplink.vlan} of cluster network {uplink.cluster_network}"
-
-
-def _in_use(
-    conditions: tuple[Condition, ...], verdict: Verdict, generation: int, now: float
-) -> tuple[Condition, ...]:
-    """Return the condition that names the users that keep a LAN, as long as there are any."""
-    if verdict.users:
-        return set_condition(
-            conditions,
-            type=IN_USE,
-            status="True",
-            reason="Used",
-            message=f"used by {listed(verdict.users)}"[:MESSAGE_MAX],
-            generation=generation,
-            now=now,
-        )
-    return without(conditions, IN_USE)

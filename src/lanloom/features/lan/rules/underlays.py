@@ -9,12 +9,12 @@ from ipaddress import ip_address
 
 from msgspec import Struct
 
-from lanloom.api.lan import LAN, UNDERLAY_READY, AddressKind, LANNode, UnderlayLink
+from lanloom.api.lan import LAN, AddressKind, LANNode, UnderlayLink
 from lanloom.features.lan.rules.desired import endpoint
 from lanloom.features.lan.rules.flood import family, is_link_local
 from lanloom.features.lan.rules.observed import Underlay
 from lanloom.features.lan.rules.record import record_of
-from lanloom.kube.conditions import ConditionStatus
+from lanloom.kube.conditions import Finding
 from lanloom.text import listed
 
 _EXAMPLES: dict[AddressKind, str] = {
@@ -51,6 +51,9 @@ def fault_of(lan: LAN, node: str, link: UnderlayLink) -> str:
     return judged.problem or judged.dead
 
 
+MESSAGE_MAX = 2000
+"""Characters of a condition's message."""
+
 NOT_REPORTED = "NotReported"
 """Reason of a LAN of which no node has reported whether it can carry it."""
 
@@ -78,13 +81,13 @@ class Underlays(Struct, frozen=True):
             nodes.setdefault(fault, []).append(node)
         return "; ".join(f"{listed(names)}: {fault}" for fault, names in nodes.items())
 
-    def condition(self, link: str) -> tuple[str, ConditionStatus, str, str]:
-        """Return type, status, reason and message of the condition about the underlay."""
+    def finding(self, link: str) -> Finding:
+        """Return the content of the condition about the underlay."""
         if self.faults:
-            return UNDERLAY_READY, "False", "NoUnderlay", self.message
+            return Finding("False", "NoUnderlay", self.message[:MESSAGE_MAX])
         if not self.is_known:
-            return UNDERLAY_READY, "Unknown", NOT_REPORTED, not_reported(link)
-        return UNDERLAY_READY, "True", "Ready", "every node that reports has it"
+            return Finding("Unknown", NOT_REPORTED, not_reported(link)[:MESSAGE_MAX])
+        return Finding("True", "Ready", "every node that reports has it")
 
 
 def not_reported(link: str) -> str:

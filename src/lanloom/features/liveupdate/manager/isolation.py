@@ -12,7 +12,7 @@ from lanloom.api.lan import LAN_NODES, LANNode
 from lanloom.api.meta import Key
 from lanloom.api.multusconfig import NamespaceIsolation
 from lanloom.features.liveupdate.rules.isolation import NAMESPACE_ISOLATION, agreement
-from lanloom.kube.conditions import find, set_condition
+from lanloom.kube.conditions import find, with_finding
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informer, changed, present
@@ -78,18 +78,10 @@ class IsolationReports:
     def _wanted(self, report: LANNode) -> tuple[Any, ...]:
         """Return the conditions; none about a node of which no configuration of Multus is known."""
         conditions = report.status.conditions
-        if report.status.multus is None:
-            return tuple(item for item in conditions if item.type != NAMESPACE_ISOLATION)
-        said = agreement(self._isolation, report.status.multus)
-        return set_condition(
-            conditions,
-            type=NAMESPACE_ISOLATION,
-            status=said.status,
-            reason=said.reason,
-            message=said.message,
-            generation=report.metadata.generation,
-            now=self._now(),
-        )
+        multus = report.status.multus
+        found = agreement(self._isolation, multus) if multus is not None else None
+        generation = report.metadata.generation
+        return with_finding(conditions, NAMESPACE_ISOLATION, found, generation=generation, now=self._now())
 
     def _changed(self, old: LANNode | None, new: LANNode | None) -> None:
         for item in present(old, new):

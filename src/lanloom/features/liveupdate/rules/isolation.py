@@ -4,23 +4,13 @@ Multus knows nothing of moves in place. Where it isolates namespaces and the man
 the moves that Multus would, and an operator is to hear of it.
 """
 
-from msgspec import Struct
-
 from lanloom.api.lan import MultusReport
 from lanloom.api.meta import Key
 from lanloom.api.multusconfig import NamespaceIsolation, parse_global
-from lanloom.kube.conditions import ConditionStatus
+from lanloom.kube.conditions import Finding
 
 NAMESPACE_ISOLATION = "NamespaceIsolation"
 """The condition of a LANNode."""
-
-
-class Agreement(Struct, frozen=True):
-    """What the condition says."""
-
-    status: ConditionStatus
-    reason: str
-    message: str
 
 
 def isolation_of(report: MultusReport) -> NamespaceIsolation:
@@ -30,26 +20,26 @@ def isolation_of(report: MultusReport) -> NamespaceIsolation:
     )
 
 
-def agreement(ours: NamespaceIsolation, report: MultusReport) -> Agreement:
+def agreement(ours: NamespaceIsolation, report: MultusReport) -> Finding:
     """Return whether the manager refuses whatever Multus does on a node; it may refuse more."""
     theirs = isolation_of(report)
     if not theirs.enabled:
         if not ours.enabled:
-            return Agreement(
+            return Finding(
                 "True", "Off", f"neither Multus ({report.file}) nor the manager isolates namespaces"
             )
         text = f"the manager isolates namespaces, and Multus ({report.file}) does not: pods may use more NADs"
-        return Agreement("True", "Stricter", text)
+        return Finding("True", "Stricter", text)
     if not ours.enabled:
         text = f"Multus ({report.file}) isolates namespaces, and the manager does not; {remedy(theirs)}"
-        return Agreement("False", "OptionMissing", text)
+        return Finding("False", "OptionMissing", text)
     if more := ours.global_namespaces - theirs.global_namespaces:
         text = (
             f"the manager lets every machine use NADs of {', '.join(sorted(more))}, and Multus ({report.file}) does "
             f"not; {remedy(theirs)}"
         )
-        return Agreement("False", "GlobalNamespacesDiffer", text)
-    return Agreement("True", "Agrees", f"Multus ({report.file}) and the manager isolate namespaces")
+        return Finding("False", "GlobalNamespacesDiffer", text)
+    return Finding("True", "Agrees", f"Multus ({report.file}) and the manager isolate namespaces")
 
 
 def remedy(theirs: NamespaceIsolation) -> str:

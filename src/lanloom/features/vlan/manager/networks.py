@@ -44,7 +44,6 @@ from lanloom.features.vlan.rules.report.readiness import (
     network_health,
     soonest,
 )
-from lanloom.features.vlan.rules.report.status import Finding, with_finding
 from lanloom.features.vlan.rules.rollout.policy import RolloutState, revision, rollout_state
 from lanloom.features.vlan.rules.rollout.stages import (
     DUPLICATE,
@@ -54,6 +53,7 @@ from lanloom.features.vlan.rules.rollout.stages import (
     next_step,
     rollout_events,
 )
+from lanloom.kube.conditions import Finding, with_finding
 from lanloom.kube.errors import Invalid
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.lookup import ignore_not_found
@@ -220,10 +220,7 @@ class Networks:
         now = self._now()
         asked, isolated = bool(view.derivation.wanted.modes), _isolated(network)
         conditions = network_conditions(previous, view.states, now, asked=asked, isolated=isolated)
-        if view.finding is None:
-            conditions = tuple(item for item in conditions if item.type != ROLLED_OUT)
-        else:
-            conditions = with_finding(conditions, ROLLED_OUT, view.finding, now)
+        conditions = with_finding(conditions, ROLLED_OUT, view.finding, generation=0, now=now)
         if conditions == previous:
             return network
         status = replace(network.status, conditions=conditions)

@@ -18,8 +18,8 @@ from lanloom.api.core import EventDraft
 from lanloom.api.l3 import L3, join_modes
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS
-from lanloom.features.vlan.rules.report.status import L3_READY, PASSING, READY, Finding, with_finding
-from lanloom.kube.conditions import find, set_ready
+from lanloom.features.vlan.rules.report.status import L3_READY, PASSING, READY
+from lanloom.kube.conditions import Finding, find, set_ready, with_finding
 
 NO_ADDRESS = frozenset({"MissingAddress", AWAITING_ADDRESS})
 """Reasons of a node for which the configuration has no address."""
@@ -172,7 +172,8 @@ def network_conditions(
         up = l3 = Finding("True", ISOLATED, text)
     elif l3.status == "True" and not asked:
         l3 = Finding("True", NOTHING_ASKED)
-    conditions = with_finding(with_finding(previous, READY, up, now), L3_READY, l3, now)
+    conditions = with_finding(previous, READY, up, generation=0, now=now)
+    conditions = with_finding(conditions, L3_READY, l3, generation=0, now=now)
     worse = up if up.status != "True" else l3
     return set_ready(
         conditions,

@@ -4,7 +4,6 @@ VlanStatus, Harvester's report, follows from it. It is written only where Harves
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -22,7 +21,7 @@ from lanloom.features.vlan.rules.desired.network import (
 )
 from lanloom.features.vlan.rules.desired.reserved import management
 from lanloom.features.vlan.rules.report.interfaces import failed, interface_report, unbuilt
-from lanloom.kube.conditions import ConditionStatus, set_condition
+from lanloom.kube.conditions import Finding, with_finding
 from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.node.vlanids import merge, render, subtract, vlan_ids
 
@@ -38,30 +37,6 @@ RESYNC_SECONDS = 30.0
 _TRANSIENT = {"Activating", "Configuring", "InterfaceDown", "RouteMissing", "UplinkDown"}
 
 
-class Finding(NamedTuple):
-    """The content of a condition, whatever its type."""
-
-    status: ConditionStatus
-    reason: str
-    message: str = ""
-
-
-def with_finding(
-    conditions: tuple[Condition, ...], type: str, finding: Finding, now: float, *, generation: int = 0
-) -> tuple[Condition, ...]:
-    """Return the conditions with that one saying `finding`. A ClusterNetwork's name no generation."""
-    status, reason, message = finding
-    return set_condition(
-        conditions,
-        type=type,
-        status=status,
-        reason=reason,
-        message=message,
-        generation=generation,
-        now=now,
-    )
-
-
 REPORT_GENERATION = 1
 """The generation of every ClusterNetworkNode: it has no spec whose changes would count."""
 
@@ -69,7 +44,7 @@ REPORT_GENERATION = 1
 def _report(
     conditions: tuple[Condition, ...], type: str, finding: Finding, now: float
 ) -> tuple[Condition, ...]:
-    return with_finding(conditions, type, finding, now, generation=REPORT_GENERATION)
+    return with_finding(conditions, type, finding, generation=REPORT_GENERATION, now=now)
 
 
 def node_status(

@@ -38,7 +38,7 @@ from lanloom.api.core import EventDraft
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import AnnotationError
 from lanloom.features.vlan.rules.report.readiness import Cause
-from lanloom.features.vlan.rules.report.status import PASSING, Finding
+from lanloom.features.vlan.rules.report.status import PASSING
 from lanloom.features.vlan.rules.rollout.policy import (
     EVERY_NODE,
     RolloutPolicy,
@@ -46,6 +46,7 @@ from lanloom.features.vlan.rules.rollout.policy import (
     parse_rollout,
     rollout_state,
 )
+from lanloom.kube.conditions import Finding
 
 ROLLED_OUT = "RolledOut"
 """The type of the ClusterNetwork's condition."""
