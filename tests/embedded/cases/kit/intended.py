@@ -28,7 +28,7 @@ Check whether a client or a CRD depends on behaviour that differs from Kubernete
 a current kube-apiserver, except for the differences on this page.
 
 A test suite (`tests/embedded/`) compares all responses, field by field, with recorded responses of kube-apiserver 1.36
-(`tests/embedded/recorded/`) and with those of a kube-apiserver that runs beside it. It fails if anything else differs,
+(`tests/embedded/recorded/`) and with those of a kube-apiserver that runs next to it. It fails if anything else differs,
 or if a listed difference no longer exists. This page is generated from `tests/embedded/differences.yaml`.
 """
 
