@@ -54,7 +54,7 @@ class IpamCluster(Cluster):
             group.create_task(manager.run())
 
     async def network(self, name: str = "net", *subnets: dict[str, Any]) -> None:
-        """Create a network; its subnet is STANDARD unless told otherwise."""
+        """Create a network; its subnet is STANDARD unless given otherwise."""
         body = {"metadata": {"name": name}, "spec": {"subnets": list(subnets) or [STANDARD]}}
         await self.client.create(NETWORKS, body)
 

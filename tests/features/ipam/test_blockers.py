@@ -113,6 +113,6 @@ def test_everything_of_a_machine_is_named() -> None:
 
 
 def test_nics_of_nodes_come_again() -> None:
-    """It is told that the manager makes a node's NIC anew."""
+    """A note says that the manager creates a node's NIC again."""
     assert nic_notes(nic(kind="Node"))
     assert not nic_notes(nic())

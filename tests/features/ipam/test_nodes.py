@@ -1,4 +1,4 @@
-"""Addresses that nodes get from pools: who has one, who keeps it, and what is told where there is none."""
+"""Addresses that nodes get from pools: who has one, who keeps it, and what is reported where there is none."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -87,7 +87,7 @@ async def test_a_claim_at_the_beginning_counts(cluster: IpamCluster, pools: Node
 
 @with_pools
 async def test_a_node_that_leaves_gives_its_address_back(cluster: IpamCluster, pools: NodePools) -> None:
-    """A node that nobody claims for any more has no NIC, and its address goes to the next one."""
+    """A node without a claim any more has no NIC, and its address goes to the next one."""
     await cluster.network()
     pools.claim(NAD, claim("node1", "node2"))
     await cluster.rest()
@@ -128,7 +128,7 @@ async def test_a_named_pool(cluster: IpamCluster, pools: NodePools) -> None:
 
 @with_pools
 async def test_another_network_that_gives_nothing(cluster: IpamCluster, pools: NodePools) -> None:
-    """Nodes keep their addresses, and the reason is told, while the network that they are to move to is full."""
+    """Nodes keep their addresses, and the reason is reported, while the network that they are to move to is full."""
     await cluster.network("net", SMALL)
     await cluster.network("full", {"cidr": "198.51.100.0/24"})
     pools.claim(NAD, claim("node1", "node2"))
@@ -144,7 +144,7 @@ async def test_another_network_that_gives_nothing(cluster: IpamCluster, pools: N
 
 @with_pools
 async def test_neighbours_have_one_subnet(cluster: IpamCluster, pools: NodePools) -> None:
-    """A node whose address is of another subnet than the others' gets none on the VLAN, and the reason is told."""
+    """A node whose address is of another subnet than the others' gets none on the VLAN, and the reason is reported."""
     await cluster.network("net", SMALL, OTHER)
     pools.claim(NAD, claim("node1", "node2", "node3"))
     await cluster.rest()
@@ -175,7 +175,7 @@ async def test_one_of_each_ip_version(cluster: IpamCluster, pools: NodePools) ->
 
 @with_pools
 async def test_another_ip_version_comes_and_goes(cluster: IpamCluster, pools: NodePools) -> None:
-    """Nodes keep their IPv4 addresses when they get others beside, and while the pool of these is full."""
+    """Nodes keep their IPv4 addresses when they get others as well, and while the pool of these is full."""
     await cluster.network("net", {**SMALL, "pools": [{"range": "192.0.2.10-192.0.2.19"}]}, SIX)
     pools.claim(NAD, claim("node1", "node2", "node3"))
     await cluster.rest()
@@ -196,7 +196,7 @@ async def test_another_ip_version_comes_and_goes(cluster: IpamCluster, pools: No
 
 @with_pools
 async def test_pools_of_one_ip_version(cluster: IpamCluster, pools: NodePools) -> None:
-    """Two pools of one IP version are a mistake that is told, and so is one of IPv6 alone."""
+    """Two pools of one IP version are a mistake that is reported, and so is one of IPv6 alone."""
     await cluster.network("net", SMALL, SIX)
     pools.claim(NAD, claim("node1", pool="pool4", second="pool"))
     await cluster.rest()
@@ -218,7 +218,7 @@ async def test_pools_of_one_ip_version(cluster: IpamCluster, pools: NodePools) -
 
 @with_pools
 async def test_why_there_is_no_address(cluster: IpamCluster, pools: NodePools) -> None:
-    """A network that is missing or full is told for each node without an address; room for it brings the address."""
+    """A network that is missing or full is reported for each node without an address; room for it brings the address."""
     pools.claim(NAD, claim("node1", "node2", "node3"))
     await cluster.rest()
     assert pools.leases(NAD).problems["node1"] == (
@@ -236,7 +236,7 @@ async def test_why_there_is_no_address(cluster: IpamCluster, pools: NodePools) -
 
 @in_a_cluster
 async def test_nothing_is_done_on_the_word_of_an_earlier_term(cluster: IpamCluster) -> None:
-    """A new leader neither makes nor deletes NICs of a NAD before it was told of the claim; then it goes on."""
+    """A new leader neither makes nor deletes NICs of a NAD before it learnt of the claim; then it goes on."""
     await cluster.network()
     async with leading(cluster) as pools:
         pools.claim(NAD, claim("node1", "node2"))
@@ -266,7 +266,7 @@ async def test_an_address_that_another_host_has(cluster: IpamCluster, pools: Nod
 
 @with_pools
 async def test_what_somebody_deletes_comes_back(cluster: IpamCluster, pools: NodePools) -> None:
-    """A NIC of a node that somebody deletes is made anew."""
+    """A NIC of a node that a user deletes is created again."""
     await cluster.network()
     pools.claim(NAD, claim("node1"))
     await cluster.rest()

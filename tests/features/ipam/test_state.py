@@ -54,7 +54,7 @@ def owner(ledger: Ledger, address: str) -> str:
 
 
 def test_a_grant_counts_as_owned() -> None:
-    """Addresses that are granted to a NIC are its own before its status says so, beside those that it has."""
+    """Addresses that are granted to a NIC are its own before its status says so, in addition to those that it has."""
     ledger = ledger_of(
         network(Grant(nic="default/one", uid="one-1", ips=("192.0.2.9",))), [nic("one", "192.0.2.8")]
     )
@@ -98,7 +98,7 @@ def test_a_uuid_is_one_in_capitals_too() -> None:
 
 
 def test_others_on_the_wire_count_for_plans() -> None:
-    """A plan avoids what the network's status says that others have, and what networks beside it have given."""
+    """A plan avoids what the network's status says that others have, and what networks on its wires have given."""
     pool = (PoolSpec(range="192.0.2.8-192.0.2.11"),)
     spec = NetworkSpec(subnets=(SubnetSpec(cidr="192.0.2.0/24", pools=pool),))
     gateway = OtherUse(ip="192.0.2.8", by="the gateway", of="NetworkAttachmentDefinition default/lan")

@@ -1,4 +1,4 @@
-"""How many modules somebody has to read who follows an ADD through agent and manager."""
+"""How many modules a reader has to read who follows an ADD through agent and manager."""
 
 import asyncio
 import sys

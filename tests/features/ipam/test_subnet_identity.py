@@ -102,7 +102,7 @@ def test_what_would_not_be_found_again_is_written_with_its_uuid() -> None:
 
 
 def test_a_new_network_has_no_uuids_in_its_spec() -> None:
-    """What a command creates is what somebody would write by hand."""
+    """What a command creates is what a user would write by hand."""
     model: Model = network_of(
         network(SubnetSpec(cidr="10.0.0.0/24"), SubnetSpec(cidr="2001:db8::/64", uuid=A))
     )

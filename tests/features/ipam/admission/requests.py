@@ -57,7 +57,7 @@ CONNECTION = {"group": "rack1", "mode": "bridged", "link": "br0"}
 
 
 def network(name: str = "net1", /, *subnets: Raw, **more: Any) -> Raw:
-    """A network, with one subnet unless told otherwise."""
+    """A network, with one subnet unless given otherwise."""
     return {"metadata": {"name": name}, "spec": {"subnets": list(subnets or (SUBNET,)), **more}}
 
 

@@ -57,7 +57,7 @@ CHANGES = st.tuples(
 
 @given(st.lists(CHANGES, max_size=25))
 def test_holders_are_those_of_the_nics(changes: list[tuple[str, str, set[str] | None]]) -> None:
-    """After any changes, each address is known to be held by the NIC that has it, and by nobody else."""
+    """After any changes, each address is known to be held by the NIC that has it, and by no other."""
     watched = Watched()
     held: dict[str, tuple[str, tuple[str, ...]]] = {}
     for name, place, wanted in changes:

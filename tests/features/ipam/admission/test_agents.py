@@ -320,7 +320,7 @@ OWNER_CASES: Cases = {
 
 @each(OWNER_CASES)
 def test_owners_that_can_not_be(case: Case) -> None:
-    """Nobody makes a NIC for what is not there, for its namesake, or for a node."""
+    """No user creates a NIC for what is not there, for its namesake, or for a node."""
     assert answer(case) == case.message
 
 
@@ -343,7 +343,7 @@ def test_owners_that_are_right(body: Raw) -> None:
 
 @each(AGENT_CASES)
 def test_what_agents_may_not(case: Case) -> None:
-    """An agent that somebody has taken over can't harm what runs on other nodes."""
+    """A compromised agent can't harm what runs on other nodes."""
     assert answer(case) == case.message
 
 

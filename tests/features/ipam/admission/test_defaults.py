@@ -42,7 +42,7 @@ def test_a_spec_stays_as_it_was_written(written: Raw, again: bool) -> None:
 
 @pytest.mark.parametrize("others", [[], ["example.org/hold"]], ids=["none", "another's"])
 def test_a_new_network_is_held(others: list[str]) -> None:
-    """A network has the finalizer from its creation on; that of somebody who took it away stays as it is."""
+    """A network has the finalizer from its creation on; after a user took it away it stays away."""
     body = network("net1", subnet())
     body["metadata"]["finalizers"] = others
     (patch,) = defaults(request(NETWORKS, body)).patch
@@ -82,7 +82,7 @@ def test_a_uuid_of_version_0_1_is_not_lost(new: Raw, found: bool, saved: bool) -
     ],
 )
 def test_host_bits_are_told(cidr: str, normal: str, warned: bool) -> None:
-    """Who wrote a CIDR with host bits is told what they are taken for."""
+    """A warning says what a CIDR with host bits is taken for."""
     body = network("net1", {"cidr": cidr})
     warnings = (f"spec.subnets[0].cidr: {cidr} has host bits; it means {normal}",)
     assert defaults(request(NETWORKS, body)).warnings == (warnings if warned else ())
@@ -97,7 +97,7 @@ def test_host_bits_are_told(cidr: str, normal: str, warned: bool) -> None:
     ],
 )
 def test_reserved_ranges_that_overlap_are_told(external: list[str], warned: bool) -> None:
-    """What is reserved twice counts once, and is told."""
+    """What is reserved twice counts once, and is reported."""
     warnings = ("spec.subnets[0].external: ranges overlap; each address counts once",)
     body = network("net1", subnet(external=external))
     assert defaults(request(NETWORKS, body)).warnings == (warnings if warned else ())
@@ -105,7 +105,7 @@ def test_reserved_ranges_that_overlap_are_told(external: list[str], warned: bool
 
 @pytest.mark.parametrize("finalizers", [None, [], ["example.org/other"], [FINALIZER]])
 def test_a_nic_is_held_from_the_beginning(finalizers: list[str] | None) -> None:
-    """A new NIC gets the finalizer beside those that it has."""
+    """A new NIC gets the finalizer in addition to those that it has."""
     body = nic(meta={"finalizers": finalizers} if finalizers is not None else None)
     if finalizers is None:
         del body["metadata"]["finalizers"]

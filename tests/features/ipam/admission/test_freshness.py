@@ -1,4 +1,4 @@
-"""Nobody is refused because the manager's view lags behind, and nothing is allowed because of it that matters."""
+"""No request is refused because the manager's view lags behind, and nothing is allowed because of it that matters."""
 
 import pytest
 
@@ -31,7 +31,7 @@ OWNED: Present = (NICS, holding("db-0", "192.0.2.10"))
 
 
 def test_an_address_that_was_released_a_moment_ago_is_free() -> None:
-    """An owner that is gone, or has another address by now, hinders nobody, although no watch has told of it."""
+    """An owner that is gone, or has another address by now, hinders no request, although no watch has reported it."""
     assert verdict_of(WANTS, NET, seen=[NET, OWNED]).allowed
     moved = (NICS, holding("db-0", "192.0.2.11"))
     assert verdict_of(WANTS, NET, moved, seen=[NET, OWNED]).allowed
@@ -45,7 +45,7 @@ def test_an_address_that_is_owned_is_seen_twice() -> None:
 
 
 def test_a_grant_that_was_fulfilled_elsewhere_hinders_nobody() -> None:
-    """A grant that is gone from the network does not count, although no watch has told of it."""
+    """A grant that is gone from the network does not count, although no watch has reported it."""
     granted = (NETWORKS, granting("db-0", "192.0.2.10"))
     assert verdict_of(WANTS, NET, seen=[granted]).allowed
     assert not verdict_of(WANTS, (NICS, nic("db-0", "192.0.2.10")), granted).allowed
@@ -62,7 +62,7 @@ def test_a_grant_that_is_settled_hinders_nobody() -> None:
 
 
 def test_a_grant_to_another_nic_by_now_hinders() -> None:
-    """An address that went to another NIC than the watch has told of is refused, and the message names that one."""
+    """An address that went to another NIC than the watch has reported is refused, and the message names that one."""
     granted, seen = (NETWORKS, granting("db-1", "192.0.2.10")), (NETWORKS, granting("db-0", "192.0.2.10"))
     verdict = verdict_of(WANTS, (NICS, nic("db-1", "192.0.2.10")), granted, seen=[seen])
     assert "(NIC default/db-1)" in verdict.message
@@ -77,7 +77,7 @@ def test_a_subnet_of_a_moment_ago_is_seen() -> None:
 
 
 def test_a_network_that_is_new_is_seen() -> None:
-    """A NIC that comes right after its network, as of one file, is judged by it and not told that there is none."""
+    """A NIC that comes right after its network, as of one file, is judged by it and not refused because there is none."""
     verdict = verdict_of(WANTS, NET, seen=[])
     assert (verdict.allowed, verdict.warnings) == (True, ())
     assert (
@@ -87,7 +87,7 @@ def test_a_network_that_is_new_is_seen() -> None:
 
 
 def test_networks_are_judged_by_what_is_there_now() -> None:
-    """A NIC that owns an address since a moment keeps its subnet, although no watch has told of it."""
+    """A NIC that owns an address since a moment keeps its subnet, although no watch has reported it."""
     cut = request(NETWORKS, network("net1", {"cidr": "10.0.0.0/24"}), network())
     assert not verdict_of(cut, NET, OWNED, seen=[NET]).allowed
     assert verdict_of(cut, NET, seen=[NET, OWNED]).allowed
@@ -97,14 +97,16 @@ def test_networks_are_judged_by_what_is_there_now() -> None:
 
 
 def test_the_name_of_an_object_is_read_live() -> None:
-    """A network that was made a moment ago keeps its name, although no watch has told of it."""
+    """A network that was made a moment ago keeps its name, although no watch has reported it."""
     named = request(NETWORKS, network("net2", name="net1"))
     assert not verdict_of(named, NET, seen=[]).allowed
     assert verdict_of(named, (NETWORKS, network(name="prod")), seen=[NET]).allowed
 
 
 def test_a_name_that_was_given_up_a_moment_ago_is_free() -> None:
-    """A network that is gone, or is called something else by now, hinders nobody, although no watch has told of it."""
+    """A network that is gone, or is called something else by now, hinders no request, although no watch has reported
+    it.
+    """
     named, stored = request(NETWORKS, network("net2", name="prod")), (NETWORKS, network(name="prod"))
     assert not verdict_of(named, stored).allowed
     assert verdict_of(named, seen=[stored]).allowed
@@ -113,7 +115,7 @@ def test_a_name_that_was_given_up_a_moment_ago_is_free() -> None:
 
 @pytest.mark.parametrize("more", [{"name": "prod"}, {"uuid": "6f1f2a1e-0000-4000-8000-000000000002"}])
 def test_a_name_that_was_allowed_a_moment_ago_is_taken(more: Raw) -> None:
-    """Of two networks with one name or UUID the second is refused, although no watch has told of the first."""
+    """Of two networks with one name or UUID the second is refused, although no watch has reported the first."""
 
     async def ask(storage: MemoryStorage) -> list[bool]:
         async with Cluster(storage) as cluster:
@@ -130,7 +132,7 @@ def test_a_name_that_was_allowed_a_moment_ago_is_taken(more: Raw) -> None:
 
 
 def test_a_grant_of_a_nic_that_is_gone_is_void() -> None:
-    """What was granted to a NIC that went before it was told keeps no subnet."""
+    """What was granted to a NIC that went before its status said so keeps no subnet."""
     old = granting("web-0", "192.0.2.9")
     cut = request(NETWORKS, network("net1", {"cidr": "10.0.0.0/24"}), old)
     assert not verdict_of(cut, NET, (NICS, nic("web-0", "pool"))).allowed

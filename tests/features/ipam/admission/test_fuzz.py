@@ -158,7 +158,7 @@ def _spoil(draw: st.DrawFn, value: Any) -> None:
 
 @st.composite
 def requests(draw: st.DrawFn) -> AdmissionRequest:
-    """A request about spoilt objects, by anybody."""
+    """A request about damaged objects, by any user."""
     resource, bodies = draw(st.sampled_from(list(BODIES.values())))
     new, old = (draw(st.none() | spoilt(bodies) | st.sampled_from(bodies)) for _ in range(2))
     user = draw(st.sampled_from([ADMIN, AGENT, MANAGER]))

@@ -114,7 +114,7 @@ CHANGE_CASES: Cases = {
         network("net1", {"cidr": "10.0.0.0/24"}),
         (NICS, holding("web-0", "192.0.2.150")),
     ),
-    "what is cut off of a subnet is owned by nobody": change(
+    "what is cut off of a subnet has no owner": change(
         (
             "network net1: subnet 192.0.2.0/24 can't become 192.0.2.0/25 while NICs own addresses that "
             "it would lose: 192.0.2.150 (NIC default/web-0); remove these addresses from the NICs first"
@@ -122,7 +122,7 @@ CHANGE_CASES: Cases = {
         network("net1", subnet(cidr="192.0.2.0/25", external=None)),
         (NICS, holding("web-0", "192.0.2.150")),
     ),
-    "what is granted and not yet told is owned": change(
+    "what is granted and not yet reported is owned": change(
         (
             "network net1: subnet 192.0.2.0/24 can't become 192.0.2.0/25 while NICs own addresses that "
             "it would lose: 192.0.2.150 (NIC default/web-0); remove these addresses from the NICs first"
@@ -131,7 +131,7 @@ CHANGE_CASES: Cases = {
         (NICS, nic("web-0", "pool")),
         old=GRANTED,
     ),
-    "the gateway is owned by nobody": change(
+    "the gateway has no owner": change(
         (
             "network net1: subnet 192.0.2.0/24: gateway 192.0.2.150 is used by NIC default/web-0; "
             "choose another one, or remove the address from the NIC first"
@@ -151,7 +151,7 @@ CHANGE_CASES: Cases = {
 
 @each(RANGE_CASES)
 def test_ranges_with_host_bits(case: Case) -> None:
-    """Of a range with host bits nobody knows whether one address was meant, or all."""
+    """Of a range with host bits it is unknown whether one address was meant, or all."""
     assert answer(case) == case.message
 
 
@@ -192,7 +192,7 @@ STRANGER = (NICS, nic("web-2", network="other"))
 def test_a_network_in_use_is_accepted_for_deletion(
     body: Raw, present: tuple[Present, ...], named: str
 ) -> None:
-    """Who deletes a network is told what its finalizer waits for; so the order of deletions does not matter."""
+    """The deletion of a network warns what its finalizer waits for; so the order of deletions does not matter."""
     verdict = verdict_of(request(NETWORKS, None, body), *present)
     assert verdict.allowed
     assert verdict.warnings == ((REMAINS.format(named),) if named else ())
@@ -225,7 +225,7 @@ def test_changes_that_are_nobodys_matter(new: Raw) -> None:
 
 
 def test_a_pool_that_is_used_may_go_with_a_warning() -> None:
-    """Who takes a pool away is told which NICs keep addresses of it."""
+    """The removal of a pool warns which NICs keep addresses of it."""
     asked = request(NETWORKS, network("net1", subnet(pools=[])), network())
     verdict = verdict_of(asked, (NICS, holding("web-0", "192.0.2.10")))
     assert verdict.warnings == (

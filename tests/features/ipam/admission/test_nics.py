@@ -189,7 +189,7 @@ ADDRESS_CASES: Cases = {
             "choose another one, or set spec.force"
         ),
     ),
-    "force that is withdrawn is judged anew": Case(
+    "force that is withdrawn is judged again": Case(
         request(NICS, nic("web-0", "192.0.2.200"), nic("web-0", "192.0.2.200", force=True)),
         PRESENT,
         (
@@ -197,7 +197,7 @@ ADDRESS_CASES: Cases = {
             "choose another one, or set spec.force"
         ),
     ),
-    "another network is judged anew": Case(
+    "another network is judged again": Case(
         request(NICS, nic("web-0", "10.0.0.1"), nic("web-0", "10.0.0.1", network="net2")),
         PRESENT,
         (
@@ -321,7 +321,7 @@ OWNER_CASES: Cases = {
 
 @each(SHAPE_CASES)
 def test_nics_that_can_not_be(case: Case) -> None:
-    """A NIC that nobody could use is refused with the field and the remedy."""
+    """A NIC that could not be used is refused with the field and the remedy."""
     assert answer(case) == case.message
 
 
@@ -375,7 +375,7 @@ def test_nics_as_they_should_be(body: Raw) -> None:
 
 
 def test_what_may_still_come_is_warned_of() -> None:
-    """A network or a pool that does not exist may be created later; who misspelt it is told."""
+    """A network or a pool that does not exist may be created later; a warning names it, as it may be misspelt."""
     verdict = verdict_of(request(NICS, nic("web-0", "pool", network="net9")), *PRESENT)
     assert verdict.allowed
     assert verdict.warnings == ("Network net9 does not exist yet; the NIC gets addresses when it does",)
@@ -385,7 +385,7 @@ def test_what_may_still_come_is_warned_of() -> None:
 
 
 def test_what_a_nic_has_is_not_asked_for_again() -> None:
-    """An address that the NIC owns, or asked for before, is not judged anew when something else changes."""
+    """An address that the NIC owns, or asked for before, is not judged again when something else changes."""
     outside = with_status(nic("web-0", "10.0.0.1"), network="net1", ips=["10.0.0.1"])
     for new in (nic("web-0", "10.0.0.1", "pool"), nic("web-0", "10.0.0.1", mac="aa:00:00:00:00:01")):
         assert verdict_of(request(NICS, {**new, "status": outside["status"]}, outside), *PRESENT).allowed

@@ -82,7 +82,7 @@ def test_the_embedded_server_writes() -> None:
 
 
 def test_a_network_that_is_gone_holds_nobody_up() -> None:
-    """A NIC can be told that its network is gone, whatever epoch that had."""
+    """A NIC's status can say that its network is gone, whatever epoch that had."""
     assert verdict_of(written("", 1).asked).allowed
 
 

@@ -67,7 +67,7 @@ def launcher_body(name: str, uid: str, *, node: str = NODE, machine: str = "vm1"
 
 
 def machine_body(name: str = "vm1", *, vm: str = "", networks: tuple[str, ...] = ("lan",)) -> Raw:
-    """An instance with these networks beside the pod network, each with a NAD called as itself."""
+    """An instance with these networks in addition to the pod network, each with a NAD called as itself."""
     meta: Raw = {"name": name}
     if vm:
         meta["ownerReferences"] = [reference("VirtualMachine", name, vm)]

@@ -172,7 +172,7 @@ def test_refusals_say_why() -> None:
 
 
 def test_no_allocator() -> None:
-    """While nobody allocates, an ADD ends in time and may be tried again; what it began is taken up then."""
+    """While no manager allocates, an ADD ends in time and may be tried again; what it began is taken up then."""
 
     async def story(cluster: AgentCluster) -> None:
         await cluster.pod()
@@ -205,7 +205,7 @@ def test_other_peoples_pods() -> None:
 
 
 def test_a_nic_that_is_being_deleted() -> None:
-    """While a NIC that somebody deleted is held for its pod, the pod's next sandbox gets the same addresses."""
+    """While a NIC that a user deleted is held for its pod, the pod's next sandbox gets the same addresses."""
 
     async def story(cluster: AgentCluster) -> None:
         await cluster.pod()

@@ -24,7 +24,7 @@ async def no_answer() -> None:
 
 
 def test_a_del_of_a_pod_that_ends() -> None:
-    """DEL deletes the NIC of a pod that ends or is gone; another DEL, and one for nobody, succeed."""
+    """DEL deletes the NIC of a pod that ends or is gone; another DEL, and one for no pod, succeed."""
 
     async def story(cluster: AgentCluster) -> None:
         uid = await cluster.pod()
@@ -52,7 +52,7 @@ def test_a_del_that_says_nothing() -> None:
 
 
 def test_a_del_of_a_pod_that_goes_on() -> None:
-    """A pod whose sandbox is made anew keeps its NIC and addresses; an interface that was taken away is given back."""
+    """A pod whose sandbox is made again keeps its NIC and addresses; an interface that was taken away is given back."""
 
     async def story(cluster: AgentCluster) -> None:
         uid = await cluster.pod(networks="lan, lan")

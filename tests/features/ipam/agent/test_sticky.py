@@ -11,7 +11,7 @@ from tests.features.ipam.agent.objects import LAN, Raw, config, pod_body, wanted
 
 
 def named(name: str, controller: str = "StatefulSet", sticky: str = "", **settings: str) -> Raw:
-    """A pod that this kind of controller made, or nobody, with the annotation."""
+    """A pod that this kind of controller made, or none, with the annotation."""
     body = pod_body(name, **settings)
     if controller:
         reference = {
@@ -85,7 +85,7 @@ def test_a_name_keeps_its_addresses(controller: str, sticky: str, periods: dict[
 def test_other_pods_have_their_addresses_for_themselves(
     controller: str, sticky: str, periods: dict[str, str]
 ) -> None:
-    """A pod whose name nobody asks for has a NIC with its uid, as long as it lives."""
+    """A pod whose name is not kept has a NIC with its uid, as long as it lives."""
 
     async def story(cluster: AgentCluster) -> None:
         await keep(cluster, **periods)
@@ -135,7 +135,7 @@ def test_what_the_next_pod_asks_for() -> None:
 
 
 def test_lists_by_ordinal() -> None:
-    """Each pod of a StatefulSet gets its own address of a list; one beyond it is told so in an Event."""
+    """Each pod of a StatefulSet gets its own address of a list; one beyond it gets an Event that says so."""
 
     async def story(cluster: AgentCluster) -> None:
         wanted = wanted_addresses(net1=["192.0.2.50-192.0.2.52", "six"])

@@ -1,6 +1,6 @@
 """A dry run of `lanloom network`, `instance` and `ganeti import` passes if and only if the command does.
 
-A manager runs beside. Seeds choose commands, many of which the state of the cluster forbids; each meets what those
+A manager runs meanwhile. Seeds choose commands, many of which the state of the cluster forbids; each meets what those
 before it left.
 """
 

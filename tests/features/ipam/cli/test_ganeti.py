@@ -61,7 +61,7 @@ def test_there_and_back(path: Path) -> None:
 
 
 def test_verify(path: Path) -> None:
-    """What is wrong is told, a line each, with exit status 1."""
+    """What is wrong is reported, a line each, with exit status 1."""
     path.write_text(TEXT.replace('"192.0.2.3"', '"192.0.2.2"'))
     done = lanloom("verify", path)
     assert done.exit_code == 1
@@ -92,7 +92,7 @@ def test_what_verify_calls_wrong_is_not_upgraded(path: Path) -> None:
 
 
 def test_reservations_that_are_wrong_are_corrected(path: Path) -> None:
-    """Reservations that do not fit the NICs refuse no upgrade, because it counts them anew and says so."""
+    """Reservations that do not fit the NICs refuse no upgrade, because it counts them again and says so."""
     path.write_text(TEXT.replace('"0011', '"0111'))
     assert lanloom("verify", path).exit_code == 1
     done = lanloom("upgrade", path)
@@ -114,7 +114,7 @@ def test_a_running_machine_with_something_wrong(tmp_path: Path) -> None:
     "version", ['"version":2060000', '"version":9990000', '"version":"3.1"', '"versions":1']
 )
 def test_a_version_that_is_not_known(path: Path, version: str) -> None:
-    """A file of another version of Ganeti is told by verify, and neither rewritten nor imported, by force either."""
+    """A file of another version of Ganeti is reported by verify, and neither rewritten nor imported, by force either."""
     text = TEXT.replace('"version":2160000', version)
     assert text != TEXT
     path.write_text(text)
@@ -162,7 +162,7 @@ def test_node_without_machines(tmp_path: Path, command: str) -> None:
 
 
 def test_refused_downgrade(path: Path) -> None:
-    """What the old form can't say is told with exit status 1, and the file stays as it is."""
+    """What the old form can't say is reported with exit status 1, and the file stays as it is."""
     lanloom("upgrade", path)
     data = json.loads(path.read_text())
     data["networks"][ONE["uuid"]]["subnets"][0]["dhcp"] = True
@@ -201,7 +201,7 @@ def test_environment_of_a_file(path: Path) -> None:
     ],
 )
 def test_wrong_usage(path: Path, words: list[str], status: int, message: str) -> None:
-    """What can't be told says why."""
+    """What can't be printed says why."""
     done = lanloom(*words, "--config", path)
     assert done.exit_code == status
     assert message in done.stderr

@@ -95,7 +95,7 @@ def test_a_rename(cluster: Cluster) -> None:
 
 
 def test_fields_that_are_ganetis_alone(cluster: Cluster) -> None:
-    """Who lists what Lanloom does not manage is told so."""
+    """A list of what Lanloom does not manage says so."""
     result = instance(cluster, "list -o name,status,pnode,be/memory,disk.sizes")
     assert (
         "status, pnode, be/memory, disk.sizes: Lanloom manages networks and addresses only" in result.stderr
@@ -232,7 +232,7 @@ def test_a_nic_that_waits(cluster: Cluster) -> None:
 
 
 def test_a_gap_closes(cluster: Cluster) -> None:
-    """NICs are numbered anew when one before them goes, and removing the last one removes the instance."""
+    """NICs are numbered again when one before them goes, and removing the last one removes the instance."""
     done(cluster, "add --net 0:ip=192.0.2.50,network=net1 --net 1:ip=192.0.2.51,network=net1 gap")
     moved, gone = done(cluster, "modify --net 0:remove gap").splitlines()
     assert moved == "~ NIC 1 on net1: number 1 → 0"

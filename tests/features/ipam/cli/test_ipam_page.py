@@ -23,7 +23,7 @@ GANETI = ROOT / "tests/golden/ganeti/ganeti-2.7/config.data"
 
 
 def test_the_page_says_what_commands_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command of the page prints what the page shows; LANLOOM_GOLDEN=rewrite writes the page anew."""
+    """Each command of the page prints what the page shows; LANLOOM_GOLDEN=rewrite writes the page again."""
     place = tmp_path / "place"
     shutil.copytree(ROOT / "examples", place / "examples")
     shutil.copy(GANETI, place / "config.data")

@@ -23,7 +23,7 @@ def subnets(cluster: Cluster, name: str = "net1") -> list[tuple[str, str | None,
 
 
 def test_add_with_subnet_and_pool(cluster: Cluster) -> None:
-    """A network is added with its subnet and pool, and what was added is told."""
+    """A network is added with its subnet and pool, and what was added is printed."""
     printed = done(cluster, *NET1).splitlines()
     assert printed == [
         "+ network net1",
@@ -205,7 +205,7 @@ def test_rename(cluster: Cluster) -> None:
 
 
 def test_changes_for_programs(cluster: Cluster) -> None:
-    """With `--output` a change, or a dry run of it, is told as data: what changes and what comes of it."""
+    """With `--output` a change, or a dry run of it, is printed as data: what changes and what comes of it."""
     json_ = ("--output", "json")
     made = json.loads(done(cluster, *NET1, *json_))
     assert [change["sign"] for change in made["changes"]] == ["+", "+", "+"]

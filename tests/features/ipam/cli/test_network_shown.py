@@ -43,7 +43,7 @@ def test_list_as_ganetis_users_expect(cluster: Cluster) -> None:
 
 
 def test_info_shows_who_else_has_addresses(cluster: Cluster) -> None:
-    """Addresses that others on the network's wires have are shown with their holders, and the networks beside."""
+    """Addresses that others on the network's wires have are shown with their holders, and the networks on them."""
     done(cluster, *NET1)
     done(cluster, "add", "net2")
     gateway = {"ip": "192.0.2.10", "by": "the gateway", "of": "NetworkAttachmentDefinition default/lan"}
@@ -150,7 +150,7 @@ def test_a_dry_run_of_a_removal(cluster: Cluster) -> None:
 
 
 def test_an_object_that_cannot_be_read_is_named(cluster: Cluster) -> None:
-    """What somebody wrote past the webhooks is no wrong usage: exit status 1, with the object and the field."""
+    """What was written past the webhooks is no wrong usage: exit status 1, with the object and the field."""
     body = {"metadata": {"name": "broken"}, "spec": {"subnets": [{"cidr": "nonsense"}]}}
     cluster.do(lambda client: client.create(NETWORKS, body))
     for words in (
@@ -229,7 +229,7 @@ def test_shares(cluster: Cluster) -> None:
 
 
 def test_sticky_addresses(cluster: Cluster) -> None:
-    """Periods are set, shown and taken away; what is kept is listed, and released only where nobody uses it."""
+    """Periods are set, shown and taken away; what is kept is listed, and released only where it is not in use."""
     done(cluster, *NET1, "--sticky-for", "StatefulSet=12h,VirtualMachine=7d")
     assert "Keeps addresses for the name of a StatefulSet: 12h after its end" in done(cluster, "info", "net1")
     until = {STICKY_FOR: "12h", HELD_UNTIL: "2026-01-02T00:00:00Z"}

@@ -104,7 +104,7 @@ async def test_the_last_nic_takes_the_instance_with_it(cluster: IpamCluster) -> 
 
 @in_a_cluster
 async def test_a_namespace_that_is_not_there(cluster: IpamCluster) -> None:
-    """Who names a node after -n, as in Ganeti, is told that it names a namespace."""
+    """A node named after -n, as in Ganeti, is refused because that names a namespace."""
     await cluster.network()
     with pytest.raises(
         Denied, match="namespace node1 does not exist; -n names a Kubernetes namespace, not a node"
@@ -213,7 +213,7 @@ async def test_another_network(cluster: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_a_nic_that_was_refused_is_put_right(cluster: IpamCluster) -> None:
-    """A NIC that waits for a reserved address gets it when somebody insists; it does not hinder other changes."""
+    """A NIC that waits for a reserved address gets it when a user forces it; it does not hinder other changes."""
     await cluster.network("net", {"cidr": "192.0.2.0/24", "external": ["192.0.2.4"]})
     await cluster.nic("inst1-0", "192.0.2.4", owner={"kind": "Instance", "name": "inst1"})
     await cluster.rest()

@@ -1,4 +1,4 @@
-"""Changes of instances beside others: who was faster, what can't be undone, managers that lag, many at once."""
+"""Changes of instances alongside others: who was faster, what can't be undone, managers that lag, many at once."""
 
 import asyncio
 from collections.abc import Mapping
@@ -87,7 +87,7 @@ async def test_nobody_gives_addresses(cluster: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_a_manager_that_lags_behind(cluster: IpamCluster) -> None:
-    """A refusal that does not hold any more is waited over; one that holds is told at once."""
+    """A refusal that does not hold any more is waited over; one that holds is reported at once."""
     await cluster.network()
     await cluster.kill("manager-1")
     late = {
@@ -180,7 +180,7 @@ async def test_a_machine_is_left_no_nic_of_a_refused_change(cluster: IpamCluster
 
 @in_a_cluster
 async def test_an_instance_that_others_change(cluster: IpamCluster) -> None:
-    """A change is planned anew on what another one wrote in between, as if it had come after it."""
+    """A change is planned again on what another one wrote in between, as if it had come after it."""
     await cluster.network()
     await add(cluster.client, "inst1", "0:ip0=pool,ip1=pool,network=net")
 

@@ -39,7 +39,7 @@ from tests.harness.virtual import run
 
 @asynccontextmanager
 async def cluster() -> AsyncIterator[tuple[ScriptedClient, LocalClient]]:
-    """A server with Lanloom's kinds: one client that follows a script, and that of somebody else."""
+    """A server with Lanloom's kinds: one client that follows a script, and that of another user."""
     engine = Engine(MemoryStorage(), now=time.time, rng=Random(1))
     await engine.start()
     other = LocalClient(engine)
@@ -52,7 +52,7 @@ async def cluster() -> AsyncIterator[tuple[ScriptedClient, LocalClient]]:
 
 
 def uuids() -> Iterator[str]:
-    """UUIDs that can be told apart."""
+    """UUIDs that can be distinguished."""
     return (f"00000000-0000-4000-8000-{number:012}" for number in count())
 
 
@@ -191,7 +191,7 @@ async def test_refused_and_malformed_changes_write_nothing() -> None:
 
 
 async def test_two_who_add_one_name_at_the_same_time() -> None:
-    """The second one is told that the name is taken."""
+    """The second one is refused because the name is taken."""
     async with cluster() as (client, other):
 
         async def meddle() -> None:
@@ -245,7 +245,7 @@ async def test_the_name_of_an_object_is_free() -> None:
 
 
 async def test_only_the_network_that_was_looked_at_is_removed() -> None:
-    """One that was made anew under the same name in between stays."""
+    """One that was created again under the same name in between stays."""
     async with cluster() as (client, other):
         await added(client)
 

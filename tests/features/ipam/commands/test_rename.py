@@ -1,4 +1,4 @@
-"""Instances get other names: with what they have, beside others who write, and after an interruption."""
+"""Instances get other names: with what they have, alongside other writers, and after an interruption."""
 
 import asyncio
 from typing import Any
@@ -152,7 +152,7 @@ def test_an_interrupted_rename_is_continued(writes: int) -> None:
 
 @in_a_cluster
 async def test_somebody_changes_the_instance_meanwhile(cluster: IpamCluster) -> None:
-    """A change between two writes is not lost: the rename is planned anew."""
+    """A change between two writes is not lost: the rename is planned again."""
     await cluster.network()
     await add(cluster.client, "inst1", *TWO)
 

@@ -1,4 +1,4 @@
-"""A pool as stretches: what is used, reserved and free of it, and by whom."""
+"""A pool as stretches: what is used, reserved and free of it, and the holders."""
 
 from itertools import pairwise
 
@@ -62,7 +62,7 @@ def test_stretches_are_the_pool(used: dict[int, str], external: list[int], held:
 
 
 def test_a_large_pool_of_ipv6() -> None:
-    """A pool over a /64 has as few stretches as it has owners, each with who has it and why nobody gets it."""
+    """A pool over a /64 has as few stretches as it has owners, each with its holder and why it is not given."""
     net = network("fd00:4::/64", cidr="fd00:4::/64", gateway="fd00:4::1", external=("fd00:4::a-fd00:4::f",))
     ledger = Ledger(net)
     ledger.record("shop/web", [parse_address("fd00:4::100"), parse_address("fd00:4::101")])

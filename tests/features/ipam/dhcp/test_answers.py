@@ -82,7 +82,7 @@ NOT_ITS_OWN: list[tuple[str, Fields]] = [
 @pytest.mark.parametrize("more", [case[1] for case in NOT_ITS_OWN], ids=[case[0] for case in NOT_ITS_OWN])
 @pytest.mark.parametrize("fields", [case[1] for case in CASES], ids=[case[0] for case in CASES])
 def test_silence_to_others(fields: Fields, more: Fields) -> None:
-    """Whoever does not ask at its own port for itself is told nothing, whatever it asks."""
+    """A client that does not ask at its own port for itself gets no answer, whatever it asks."""
     assert answered({**fields, **more}) == Decision(why="foreign")
 
 
@@ -93,7 +93,7 @@ def test_silence_where_nothing_is_served(fields: Fields) -> None:
 
 
 def test_another_server_with_another_address() -> None:
-    """A guest that takes another address of another server is told of; one that gets its own there is not."""
+    """A guest that takes another address of another server is reported; one that gets its own there is not."""
     theirs = {"kind": REQUEST, "wants": "192.0.2.99", "server": OTHER_SERVER}
     assert answered(theirs).other == IPv4Address(OTHER_SERVER)
     renewed = {"kind": REQUEST, "has": "192.0.2.99", "to": OTHER_SERVER}
@@ -102,7 +102,7 @@ def test_another_server_with_another_address() -> None:
 
 
 def test_a_declined_address() -> None:
-    """An address that the guest found in use is told of."""
+    """An address that the guest found in use is reported."""
     decision = answered({"kind": DECLINE, "wants": OWN, "server": OURS})
     assert (decision.answer, decision.declined) == (None, IPv4Address(OWN))
 

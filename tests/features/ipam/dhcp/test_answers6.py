@@ -97,7 +97,7 @@ def test_answers(fields: Fields, kind: int | None, why: str) -> None:
 
 @pytest.mark.parametrize("fields", [case[1] for case in CASES], ids=BY_NAME)
 def test_silence_to_others(fields: Fields) -> None:
-    """Whoever does not ask at its own port for itself is told nothing, whatever it asks."""
+    """A client that does not ask at its own port for itself gets no answer, whatever it asks."""
     assert answered(message(mac=STRANGER, **fields)) == Decision6(why="foreign")
 
 
@@ -108,7 +108,7 @@ def test_silence_where_nothing_is_served(fields: Fields) -> None:
 
 
 def test_routers() -> None:
-    """A host that asks for routers is told of the prefix, if it is the port's own and has an address to get."""
+    """A host that asks for routers gets the prefix, if it is the port's own and has an address to get."""
     found = answered(solicitation()).advertisement
     assert found is not None
     assert (found.prefix, found.seconds, found.mtu) == (GIVEN.prefix, 86_400, 1450)
@@ -118,7 +118,7 @@ def test_routers() -> None:
 
 @pytest.mark.parametrize("fields", [case[1] for case in CASES], ids=BY_NAME)
 def test_the_prefix_goes_along_with_a_lease(fields: Fields) -> None:
-    """A prefix is told again with each answer after which the client uses addresses, so that both last as long."""
+    """A prefix is advertised again with each answer after which the client uses addresses, so that both last as long."""
     decision = answered(message(**fields))
     answer = decision.answer
     leased = answer is not None and answer.kind == Kind6.REPLY and any(e.addresses for e in answer.granted)
@@ -127,7 +127,7 @@ def test_the_prefix_goes_along_with_a_lease(fields: Fields) -> None:
 
 
 def test_all_addresses_go_to_the_first_association() -> None:
-    """A client with two associations gets its addresses once, and is told that there are no more."""
+    """A client with two associations gets its addresses once, and the answer that there are no more."""
     answer = answered(message(associations=[(b"aaaa", []), (b"bbbb", [])])).answer
     assert answer is not None
     first, second = answer.granted
@@ -152,20 +152,20 @@ def test_a_request_after_a_move() -> None:
 
 @pytest.mark.parametrize("kind", [REQUEST, RENEW])
 def test_another_server_with_another_address(kind: int) -> None:
-    """A guest that takes another address of another server is told of; one that gets its own there is not."""
+    """A guest that takes another address of another server is reported; one that gets its own there is not."""
     theirs = answered(message(kind, server=OTHER_SERVER, addresses=[BESIDE]))
     assert (theirs.other, theirs.answer) == (OTHER_SERVER, None)
     assert answered(message(kind, server=OTHER_SERVER, addresses=[OWN])).other == b""
 
 
 def test_declined_addresses() -> None:
-    """An address of its own that the guest found in use is told of."""
+    """An address of its own that the guest found in use is reported."""
     assert answered(message(DECLINE, addresses=[OLD, OWN], **OURS)).declined == IPv6Address(OWN)
     assert answered(message(DECLINE, addresses=[OLD], **OURS)).declined is None
 
 
 def test_other_addresses() -> None:
-    """An address that the guest is about to use is told of unless the NIC has it, in whichever subnet."""
+    """An address that the guest is about to use is reported unless the NIC has it, in whichever subnet."""
     assert answered(probe(BESIDE)) == Decision6(why="stray", stray=IPv6Address(BESIDE))
     for address in (OWN, "2001:db8:5::1"):
         assert answered(probe(address)) == Decision6(why="probe")

@@ -112,14 +112,14 @@ def test_the_port_of_another(one: Client, fields: Mapping[str, Any]) -> None:
 
 
 def test_a_port_that_two_may_have() -> None:
-    """A client that two ports may have, as where somebody imitates it, has none; others keep theirs."""
+    """A client that two ports may have, as where another pod imitates it, has none; others keep theirs."""
     other = client(uid="u2", mac=OTHER_MAC)
     ports = port(1), port(2), port(3, macs={"net1": OTHER_MAC})
     assert found([client(), other], *ports) == {3: other}
 
 
 def test_a_port_with_two_clients() -> None:
-    """A port that two clients claim, as where a pod reports what another one has, is nobody's."""
+    """A port that two clients claim, as where a pod reports what another one has, belongs to neither."""
     assert found([client(), client(uid="u2")], port()) == {}
 
 

@@ -155,7 +155,7 @@ def test_a_lease_is_written() -> None:
     ],
 )
 def test_to_whom_an_answer_goes(fields: Fields, kind: Kind, far: str, to: str) -> None:
-    """An answer goes to the address that the client has or gets, or to everybody on its link."""
+    """An answer goes to the address that the client has or gets, or to all on its link."""
     written = Answer(kind=kind, server=SERVER, address=ANY if kind == Kind.NAK else ADDRESS)
     answer = heard(write(written, asked(frame(client.REQUEST, **fields)), NEAR))
     assert (answer.far, answer.to) == (far, to)

@@ -76,7 +76,7 @@ def test_a_message_is_read() -> None:
 
 
 def test_what_others_say_is_left_out() -> None:
-    """Options that are nobody's here, and octets after the packet, do not matter."""
+    """Options that are unknown here, and octets after the packet, do not matter."""
     more = option(6, b"\0\x17") + option(8, b"\0\0") + option(25, bytes(12)) + option(39, b"\0\1x")
     assert asked(message(options=more, padding=b"\0\0")) == asked(message())
 
@@ -224,7 +224,7 @@ def test_what_does_not_fit() -> None:
 
 
 def test_an_advertisement_is_written() -> None:
-    """An advertisement names DHCPv6, the prefix on the link and the MTU, and nobody as a router."""
+    """An advertisement names DHCPv6, the prefix on the link and the MTU, and no router."""
     found = advertised(advertise(PREFIX, asked(message()), NEAR))
     assert found[:4] == (MAC, NEAR, PLACE, LINK_LOCAL)
     assert (found.flags, found.lifetime) == (0xC0, 0)
@@ -234,7 +234,9 @@ def test_an_advertisement_is_written() -> None:
 
 
 def test_an_advertisement_to_a_host_without_an_address() -> None:
-    """A host that has no address yet is told as one of all, in a frame to it alone; an MTU below IPv6's is not said."""
+    """A host that has no address yet is addressed as one of all, in a frame to it alone; an MTU below IPv6's is not
+    said.
+    """
     small = Advertisement(prefix=PREFIX.prefix, seconds=60, mtu=1000)
     found = advertised(advertise(small, Solicitation(source=MAC), NEAR))
     assert (found.far, found.to, set(found.options)) == (MAC, client6.BROADCAST, {3})

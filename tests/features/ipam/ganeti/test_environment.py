@@ -1,4 +1,4 @@
-"""What hooks and scripts are told, held against what Ganeti tells them, and against a real POSIX shell."""
+"""What hooks and scripts get, held against what Ganeti passes them, and against a real POSIX shell."""
 
 import json
 import shutil
@@ -151,7 +151,7 @@ def test_script() -> None:
     ],
 )
 def test_script_without(mode: str, link: str, missing: set[str]) -> None:
-    """The script is not told of what there is not, as hooks are, and of a bridge in mode bridged only."""
+    """The script gets no values for what there is not, as hooks do, and a bridge in mode bridged only."""
     bare = nic(network="", mode=mode, link=link)
     names = {"IP", "BRIDGE", "LINK", "MODE", "VLAN"}
     assert names - script_environment("inst1", 0, bare, None).keys() == missing

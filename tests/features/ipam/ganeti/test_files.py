@@ -1,4 +1,4 @@
-"""Files are rewritten whole or not at all, and never without the old one beside them."""
+"""Files are rewritten whole or not at all, and never without the old one next to them."""
 
 import fcntl
 import os
@@ -97,7 +97,7 @@ def test_directories(tmp_path: Path) -> None:
 
 
 def test_directory_without_runtime_files(tmp_path: Path) -> None:
-    """A node without machines has nothing to do; who means the config.data in a directory is told to name it."""
+    """A node without machines has nothing to do; a message asks to name the config.data in a directory."""
     assert find_files((tmp_path,)) == ()
     path = config_file(tmp_path)
     with pytest.raises(Malformed, match=f"has no files .*; name {path} itself"):
@@ -158,7 +158,7 @@ def test_odd_files(tmp_path: Path) -> None:
 
 
 def test_unwritable(tmp_path: Path) -> None:
-    """Where the new text can't be written, the file stays as it is and the reason is told."""
+    """Where the new text can't be written, the file stays as it is and the reason is reported."""
     path = config_file(tmp_path)
     source = read_file(path)
     (tmp_path / f".config.data.{os.getpid()}.new").mkdir()

@@ -55,7 +55,7 @@ async def test_shares(target: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_conflicts(target: IpamCluster) -> None:
-    """Conflicts with what is there are told, all of them, before anything is written."""
+    """Conflicts with what is there are reported, all of them, before anything is written."""
     await bring(target, cluster())
     await target.network("other")
     data = cluster()
@@ -88,7 +88,7 @@ async def test_the_object_of_a_renamed_network(target: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_address_of_another(target: IpamCluster) -> None:
-    """An address that another NIC has got meanwhile is told with that NIC."""
+    """An address that another NIC has got meanwhile is reported with that NIC."""
     data = cluster()
     machines = data["instances"]
     data["instances"] = {}
@@ -115,7 +115,7 @@ async def test_files_in_disorder(target: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_nics_that_can_never_be(target: IpamCluster) -> None:
-    """NICs that a server would refuse are told before anything is written."""
+    """NICs that a server would refuse are reported before anything is written."""
     one = network("net1", "192.0.2.0/28")
     bad = [
         nic(1, nicparams={"link": "a b"}),
@@ -171,7 +171,7 @@ async def test_nobody_gives(target: IpamCluster) -> None:
     ],
 )
 def test_import_and_verify_agree(change: dict[str, Any], message: str) -> None:
-    """What an import refuses of a network is told by verify; what it counts anew from the NICs it does not need."""
+    """What an import refuses of a network is reported by verify, but for what it counts again from the NICs."""
     data = cluster()
     data["networks"][uuid("net1")].update(change)
     assert not message or any(message in line for line in verify_config(json.dumps(data)))
@@ -207,7 +207,7 @@ def _verified(data: Json) -> tuple[set[str], set[str]]:
     ],
 )
 def test_an_import_says_what_verify_says(field: str, value: str) -> None:
-    """What `lanloom ganeti verify` calls wrong is refused or told by an import, and so by its dry run."""
+    """What `lanloom ganeti verify` calls wrong is refused or reported by an import, and so by its dry run."""
     data = cluster()
     data["networks"][uuid("net1")][field] = value
     wrong, said = _verified(data)
@@ -215,7 +215,7 @@ def test_an_import_says_what_verify_says(field: str, value: str) -> None:
 
 
 def test_bits_that_mean_no_address_are_refused() -> None:
-    """A string of reservations of a wrong length is refused: nobody knows which addresses its bits mean."""
+    """A string of reservations of a wrong length is refused: it is unknown which addresses its bits mean."""
     data = cluster()
     data["networks"][uuid("net1")]["reservations"] = "1" * 4096
     with pytest.raises(Denied, match="has 4096 bits for 16 addresses"):

@@ -101,7 +101,7 @@ async def test_interrupted(target: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_names(target: IpamCluster) -> None:
-    """Names that are not allowed here are adapted and told, and recognised again."""
+    """Names that are not allowed here are adapted and reported, and recognised again."""
     one = network("pool", "192.0.2.0/28", used=[2])
     two = network("my network", "198.51.100.0/28")
     data = config([one, two], [instance("inst 1", [nic(1, "192.0.2.2", one["uuid"], name="the nic")])], {})
@@ -126,7 +126,7 @@ async def test_names_that_become_the_same(target: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_groups(target: IpamCluster) -> None:
-    """Node groups whose names are not allowed here are called the same otherwise in each network, and told once."""
+    """Node groups whose names are not allowed here are called the same otherwise in each network, and reported once."""
     networks = [network(f"net{at}", f"192.0.2.{16 * at}/28") for at in range(2)]
     data = config(networks, [], {"net0": LINK, "net1": LINK})
     (only,) = data["nodegroups"].values()
@@ -141,7 +141,7 @@ async def test_groups(target: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_vlans(target: IpamCluster) -> None:
-    """Connections keep VLAN ids as hooks are told them, so NICs need none of their own."""
+    """Connections keep VLAN ids as hooks get them, so NICs need none of their own."""
     vlans = [".100", ":10:20", ".5:10:20"]
     links = [{"link": "ovs0", "mode": "openvswitch", "vlan": vlan} for vlan in vlans]
     networks = [network(f"net{at}", f"192.0.2.{16 * at}/28", used=[2]) for at in range(3)]
@@ -159,7 +159,7 @@ async def test_vlans(target: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_endangered(target: IpamCluster) -> None:
-    """Addresses that NICs without a network use are told with what keeps a network from giving them to others."""
+    """Addresses that NICs without a network use are reported with what keeps a network from giving them to others."""
     one = network("net1", "192.0.2.0/28", used=[2], external=[9])
     loose = [nic(at, f"192.0.2.{at}") for at in (7, 8, 9)]
     plan = await bring(target, config([one], [instance("inst1", loose)], {}))
@@ -171,7 +171,7 @@ async def test_endangered(target: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_keep(target: IpamCluster) -> None:
-    """What was changed since is left as it is and told; what is new goes into networks as they are."""
+    """What was changed since is left as it is and reported; what is new goes into networks as they are."""
     await bring(target, cluster())
     await reconfigure(target, external=["192.0.2.5"], gateway="192.0.2.9")
     await target.change("inst1.example.com-0", ips=["192.0.2.4"])

@@ -61,7 +61,7 @@ def nic_of_network(uid: str = "vm-1", interface: str = "lan", nad: str = "defaul
 
 
 def networks(**nads: str) -> Raw:
-    """The spec of an instance with these networks beside the pod network."""
+    """The spec of an instance with these networks in addition to the pod network."""
     first: Raw = {"name": "default", "pod": {}}
     others = [{"name": name, "multus": {"networkName": nad}} for name, nad in nads.items()]
     return {"networks": [first, *others]}
@@ -83,7 +83,7 @@ def instance(uid: str = "vmi-1", of: str = "vm-1", born: str = EARLY, **nads: st
 def launcher(
     of: str = "vmi-1", phase: str = "Running", name: str = "virt-launcher-web", attached: str = ""
 ) -> Pod:
-    """A pod that runs an instance; `attached` is what Multus is told."""
+    """A pod that runs an instance; `attached` is the annotation for Multus."""
     body = meta(name, name, ("VirtualMachineInstance", "web", of))
     body["annotations"] = {MULTUS_NETWORKS: attached} if attached else {}
     return msgspec.convert({"metadata": body, "status": {"phase": phase}}, Pod)

@@ -36,7 +36,7 @@ def _is_evidence(request: Request) -> bool:
 
 
 class OwnerCluster(IpamCluster):
-    """The controller of owners, as on a leader, and what a test does; names are `web` unless told otherwise."""
+    """The controller of owners, as on a leader, and what a test does; names are `web` unless given otherwise."""
 
     kinds: ClassVar[tuple[Resource[Any], ...]] = (
         NETWORKS,
@@ -89,7 +89,7 @@ class OwnerCluster(IpamCluster):
         self.leaks += 1
 
     async def add_nic(self, kind: str, uid: str, **more: Any) -> Nic:
-        """A NIC of the owner, with the finalizer unless told otherwise."""
+        """A NIC of the owner, with the finalizer unless given otherwise."""
         spec = {
             "owner": {"kind": kind, "name": more.pop("owner", "web"), "uid": uid},
             "interface": more.pop("interface", ""),

@@ -1,4 +1,4 @@
-"""What NICs get, and what they are told."""
+"""What NICs get, and what their status says."""
 
 import asyncio
 
@@ -70,7 +70,7 @@ async def test_a_network_says_how_full_it_is(cluster: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_a_network_is_modified_by_its_users_only(cluster: IpamCluster) -> None:
-    """The time of the last change is that of the creation until somebody changes the spec, whenever a manager looks."""
+    """The time of the last change is that of the creation until a user changes the spec, whenever a manager looks."""
     await cluster.kill("manager-1")
     await cluster.network()
     await cluster.rest()
@@ -239,7 +239,7 @@ async def test_fullness_is_told_once(cluster: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_damage_is_told_and_not_made_worse(cluster: IpamCluster) -> None:
-    """An address that somebody wrote into two NICs stays the older one's, and both and the network say so."""
+    """An address that a user wrote into two NICs stays the older one's, and both and the network say so."""
     await cluster.network()
     await cluster.nic("one", "pool")
     await cluster.rest()
@@ -352,7 +352,7 @@ async def test_another_manager_takes_over(cluster: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_a_nic_without_a_network(cluster: IpamCluster) -> None:
-    """A NIC of no network has no address, and is told so if it asks for one."""
+    """A NIC of no network has no address, and its status says so if it asks for one."""
     await cluster.nic("plain", network="")
     await cluster.nic("lost", "pool", network="")
     await cluster.rest()
@@ -362,7 +362,7 @@ async def test_a_nic_without_a_network(cluster: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_a_network_with_too_little_room_says_so(cluster: IpamCluster) -> None:
-    """A NIC that is refused although some addresses are free is told that it gets all of its addresses or none."""
+    """A NIC that is refused although some addresses are free has a status that it gets all of its addresses or none."""
     await cluster.network()
     await cluster.nic("greedy", *["pool"] * 11)
     await cluster.rest()

@@ -20,7 +20,7 @@ def network() -> Network:
 
 
 def refused(version: int, generation: int, asked: str) -> Nic:
-    """A NIC that was told by whomever that it does not get what it asks for."""
+    """A NIC whose status says, of any writer, that it does not get what it asks for."""
     why = {"status": "False", "reason": "UnknownPool", "message": "no such pool"}
     conditions = [{"type": name, **why} for name in ("Allocated", "Ready")]
     metadata = {"name": "web", "namespace": "default", "uid": "a NIC", "generation": generation}
@@ -33,7 +33,7 @@ def refused(version: int, generation: int, asked: str) -> Nic:
 
 
 def test_a_refusal_of_somebody_else_is_judged() -> None:
-    """Of what a NIC asks for since it was refused, nobody's refusal counts but this allocator's own."""
+    """Of what a NIC asks for since it was refused, no refusal counts but this allocator's own."""
     first = refused(2, 1, "b")
     state = AllocationState(network(), [first], 1)
     state.refuse(first)

@@ -162,7 +162,7 @@ def test_a_machines_nic_goes_with_its_network(seen: Evidence, unused: bool) -> N
         nic_of_network(uid=""),
         nic(VIRTUAL_MACHINE, "vm-1"),
     ],
-    ids=["no mark", "a mark of somebody's", "no uid", "made by hand"],
+    ids=["no mark", "a mark of a user's", "no uid", "made by hand"],
 )
 def test_only_what_an_agent_made_goes_with_a_network(other: Nic) -> None:
     """A NIC that does not tell for which network of which machine it was made stays with its machine."""
@@ -203,7 +203,7 @@ def test_an_instance_without_a_machine_owns_too(seen: Evidence, ended: bool) -> 
 @pytest.mark.parametrize("kind", [INSTANCE, NODE, "Unheard"])
 @pytest.mark.parametrize("seen", [NOTHING, Evidence(machine=machine(), pod=pod(uid="vm-1"))])
 def test_others_let_go_at_once_and_never_leak(kind: str, seen: Evidence) -> None:
-    """NICs of instances and nodes go when their deletion is asked for, and nobody else asks for it."""
+    """NICs of instances and nodes go when their deletion is asked for, and no other object asks for it."""
     assert may_go(nic(kind), seen)
     assert not is_leaked(nic(kind), seen)
 

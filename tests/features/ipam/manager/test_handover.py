@@ -224,7 +224,7 @@ async def test_a_nic_that_went_where_nobody_saw_it(cluster: IpamCluster) -> None
 
 @in_a_cluster
 async def test_a_network_stays_while_a_write_may_arrive(cluster: IpamCluster) -> None:
-    """A network that is deleted while an address is on its way to a NIC is still there, and can't be made anew."""
+    """A network that is deleted while an address is on its way to a NIC is still there, and can't be created again."""
     await cluster.kill("manager-1")
     client = ScriptedClient(LocalClient(cluster.engine))
     cluster.lead("manager-2", client)
@@ -261,7 +261,7 @@ async def test_many_networks_are_taken_over_with_one_list(cluster: IpamCluster) 
 
 @in_a_cluster
 async def test_a_new_network_is_written_once(cluster: IpamCluster) -> None:
-    """A network that nobody asks for addresses yet is claimed and reported on by one write."""
+    """A network that no NIC asks for addresses yet is claimed and reported on by one write."""
     await cluster.kill("manager-1")
     manager = ScriptedClient(LocalClient(cluster.engine))
     cluster.lead("manager-2", manager)

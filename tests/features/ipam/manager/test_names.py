@@ -82,7 +82,7 @@ def test_a_name_that_nobody_has_any_more() -> None:
 
 
 def test_a_name_that_comes_again() -> None:
-    """Each time that the name comes again, the NIC is held by it, and the time begins anew afterwards."""
+    """Each time that the name comes again, the NIC is held by it, and the time begins again afterwards."""
 
     async def story(cluster: OwnerCluster) -> None:
         await cluster.add_pod("web")
@@ -112,7 +112,7 @@ def test_a_pod_that_has_ended_is_nobody() -> None:
 
 
 def test_a_change_of_the_leader() -> None:
-    """A new leader goes by what is written on the NIC, and counts no hour anew."""
+    """A new leader goes by what is written on the NIC, and counts no hour again."""
 
     async def story(cluster: OwnerCluster) -> None:
         await add(cluster)
@@ -140,7 +140,7 @@ def test_what_can_t_be_read_is_kept() -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "\u0662\u0660\u0662\u0666"])
 def test_marks_that_are_no_time(text: str) -> None:
-    """A mark that nobody can read is written anew."""
+    """A mark that can't be read is written again."""
 
     async def story(cluster: OwnerCluster) -> None:
         await add(cluster, **{HELD_UNTIL: text})
@@ -151,7 +151,7 @@ def test_marks_that_are_no_time(text: str) -> None:
 
 
 def test_a_mark_of_the_past() -> None:
-    """A mark on the NIC of a name that somebody has is taken away, whenever it says that the time is over."""
+    """A mark on the NIC of a name that is in use is taken away, whenever it says that the time is over."""
 
     async def story(cluster: OwnerCluster) -> None:
         await cluster.add_pod("web")

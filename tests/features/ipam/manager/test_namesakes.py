@@ -59,7 +59,7 @@ def test_networks_with_one_name_report_each_other(one: Raw, other: Raw, what: st
 
 
 def test_a_namesake_that_goes_takes_the_condition_along() -> None:
-    """The condition ends with the other network, and a third one is named beside the second."""
+    """The condition ends with the other network, and a third one is named next to the second."""
 
     async def story(cluster: WireCluster) -> None:
         cluster.lead()

@@ -148,7 +148,7 @@ class Story:
         await self.client.create(NICS, {"metadata": meta, "spec": spec}, "default")
 
     async def delete(self, resource: Resource[Any], name: str, propagation: Any = "Background") -> None:
-        """Somebody deletes something."""
+        """A user deletes something."""
         await self.client.delete(resource, name, "default", propagation=propagation)
 
     async def trouble(self, resource: Resource[Any], on: bool) -> None:

@@ -139,7 +139,7 @@ def test_a_leaked_nic_is_deleted_after_two_looks() -> None:
 
 
 async def has_moved(cluster: OwnerCluster) -> None:
-    """A machine that runs, with the NIC of its network `lan`, and is told to have that network to another NAD."""
+    """A machine that runs, with the NIC of its network `lan`, whose network is edited to name another NAD."""
     machine = await cluster.add_machine(lan="blue")
     await cluster.add_nic(VIRTUAL_MACHINE, machine, annotations={NAD: "default/blue"}, interface="lan")
     instance = await cluster.add_instance(machine, lan="blue")
@@ -149,7 +149,7 @@ async def has_moved(cluster: OwnerCluster) -> None:
 
 
 def test_a_nic_goes_with_the_network_of_its_machine() -> None:
-    """When a machine has started anew without a network, the NIC of that goes, some minutes later, and says why."""
+    """When a machine has started again without a network, the NIC of that goes, some minutes later, and says why."""
 
     async def story(cluster: OwnerCluster) -> None:
         await has_moved(cluster)
@@ -184,7 +184,7 @@ def test_a_network_that_comes_back_in_time() -> None:
 
 
 def test_a_nic_that_somebody_begins_to_use_is_not_let_go() -> None:
-    """A look at a machine is worth nothing once its NIC was written, as whoever is about to use it does."""
+    """A look at a machine is worth nothing once its NIC was written, as an agent that is about to use it does."""
 
     async def story(cluster: OwnerCluster) -> None:
         await has_moved(cluster)
@@ -272,7 +272,7 @@ def test_a_namesake_of_the_nic_is_not_deleted_for_it() -> None:
 
 
 def test_a_new_leader_looks_twice_itself() -> None:
-    """What was seen in one leadership says nothing in the next: nobody watched in between."""
+    """What was seen in one leadership says nothing in the next: no manager watched in between."""
 
     async def story(cluster: OwnerCluster) -> None:
         await cluster.add_nic(POD, "long-gone")

@@ -1,4 +1,4 @@
-"""Namespaces that a network serves or not, and their quotas: what the allocator gives, and what NICs are told."""
+"""Namespaces that a network serves or not, and their quotas: what the allocator gives, and what NICs' status says."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ async def test_a_nic_that_came_past_the_webhook_gets_nothing(cluster: IpamCluste
 
 @in_a_cluster
 async def test_a_list_that_is_narrowed_takes_nothing_away(cluster: IpamCluster) -> None:
-    """NICs keep their addresses, are told so, get no others, and can give them back."""
+    """NICs keep their addresses, have a status that says so, get no others, and can give them back."""
     await network(cluster)
     await nic(cluster, "two/a", "pool", "pool")
     await cluster.rest()
@@ -166,7 +166,7 @@ async def test_a_new_leader_counts_what_is_there(cluster: IpamCluster) -> None:
 
 @in_a_cluster
 async def test_no_condition_names_another_namespaces_nic(cluster: IpamCluster) -> None:
-    """An address of another namespace's NIC is in use, and whose it is nobody else learns."""
+    """An address of another namespace's NIC is in use, and its owner is not disclosed."""
     await network(cluster)
     await nic(cluster, "one/secret", "192.0.2.10")
     await cluster.rest()

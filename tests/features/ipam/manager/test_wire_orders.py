@@ -1,4 +1,4 @@
-"""Whatever comes to the wires of networks and leaves them, in any order: no address is given away that somebody has."""
+"""Whatever comes to the wires of networks and leaves them, in any order: no address is given away that has a holder."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterator
@@ -146,7 +146,7 @@ class Judge:
         return self._wires.wires_of_network(network)
 
     def held(self, network: Network) -> Held:
-        """Who has which address beside NICs."""
+        """Who has which address apart from NICs."""
         found: list[Held] = list(self._nodes)
         for wire in self.wires(network):
             # Of all NADs: which of them tell of addresses is for the reader to know.
@@ -165,7 +165,7 @@ class Judge:
                 yield other
 
     def others(self, nic: Nic) -> Iterator[Address]:
-        """The addresses of a NIC that somebody else has."""
+        """The addresses of a NIC that another holder has."""
         network = self.networks[nic.spec.network]
         held, peers = self.held(network), {peer.metadata.name for peer in self.peers(network)}
         for address in find_addresses(nic.status.ips):
@@ -228,7 +228,9 @@ async def story(cluster: WireCluster, rng: Random) -> None:
 
 @pytest.mark.parametrize("seed", seeds(60))
 def test_no_address_is_given_away_that_somebody_has(seed: int) -> None:
-    """After any events, what is given is free, what is double is reported by all, and nobody waits beside free ones."""
+    """After any events, what is given is free, what is double is reported by all, and no NIC waits while there are free
+    ones.
+    """
     rng = Random(seed)
 
     async def played(cluster: WireCluster) -> None:

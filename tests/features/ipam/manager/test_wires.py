@@ -1,4 +1,4 @@
-"""What others have on the wires of a network: no NIC gets it by itself, and who has both is told."""
+"""What others have on the wires of a network: no NIC gets it by itself, and who has both is reported."""
 
 import asyncio
 import json
@@ -137,7 +137,7 @@ MEETINGS: dict[Meeting, str] = {
     other_external: "externally reserved in network other",
     lan_uplink: "the address of node node1 (NetworkAttachmentDefinition default/nodes)",
 }
-"""Who has 192.0.2.10, the first address of the pool, and how that is told."""
+"""Who has 192.0.2.10, the first address of the pool, and how that is reported."""
 
 LATER = {meeting: title for meeting, title in MEETINGS.items() if meeting is not other_external}
 """What may come later as a conflict: a reservation takes nothing from its user, in one network or in two."""
@@ -197,7 +197,7 @@ def test_addresses_of_both_families_are_held() -> None:
 
 @each(MEETINGS)
 def test_what_others_have_is_not_given_away(meeting: Meeting, title: str) -> None:
-    """The lowest free address is one that nobody on the wire has; a refusal of such an address names the holder."""
+    """The lowest free address is one that no host on the wire has; a refusal of such an address names the holder."""
 
     async def story(cluster: WireCluster) -> None:
         await meeting(cluster)
@@ -221,7 +221,7 @@ def test_what_others_have_is_not_given_away(meeting: Meeting, title: str) -> Non
 
 @each(LATER)
 def test_a_conflict_that_arises_later_is_reported(meeting: Meeting, title: str) -> None:
-    """A NIC keeps an address that somebody else gets, and its status and the network's tell."""
+    """A NIC keeps an address that another host gets, and its status and the network's tell."""
 
     async def story(cluster: WireCluster) -> None:
         await cluster.nic("one", "192.0.2.10")

@@ -1,4 +1,4 @@
-"""Changes of networks as somebody makes them who edits the object: without any rule."""
+"""Changes of networks by edits of the object: without any rule."""
 
 from msgspec import UNSET
 from msgspec.structs import replace

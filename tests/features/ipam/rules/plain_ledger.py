@@ -18,7 +18,7 @@ def each(range_: IPRange) -> range:
 
 
 class PlainOperation:
-    """What is to be taken by whom, and what is to be released."""
+    """What is to be taken by which owner, and what is to be released."""
 
     def __init__(self) -> None:
         self.taken: dict[Address, str] = {}
@@ -111,7 +111,7 @@ class PlainLedger:
         return tuple(sorted(conflicts))
 
     def lose(self, address: Address) -> None:
-        """Nobody has it, so there is nothing to release any more."""
+        """It has no owner, so there is nothing to release any more."""
         del self.owned[address]
         for operation in self.operations:
             operation.released.discard(address)

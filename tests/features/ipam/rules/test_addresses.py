@@ -98,7 +98,7 @@ def test_other_forms_are_no_addresses(text: str) -> None:
 
 
 def test_versions_have_limits() -> None:
-    """The first and last address of each version are what everybody knows."""
+    """The first and last address of each version are those of the standards."""
     assert [format_address(address) for address in LIMITS[4]] == ["0.0.0.0", "255.255.255.255"]
     assert [format_address(address) for address in LIMITS[6]] == ["::", ":".join(["ffff"] * 8)]
 
@@ -179,7 +179,7 @@ def test_a_cidr_is_read_as_it_is_written(cidr: Cidr) -> None:
 
 @given(cidrs(), st.data())
 def test_host_bits_are_cleared_and_told(cidr: Cidr, data: st.DataObject) -> None:
-    """Any address of a CIDR with its length is the same CIDR; whether that changed something is told."""
+    """Any address of a CIDR with its length is the same CIDR; whether that changed something is returned."""
     address = data.draw(st.integers(cidr.range.first, cidr.range.last))
     assert parse_cidr(f"{format_address(address)}/{cidr.length}") == (cidr, address != cidr.first)
 

@@ -134,7 +134,7 @@ def test_sparse_bits_answer_as_dense_ones(
 
 
 def test_the_window_of_a_sparse_pool_asks_only_for_what_it_needs() -> None:
-    """To find the lowest free address of a /64, nobody is asked about more than a block at a time, in order."""
+    """To find the lowest free address of a /64, no more than a block at a time is looked at, in order."""
     asked: list[IPRange] = []
     whole = IPRange(IPV6, IPV6 + (1 << 64) - 1)
     external = (IPRange(IPV6, IPV6 + (1 << 63) - 1),)

@@ -14,7 +14,7 @@ from tests.features.ipam.rules.ledgers import SMALL, A, B, give, next_texts
 
 
 def test_refusals_name_the_address_and_the_reason() -> None:
-    """An explicit address is refused for one of three reasons; each is told."""
+    """An explicit address is refused for one of three reasons; each is named."""
     ledger = Ledger(SMALL, {B: [parse_address("192.0.2.3")]})
     operation = ledger.begin()
     with pytest.raises(OutsideSubnets, match=r"net1 does not contain 192\.0\.3\.1"):
@@ -34,7 +34,7 @@ def test_refusals_name_the_address_and_the_reason() -> None:
 
 
 def test_concurrent_operations_get_different_addresses() -> None:
-    """What one operation has taken is nobody else's, before it commits and whether it commits or not."""
+    """What one operation has taken no other gets, before it commits and whether it commits or not."""
     ledger = Ledger(SMALL)
     one, other = ledger.begin(), ledger.begin()
     first, second = one.take_next(A, "pool"), other.take_next(B, "pool")
@@ -148,7 +148,7 @@ def test_a_commit_releases_before_it_gives() -> None:
 
 
 def test_an_address_that_is_recorded_twice_stays_with_the_first() -> None:
-    """Two NICs that claim one address are told; the one that was known first has it."""
+    """Two NICs that claim one address are reported; the one that was known first has it."""
     ledger = Ledger(SMALL)
     addresses = [parse_address("192.0.2.2"), parse_address("192.0.2.3")]
     assert ledger.record(A, addresses[:1]) == ()

@@ -153,7 +153,7 @@ def test_pools_are_tried_in_order_and_by_what_was_asked_for() -> None:
 
 
 def test_no_address_goes_out_twice_even_if_pools_overlap() -> None:
-    """Overlapping pools are forbidden; where they come from elsewhere, still nobody gets another one's address."""
+    """Overlapping pools are forbidden; where they come from elsewhere, still no NIC gets another one's address."""
     overlapping = network(subnet("192.0.2.0/28", "192.0.2.2-192.0.2.4", "192.0.2.3-192.0.2.6"))
     ledger = Ledger(overlapping)
     assert next_texts(ledger, 5) == [f"192.0.2.{number}" for number in (2, 3, 4, 5, 6)]

@@ -186,7 +186,7 @@ class Networks(RuleBasedStateMachine):
 
     @invariant()
     def same(self) -> None:
-        """Both worlds look alike, and everybody's address is in a subnet."""
+        """Both models look alike, and each address in use is in a subnet."""
         assert real_picture(self.network) == picture(self.naive)
         for address, owner in self.naive.owners.items():
             assert self.network.subnet_of(parse_address(str(address))) is not None

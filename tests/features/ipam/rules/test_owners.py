@@ -23,7 +23,8 @@ runs = st.tuples(
     st.sampled_from((1, 2, 3)),
     st.sampled_from(NAMES),
 )
-"""Whether to give or to take away, and where: version, block, place in it, how many, how far apart; and to whom."""
+"""Whether to give or to take away, and where: version, block, place in it, how many, how far apart; and to which owner.
+"""
 
 
 @pytest.mark.slow
@@ -56,7 +57,7 @@ def test_owners_are_a_dict_that_can_be_read_from_both_sides(
 
 @pytest.mark.parametrize("base", [0, IPV6], ids=["IPv4", "IPv6"])
 def test_everything_may_be_taken_away_again(base: int) -> None:
-    """After all addresses of many blocks were given and taken away, nobody owns anything."""
+    """After all addresses of many blocks were given and taken away, nothing has an owner."""
     owners = Owners()
     every = range(base + 100, base + 100 + 3 * BLOCK)
     for address in every:
@@ -87,7 +88,7 @@ def test_what_was_owned_once_takes_no_memory() -> None:
 
 
 def test_an_owner_is_kept_once() -> None:
-    """A key that the caller makes anew for each address of a NIC is not kept again and again."""
+    """A key that the caller makes again for each address of a NIC is not kept again and again."""
     owners = Owners()
     for address in range(50):
         owners.add(address, "".join(("default/", "nic")))

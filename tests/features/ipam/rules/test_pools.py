@@ -164,7 +164,7 @@ def test_owned_addresses_in_a_new_pool_are_reserved() -> None:
 
 
 def test_a_removed_pool_leaves_addresses_to_their_owners() -> None:
-    """A pool can be removed under its users; they keep their addresses, which is told."""
+    """A pool can be removed under its users; they keep their addresses, which is reported."""
     owned = {"nic1": ["10.0.0.33"]}
     change = modified(NET, pools=["b:remove"], owned=owned)
     assert change.notes == (

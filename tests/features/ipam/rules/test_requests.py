@@ -214,7 +214,7 @@ def test_force() -> None:
 
 
 def test_what_is_released_is_free_after_the_commit_only() -> None:
-    """A NIC that gives its address up does not get it again, and nobody else does in the same operation."""
+    """A NIC that gives its address up does not get it again, and no other does in the same operation."""
     books = ledger(me=["192.0.2.2"])
     operation = books.begin()
     (address,) = parse_requests(("192.0.2.2",))

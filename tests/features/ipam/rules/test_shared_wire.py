@@ -1,4 +1,4 @@
-"""Networks on one wire, and whoever else is there, through any sequence of events: nothing is given away twice.
+"""Networks on one wire, and the other hosts there, through any sequence of events: nothing is given away twice.
 
 Each ledger is compared with what follows from all of them by walking over every address.
 """
@@ -23,7 +23,7 @@ from tests.harness.examples import examples
 DENSE_LIMITS = (1 << 24, 0, 8)
 REQUESTS = ("pool", "pool4", "pool6", "one", "two")
 OWNERS = ("default/a-0", "default/b-0", "other/a-0")
-SOMEBODY = Holder(what="somebody")
+OTHER_HOST = Holder(what="another host")
 
 addresses = st.sampled_from(ADDRESSES)
 owners = st.sampled_from(OWNERS)
@@ -45,7 +45,7 @@ class SharedWire(RuleBasedStateMachine):
         self.operations: list[Operation | None] = [None for _ in named]
 
     def others(self, number: int) -> set[Address]:
-        """The single addresses that somebody else has."""
+        """The single addresses that another holder has."""
         peers = [self.ledgers[peer] for peer in self.peers[number]]
         return {
             item for item in ADDRESSES if item in self.held[number] or any(p.owner_of(item) for p in peers)
@@ -71,7 +71,7 @@ class SharedWire(RuleBasedStateMachine):
     def connect_again(self, number: int) -> None:
         """As the allocator does before each decision."""
         peers = tuple(self.ledgers[peer] for peer in self.peers[number])
-        self.ledgers[number].connect(dict.fromkeys(self.held[number], SOMEBODY), peers)
+        self.ledgers[number].connect(dict.fromkeys(self.held[number], OTHER_HOST), peers)
 
     @rule(number=numbers, owner=owners, request=st.sampled_from(REQUESTS), times=st.integers(1, 12))
     def take_next(self, number: int, owner: str, request: str, times: int) -> None:

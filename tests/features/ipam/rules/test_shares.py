@@ -69,7 +69,7 @@ def test_limits() -> None:
 
 ASKING = {
     "an address": ("192.0.2.10",),
-    "an address of nobody's subnet": ("10.0.0.1",),
+    "an address of no subnet": ("10.0.0.1",),
     "another's address": ("192.0.2.50",),
     "a reserved address": ("192.0.2.0",),
     "a pool": ("pool",),

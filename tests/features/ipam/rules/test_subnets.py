@@ -118,7 +118,7 @@ def test_what_shrinking_must_not_cut_off(owned: Owned, cidr: str, message: str) 
 
 
 def test_a_message_names_a_few_owners() -> None:
-    """Who hinders is named, but not everybody."""
+    """The owners that hinder are named, but not all."""
     owned = {f"nic{number}": [f"10.0.0.{number + 100}"] for number in range(9)}
     with pytest.raises(Denied, match=r"10.0.0.100 \(NIC nic0\), .*\(NIC nic2\) and others; remove"):
         modified(NET, ["back:remove"], owned=owned)
@@ -128,7 +128,9 @@ def test_a_message_names_a_few_owners() -> None:
 
 
 def test_shrinking_trims_pools() -> None:
-    """Free parts of pools that are cut off are trimmed, pools without any addresses left are dropped, and both told."""
+    """Free parts of pools that are cut off are trimmed, pools without any addresses left are dropped, and both
+    reported.
+    """
     change = modified(NET, ["front:modify,cidr=192.0.2.0/26"], owned={"a": ["192.0.2.12"]})
     assert lines(change.network)[:3] == [
         "192.0.2.0/26 via 192.0.2.1 dhcp (front)",

@@ -25,7 +25,7 @@ from tests.features.ipam.rules.network_text import (
 
 @dataclass
 class Written:
-    """A subnet as somebody writes it."""
+    """A subnet as a user writes it."""
 
     cidr: str
     gateway: str = ""
@@ -167,7 +167,7 @@ def test_uuids_are_filled_in() -> None:
             "gateway 10.5.0.1 is used by NIC n",
         ),
         ((Written("10.0.0.0/23", "10.0.0.1", "a"), SIX), {"n": ["10.0.0.1"]}, "gateway 10.0.0.1 is used"),
-        # A subnet that is taken away and made anew is another one.
+        # A subnet that is taken away and made again is another one.
         ((A, Written("10.0.1.0/24", uuid=uuid(50)), SIX), {"n": ["10.0.1.7"]}, "can't be removed"),
     ],
 )
@@ -194,7 +194,7 @@ def test_what_users_allow(subnets: tuple[Written, ...]) -> None:
 
 
 def test_a_pool_that_goes_is_told() -> None:
-    """Removing a pool under its users is allowed, and told."""
+    """Removing a pool under its users is allowed, and reported."""
     notes = check_transition(
         NET, edited(A, Written("10.0.1.0/24", name="b"), SIX), ledger_for(NET, {"n": ["10.0.1.7"]})
     )

@@ -80,7 +80,7 @@ def test_a_subnet_that_changes_keeps_its_line() -> None:
 
 
 def test_pools_and_reserved_ranges() -> None:
-    """Of pools each one is told, of reserved ranges only the addresses that make the difference."""
+    """Of pools each one is reported, of reserved ranges only the addresses that make the difference."""
     after = replace(
         SUBNET,
         pools=(

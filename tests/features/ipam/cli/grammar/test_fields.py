@@ -210,7 +210,7 @@ def test_a_map_of_65536_addresses_is_the_largest() -> None:
 
 
 def test_counts_are_of_all_pools() -> None:
-    """Addresses are counted over all pools, and only there; free ones of disabled pools apart, as nobody gets them."""
+    """Addresses are counted over all pools, and only there; free ones of disabled pools apart, as no NIC gets them."""
     of = described(BOTH, "192.0.2.10", "192.0.2.12", "192.0.2.200")
     assert fields(of, "free_count", "disabled_free_count", "reserved_count") == {
         "free_count": 7 + 2**64 - 2,

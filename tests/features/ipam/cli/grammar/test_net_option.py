@@ -120,7 +120,7 @@ def test_the_other_parameters() -> None:
     ],
 )
 def test_what_a_new_nic_can_not_be(text: str, message: str) -> None:
-    """Each mistake in the description of a new NIC is told with the option and what to write."""
+    """Each mistake in the description of a new NIC is reported with the option and what to write."""
     with pytest.raises(Malformed, match=message):
         new_nics([text])
 
@@ -145,7 +145,7 @@ def test_what_a_new_nic_can_not_be(text: str, message: str) -> None:
     ],
 )
 def test_what_a_change_can_not_be(text: str, message: str) -> None:
-    """Each mistake in a change is told with the option and what to write."""
+    """Each mistake in a change is reported with the option and what to write."""
     with pytest.raises(Malformed, match=message) as caught:
         changes([text])
     assert str(caught.value).startswith(f'--net "{text}": ')

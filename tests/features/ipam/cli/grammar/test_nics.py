@@ -190,7 +190,7 @@ def test_what_is_refused(option: str, error: type[Refusal], message: str) -> Non
 
 
 def test_refusals_of_options_quote_them() -> None:
-    """Who gives many options is told which one is wrong."""
+    """Of many options the message names the wrong one."""
     with pytest.raises(Denied, match=r'^--net "1:modify,ip7=pool": the NIC has 1 address'):
         after("0:modify,ip0=pool", "1:modify,ip7=pool")
 
@@ -284,7 +284,7 @@ def test_a_nic_that_waits_for_addresses() -> None:
 
 
 def test_mac_addresses() -> None:
-    """New ones have the network's prefix and are nobody's, also where few are left."""
+    """New ones have the network's prefix and are not in use, also where few are left."""
     found = after("-1:add,network=net2", "-1:add,network=net1", "-1:add,mac=AA:00:00:00:00:09")
     assert found[2].mac.startswith("aa:bb:cc:")
     assert found[3].mac.startswith("aa:00:00:")

@@ -72,7 +72,7 @@ from lanloom.refusals import Denied, Malformed
     ],
 )
 def test_malformed_subnets(text: str, message: str) -> None:
-    """A malformed `--subnet` is told with the option, its text and what to write."""
+    """A malformed `--subnet` is reported with the option, its text and what to write."""
     with pytest.raises(Malformed, match=message) as caught:
         subnet_step(text)
     assert str(caught.value).startswith(f'--subnet "{text}": ')
@@ -112,7 +112,7 @@ def test_malformed_subnets(text: str, message: str) -> None:
     ],
 )
 def test_malformed_pools(text: str, message: str) -> None:
-    """A malformed `--pool` is told with the option, its text and what to write."""
+    """A malformed `--pool` is reported with the option, its text and what to write."""
     with pytest.raises(Malformed, match=message) as caught:
         pool_step(text)
     assert str(caught.value).startswith(f'--pool "{text}": ')
@@ -122,7 +122,7 @@ def test_malformed_pools(text: str, message: str) -> None:
     "text", ["", ",", "10.0.0.1,", "x", "10.0.0.9-10.0.0.1", "10.0.0.0/33", "10.0.0.1 ,10.0.0.2"]
 )
 def test_malformed_reserved_addresses(text: str) -> None:
-    """A malformed range among the reserved addresses is told with the option and its text."""
+    """A malformed range among the reserved addresses is reported with the option and its text."""
     for adding, flag in ((True, "--add-reserved-ips"), (False, "--remove-reserved-ips")):
         with pytest.raises(Malformed) as caught:
             reserved_steps(text, adding)

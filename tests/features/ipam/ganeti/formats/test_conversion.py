@@ -96,7 +96,7 @@ def test_refusal(change: Callable[[Json], object], reason: str) -> None:
 
 
 def test_every_reason() -> None:
-    """All reasons are told at once."""
+    """All reasons are reported at once."""
     data = upgraded()
     subnets(data)[0].update(name="front", dhcp=True)
     the_nic(data)["ips"].append("192.0.2.3")

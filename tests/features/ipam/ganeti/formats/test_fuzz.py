@@ -155,7 +155,7 @@ def test_depth() -> None:
 
 
 def test_key_twice() -> None:
-    """A key that is given twice where something would be rewritten is Malformed: nobody knows which one counts."""
+    """A key that is given twice where something would be rewritten is Malformed: it is unknown which one counts."""
     nic = '{"ip": "192.0.2.1", "ip": null}'
     for convert in (upgrade_config, downgrade_config, verify_config):
         with pytest.raises(Malformed, match='"ip" occurs twice'):
@@ -180,7 +180,7 @@ def test_key_twice() -> None:
     ids=lambda text: text[:20],
 )
 def test_messages(text: str, message: str) -> None:
-    """What is wrong with a file is told in words of an administrator's, not of a library's."""
+    """What is wrong with a file is reported in words of an administrator's, not of a library's."""
     with pytest.raises(Malformed, match=message):
         verify_config(text)
 

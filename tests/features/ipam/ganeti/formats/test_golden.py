@@ -1,6 +1,6 @@
 """Files as versions of Ganeti write them, and what becomes of them, below tests/golden/ganeti.
 
-LANLOOM_GOLDEN=rewrite writes what is expected anew; read the diff before you commit it.
+LANLOOM_GOLDEN=rewrite writes what is expected again; read the diff before you commit it.
 """
 
 import os
@@ -37,7 +37,7 @@ def expect(path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_upgrade(path: Path) -> None:
-    """An upgraded file is the one that is expected, and what was corrected is told."""
+    """An upgraded file is the one that is expected, and what was corrected is reported."""
     change = upgraded(path)
     expect(path.parent / "upgraded" / path.name, change.text)
     if path.suffix == ".data":

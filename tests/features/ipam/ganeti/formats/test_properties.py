@@ -122,7 +122,9 @@ def test_as_ganeti_counts(cluster: Json) -> None:
 @given(clusters(), st.data())
 @settings(max_examples=examples(40), deadline=None)
 def test_wrong_bits(cluster: Json, data: st.DataObject) -> None:
-    """Each bit that no NIC stands for, or that a NIC lacks, is told by verify and corrected and told by upgrade."""
+    """Each bit that no NIC stands for, or that a NIC lacks, is reported by verify, and corrected and reported by
+    upgrade.
+    """
     flipped = 0
     right = upgrade_config(python_text(cluster)).text
     for raw in cluster["networks"].values():

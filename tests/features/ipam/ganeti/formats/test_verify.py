@@ -1,4 +1,4 @@
-"""Every violation is told, in either form."""
+"""Every violation is reported, in either form."""
 
 import json
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def more_subnet(**values: Json) -> Callable[[Json], object]:
 
 
 def test_well() -> None:
-    """Nothing is told where nothing is wrong."""
+    """Nothing is reported where nothing is wrong."""
     text = python_text(cluster())
     assert verify_config(text) == verify_config(upgrade_config(text).text) == ()
 
@@ -113,7 +113,7 @@ def test_well() -> None:
     ],
 )
 def test_old_form(change: Callable[[Json], object], violation: str) -> None:
-    """A violation in the old form is told."""
+    """A violation in the old form is reported."""
     data = cluster()
     change(data)
     found = verify_config(python_text(data))
@@ -162,7 +162,7 @@ def test_old_form(change: Callable[[Json], object], violation: str) -> None:
     ],
 )
 def test_new_form(change: Callable[[Json], object], violation: str) -> None:
-    """A violation in the new form is told."""
+    """A violation in the new form is reported."""
     data = json.loads(upgrade_config(python_text(cluster())).text)
     change(data)
     found = verify_config(python_text(data))
