@@ -65,7 +65,7 @@ def test_a_watch_that_fails_is_taken_up_again_ever_more_rarely() -> None:
 
 
 def test_a_watch_that_recovers_starts_with_short_pauses_again() -> None:
-    """Whoever worked in between is taken up again at once."""
+    """A watch that worked in between is taken up again at once."""
     lives = 0
 
     async def changes() -> AsyncGenerator[None, None]:

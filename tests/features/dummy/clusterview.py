@@ -51,7 +51,7 @@ class FixedNadUse(Struct, frozen=True):
         return self.users if nad == NAD else ()
 
     def user_of(self, pod: Key) -> User:
-        """Nobody asks."""
+        """Never called."""
         raise NotImplementedError
 
     def seen(self, uid: str) -> int | None:

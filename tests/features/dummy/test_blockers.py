@@ -49,7 +49,7 @@ def test_workloads_by_their_template() -> None:
 
 
 def test_users_of_whom_nothing_can_be_read() -> None:
-    """Whoever counts as a user because his networks can't be read is to be mended first."""
+    """An object that counts as a user because its networks can't be read is to be mended first."""
     user = User("Pod", "shop", "odd", problem="annotation x can't be read")
     (blocker,) = blockers(view(network(leaving=True), FixedNadUse((user, POD))), (FINALIZER,))
     assert blocker.waits_for == ("Pod shop/odd (annotation x can't be read)", "Pod shop/web-0")
@@ -59,7 +59,7 @@ def test_users_of_whom_nothing_can_be_read() -> None:
 
 
 def test_users_would_keep_a_living_network() -> None:
-    """Before a deletion is asked for, it is told what it would wait for, and nothing else."""
+    """Before a deletion is asked for, it is shown what it would wait for, and nothing else."""
     requests = (Reservation("u", 0, NOW + 9, "Pod default/new"),)
     text = msgspec.json.encode(requests).decode()
     assert kept(view(network(), FixedNadUse((MACHINE,)), nads=(nad(text),))) == (str(MACHINE),)
@@ -75,14 +75,14 @@ def test_requests_that_may_still_come() -> None:
 
 
 def test_users_come_before_requests() -> None:
-    """While there are users, requests are not told of: only the manager knows which of these came and went."""
+    """While there are users, requests are not shown: only the manager knows which of these came and went."""
     requests = (Reservation("u", 0, NOW + 9, "Pod default/new"),)
     text = msgspec.json.encode(requests).decode()
     assert kept(view(network(leaving=True), FixedNadUse((MACHINE,)), nads=(nad(text),))) == (str(MACHINE),)
 
 
 def test_nodes_without_a_pod() -> None:
-    """Where the DaemonSet has no pod, the command is told that says why."""
+    """Where the DaemonSet has no pod, the command is shown that says why."""
     dcn = network("Terminating", leaving=True)
     made = DummyResource(
         api_version="apps/v1", kind="DaemonSet", name="dummy-bridge-x", namespace="lanloom-system"
@@ -98,7 +98,7 @@ def test_nodes_without_a_pod() -> None:
 
 
 def test_notes_that_can_not_be_read() -> None:
-    """Notes that somebody spoilt are named with the annotation to see to."""
+    """Damaged notes are named with the annotation to see to."""
     (blocker,) = blockers(view(network(leaving=True), nads=(nad("[{]"),)), (FINALIZER,))
     assert "network.harvester.io/admitted" in blocker.remedy
 
@@ -115,7 +115,7 @@ def test_nodes_whose_bridge_is_not_gone() -> None:
 
 
 def test_bridges_are_not_waited_for_before_their_time() -> None:
-    """While somebody uses the network its bridges stay, so no node is named."""
+    """While the network is in use its bridges stay, so no node is named."""
     shown = view(
         network("DeletionBlocked", leaving=True),
         FixedNadUse((MACHINE,)),

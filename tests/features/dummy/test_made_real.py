@@ -50,7 +50,7 @@ async def client(server: RealServer) -> AsyncIterator[HttpClient]:
 
 @pytest.mark.parametrize("state", ["present", "absent"])
 async def test_a_daemon_set(client: HttpClient, state: State) -> None:
-    """What the server fills into the DaemonSet is known: it is as wanted, and what somebody adds is put right."""
+    """What the server fills into the DaemonSet is known: it is as wanted, and what a user adds is put right."""
     body = daemon_set_body(f"net-{state}", f"{UID}-{state}", "dummy-br", SETTINGS, state)
     made = await client.create(DAEMON_SETS, body, BRIDGES_NAMESPACE)
     assert daemon_set_patch(made, body) == {}
@@ -72,7 +72,7 @@ async def test_a_daemon_set(client: HttpClient, state: State) -> None:
 
 
 async def test_the_state_of_a_daemon_set_changes(client: HttpClient) -> None:
-    """A DaemonSet that keeps a bridge can be told to take it away, by a patch."""
+    """A DaemonSet that keeps a bridge can be set to take it away, by a patch."""
     first, second = (daemon_set_body("net2", "u2", "dummy-br", SETTINGS, state) for state in _STATES)
     made = await client.create(DAEMON_SETS, first, BRIDGES_NAMESPACE)
     patch = daemon_set_patch(made, second)

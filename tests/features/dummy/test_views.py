@@ -31,7 +31,7 @@ def states(view: DummyView) -> dict[str, tuple[str, str]]:
 
 
 def test_nodes_are_shown_in_order_with_what_they_say() -> None:
-    """A node whose pod is ready has the bridge; of another one its daemon's own words are told."""
+    """A node whose pod is ready has the bridge; of another one its daemon's own words are shown."""
     said = "there is a link dummy-br\nthat is not Lanloom's"
     pods = (pod("node1"), pod("node2", ready=False, said=said))
     shown = view(network(), nodes=NODES, pods=pods, daemon_sets=(daemon_set(),))
@@ -57,7 +57,7 @@ def test_a_node_without_a_pod_and_one_that_is_away() -> None:
 
 
 def test_a_node_that_went_down_just_now() -> None:
-    """A node that is waited for although it is down is told as that, whatever its pod said last."""
+    """A node that is waited for although it is down is shown as that, whatever its pod said last."""
     lately = Condition(type="Ready", status="Unknown", last_transition_time=rfc3339(NOW - 5))
     fallen = replace(node("node1"), status=NodeStatus(conditions=(lately,)))
     shown = view(
@@ -71,7 +71,7 @@ def test_a_node_that_went_down_just_now() -> None:
 
 
 def test_pods_elsewhere_say_nothing_of_nodes() -> None:
-    """A pod with the labels of a network's own in a namespace of somebody else's is not asked."""
+    """A pod with the labels of a network's own in a tenant's namespace is not asked."""
     shown = view(
         network(),
         nodes=NODES,
@@ -102,7 +102,7 @@ def test_requests_that_are_awaited() -> None:
 
 
 def test_notes_that_can_not_be_read() -> None:
-    """A note of requests that somebody spoilt is told as such: nobody knows what may still come."""
+    """A damaged note of requests is shown as such: it is unknown what may still come."""
     assert view(network(), nads=(nad("[{]"),)).unreadable
 
 
@@ -117,7 +117,7 @@ def test_all_users_are_counted() -> None:
     [("Ready", False, True), ("Ready", True, False), ("Pending", False, False), ("", False, False)],
 )
 def test_what_is_ready(phase: str, leaving: bool, ready: bool) -> None:
-    """Ready is a network in that phase whose deletion nobody asked for."""
+    """Ready is a network in that phase that is not being deleted."""
     assert view(network(phase, leaving=leaving)).is_ready is ready
 
 

@@ -218,7 +218,7 @@ async def test_pools_of_one_ip_version(cluster: IpamCluster, pools: NodePools) -
 
 @with_pools
 async def test_why_there_is_no_address(cluster: IpamCluster, pools: NodePools) -> None:
-    """A network that is missing or full is reported for each node without an address; room for it brings the address."""
+    """A network that is missing or full is named for each node without an address; room for it brings the address."""
     pools.claim(NAD, claim("node1", "node2", "node3"))
     await cluster.rest()
     assert pools.leases(NAD).problems["node1"] == (

@@ -108,7 +108,7 @@ class Quiet:
         self.sim.faults.cut[node] = lambda: address in self.addresses(node)
 
     async def restart(self, node: str = "node1") -> None:
-        """Kills the node's agent and starts it anew."""
+        """Kills the node's agent and starts it again."""
         await self.sim.processes[node].kill()
         self.sim.processes[node].start()
 

@@ -1,4 +1,4 @@
-"""Lanloom beside Harvester's network controller: node addresses on its bridges, and nothing else is touched."""
+"""Lanloom alongside Harvester's network controller: node addresses on its bridges, and nothing else is touched."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -86,7 +86,7 @@ class Story:
     def _look(self, node: str, host: FakeHost) -> None:
         """Compares the links of others before and after a change; the kernel lowers MTUs by itself.
 
-        Harvester's agent takes what it deletes by name or VLAN id for its own, whoever made it.
+        Harvester's agent takes what it deletes by name or VLAN id for its own, whatever made it.
         """
         if self.harvester.acting:
             for at, name in [key for key in self.by_hand if key[0] == node]:
@@ -158,7 +158,7 @@ class Story:
                 self.host_networks[name] = vid
 
     async def resize(self) -> None:
-        """Gives the uplinks another MTU: Harvester makes the bonds anew."""
+        """Gives the uplinks another MTU: Harvester makes the bonds again."""
         uplink = {"linkAttributes": {"mtu": self.rng.choice((1500, 9000))}}
         with suppress(KubeError):
             await self.quiet.admin.patch(VLAN_CONFIGS, "one", {"spec": {"uplink": uplink}})
@@ -227,7 +227,7 @@ class Story:
             self.host_networks[change.key.name] = change.body["spec"]["vlanID"]
 
     async def restart_agent(self) -> None:
-        """An agent dies, and starts anew."""
+        """An agent dies, and starts again."""
         await self.quiet.restart(self.rng.choice(sorted(self.quiet.sim.hosts)))
 
     async def restart_manager(self) -> None:
@@ -240,7 +240,7 @@ class Story:
             await self.quiet.restart(self.rng.choice(self.harvester.names))
 
     def check(self) -> None:
-        """What others have is as they left it, with its VLAN id on the bridge; nobody writes again and again."""
+        """What others have is as they left it, with its VLAN id on the bridge; nothing writes again and again."""
         assert not self.harm, "\n".join(self.harm)
         for (node, name), link in self.by_hand.items():
             assert _stands(self.quiet.sim.hosts[node], link), f"{name} on {node}"
@@ -263,7 +263,7 @@ def _stands(host: FakeHost, link: Link) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(4))
 def test_two_hours(seed: int) -> None:
-    """No link of others is touched, and once nobody does anything any more, nothing is written either."""
+    """No link of others is touched, and once no program does anything any more, nothing is written either."""
 
     async def given(quiet: Quiet) -> None:
         story = Story(quiet, Random(seed))

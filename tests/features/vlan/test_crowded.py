@@ -23,7 +23,7 @@ P = names.PREFIX
 
 
 async def note(quiet: Quiet, length: int) -> None:
-    """A long annotation of somebody else's on cluster-1."""
+    """A long annotation of another writer on cluster-1."""
     patch = {"metadata": {"annotations": {NOTE: "x" * length}}}
     await quiet.admin.patch(CLUSTER_NETWORKS, "cluster-1", patch)
 

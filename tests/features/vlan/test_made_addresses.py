@@ -1,4 +1,4 @@
-"""Nodes with an IPv6 address that no map gives beside that of IPv4: of a router (SLAAC), or of a DHCPv6 server."""
+"""Nodes with an IPv6 address that no map gives, next to that of IPv4: of a router (SLAAC), or of a DHCPv6 server."""
 
 from collections.abc import Awaitable
 from ipaddress import IPv6Network
@@ -87,7 +87,7 @@ async def test_without_a_router(quiet: Quiet) -> None:
 
 @on_a_quiet_cluster
 async def test_another_prefix(quiet: Quiet) -> None:
-    """Addresses of a prefix that the network does not name are removed, and told if there is no other."""
+    """Addresses of a prefix that the network does not name are removed, and reported if there is no other."""
     quiet.sim.switch.set_router(2012, OTHER)
     await quiet.uplink()
     await network(quiet)
@@ -131,7 +131,7 @@ async def test_an_address_of_dhcpv6(quiet: Quiet) -> None:
 
 @on_a_quiet_cluster
 async def test_routing(quiet: Quiet) -> None:
-    """A gateway, routes and DNS servers of IPv6 stand beside the subnet, and nothing of the advertisement does."""
+    """A gateway, routes and DNS servers of IPv6 stand next to the subnet, and nothing of the advertisement does."""
     quiet.sim.switch.set_router(2012, SUBNET)
     await quiet.uplink()
     routes = '[{"to": "fd00:20::/48", "via": "fd00:1::1"}]'
@@ -209,7 +209,7 @@ async def test_without_a_dhcpv6_server(quiet: Quiet) -> None:
 
 @on_a_quiet_cluster
 async def test_a_lease_of_another_subnet(quiet: Quiet) -> None:
-    """It is removed and told, until the lease is to be renewed and the server was corrected."""
+    """It is removed and reported, until the lease is to be renewed and the server was corrected."""
     quiet.sim.switch.lease_seconds = 120
     quiet.sim.switch.set_dhcpv6(2012, "fd00:99::10")
     await quiet.uplink()

@@ -171,7 +171,7 @@ async def test_a_nad_says_whether_its_cluster_network_is_ready(quiet: Quiet) -> 
 
 @on_a_quiet_cluster
 async def test_a_nad_whose_cluster_network_is_gone_is_not_ready(quiet: Quiet) -> None:
-    """Where somebody got round the webhooks, the NADs that are left say so."""
+    """Where a user got round the webhooks, the NADs that are left say so."""
     await quiet.uplink()
     await quiet.network()
     await quiet.rest()
@@ -184,7 +184,7 @@ async def test_a_nad_whose_cluster_network_is_gone_is_not_ready(quiet: Quiet) ->
 
 @on_a_quiet_cluster
 async def test_an_isolated_network_s_label_is_left_alone(quiet: Quiet) -> None:
-    """The NAD of an isolated network waits for no uplink, and nobody says that it is not ready for want of one."""
+    """The NAD of an isolated network waits for no uplink, and no manager says that it is not ready for want of one."""
     await quiet.admin.create(CLUSTER_NETWORKS, cluster_network("dummy"))
     isolated = nad("vlan2012", "dummy")
     isolated["metadata"]["labels"] |= {UID_LABEL: "a", names.READY_LABEL: "true"}

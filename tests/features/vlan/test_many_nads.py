@@ -88,7 +88,7 @@ class Pools:
         self.handlers.clear()
 
     def find(self, nad: Key) -> None:
-        """Addresses of an earlier term come to light that nobody claims."""
+        """Addresses of an earlier term come to light that no NAD claims."""
         self.held.setdefault(nad, None)
         self.tell(nad)
 
@@ -138,7 +138,7 @@ class World(Cluster):
         await all_synced(informers.all())
 
     async def put(self, body: Raw) -> None:
-        """Make a NAD, or write all of it but its metadata that nobody writes."""
+        """Make a NAD, or write all of it but the metadata that users don't write."""
         name = body["metadata"]["name"]
         present = {item.metadata.name: item for item in await self.nads()}
         if name not in present:
@@ -172,7 +172,7 @@ class World(Cluster):
             policy = {key: text for key, text in network.metadata.annotations.items() if key == names.ROLLOUT}
             if policy and rollout_state(network).revision != revision(wanted | policy, uplinks, mine):
                 found.append(f"{name}: another revision than {rollout_state(network).revision}")
-        # Nobody looks at the addresses of a network that is not there.
+        # No manager looks at the addresses of a network that is not there.
         judged = [
             item for item in nads if cluster_network_of(item) in NETWORKS or not may_have_addresses(item)
         ]

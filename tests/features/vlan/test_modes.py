@@ -105,7 +105,7 @@ async def test_links_of_others_outlive_all_modes(quiet: Quiet) -> None:
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_the_profiles_outlive_the_change_of_mode(quiet: Quiet) -> None:
-    """No profile is written anew when Harvester's controller comes or goes: addresses are not interrupted."""
+    """No profile is written again when Harvester's controller comes or goes: addresses are not interrupted."""
     await quiet.uplink()
     await quiet.network("static", addresses=STATIC)
     await quiet.rest()

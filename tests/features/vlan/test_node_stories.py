@@ -65,7 +65,7 @@ async def test_story_8_a_node_is_shut_down(quiet: Quiet) -> None:
     await quiet.admin.delete(NADS, "vlan2012", "default")
 
     async def cleaned() -> bool:
-        return touched(quiet) == {"node3"}  # its file is on a disk that nobody can reach
+        return touched(quiet) == {"node3"}  # its file is on a disk out of reach
 
     await quiet.sim.until(cleaned)
     start(quiet, "node3")
@@ -123,10 +123,10 @@ async def test_story_9_a_node_joins_a_static_network(quiet: Quiet) -> None:
     assert addresses(quiet) == STATIC
     await quiet.sim.until(summed_up)
     assert (await quiet.condition("ready")).status == "True"
-    everybody = {**STATIC, "node4": "192.168.1.13/24"}
-    await annotate(quiet, node_ip_map=json.dumps(everybody))
+    all_nodes = {**STATIC, "node4": "192.168.1.13/24"}
+    await annotate(quiet, node_ip_map=json.dumps(all_nodes))
     await quiet.rest()
-    assert addresses(quiet) == everybody
+    assert addresses(quiet) == all_nodes
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What got past the webhooks at once is settled by age, and both objects are told."""
+"""What got past the webhooks at once is settled by age, and both objects say so."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
@@ -29,7 +29,7 @@ async def told(quiet: Quiet, reason: str) -> dict[str, str]:
 
 
 async def past_the_webhooks(quiet: Quiet) -> None:
-    """A cluster network on every node; from now on nobody is asked."""
+    """A cluster network on every node; from now on none is asked."""
     await quiet.uplink()
     await quiet.leave_alone()
 

@@ -131,7 +131,7 @@ def carrying(quiet: Quiet, vid: int) -> list[str]:
 
 @on_a_quiet_cluster
 async def test_a_failure_keeps_it_from_the_others(quiet: Quiet) -> None:
-    """When the canary gets no address, nobody else gets the configuration; the condition says which node and why."""
+    """When the canary gets no address, no other node gets the configuration; the condition says which node and why."""
     await staged(quiet)
     await fails_on_the_canary(quiet)
     condition = await quiet.condition(ROLLED_OUT)
@@ -239,7 +239,7 @@ async def test_another_manager_goes_on(quiet: Quiet) -> None:
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_nodes_exchange_addresses(quiet: Quiet) -> None:
-    """Two nodes that exchange static addresses, one at a time, don't wait for each other for ever."""
+    """Two nodes that exchange static addresses, one at a time, don't wait for each other endlessly."""
     await staged(quiet, {"maxUnavailable": 1})
     await make_static(quiet)
     await quiet.rest()

@@ -116,5 +116,5 @@ async def test_the_fields_alone(quiet: Quiet) -> None:
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_the_fields_beside(quiet: Quiet) -> None:
-    """What Lanloom writes beside Harvester's controller is what the page says, and nothing of what that one writes."""
+    """What Lanloom writes alongside Harvester's is what the page says, and nothing of what that one writes."""
     check(await everything(quiet, Harvester(quiet.sim)), "beside")

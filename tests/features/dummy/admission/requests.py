@@ -40,7 +40,7 @@ NETWORKS_ANNOTATION = "k8s.v1.cni.cncf.io/networks"
 
 
 def network(name: str = "red", *, bridge: str = "", nad: str = "", **more: Any) -> Raw:
-    """A network with the bridge `<name>-br` and the NAD nets/<name>, unless told otherwise."""
+    """A network with the bridge `<name>-br` and the NAD nets/<name>, unless given otherwise."""
     spec = {"bridgeName": bridge or f"{name}-br", "nadName": nad or name, "nadNamespace": "nets"}
     return {"metadata": {"name": name, "uid": f"new {name}"}, "spec": spec | more}
 

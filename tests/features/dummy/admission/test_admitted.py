@@ -1,4 +1,4 @@
-"""Whom a network with `spec.namespaces` lets in, by every way in, whatever else is going on."""
+"""The users that a network with `spec.namespaces` lets in, by every way in, whatever else is going on."""
 
 from typing import Any, NamedTuple
 
@@ -65,7 +65,7 @@ TRIES = {
     "a machine that gets the network": Try(request(VIRTUAL_MACHINES, VM, machine("db")), False),
     "a machine that has it already": Try(request(VIRTUAL_MACHINES, {**VM, "extra": 1}, VM), True),
     "a machine that leaves it": Try(request(VIRTUAL_MACHINES, machine("db"), VM), True),
-    "an instance of nobody": Try(request(VIRTUAL_MACHINE_INSTANCES, instance()), False),
+    "an instance of no machine": Try(request(VIRTUAL_MACHINE_INSTANCES, instance()), False),
     "an instance of a machine that is gone": Try(
         request(VIRTUAL_MACHINE_INSTANCES, instance("made up")), False
     ),
@@ -91,7 +91,7 @@ OWN: Present = (NADS, nad(of="red"))
 
 @pytest.mark.parametrize("title", TRIES)
 def test_who_is_let_in(title: str) -> None:
-    """Only new users of other namespaces are refused, by whichever object they come; without a list nobody is."""
+    """Only new users of other namespaces are refused, by whichever object they come; without a list none is."""
     found = TRIES[title]
     restricted: Present = (DCNS, network(namespaces=["team"]))
     assert told(found.asked, restricted, OWN, *found.more, refer=found.refer).allowed == found.allowed

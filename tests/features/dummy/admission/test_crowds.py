@@ -1,4 +1,4 @@
-"""Somebody who asks for more than there is room or time for, by pods that he may make."""
+"""A tenant that asks for more than there is room or time for, by pods that it may create."""
 
 import asyncio
 import copy
@@ -19,7 +19,9 @@ from tests.harness.virtual import START, run
 
 
 def test_one_namespace_can_not_keep_others_out() -> None:
-    """Who asks without end is told to wait, while requests of other namespaces are noted, in the same breath, too."""
+    """A tenant that asks without end has to wait, while requests of other namespaces are noted, in the same breath,
+    too.
+    """
     crowd = [request(PODS, pod(f"p{number:03}")) for number in range(NAMESPACE_MAX + 20)]
     found = reviewed(*crowd, request(PODS, pod("web", namespace="other")))
     assert found.messages[:NAMESPACE_MAX] == [""] * NAMESPACE_MAX
@@ -57,7 +59,7 @@ class Slow(LocalClient):
 
 
 def test_an_answer_comes_in_time_however_many_networks_there_are() -> None:
-    """A pod that names many NADs that nobody knows is answered before the API server gives up waiting, and refused."""
+    """A pod that names many unknown NADs is answered before the API server gives up waiting, and refused."""
     storage = first_storage()
 
     async def ask() -> tuple[str, float]:

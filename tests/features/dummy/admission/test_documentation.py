@@ -33,7 +33,7 @@ RULES = [ROOT / f"src/lanloom/{name}.py" for name in ("features/dummy/rules/admi
 
 
 def test_the_tables_are_what_the_webhooks_say() -> None:
-    """The page has every rule with its message, as the tests hold it; LANLOOM_GOLDEN=rewrite writes it anew."""
+    """The page has every rule with its message, as the tests hold it; LANLOOM_GOLDEN=rewrite writes it again."""
     check_page(GROUPS, "tests/features/dummy/admission/test_documentation.py")
 
 

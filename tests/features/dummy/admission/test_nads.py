@@ -122,7 +122,7 @@ DELETION_CASES: Cases = {
 
 @each(NAD_CASES)
 def test_nads_that_can_not_be(case: Case) -> None:
-    """What does not follow from the network is not written onto its NAD, by nobody."""
+    """What does not follow from the network is not written onto its NAD, by any user."""
     assert answer(case) == case.message
 
 
@@ -163,7 +163,7 @@ def test_what_a_manager_does_passes(asked: Any, present: tuple[Present, ...]) ->
     ids=["new", "changed", "deleted", "orphan freed", "orphan deleted", "other annotations"],
 )
 def test_what_is_nobodys_business_passes(asked: Any, present: tuple[Present, ...]) -> None:
-    """NADs of others, and those that nobody needs any more, are their owners' to change."""
+    """NADs of others, and those that are not needed any more, are their owners' to change."""
     assert told(asked, *present).allowed
 
 

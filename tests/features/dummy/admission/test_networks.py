@@ -134,7 +134,7 @@ def test_changes_that_can_not_be(case: Case) -> None:
 
 @each(UPLINK_CASES)
 def test_isolated_networks_stay_isolated(case: Case) -> None:
-    """Nobody gives the bridge of an isolated network an uplink."""
+    """No user gives the bridge of an isolated network an uplink."""
     assert answer(case) == case.message
 
 
@@ -165,12 +165,12 @@ def test_a_network_that_leaves_can_be_changed_whatever_stands_in_it() -> None:
 
 
 def test_a_network_that_is_there_is_for_the_api_server_to_refuse() -> None:
-    """Who creates a network that is there is told just that, and not that its NAD is in the way."""
+    """The creation of a network that is there fails with just that, and not because its NAD is in the way."""
     assert told(request(DCNS, network()), (DCNS, network()), (NADS, nad(of="red"))).allowed
 
 
 def test_labels_of_an_invalid_network_can_be_changed() -> None:
-    """A change that leaves the spec alone is nobody's business."""
+    """A change that leaves the spec alone is allowed."""
     new = network(bridge="lo")
     new["metadata"]["labels"] = {"a": "b"}
     assert told(request(DCNS, new, network(bridge="lo"))).allowed

@@ -80,7 +80,7 @@ def owners_of(asked: tuple[Kind, Object], *there: tuple[Kind, Object]) -> list[s
     ids=lambda chain: chain[-1].kind,
 )
 def test_everybody_who_makes_pods(chain: tuple[Kind, ...]) -> None:
-    """Each is found, the nearest first; if one is not there, or goes, nobody is."""
+    """Each is found, the nearest first; if one is not there, or goes, none is."""
     last = len(chain) - 1
     owners = [(kind, f"n{at}") for at, kind in enumerate(chain)][1:]
     made = [item(kind, f"n{at}", (*owners, None)[at]) for at, kind in enumerate(chain)]
@@ -94,7 +94,7 @@ def test_everybody_who_makes_pods(chain: tuple[Kind, ...]) -> None:
 
 
 def test_an_unknown_controller_is_not_asked_for() -> None:
-    """Of other groups and kinds nobody knows what they make; the last one that is known stands for them."""
+    """Of other groups and kinds it is unknown what they make; the last one that is known stands for them."""
     other = reference(STATEFUL_SETS, "a", apiVersion="apps.kruise.io/v1beta1")
     there = item(STATEFUL_SETS, "a")
     assert owners_of(item(PODS, "p", ownerReferences=[other]), there) == []
@@ -105,19 +105,19 @@ def test_an_unknown_controller_is_not_asked_for() -> None:
 
 
 def test_an_owner_that_does_not_control_makes_nothing() -> None:
-    """Anybody may own an object; one alone controls it."""
+    """Any object may own another; one alone controls it."""
     owner = reference(STATEFUL_SETS, "a", controller=False)
     assert owners_of(item(PODS, "p", ownerReferences=[owner]), item(STATEFUL_SETS, "a")) == []
 
 
 def test_others_than_controllers_are_no_way_in() -> None:
-    """A machine is made by nobody, nor is a pod by another one."""
+    """A machine has no controller, nor is a pod made by another one."""
     assert owners_of(item(PODS, "p", (PODS, "q")), item(PODS, "q")) == []
     assert owners_of(item(VIRTUAL_MACHINES, "v", (VIRTUAL_MACHINES, "w")), item(VIRTUAL_MACHINES, "w")) == []
 
 
 def test_a_server_that_does_not_answer_tells_nothing() -> None:
-    """What can't be read is an error, for whoever asks to try again."""
+    """What can't be read is an error, so that the caller tries again."""
     _, asked = item(PODS, "p", (JOBS, "a"))
     with pytest.raises(ServerError):
         run(controller_owners(Broken(), asked))  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""References to isolated networks: who is let in is written down before, and nobody is let in when a network goes."""
+"""References to isolated networks: who is let in is written down before, and no new users are let in when a network
+goes.
+"""
 
 import asyncio
 import copy
@@ -84,7 +86,7 @@ REFERENCE_CASES: Cases = {
 
 @each(REFERENCE_CASES)
 def test_references_that_are_refused(case: Case) -> None:
-    """Nobody new is let onto a network that is being deleted."""
+    """No new users are let onto a network that is being deleted."""
     assert answer(case) == case.message
 
 
@@ -110,7 +112,7 @@ def test_who_is_let_in_is_noted() -> None:
 
 
 def test_a_machine_that_gets_a_network_is_noted_with_its_version() -> None:
-    """A machine that refers to the network anew is noted with the version that the change is based on."""
+    """A machine that newly refers to the network is noted with the version that the change is based on."""
     old = machine("db", uid="known", resourceVersion="41")
     found = reviewed(request(VIRTUAL_MACHINES, machine("db", "nets/red", uid="known"), old))
     assert found.notes == [("known", 41, "VirtualMachine default/db")]
@@ -139,7 +141,7 @@ def test_what_is_nobodys_business_costs_nothing() -> None:
 
 
 def test_a_nad_that_is_not_known_is_read_once() -> None:
-    """A NAD that the watches do not show is looked at; one that is not there is nobody's business."""
+    """A NAD that the watches do not show is looked at; one that is not there is not judged."""
     missing = reviewed(request(PODS, pod(networks="nets/gone")))
     assert (missing.messages, missing.asked) == ([""], ["get NetworkAttachmentDefinition"])
     assert reviewed(request(PODS, pod()), seen=[]).notes == [("new web", 0, "Pod default/web")]
@@ -153,7 +155,7 @@ def test_watches_that_lag_behind_let_nobody_in() -> None:
 
 
 def test_watches_that_lag_behind_keep_nobody_out() -> None:
-    """A NAD that was made anew a moment ago is open, although the watches show the one that was draining."""
+    """A NAD that was created again a moment ago is open, although the watches show the one that was draining."""
     assert reviewed(request(PODS, pod()), seen=GOING).messages == [""]
 
 
@@ -164,7 +166,7 @@ def test_what_can_not_be_noted_is_refused() -> None:
 
 
 def test_a_nad_that_always_changes_is_given_up() -> None:
-    """Where others are always faster the pod is to come again, and nobody goes on trying for it."""
+    """Where others are always faster the pod is to come again, and its request ends."""
     storage = first_storage()
 
     async def ask() -> tuple[str, int]:
@@ -197,7 +199,7 @@ def test_a_default_network_without_a_namespace_may_be_ours() -> None:
 
 
 def test_what_can_not_be_read_is_allowed() -> None:
-    """Networks that nobody can read are for Multus to refuse."""
+    """Networks that can't be read are for Multus to refuse."""
     assert reviewed(request(PODS, pod(networks="[{")), broken=True).messages == [""]
 
 
@@ -224,7 +226,7 @@ def daemons(created: str) -> Present:
 
 
 def draining(since: float) -> tuple[Present, ...]:
-    """A network that is being deleted, and nobody new may use it since then."""
+    """A network that is being deleted, and accepts no new users since then."""
     return (GOING[0], (NADS, nad(of="red", marks={DRAINING: rfc3339(since)})))
 
 
@@ -252,7 +254,7 @@ def test_a_machine_may_start_again_while_its_network_waits_for_it() -> None:
 
 @pytest.mark.parametrize(("since", "allowed"), [(START + 1, True), (START, False), (START - 1, False)])
 def test_pods_of_workloads_that_are_older_are_replaced(since: float, allowed: bool) -> None:
-    """A pod of a workload that was there before the mark is let in; nobody reviews workloads that come later."""
+    """A pod of a workload that was there before the mark is let in; workloads that come later are not reviewed."""
     asked = request(PODS, made_by(DAEMON_SET_TEMPLATES, pod()))
     found = reviewed(asked, present=(*draining(since), daemons(rfc3339(START))))
     assert (found.messages == [""]) == allowed
@@ -260,7 +262,7 @@ def test_pods_of_workloads_that_are_older_are_replaced(since: float, allowed: bo
 
 
 def test_nobody_is_let_back_in_without_a_note() -> None:
-    """A NAD that somebody deletes takes no notes any more, so also those who used it are refused."""
+    """A NAD that a user deletes takes no notes any more, so also those who used it are refused."""
     marks = {DRAINING: rfc3339(START)}
     gone = leaving(nad(of="red", marks=marks))
     on = (VIRTUAL_MACHINE_INSTANCES, instance("nets/red"))
@@ -268,7 +270,7 @@ def test_nobody_is_let_back_in_without_a_note() -> None:
 
 
 def test_a_dry_run_of_a_restart_writes_nothing() -> None:
-    """Who would be let back in is told so, and not noted."""
+    """A user that would be let back in gets that answer, and is not noted."""
     on = (VIRTUAL_MACHINE_INSTANCES, instance("nets/red"))
     asked = request(PODS, made_by(VIRTUAL_MACHINE_INSTANCES, pod()), dry_run=True)
     found = reviewed(asked, present=(*GOING, on))
@@ -297,12 +299,12 @@ def test_of_two_requests_about_one_object_the_newer_counts() -> None:
 
 
 def test_notes_that_can_not_be_read_stand_for_somebody() -> None:
-    """Instead of what can't be read there is somebody who may come until a request must have ended."""
+    """Instead of what can't be read there is a user that may come until a request must have ended."""
     (item,) = reservations_of(annotated(with_reservations(annotated("{"), (), lambda _: None, START)))
     assert item.until == START + REQUEST_SECONDS
 
 
 def test_the_nad_of_a_key() -> None:
-    """A NAD is found in the namespace of whoever refers to it, unless another one is named."""
+    """A NAD is found in the namespace of the object that refers to it, unless another one is named."""
     inside = pod(networks="red", namespace="nets")
     assert reviewed(request(PODS, inside)).notes == [("new web", 0, f"Pod {Key('nets', 'web')}")]

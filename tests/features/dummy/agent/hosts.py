@@ -35,7 +35,7 @@ HOUR = 3600.0
 
 
 def bridge(name: str = BRIDGE, alias: str = alias_of(OWNER), *, up: bool = True) -> Link:
-    """A bridge as somebody has left it."""
+    """A bridge as another program has left it."""
     return Link(name=name, index=0, kind="bridge", alias=alias, up=up)
 
 

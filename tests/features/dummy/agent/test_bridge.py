@@ -40,7 +40,7 @@ async def test_made(scene: Scene) -> None:
 
 @on_a_host
 async def test_deleted_by_hand(scene: Scene) -> None:
-    """A bridge that somebody deletes is there again within a second, and the keeper was not ready meanwhile."""
+    """A bridge that an operator deletes is there again within a second, and the reconciler was not ready meanwhile."""
     kept = scene.keep()
     await kept.until_ready()
     for pause in (0.0, 5.0, 100.0):
@@ -53,7 +53,7 @@ async def test_deleted_by_hand(scene: Scene) -> None:
 
 @on_a_host
 async def test_deleted_under_its_ports(scene: Scene) -> None:
-    """The bridge that is made in the place of one that somebody deleted has its ports, but those that are elsewhere."""
+    """The bridge that is made in the place of one that was deleted has its ports, but those that are elsewhere."""
     kept = scene.keep()
     await kept.until_ready()
     for name in ("veth1", "veth2", "veth3"):
@@ -70,7 +70,7 @@ async def test_deleted_under_its_ports(scene: Scene) -> None:
 
 @on_a_host
 async def test_set_down_by_hand(scene: Scene) -> None:
-    """A bridge that somebody sets down is up again within a second, with the ports that it has."""
+    """A bridge that an operator sets down is up again within a second, with the ports that it has."""
     kept = scene.keep()
     await kept.until_ready()
     scene.attach("veth1")
@@ -162,7 +162,7 @@ async def test_pods_that_come_while_it_starts(scene: Scene) -> None:
 
 @on_a_host
 async def test_the_gateway_of_pods_that_came_first(scene: Scene) -> None:
-    """With a gateway the plugin's bridge has its address, which stays; without one such a bridge is somebody else's."""
+    """With a gateway the plugin's bridge has its address, which stays; without one it is another program's."""
     scene.fake.kernel.add(structs.replace(PLUGINS, addresses=("10.7.0.1/24",)))
     assert FOREIGN[""] in await scene.keep().failure()
     await scene.keep(gateway="10.7.0.1/24").until_ready()
@@ -172,7 +172,7 @@ async def test_the_gateway_of_pods_that_came_first(scene: Scene) -> None:
 
 @pytest.mark.parametrize("alias", ["mine", ""])
 def test_mark_taken_away(alias: str) -> None:
-    """A bridge whose mark somebody changes while a keeper looks after it has it again at once, with its ports."""
+    """A bridge whose mark is changed while its reconciler runs has it again at once, with its ports."""
 
     @on_a_host
     async def scenario(scene: Scene) -> None:
@@ -219,7 +219,9 @@ async def test_mark_taken_away_while_nobody_looked(scene: Scene) -> None:
 
 @on_a_host
 async def test_another_bridge_of_that_name(scene: Scene) -> None:
-    """A bridge that somebody puts in the place of the keeper's does not get its mark, though the name is the same."""
+    """A bridge that another program puts in the place of ours does not get its mark, though the name is the
+    same.
+    """
     kept = scene.keep()
     await kept.until_ready()
     scene.fake.kernel.links.pop(BRIDGE)
@@ -231,7 +233,7 @@ async def test_another_bridge_of_that_name(scene: Scene) -> None:
 
 @pytest.mark.parametrize("gateway", ["", "10.7.0.1/24"])
 def test_host_let_in(gateway: str) -> None:
-    """A host that somebody lets take part in the network is kept out again, but for the gateway that is asked for."""
+    """A host that an operator lets into the network is kept out again, but for the gateway that is asked for."""
 
     @on_a_host
     async def scenario(scene: Scene) -> None:
@@ -246,7 +248,7 @@ def test_host_let_in(gateway: str) -> None:
 
 @on_a_host
 async def test_refused_by_the_kernel(scene: Scene) -> None:
-    """What the kernel refuses is tried again, and told after ten seconds."""
+    """What the kernel refuses is tried again, and reported after ten seconds."""
     step = EnsureIsolatedBridge(name=BRIDGE, owner=OWNER)
     scene.fake.links.refused[step] = "can't create the bridge dummy-br: Operation not permitted"
     first = scene.keep()

@@ -1,4 +1,4 @@
-"""A keeper that takes its bridge away waits for the ports, and takes nobody else's."""
+"""A reconciler that takes its bridge away waits for the ports, and takes no other bridge."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ from tests.features.dummy.agent.hosts import (
 
 @on_a_host
 async def test_absent(scene: Scene) -> None:
-    """A bridge that is to go is removed, and so it is if somebody makes it again; then the keeper is ready."""
+    """A bridge that is to go is removed, and so it is if an operator makes it again; then the reconciler is ready."""
     await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
     kept = scene.keep("absent")
     await kept.until_ready()
@@ -93,7 +93,7 @@ async def test_absent_with_ports(scene: Scene) -> None:
 
 @on_a_host
 async def test_absent_with_ports_that_stay(scene: Scene) -> None:
-    """After a minute with ports the keeper gives up and names them; the next one begins anew."""
+    """After a minute with ports the reconciler gives up and names them; the next one begins again."""
     await scene.fake.links.apply((EnsureIsolatedBridge(name=BRIDGE, owner=OWNER),))
     scene.attach("veth2")
     scene.attach("veth1")

@@ -55,7 +55,7 @@ class Chaos(Swept):
         self._before = now
 
     def by_hand(self, action: Callable[[], None]) -> None:
-        """Somebody does what Lanloom never may."""
+        """An operator does what Lanloom never may."""
         self._by_hand = True
         action()
         self._by_hand = False
@@ -87,7 +87,7 @@ class Chaos(Swept):
             self.kept[bridge] = self.keep(owner=self.owners[bridge], bridge=bridge)
 
     async def _delete(self, bridge: str) -> None:
-        """The network goes: its keeper takes the bridge away, or is killed, and nobody waits for it."""
+        """The network goes: its reconciler takes the bridge away, or is killed, and nothing waits for it."""
         if bridge not in self.owners:
             return
         await self.kept.pop(bridge).kill()
@@ -125,7 +125,7 @@ class Chaos(Swept):
                 self.kept[bridge] = self.keep(owner=owner, bridge=bridge)
 
     async def calm(self) -> None:
-        """Nobody interferes any more; the last users go."""
+        """No other program interferes any more; the last users go."""
         self.asked.error = self.watching.error = None
         for number in range(9):
             self.fake.delete_link(f"veth{number}")

@@ -153,7 +153,7 @@ async def test_deleted_meanwhile(scene: Swept) -> None:
 
 @on_an_agents_host
 async def test_ports_keep_it(scene: Swept) -> None:
-    """A surplus bridge that somebody still uses stays, and goes when the last port does."""
+    """A surplus bridge that is still in use stays, and goes when the last port does."""
     await scene.serve()
     scene.plant()
     scene.attach("veth1")
@@ -230,7 +230,7 @@ async def test_api_server_away(scene: Swept) -> None:
 
 @on_an_agents_host
 async def test_watch_behind(scene: Swept) -> None:
-    """A network of which the watch has not told yet keeps its bridge: the API server is asked first."""
+    """A network that the watch has not reported yet keeps its bridge: the API server is asked first."""
     await scene.serve()
     scene.start()
     await asyncio.sleep(10)

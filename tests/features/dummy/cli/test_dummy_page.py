@@ -43,7 +43,7 @@ async def workloads(client: Client) -> None:
 
 
 def test_the_page_says_what_commands_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command of the page prints what the page shows; LANLOOM_GOLDEN=rewrite writes the page anew."""
+    """Each command of the page prints what the page shows; LANLOOM_GOLDEN=rewrite writes the page again."""
     place = tmp_path / "place"
     shutil.copytree(ROOT / "examples", place / "examples")
     monkeypatch.chdir(place)

@@ -34,7 +34,7 @@ def real_cluster(real_binaries: Path) -> Iterator[Path]:
 
 @pytest.fixture(params=[EMBEDDED, REAL])
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
-    """Either cluster with the nodes n1, n2 and n3, kubelets, and somebody who looks after DaemonSets."""
+    """Either cluster with the nodes n1, n2 and n3, kubelets, and a controller of DaemonSets."""
     kubeconfig: Path = request.getfixturevalue(f"{request.param}_cluster")
     async with ground(kubeconfig, is_real=request.param == "real") as made:
         yield made

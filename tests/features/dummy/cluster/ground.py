@@ -112,7 +112,7 @@ async def ground(kubeconfig: Path, *, is_real: bool) -> AsyncIterator[Ground]:
 
 
 async def _clean(made: Ground) -> None:
-    """Removes DaemonSets, pods and nodes, as nobody is left to do it."""
+    """Removes DaemonSets, pods and nodes, as no controller is left to do it."""
     for daemon in (await made.client.list(DAEMON_SETS)).items:
         with suppress(NotFound):
             await made.client.delete(DAEMON_SETS, daemon.metadata.name, daemon.metadata.namespace)

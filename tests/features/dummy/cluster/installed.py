@@ -75,14 +75,14 @@ async def uninstall(client: HttpClient) -> None:
 
 
 async def unregister(client: HttpClient) -> None:
-    """Removes the webhooks and the lease of a manager that is no more; then nobody is asked about what is written."""
+    """Removes the webhooks and the lease of a manager that is no more; then none is asked about what is written."""
     await remove_webhooks(client)
     with suppress(NotFound):
         await client.delete(LEASES, MANAGER_LEASE, LANLOOM_NAMESPACE)
 
 
 async def remove_webhooks(client: HttpClient) -> None:
-    """Returns when nobody is asked about what is written: a real server hears by a watch that it shall not ask."""
+    """Returns when no webhook is asked about what is written: a real server learns that by a watch."""
     for webhooks in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         for item in (await client.list(webhooks)).items:
             await client.patch(webhooks, item.metadata.name, {"webhooks": []})

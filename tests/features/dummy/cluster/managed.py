@@ -83,7 +83,7 @@ class Replica:
             await self.client.followed(VIRTUAL_MACHINES)
 
     async def kill(self) -> None:
-        """Ends it without a word to anybody."""
+        """Ends it without a word."""
         self.client.died.set()
         await stop(self.task)
 
@@ -182,7 +182,7 @@ class Managed:
         await eventually(partial(self.made, uid), lambda found: found == [])
 
     async def released(self, uid: str, seconds: float = PATIENCE) -> None:
-        """Returns when the network is gone; then at most pods that nobody ends are left of what was made for it."""
+        """Returns when the network is gone; then at most pods that no kubelet ends are left of what was made for it."""
         try:
             await eventually(self.is_gone, bool, seconds)
         except TimeoutError:
@@ -209,7 +209,7 @@ class Managed:
         return await self.cluster.pods(BRIDGES_NAMESPACE, f"{UID_LABEL}={uid}{more}")
 
     async def add_machine(self, name: str = "vm", namespace: str = "") -> None:
-        """A virtual machine that uses the network, beside it or elsewhere."""
+        """A virtual machine that uses the network, in its namespace or elsewhere."""
         networks = [{"name": "lan", "multus": {"networkName": f"{self.place}/{self.nad_name}"}}]
         body = {"metadata": {"name": name}, "spec": {"template": {"spec": {"networks": networks}}}}
         await self.client.create(VIRTUAL_MACHINES, body, namespace or self.place)
@@ -219,13 +219,13 @@ class Managed:
         await self.client.delete(VIRTUAL_MACHINES, name, namespace or self.place)
 
     async def unguarded(self) -> None:
-        """Removes the webhooks under the manager that leads, which can't register them again: nobody is asked now."""
+        """Removes the webhooks under the manager that leads, which can't register them again: none is asked now."""
         for replica in self.replicas:
             replica.client.registers = False
         await remove_webhooks(self.client)
 
     async def unattended(self, replica: Replica) -> None:
-        """Ends a manager, and removes what it registered: nobody judges what is written now."""
+        """Ends a manager, and removes what it registered: no webhook judges what is written now."""
         await replica.kill()
         await unregister(self.client)
 

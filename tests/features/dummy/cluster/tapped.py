@@ -51,7 +51,7 @@ class Tapped(Interceptor):
     async def send(self, request: Request) -> Any:
         self._check()
         if request.resource in _WEBHOOKS and request.verb in ("create", "patch") and not self.registers:
-            raise Forbidden(403, "Forbidden", "nobody may register webhooks now")
+            raise Forbidden(403, "Forbidden", "no user may register webhooks now")
         counts = request.resource.plural not in _HOUSEKEEPING
         if counts:
             self.requests[f"{request.verb} {request.resource.plural}"] += 1

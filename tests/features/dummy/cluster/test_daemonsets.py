@@ -140,7 +140,7 @@ async def test_pods_that_are_not_ready_go_first(cluster: Ground) -> None:
 
 
 async def test_a_deleted_pod_comes_again(cluster: Ground) -> None:
-    """A pod that somebody deletes is replaced on its node."""
+    """A pod that a user deletes is replaced on its node."""
     await add_daemons(cluster)
     old = (await cluster.pods())["n2"].metadata
     await cluster.client.delete(PODS, old.name, cluster.place)
@@ -206,7 +206,7 @@ async def test_pods_go_with_their_daemon_set(
 
 
 async def test_in_the_foreground_the_daemon_set_waits_for_its_pods(cluster: Ground) -> None:
-    """Deleted in the foreground, a DaemonSet is there until its last pod is gone, and makes none anew."""
+    """Deleted in the foreground, a DaemonSet is there until its last pod is gone, and makes no new one."""
     await add_daemons(cluster)
     cluster.kubelets.silent |= {"n2"}
     await cluster.client.delete(DAEMON_SETS, NAME, cluster.place, propagation="Foreground")

@@ -31,7 +31,7 @@ async def test_a_whole_life(cluster: Ground) -> None:
         config = json.loads(nad.spec.config)
         assert (config["type"], config["bridge"]) == ("bridge", f"{net.name}-br")
         assert nad.metadata.labels[UID_LABEL] == uid
-        # Its controller counts ready pods after they have told the manager.
+        # Its controller counts ready pods after the manager knows of them.
         await eventually(partial(net.daemons, uid), lambda daemons: daemons.status.number_ready == 3)
         assert (dcn.status.nodes.live, dcn.status.nodes.acknowledged) == (3, 3) if dcn.status.nodes else False
         assert (await net.bridge_pods(uid, "present")).keys() == {"n1", "n2", "n3"}
@@ -78,7 +78,7 @@ async def test_a_bridge_that_can_t_be_removed_keeps_the_network(cluster: Ground)
 
 @pytest.mark.slow
 async def test_nobody_new_gets_in(cluster: Ground) -> None:
-    """A machine that is to use a network which is being deleted is refused, and told so."""
+    """A machine that is to use a network which is being deleted is refused with that reason."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         uid = (await net.create_ready()).metadata.uid
@@ -163,7 +163,7 @@ async def add_pod(net: Managed, name: str, networks: str) -> None:
 
 @pytest.mark.slow
 async def test_an_unused_network_goes_at_once(cluster: Ground) -> None:
-    """A network that nobody ever used goes without being blocked."""
+    """A network that was never used goes without being blocked."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         uid = (await net.create_ready()).metadata.uid

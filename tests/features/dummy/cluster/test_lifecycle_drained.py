@@ -63,7 +63,7 @@ async def replaced(net: Managed, resource: Resource[Any], number: int) -> None:
 
 
 async def drain(net: Managed) -> None:
-    """Somebody deletes the network; returns when nobody new may use it."""
+    """A user deletes the network; returns when it accepts no new users."""
     await net.delete()
     await eventually(net.nad, lambda nad: DRAINING in nad.metadata.annotations)
 
@@ -85,7 +85,7 @@ async def test_a_pod_of_a_deployment_is_replaced(cluster: Ground) -> None:
 
 @pytest.mark.parametrize("cluster", [REAL], indirect=True)
 async def test_a_deployment_that_comes_too_late_gets_no_pods(cluster: Ground) -> None:
-    """The ReplicaSet of a Deployment that was made while the network drained is told that it is nobody's any more."""
+    """The ReplicaSet of a Deployment that was made while the network drained learns that it has no owner any more."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         uid = (await net.create_ready()).metadata.uid
@@ -106,7 +106,7 @@ async def test_a_deployment_that_comes_too_late_gets_no_pods(cluster: Ground) ->
 
 
 async def test_a_machine_starts_again(cluster: Ground) -> None:
-    """The instance of a machine on a network that drains is made anew, and noted; one that nobody made is refused."""
+    """The instance of a machine on a network that drains comes again, and is noted; one without an owner is refused."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         uid = (await net.create_ready()).metadata.uid

@@ -25,7 +25,7 @@ INSTEAD = "v1.multus-cni.io/default-network"
 
 
 async def add_pod(net: Managed, name: str, annotations: Raw, namespace: str = "", **meta: Any) -> None:
-    """A pod that nobody runs."""
+    """A pod that no kubelet runs."""
     body = {
         "metadata": {"name": name, "annotations": annotations} | meta,
         "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "image"}]},
@@ -101,7 +101,7 @@ async def take_users(net: Managed, other: str) -> None:
 
 
 async def test_every_form_of_use_keeps_it(cluster: Ground) -> None:
-    """Whoever names the NAD, or may, is listed and keeps the network; whoever names another one does not."""
+    """An object that names the NAD, or may, is listed and keeps the network; one that names another does not."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         uid = (await net.create_ready()).metadata.uid
@@ -157,7 +157,7 @@ REFUSED: dict[str, tuple[Raw, str]] = {
 
 
 async def test_what_may_not_change(cluster: Ground) -> None:
-    """Names and scope of a network stay, its subnet is no service's, and nobody but the manager writes its status."""
+    """Names and scope of a network stay, its subnet is no service's, and only the manager writes its status."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         before = await net.create_ready()

@@ -36,7 +36,7 @@ def is_as_made(daemons: DaemonSet) -> bool:
     ],
 )
 async def test_an_edited_daemon_set_is_repaired(cluster: Ground, change: dict[str, Any]) -> None:
-    """A DaemonSet that somebody edits becomes again what it was, and its pods with it."""
+    """A DaemonSet that a user edits becomes again what it was, and its pods with it."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         uid = (await net.create_ready()).metadata.uid
@@ -60,7 +60,7 @@ async def test_an_edited_daemon_set_is_repaired(cluster: Ground, change: dict[st
 async def test_a_deleted_daemon_set_comes_again(
     cluster: Ground, propagation: Literal["Background", "Foreground", "Orphan"]
 ) -> None:
-    """A DaemonSet that somebody deletes is made again, and the network is ready again."""
+    """A DaemonSet that a user deletes is made again, and the network is ready again."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         uid = (await net.create_ready()).metadata.uid
@@ -77,7 +77,7 @@ async def test_a_deleted_daemon_set_comes_again(
 
 
 async def test_a_daemon_set_deleted_while_bridges_are_removed_comes_again(cluster: Ground) -> None:
-    """Nobody skips the removal of the bridges by deleting the DaemonSet that does it."""
+    """No user skips the removal of the bridges by deleting the DaemonSet that does it."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         uid = (await net.create_ready()).metadata.uid
@@ -94,7 +94,7 @@ async def test_a_daemon_set_deleted_while_bridges_are_removed_comes_again(cluste
 
 
 async def test_its_nad_is_not_for_others_to_change(cluster: Ground) -> None:
-    """Nobody deletes or edits the NAD of a network; who tries is told whose it is."""
+    """No user deletes or edits the NAD of a network; the refusal names its owner."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         await net.create_ready()
@@ -111,7 +111,7 @@ async def test_its_nad_is_not_for_others_to_change(cluster: Ground) -> None:
 
 @pytest.mark.parametrize("used", [False, True])
 async def test_a_deleted_nad_comes_again(cluster: Ground, used: bool) -> None:
-    """A NAD that somebody deletes by force is made again, whether the network is used or not."""
+    """A NAD that a user deletes by force is made again, whether the network is used or not."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         await net.create_ready()
@@ -130,13 +130,13 @@ def bridge_of(nad: NetworkAttachmentDefinition) -> str:
 
 
 async def edit(net: Managed, **members: Any) -> None:
-    """Somebody changes the NAD's configuration."""
+    """A user changes the NAD's configuration."""
     config = json.loads((await net.nad()).spec.config) | members
     await net.client.patch(NADS, net.nad_name, {"spec": {"config": json.dumps(config)}}, net.place)
 
 
 async def test_an_edited_nad_is_repaired(cluster: Ground) -> None:
-    """A NAD that was edited by force while nobody used it becomes again what it was."""
+    """A NAD that was edited by force while it was not in use becomes again what it was."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         await net.create_ready()
@@ -163,7 +163,7 @@ async def test_an_edited_nad_is_repaired_by_the_next_manager(cluster: Ground) ->
 
 
 async def test_an_edited_nad_that_is_used_is_only_told_of(cluster: Ground) -> None:
-    """A NAD that was edited by force while somebody uses it stays until nobody does; the network says so meanwhile."""
+    """A NAD that was edited by force while in use stays until it has no users; the network says so meanwhile."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         await net.create_ready()

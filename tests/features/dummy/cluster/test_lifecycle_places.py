@@ -1,4 +1,4 @@
-"""Places that somebody else has or wants, networks made anew, and settings that change, on either cluster."""
+"""Places that others have or want, networks created again, and settings that change, on either cluster."""
 
 from functools import partial
 from typing import Any
@@ -66,7 +66,7 @@ async def test_the_second_in_one_place_waits(cluster: Ground, spec: dict[str, st
 
 
 async def test_somebody_else_s_nad_stays(cluster: Ground) -> None:
-    """A NAD that is in a network's place is told of, never taken over, and there when the network is gone."""
+    """A NAD that is in a network's place is reported, never taken over, and there when the network is gone."""
     async with managed(cluster) as net:
         config = '{"cniVersion": "0.3.1", "type": "macvlan", "master": "eth0"}'
         await net.client.create(
@@ -124,7 +124,7 @@ async def test_another_image_is_rolled_out(cluster: Ground) -> None:
 
 
 async def test_a_subnet_is_given_later(cluster: Ground) -> None:
-    """A network gets a subnet while nobody uses it, and its NAD says so; with users it is refused."""
+    """A network gets a subnet while it is not in use, and its NAD says so; with users it is refused."""
     async with managed(cluster) as net:
         await (await net.manager()).leads()
         uid = (await net.create_ready()).metadata.uid

@@ -16,13 +16,13 @@ from tests.features.dummy.cluster.managed import Managed, Replica, managed
 pytestmark = pytest.mark.slow
 
 LONG = 90.0
-"""Seconds of a lease that nobody loses because the machine is busy; a dead leader's is taken away by the test."""
+"""Seconds of a lease that no leader loses because the machine is busy; a dead leader's is taken away by the test."""
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("cluster", [REAL], indirect=True)
 async def test_a_leader_dies_after_each_of_its_writes(cluster: Ground) -> None:
-    """After whichever write of a deletion the leader dies, the one that waits ends it, harms nobody, leaves nothing."""
+    """After whichever write of a deletion the leader dies, the next one ends it, harms no user, leaves nothing."""
     async with managed(cluster) as net:
         leader = await net.manager("replica-0", lease=LONG)
         for writes in count(1):

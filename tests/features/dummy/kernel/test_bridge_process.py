@@ -124,7 +124,7 @@ def test_no_address_of_its_own(daemons: Daemons) -> None:
 
 
 def test_deleted_under_a_port(daemons: Daemons) -> None:
-    """A bridge that somebody deletes is soon back with the ports that it had."""
+    """A bridge that an operator deletes is soon back with the ports that it had."""
     daemons.start()
     until(daemons.ready().exists)
     ip("link add veth1 up type veth peer name cable")
@@ -182,7 +182,7 @@ def run(where: str, code: str) -> subprocess.Popen[bytes]:
 
 @pytest.fixture
 def guest() -> Iterator[str]:
-    """A pod that has been told that node and outside are on its network; the node passes on what it may."""
+    """A pod with routes as if node and outside were on its network; the node passes on what it may."""
     with namespace("outside"), namespace("pod"):
         subprocess.run(
             ["ip", "netns", "exec", "host", "sysctl", "--quiet", "--write", "net.ipv4.ip_forward=1"],
@@ -229,7 +229,7 @@ def test_nothing_gets_out(daemons: Daemons, guest: str, address: str) -> None:
 
 
 def test_every_address_is_free(daemons: Daemons, guest: str) -> None:
-    """Nobody answers on the network for the node's own address: a guest may have it, and find no duplicate."""
+    """No host answers on the network for the node's own address: a guest may have it, and find no duplicate."""
     ip("link add dummy-br up type bridge")
     attach_guest()
     assert run(guest, ASK).communicate()[0].split() == [b"0.0.0.0", b"10.9.9.9"]
@@ -254,7 +254,7 @@ def test_a_hardware_address_of_its_own(daemons: Daemons) -> None:
 
 def test_absent(daemons: Daemons) -> None:
     """A pod's port keeps the bridge; soon after the pod's end the bridge is gone, and the process ready."""
-    daemons.start().send_signal(signal.SIGSTOP)  # one that hangs holds nobody up
+    daemons.start().send_signal(signal.SIGSTOP)  # one that hangs holds no other up
     made = daemons.start(ready="first")
     until(daemons.ready("first").exists)
     made.send_signal(signal.SIGTERM)
@@ -272,7 +272,7 @@ def test_absent(daemons: Daemons) -> None:
 
 @pytest.mark.parametrize("kind", ["bridge", "veth peer name cable"])
 def test_foreign_link(daemons: Daemons, kind: str) -> None:
-    """A link that is somebody else's stays as it is; the process fails, and says why where a kubelet looks for it."""
+    """A link that is another program's stays as it is; the process fails, and says why where a kubelet looks for it."""
     ip(f"link add dummy-br type {kind}")
     (daemons.directory / "why").touch()
     process = daemons.start()

@@ -101,7 +101,7 @@ def test_taken_over(daemons: Daemons, pods: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("state", ["present", "absent"])
 def test_pods_have_ended(daemons: Daemons, pods: tuple[str, ...], state: str) -> None:
-    """A bridge of the plugin's that nobody uses any more is taken over as well, or goes."""
+    """A bridge of the plugin's that is not in use any more is taken over as well, or goes."""
     call("ADD", pods[0])
     call("DEL", pods[0])
     assert ip("link show dev dummy-br") and not there()
@@ -185,7 +185,7 @@ def test_routers_are_ignored(daemons: Daemons, pods: tuple[str, ...]) -> None:
 
 
 def test_at_the_same_moment(daemons: Daemons, pods: tuple[str, ...]) -> None:
-    """Whoever makes the bridge first, the pod is on it and it gets its mark."""
+    """Whichever process makes the bridge first, the pod is on it and it gets its mark."""
     daemons.start()
     until(daemons.ready().exists)
     for _ in range(10):

@@ -88,7 +88,7 @@ class Office(Cluster):
         return (await self.client.list(DUMMY_CLUSTER_NETWORKS)).items
 
     async def events(self) -> tuple[Event, ...]:
-        """What was told."""
+        """What was reported."""
         return (await self.client.list(EVENTS)).items
 
     async def pod(self, *containers: dict[str, Any], name: str = IDENTITY) -> None:
@@ -100,7 +100,7 @@ class Office(Cluster):
         await self.rest()
 
     async def rest(self, seconds: float = 5.0) -> None:
-        """Until everybody has had the time to act."""
+        """Until all have had the time to act."""
         await asyncio.sleep(seconds)
 
 

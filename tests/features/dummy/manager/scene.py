@@ -50,7 +50,7 @@ def _first_storage() -> MemoryStorage:
 
 
 class Scene(Cluster):
-    """What a test does to the cluster; the network is called `net` unless told otherwise."""
+    """What a test does to the cluster; the network is called `net` unless given otherwise."""
 
     def __init__(self, storage: MemoryStorage) -> None:
         super().__init__(storage)
@@ -123,7 +123,7 @@ class Scene(Cluster):
         return await self.find(DUMMY_CLUSTER_NETWORKS, name) is None
 
     async def delete(self, name: str = "net") -> None:
-        """Somebody deletes a network."""
+        """A user deletes a network."""
         await self.client.delete(DUMMY_CLUSTER_NETWORKS, name)
 
     async def nad(self) -> NetworkAttachmentDefinition | None:
@@ -160,7 +160,7 @@ class Scene(Cluster):
         await self.client.create(PODS, body, PLACE)
 
     async def events(self, name: str = "net") -> list[str]:
-        """What was told of a network, `reason: message`, oldest first."""
+        """What was reported of a network, `reason: message`, oldest first."""
         found = (await self.client.list(EVENTS)).items
         about = [item for item in found if item.involved_object.name == name]
         return [f"{item.reason}: {item.message}" for item in about]

@@ -24,7 +24,7 @@ async def test_it_is_made_at_start(office: Office) -> None:
 
 @in_an_office
 async def test_without_harvester_the_nad_is_lanloom_s(office: Office) -> None:
-    """Where Harvester's namespace is missing and nobody named one, the NAD is in Lanloom's."""
+    """Where Harvester's namespace is missing and none was named, the NAD is in Lanloom's."""
     await office.know_the_kind()
     office.lead(await office.start(Flags()))
     await office.rest()
@@ -34,7 +34,7 @@ async def test_without_harvester_the_nad_is_lanloom_s(office: Office) -> None:
 
 @in_an_office
 async def test_a_namespace_that_was_named_is_taken(office: Office) -> None:
-    """A namespace that somebody named is not judged, though it does not exist."""
+    """A namespace that an operator named is not judged, though it does not exist."""
     await office.know_the_kind()
     office.lead(await office.start(Flags(nad_namespace="harvester-system")))
     await office.rest()
@@ -68,7 +68,7 @@ async def test_one_that_is_there_stays_as_it_is(office: Office) -> None:
 
 @in_an_office
 async def test_one_that_was_deleted_is_not_made_anew(office: Office) -> None:
-    """Whoever deletes it in a running cluster is rid of it until the next leader begins, whatever else is set."""
+    """Deleted in a running cluster it stays away until the next leader begins, whatever else is set."""
     await office.know_the_kind()
     settings = await office.start(Flags())
     end = office.lead(settings)
@@ -85,7 +85,7 @@ async def test_one_that_was_deleted_is_not_made_anew(office: Office) -> None:
 
 @in_an_office
 async def test_one_that_is_being_deleted_goes(office: Office) -> None:
-    """A leader that begins while the network is being deleted does not make it anew when it is gone."""
+    """A leader that begins while the network is being deleted does not create it again when it is gone."""
     await office.know_the_kind()
     body = {"metadata": {"name": NAME, "finalizers": ["example.org/keep"]}, "spec": SPEC}
     await office.client.create(DUMMY_CLUSTER_NETWORKS, body)

@@ -1,4 +1,4 @@
-"""Somebody who may do what he likes in a namespace of his own puts our marks on what he makes there."""
+"""A tenant with all rights in a namespace of its own puts our marks on what it creates there."""
 
 from lanloom.api.core import PODS
 from lanloom.api.dummy import (
@@ -12,7 +12,7 @@ from tests.features.dummy.manager.scene import PLACE, Scene, in_a_scene
 
 
 async def forge_daemon_set(each: Scene, uid: str) -> None:
-    """A DaemonSet with our label in a namespace of somebody else's."""
+    """A DaemonSet with our label in a tenant's namespace."""
     (own,) = await each.daemon_sets()
     meta = {"name": own.metadata.name, "labels": {UID_LABEL: uid}}
     spec = {"selector": own.spec.selector, "template": own.spec.template}
@@ -30,7 +30,7 @@ async def forge_acknowledgement(each: Scene, uid: str, node: str) -> None:
 
 @in_a_scene("n1")
 async def test_a_daemon_set_with_our_label_keeps_no_network(each: Scene) -> None:
-    """A DaemonSet in a namespace of somebody else's is no part of a network, whatever its label, and is left alone."""
+    """A DaemonSet in a tenant's namespace is no part of a network, whatever its label, and is left alone."""
     await each.add()
     await each.rest()
     network = await each.get()
@@ -47,7 +47,7 @@ async def test_a_daemon_set_with_our_label_keeps_no_network(each: Scene) -> None
 
 @in_a_scene("n1", "n2")
 async def test_nobody_acknowledges_in_a_node_s_name(each: Scene) -> None:
-    """A Ready pod elsewhere with the labels of a network's own says nothing of its node, beside a DaemonSet or not."""
+    """A Ready pod elsewhere with the labels of a network's own says nothing of its node, next to a DaemonSet or not."""
     await each.add()
     await each.rest()
     uid = (await each.get()).metadata.uid

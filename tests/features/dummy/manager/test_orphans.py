@@ -1,4 +1,4 @@
-"""What was made for a network that is not there: because somebody took it away by force, or not seen yet."""
+"""What was made for a network that is not there: because it was taken away by force, or not seen yet."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -56,7 +56,7 @@ def test_what_belongs_to_a_network_that_the_watch_has_not_brought() -> None:
 
 
 async def _orphan(each: Scene) -> None:
-    """Somebody removes the finalizer of a network that is being deleted and used."""
+    """A user removes the finalizer of a network that is being deleted and used."""
     await each.add_machine()
     await each.delete()
     await each.rest()

@@ -25,7 +25,7 @@ OTHER_IMAGE = IMAGE.replace("lanloom@", "other@")
 
 @in_an_office
 async def test_without_a_word_there_are_defaults(office: Office) -> None:
-    """Where nobody says anything, the defaults hold."""
+    """Where nothing is set, the defaults hold."""
     assert (await office.start(Flags())).current() == Settings()
 
 
@@ -154,7 +154,7 @@ def test_an_image_that_was_loaded_is_known_by_its_tag(image: str, taken: str) ->
 
 
 def test_the_manager_s_container_counts() -> None:
-    """Beside others, the container `manager` counts; without it, only one that is alone."""
+    """Among others, the container `manager` counts; without it, only one that is alone."""
     other = {"name": "other", "imageID": f"other@{DIGEST}"}
     assert reported(other, {"name": "manager", "imageID": NAMED}) == NAMED
     assert reported(other) == f"other@{DIGEST}"

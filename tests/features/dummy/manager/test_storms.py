@@ -52,7 +52,7 @@ class Storm:
             await self.rng.choices(what, weights)[0]()
 
     async def heal(self) -> None:
-        """The storm is over, and everybody goes."""
+        """The storm is over, and all users go."""
         self.faults.on = False
         for name in ("n1", "n2"):
             self.each.fleet.hear(name)

@@ -38,7 +38,7 @@ UNWELL = from_status(503, {"message": "etcd is unwell"})
 
 @pytest.mark.parametrize("error", [FORBIDDEN, UNWELL], ids=["refused", "unwell"])
 def test_users_that_cannot_be_listed_keep_the_network(error: ApiError) -> None:
-    """Whatever keeps the manager from seeing everybody keeps the network; the status says what, until it is mended."""
+    """Whatever keeps the manager from seeing all users keeps the network; the status says what, until it is mended."""
 
     async def story(each: Scene) -> None:
         judge = Judge(each.engine)
@@ -101,7 +101,7 @@ def test_a_user_who_comes_at_the_last_moment() -> None:
 
 
 def test_a_user_who_edits_meanwhile() -> None:
-    """A network that is changed between look and write is looked at again; nobody's change is lost."""
+    """A network that is changed between look and write is looked at again; no change is lost."""
 
     async def story(each: Scene) -> None:
         client = await ready(each)
@@ -157,7 +157,7 @@ def test_a_status_speaks_of_what_was_judged() -> None:
 
 @pytest.mark.parametrize("plural", [NADS.plural, DAEMON_SETS.plural, CLUSTER_NETWORKS.plural])
 def test_what_is_gone_already_need_not_be_deleted(plural: str) -> None:
-    """Somebody deletes each part right before the manager does; it goes on with the rest."""
+    """A user deletes each part right before the manager does; it goes on with the rest."""
 
     async def story(each: Scene) -> None:
         client = await ready(each)

@@ -1,4 +1,4 @@
-"""Who is woken by what: those whom a change concerns, and nobody for the others' sake."""
+"""Which networks are woken by what: those that a change concerns, and none for the others' sake."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -49,7 +49,7 @@ async def test_a_machine_wakes_only_the_deletion_that_it_concerns(each: Scene) -
 
 @in_a_scene("n1")
 async def test_users_of_networks_that_stay_wake_nobody(each: Scene) -> None:
-    """Who uses a network that nobody deletes changes nothing for it; nor does anybody on no network at all."""
+    """A user of a network that is not deleted changes nothing for it; nor does one on no network at all."""
     await _networks(each)
     await each.add_machine("vm", f"{PLACE}/nad-3")
     await each.add_machine("other", "elsewhere/nad-1")
@@ -127,7 +127,7 @@ async def test_a_drifted_network_is_woken_by_its_last_user(each: Scene) -> None:
 
 @in_a_scene("n1")
 async def test_a_network_that_gave_way_goes_on_when_the_older_is_gone(each: Scene) -> None:
-    """Whoever shares a NAD or a bridge with a network is woken by its end, and works then."""
+    """A network that shares a NAD or a bridge with another is woken by its end, and works then."""
     await each.add()
     await each.rest(2)
     await each.add("same-nad", bridgeName="other-br")
@@ -143,7 +143,7 @@ async def test_a_network_that_gave_way_goes_on_when_the_older_is_gone(each: Scen
 
 @in_a_scene("n1")
 async def test_a_place_that_becomes_free_is_taken(each: Scene) -> None:
-    """When somebody's Network goes that stood where the network's own would, that is made."""
+    """When a user's Network goes that stood where the network's own would, that is made."""
     await each.add(subnet="10.52.0.0/16")
     await each.rest()
     (made,) = (await each.client.list(NETWORKS)).items

@@ -81,7 +81,7 @@ def test_a_node_that_is_down_is_waited_for_a_while(ready: str) -> None:
 
 
 def test_a_node_that_is_being_deleted_is_not_waited_for() -> None:
-    """Whoever takes a node out of the cluster does not want it waited for."""
+    """A node that an operator takes out of the cluster is not waited for."""
     assert told("present", [node(deleted="2026-01-01T00:00:00Z")]).live == ()
 
 

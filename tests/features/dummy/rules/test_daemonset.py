@@ -164,18 +164,18 @@ def _container(raw: Raw) -> Raw:
 
 
 HARMLESS: dict[str, Callable[[Raw], Any]] = {
-    "a restart that somebody asked for": lambda raw: raw["spec"]["template"]["metadata"][
+    "a restart that an operator asked for": lambda raw: raw["spec"]["template"]["metadata"][
         "annotations"
     ].update({"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}),
-    "a label beside ours": lambda raw: raw["metadata"]["labels"].update(team="a"),
-    "an annotation beside ours": lambda raw: raw["metadata"]["annotations"].update(note="a"),
+    "a label next to ours": lambda raw: raw["metadata"]["labels"].update(team="a"),
+    "an annotation next to ours": lambda raw: raw["metadata"]["annotations"].update(note="a"),
     "an empty list": lambda raw: pod(raw).update(initContainers=[]),
 }
 
 
 @pytest.mark.parametrize("change", HARMLESS.values(), ids=HARMLESS)
 def test_what_harms_nobody_stays(change: Callable[[Raw], Any]) -> None:
-    """Restarts, and labels and annotations beside ours, are nobody's business."""
+    """Restarts, and labels and annotations next to ours, are left alone."""
     changed = served(body())
     change(changed)
     assert daemon_set_patch(read(changed), body()) == {}
@@ -292,6 +292,6 @@ def test_a_patch_brings_it_about(have: dict[str, Any], want: dict[str, Any]) -> 
 
 @given(OBJECTS)
 def test_nothing_that_gains_something_stays(have: dict[str, Any]) -> None:
-    """Of what nobody wants, only what says nothing and what servers fill in stays."""
+    """Of what is not wanted, only what says nothing and what servers fill in stays."""
     for key, value in defaulted(have, {}).items():
         assert not value or (key, value) in (("restartPolicy", "Always"), ("timeoutSeconds", 1))

@@ -1,4 +1,4 @@
-"""Settings as somebody gave them."""
+"""Settings as an operator gave them."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ def test_bad_texts(field: str, text: str, why: str) -> None:
 
 @given(st.sampled_from([item.name for item in fields(Settings)]), st.text())
 def test_any_text_is_judged(field: str, text: str) -> None:
-    """Whatever somebody writes, it is understood or refused; nothing else happens."""
+    """Whatever a user writes, it is understood or refused; nothing else happens."""
     try:
         read(field, text)
     except Malformed as error:
@@ -97,7 +97,7 @@ def test_the_first_to_speak_holds() -> None:
 
 
 def test_an_image_that_was_named_goes_before_our_own() -> None:
-    """The manager's own image is only for the case that nobody named one."""
+    """The manager's own image is only for the case that none was named."""
     assert settings(Flags(), "own").image == "own"
     assert settings(Flags(image=IMAGE), "own").image == IMAGE
 

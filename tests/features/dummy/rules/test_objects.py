@@ -96,13 +96,13 @@ def test_a_network_with_a_gateway() -> None:
 
 
 def test_the_gateway_of_a_former_subnet_goes() -> None:
-    """The plugin is told to replace the address that the bridge has of a subnet before, instead of failing."""
+    """The plugin has to replace the address that the bridge has of a subnet before, instead of failing."""
     assert nad_config(ROUTED)["forceAddress"] is True
     assert "forceAddress" not in nad_config(isolated(subnet="10.115.0.0/24"))
 
 
 def test_it_is_marked() -> None:
-    """The NAD says for whom it was made, and is one that the rules of VLANs understand."""
+    """The NAD says for which network it was made, and is one that the rules of VLANs understand."""
     made = stored(isolated())
     assert made.metadata.labels == {UID_LABEL: UID, READY_LABEL: "true"}
     assert made.metadata.annotations == {NAME_ANNOTATION: "net1"}
@@ -146,7 +146,7 @@ DRIFT: dict[str, Any] = {
     "a plugin": {"type": "macvlan"},
     "a member twice, but for case": {"Bridge": "mgmt-br"},
     "a version": {"cniVersion": "1.0.0"},
-    "a member that nobody knows": {"extra": {}},
+    "an unknown member": {"extra": {}},
     "an MTU that is none": {"mtu": "9000"},
 }
 
@@ -188,7 +188,7 @@ def test_marks_belong_to_it(metadata: dict[str, Any]) -> None:
 
 
 def test_others_marks_stay() -> None:
-    """What others wrote beside our marks is no drift, and a repair does not touch it."""
+    """What others wrote next to our marks is no drift, and a repair does not touch it."""
     nad = stored(isolated(), "{}", labels={UID_LABEL: UID, "network.harvesterhci.io/ready": "true"})
     mended = merge_patch(msgspec.to_builtins(nad), nad_patch(nad, isolated()))
     assert mended["metadata"]["labels"]["network.harvesterhci.io/ready"] == "true"
@@ -275,7 +275,7 @@ def test_the_name_is_put_right() -> None:
 
 
 def test_a_cluster_network_is_marked() -> None:
-    """The ClusterNetwork of a bridge says for whom it was made, and has no uplink."""
+    """The ClusterNetwork of a bridge says for which network it was made, and has no uplink."""
     body = cluster_network_body(isolated(), "dummy")
     made = msgspec.convert(body, CLUSTER_NETWORKS.type)
     assert (made.metadata.name, made.metadata.labels) == ("dummy", {UID_LABEL: UID})

@@ -130,7 +130,7 @@ def test_the_defaults_of_the_settings_are_valid() -> None:
 
 @pytest.mark.parametrize("name", GOOD_BRIDGES)
 def test_bridges_may_be_called_so(name: str) -> None:
-    """A name that a bridge can have, and that nobody else gives to a link, is accepted."""
+    """A name that a bridge can have, and that no other program gives to a link, is accepted."""
     assert not bridge_fault(name)
 
 
@@ -306,7 +306,7 @@ def test_what_is_made_of_a_network_stays(field: str, value: str) -> None:
 
 @pytest.mark.parametrize("change", [{"subnet": "10.116.0.0/24"}, {"gateway": "node"}, {"subnet": ""}, {}])
 def test_addresses_may_change(change: dict[str, Any]) -> None:
-    """Subnet and gateway can change, while nobody uses the network."""
+    """Subnet and gateway can change, while the network is not in use."""
     old = dcn(subnet="10.115.0.0/24")
     new = replace(old, spec=dcn(**{"subnet": "10.115.0.0/24"} | change).spec)
     changes(old, new)
@@ -314,7 +314,7 @@ def test_addresses_may_change(change: dict[str, Any]) -> None:
 
 
 def test_addresses_of_users_stay() -> None:
-    """While somebody uses the network, subnet and gateway can't change, and the message says who."""
+    """While the network is in use, subnet and gateway can't change, and the message says who."""
     user = User("VirtualMachine", "default", "a")
     old, new = dcn(subnet="10.115.0.0/24"), dcn(subnet="10.116.0.0/24", gateway="node")
     with pytest.raises(

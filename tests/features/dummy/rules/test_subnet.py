@@ -52,7 +52,7 @@ def test_a_subnet_that_is_somebody_s(subnet: str, why: str) -> None:
 
 
 def test_both_subnets_are_checked() -> None:
-    """A message names the subnets that are somebody's, and nobody's addresses of the other IP version."""
+    """A message names the subnets that are in use, and no addresses of the other IP version."""
     free = "10.115.0.0/24"
     assert "spec.subnet fd00:42::/64 overlaps fd00:42::/64 of" in overlaps(
         isolated(subnet=f"{free},fd00:42::/64"), KNOWN
@@ -64,7 +64,7 @@ def test_both_subnets_are_checked() -> None:
 
 @pytest.mark.parametrize("subnet", ["", "10.115.0.0/24", "10.9.9.0/24", "10.43.1.0/24", "fd00:115::/64"])
 def test_a_subnet_that_is_free(subnet: str) -> None:
-    """Names of hosts and addresses of the other IP version are in nobody's way."""
+    """Names of hosts and addresses of the other IP version are in no way."""
     assert not overlaps(isolated(subnet=subnet), KNOWN)
 
 

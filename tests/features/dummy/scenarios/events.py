@@ -33,17 +33,17 @@ OTHER_VM = User("VirtualMachine", "vms", "b")
 
 
 def both(*events: Event) -> Event:
-    """One after the other, before anybody looks."""
+    """One after the other, before a manager looks."""
     return lambda state: reduce(lambda before, event: event(before), events, state)
 
 
 def nothing(state: State) -> State:
-    """Nothing happens; somebody looks."""
+    """Nothing happens; a manager looks."""
     return state
 
 
 def made(name: str = "net", **spec: Any) -> Event:
-    """Somebody makes a network."""
+    """A user creates a network."""
 
     def event(state: State) -> State:
         body = {"metadata": {"name": name, "generation": 1}, "spec": SPEC | spec}
@@ -53,7 +53,7 @@ def made(name: str = "net", **spec: Any) -> Event:
 
 
 def changed(resource: Resource[Any], key: Key, patch: dict[str, Any]) -> Event:
-    """Somebody changes an object, past every webhook."""
+    """A user changes an object, past every webhook."""
 
     def event(state: State) -> State:
         item = state.objects[resource.kind, key]
@@ -63,17 +63,17 @@ def changed(resource: Resource[Any], key: Key, patch: dict[str, Any]) -> Event:
 
 
 def configured(patch: dict[str, Any], name: str = "net") -> Event:
-    """Somebody changes a network."""
+    """A user changes a network."""
     return changed(DUMMY_CLUSTER_NETWORKS, Key("", name), patch)
 
 
 def removed(name: str = "net") -> Event:
-    """Somebody deletes a network."""
+    """A user deletes a network."""
     return taken(DUMMY_CLUSTER_NETWORKS, Key("", name))
 
 
 def taken(resource: Resource[Any], key: Key) -> Event:
-    """Somebody deletes something."""
+    """A user deletes something."""
     return lambda state: deleted(state, resource, key)
 
 
@@ -84,13 +84,13 @@ def config_of(state: State) -> dict[str, Any]:
 
 
 def drifted(state: State) -> State:
-    """Somebody changes the NAD's configuration."""
+    """A user changes the NAD's configuration."""
     config = json.dumps(config_of(state) | {"bridge": "mgmt-br"})
     return changed(NADS, NAD, {"spec": {"config": config}})(state)
 
 
 def used(*users: User, nad: Key = NAD) -> Event:
-    """These use the NAD, and everybody knows."""
+    """These use the NAD, and all watches show it."""
     known = Known({nad: users})
     return lambda state: replace(state, watched=known, live=known)
 
@@ -111,7 +111,7 @@ def unreadable(state: State) -> State:
 
 
 def reserved(uid: str, seconds: float = 75.0) -> Event:
-    """A webhook lets somebody refer to the NAD."""
+    """A webhook lets an object refer to the NAD."""
 
     def event(state: State) -> State:
         note = json.dumps(
@@ -163,7 +163,7 @@ def taken_node(name: str) -> Event:
 
 
 def cluster_network(name: str) -> ClusterNetwork:
-    """A ClusterNetwork of somebody's."""
+    """A ClusterNetwork of a user's."""
     return msgspec.convert({"metadata": {"name": name}}, ClusterNetwork)
 
 
@@ -173,7 +173,7 @@ def answers(*names: str) -> Event:
 
 
 def nad(key: Key = NAD, uid: str = "") -> Event:
-    """Somebody makes a NAD, perhaps one that says to be a network's."""
+    """A user creates a NAD, perhaps one that says to be a network's."""
 
     def event(state: State) -> State:
         labels = {UID_LABEL: uid} if uid else {}
@@ -185,7 +185,7 @@ def nad(key: Key = NAD, uid: str = "") -> Event:
 
 
 def uplink(cluster_network: str = "dummy") -> Event:
-    """Somebody gives a cluster network an uplink."""
+    """A user gives a cluster network an uplink."""
 
     def event(state: State) -> State:
         body = {"metadata": {"name": "uplink"}, "spec": {"clusterNetwork": cluster_network}}

@@ -65,7 +65,7 @@ class Known(Struct, frozen=True):
         return self.users.get(nad, ())
 
     def user_of(self, pod: Key) -> User:
-        """Nobody asks."""
+        """Never called."""
         raise NotImplementedError
 
     def seen(self, uid: str) -> int | None:
@@ -74,12 +74,12 @@ class Known(Struct, frozen=True):
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """Objects by kind and key, who uses what, and what was told.
+    """Objects by kind and key, who uses what, and what was reported.
 
     `watched` are users as the watches have brought them, `live` as the API server says, None where it does not.
     `unseen` are kinds of whose objects the watches have not brought any. `answering` are the nodes whose pods are
     Ready, `lanless` those without the agent of LANs; `lan_mtu` is what LANs carry. `refusals` are actions that the API
-    server refuses, by the plural of their resource. `waits` are the moments at which somebody is to look again.
+    server refuses, by the plural of their resource. `waits` are the moments at which a manager is to look again.
     """
 
     objects: dict[tuple[str, Key], Any] = {}
@@ -118,7 +118,7 @@ class State(Struct, frozen=True, kw_only=True):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The reasons of what was told, in order."""
+        """The reasons of what was reported, in order."""
         return tuple(item.reason for item in self.events)
 
 

@@ -67,7 +67,7 @@ def test_packets_that_do_not_fit() -> None:
 
 
 def test_a_lan_that_is_refused() -> None:
-    """Where the API server takes no LAN, nothing else is made, and its words are told until it does."""
+    """Where the API server takes no LAN, nothing else is made, and its words are reported until it does."""
     state = run(on.both(on.refused(LANS.plural, "no such kind"), on.both(TWO_NODES, SPANNING)), State())
     assert (state.dcn.status.phase, state.dcn.status.message) == ("ErrorEnsuringLAN", "no such kind")
     assert state.of(DAEMON_SETS) == ()

@@ -67,7 +67,7 @@ def test_a_deletion_that_is_blocked_moves_it_too() -> None:
 
 
 @pytest.mark.parametrize("event", [on.nothing, on.removed()], ids=["kept", "deleted"])
-@pytest.mark.parametrize("answering", [(), ("n1", "n2")], ids=["nobody answers", "all answer"])
+@pytest.mark.parametrize("answering", [(), ("n1", "n2")], ids=["none answers", "all answer"])
 @pytest.mark.parametrize("done", [0, 1])
 def test_a_manager_that_dies_in_the_middle(event: Event, answering: tuple[str, ...], done: int) -> None:
     """After any action of any look the next manager goes on, and no DaemonSet of the old namespace is changed."""

@@ -1,4 +1,4 @@
-"""The NAD of an isolated network: changed, foreign, replaced, or taken away by somebody."""
+"""The NAD of an isolated network: changed, foreign, replaced, or taken away by a user."""
 
 import json
 
@@ -37,7 +37,7 @@ def test_a_changed_nad_is_put_right_while_nobody_uses_it() -> None:
 
 
 def test_a_nad_that_is_only_written_otherwise_is_left_alone() -> None:
-    """Configurations are compared as values: order and blanks are nobody's drift."""
+    """Configurations are compared as values: order and blanks are no drift."""
     before = ready()
     text = json.dumps(dict(reversed(config_of(before).items())), indent=4)
     state = run(on.changed(NADS, NAD, {"spec": {"config": text}}), before)
@@ -63,7 +63,7 @@ def test_a_changed_nad_that_is_used_is_not_touched_but_told() -> None:
 
 
 def test_a_changed_nad_that_may_be_used_is_not_touched() -> None:
-    """It is put right only when the API server itself says that nobody uses it, however late the watches are."""
+    """It is put right only when the API server itself says that it is not in use, however late the watches are."""
     state = run(on.both(on.used_unseen(VM), on.drifted), ready())
     assert config_of(state)["bridge"] == "mgmt-br"
     assert str(VM) in state.dcn.status.message
@@ -89,7 +89,7 @@ def test_a_nad_that_was_there_before_is_never_adopted_nor_deleted() -> None:
 
 
 def test_a_nad_of_another_network_of_the_same_name_is_foreign() -> None:
-    """The owner is told by uid: what an earlier network of the same name left is not taken over."""
+    """The owner is known by uid: what an earlier network of the same name left is not taken over."""
     state = run(on.both(on.nad(uid="an-earlier-one"), on.made()), State())
     assert condition(state, CONFLICT) == "True NotOurs"
 
@@ -107,7 +107,7 @@ def test_a_nad_that_lost_our_label_keeps_its_users() -> None:
 
 
 def test_a_nad_that_replaced_ours_is_not_deleted_with_the_network() -> None:
-    """Somebody deletes our NAD while the network goes, and makes another one: that one stays, and its users."""
+    """A user deletes our NAD while the network goes, and makes another one: that one stays, and its users."""
     state = run(on.both(on.used(VM), on.removed()), ready())
     state = run(on.both(on.taken(NADS, NAD), on.nad()), state)
     assert is_gone(state)
@@ -139,7 +139,7 @@ def test_a_nad_is_deleted_as_it_was_looked_at() -> None:
 
 
 def test_a_mark_of_draining_on_a_network_that_stays_is_taken_off() -> None:
-    """Whoever wrote it would keep everybody off the network."""
+    """Such a mark of another writer would keep all users off the network."""
     mark = on.changed(NADS, NAD, {"metadata": {"annotations": {DRAINING: "2026-01-01T00:00:00Z"}}})
     state = run(on.both(on.used(VM), mark), ready())
     assert DRAINING not in state.get(NADS, NAD.name, NAD.namespace).metadata.annotations
@@ -147,7 +147,7 @@ def test_a_mark_of_draining_on_a_network_that_stays_is_taken_off() -> None:
 
 
 def test_a_nad_taken_away_by_force_keeps_its_users() -> None:
-    """Whoever used it may still be attached to the bridge: the deletion waits for him as before."""
+    """Its users may still be attached to the bridge: the deletion waits for them as before."""
     state = run(on.both(on.used(VM), on.removed()), ready())
     state = run(on.taken(NADS, NAD), state)
     assert state.dcn.status.phase == "DeletionBlocked"

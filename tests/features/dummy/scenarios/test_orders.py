@@ -65,7 +65,7 @@ HAPPENINGS: dict[str, Event] = {
 }
 
 LEISURE = st.integers(min_value=0, max_value=4)
-"""How often somebody looks after each happening: now and then nobody does, before the next thing happens."""
+"""How often a manager looks after each event: now and then none does, before the next event."""
 
 
 def _look(state: State) -> State:

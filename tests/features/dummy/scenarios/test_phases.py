@@ -60,7 +60,7 @@ def test_ready() -> None:
 
 
 def test_pending() -> None:
-    """While nodes have not got the bridge yet the network names them, and nothing is told."""
+    """While nodes have not got the bridge yet the network names them, and nothing is reported."""
     state = run(on.both(on.node("n1", answers=False), on.made()), State())
     assert state.dcn.status.phase == "Pending"
     assert state.dcn.status.message == "0 of 1 nodes have the bridge; waiting for n1"
@@ -75,7 +75,7 @@ def test_a_cluster_without_nodes() -> None:
 
 
 def test_invalid_spec() -> None:
-    """A spec that says nothing usable is told by field, once; mended, it works like any other."""
+    """A spec that says nothing usable is reported by field, once; mended, it works like any other."""
     state = run(on.made(bridgeName=""), State())
     assert state.dcn.status.phase == "InvalidSpec"
     assert "spec.bridgeName is missing" in state.dcn.status.message
@@ -93,7 +93,7 @@ def test_scope_cluster() -> None:
 
 @pytest.mark.parametrize("resource", [NADS, CLUSTER_NETWORKS], ids=lambda item: item.kind)
 def test_error_ensuring_nad(resource: object) -> None:
-    """What the API server refuses is said in its words, told once, and tried again until it works."""
+    """What the API server refuses is said in its words, reported once, and tried again until it works."""
     plural = getattr(resource, "plural", "")
     state = run(on.both(on.refused(plural, "quota exceeded"), on.made()), State())
     assert state.dcn.status.phase == "ErrorEnsuringNAD"
@@ -221,7 +221,7 @@ def test_addresses_are_waited_for() -> None:
 
 
 def test_the_gateway_of_the_bridges() -> None:
-    """What keeps the bridges is told their address, and so is what removes them."""
+    """What keeps the bridges gets their address, and so does what removes them."""
     state = ready(subnet="10.52.0.0/16", gateway="node")
     for event in (on.nothing, on.both(on.answers(), on.removed())):
         state = run(event, state)
@@ -233,7 +233,7 @@ def test_the_gateway_of_the_bridges() -> None:
 
 
 def test_the_gateway_where_the_daemon_set_is_lost() -> None:
-    """The DaemonSet that is made anew only to remove the bridges is told their address, too."""
+    """The DaemonSet that is created again only to remove the bridges gets their address, too."""
     state = run(on.both(on.answers(), on.removed()), ready(subnet="10.52.0.0/16", gateway="node"))
     (lost,) = state.of(DAEMON_SETS)
     state = run(on.taken(DAEMON_SETS, lost.metadata.key), state)
@@ -255,7 +255,7 @@ def test_a_cluster_network_that_was_there_is_used_and_stays() -> None:
 
 
 def test_finalizers_of_others_on_the_nad_are_waited_for() -> None:
-    """A NAD that somebody else holds is named with what holds it; the bridges wait for it."""
+    """A NAD that another controller holds is named with what holds it; the bridges wait for it."""
     hold = on.changed(NADS, NAD, {"metadata": {"finalizers": ["example.org/hold"]}})
     state = run(on.both(hold, on.removed()), ready())
     assert state.dcn.status.phase == "Terminating"

@@ -41,7 +41,7 @@ def test_terminating_is_written_before_anything_is_taken_away_and_the_finalizer_
 
 
 def test_terminating_is_written_also_where_nothing_was_made() -> None:
-    """A network that somebody gave our finalizer before it was valid goes by the same steps."""
+    """A network that a user gave our finalizer before it was valid goes by the same steps."""
     held = on.configured({"metadata": {"finalizers": [FINALIZER]}})
     state = run(on.removed(), run(on.both(on.made(bridgeName="!"), held), State()))
     assert is_gone(state)
@@ -73,7 +73,7 @@ def test_no_bridge_is_removed_before_the_nad_is_gone() -> None:
 
 
 def test_users_are_not_listed_again_because_a_watch_is_late() -> None:
-    """Where the NAD may be gone already, the API server is asked for that, and not for everybody in the cluster."""
+    """Where the NAD may be gone already, the API server is asked for that, and not for all users in the cluster."""
     promised = on.configured({"status": {"phase": "Terminating"}})
     state = on.both(on.removed(), promised)(ready())
     assert decide(observe(state, state.dcn)).live_read == "made"
@@ -133,7 +133,7 @@ def test_a_subnet_is_checked_against_what_the_cluster_uses() -> None:
 
 
 def test_a_network_that_is_there_goes_on_when_a_node_brings_its_addresses() -> None:
-    """Somebody's overlap later on is told by a condition; nothing is taken from those who use the network."""
+    """An overlap later on is reported by a condition; nothing is taken from those who use the network."""
     before = ready(subnet="10.52.0.0/16")
     state = run(on.node("n3", spec={"podCIDR": "10.52.3.0/24"}), before)
     assert state.dcn.status.phase == "Ready"
@@ -162,7 +162,7 @@ def test_addresses_of_ipv6(subnet: str) -> None:
 
 
 def test_the_daemon_set_is_applied_and_not_only_created() -> None:
-    """Whatever somebody does to it is put right: host PIDs are taken away again, and it comes back."""
+    """Whatever a user does to it is put right: host PIDs are taken away again, and it comes back."""
     before = ready()
     (daemon_set,) = before.of(DAEMON_SETS)
     assert daemon_set.metadata.namespace == "lanloom-bridges"
@@ -200,7 +200,7 @@ def test_a_draining_network_keeps_no_other_bridge() -> None:
 
 
 def test_bridges_are_removed_before_the_daemon_set_goes() -> None:
-    """The DaemonSet stays, told to remove the bridges, until every live node has said that its bridge is gone."""
+    """The DaemonSet stays, set to remove the bridges, until every live node has said that its bridge is gone."""
     state = run(on.both(on.answers("n1"), on.removed()), ready())
     assert state.dcn.status.phase == "Terminating"
     assert "1 of 2 nodes have removed the bridge; waiting for n2" in state.dcn.status.message
@@ -267,7 +267,7 @@ def test_ready_means_that_every_live_node_has_acknowledged() -> None:
 
 
 def test_a_user_who_comes_after_the_check_is_seen_by_the_second_look() -> None:
-    """Whom the watches have not brought the API server names; the deletion waits, and looks again soon."""
+    """Users that the watches have not brought the API server names; the deletion waits, and looks again soon."""
     state = run(on.both(on.used_unseen(VM), on.removed()), ready())
     assert state.dcn.status.phase == "DeletionBlocked"
     assert state.waits == (state.now + 2.0,)
@@ -288,7 +288,7 @@ def test_a_request_that_was_admitted_is_waited_for() -> None:
 
 
 def test_who_was_let_back_in_at_the_last_moment_takes_the_deletion_back() -> None:
-    """A note on a NAD that was about to be deleted blocks the deletion anew, until its user has come and gone."""
+    """A note on a NAD that was about to be deleted blocks the deletion again, until its user has come and gone."""
     promised = on.configured({"status": {"phase": "Terminating"}})
     state = run(on.both(on.removed(), promised, on.reserved("a")), ready())
     assert state.dcn.status.phase == "DeletionBlocked"
@@ -300,7 +300,7 @@ def test_who_was_let_back_in_at_the_last_moment_takes_the_deletion_back() -> Non
 
 
 def test_requests_that_cannot_be_read_may_be_any() -> None:
-    """A note that somebody spoilt holds the deletion as long as any request of that time may last, also a late one."""
+    """A damaged note holds the deletion as long as any request of that time may last, also a late one."""
     spoilt = on.changed(NADS, NAD, {"metadata": {"annotations": {"network.harvester.io/admitted": "?"}}})
     state = run(on.both(spoilt, on.removed()), ready())
     assert state.dcn.status.phase == "DeletionBlocked"
@@ -310,7 +310,7 @@ def test_requests_that_cannot_be_read_may_be_any() -> None:
 
 
 def test_requests_that_cannot_be_read_end_where_somebody_deleted_the_nad() -> None:
-    """A NAD that only a finalizer keeps was closed when somebody deleted it: who was let in comes soon or not."""
+    """A NAD that only a finalizer keeps was closed when a user deleted it: who was let in comes soon or not."""
     patch = {"metadata": {"annotations": {ADMITTED: "?"}, "finalizers": ["example.org/x"]}}
     spoilt = on.both(on.changed(NADS, NAD, patch), on.taken(NADS, NAD))
     state = run(on.both(spoilt, on.removed()), ready())
@@ -337,7 +337,7 @@ def test_the_finalizer_of_others_stays() -> None:
 
 
 def test_an_uplink_is_no_isolation() -> None:
-    """A bridge that gets an uplink by a VlanConfig is told and not used for anything new."""
+    """A bridge that gets an uplink by a VlanConfig is reported and not used for anything new."""
     state = run(on.both(on.uplink(), on.made()), State())
     assert state.dcn.status.phase == "InvalidSpec"
     assert "VlanConfig uplink" in state.dcn.status.message
@@ -355,6 +355,6 @@ def test_a_daemon_set_taken_away_by_force_is_made_again_to_remove_the_bridges() 
 
 
 def test_a_foreign_key_is_compared_exactly() -> None:
-    """Users of a NAD of the same name in another namespace are nobody's users here."""
+    """Users of a NAD of the same name in another namespace are no users here."""
     state = run(on.both(on.used(VM, nad=Key("other", NAD.name)), on.removed()), ready())
     assert is_gone(state)

@@ -77,7 +77,7 @@ def test_a_subnet_of_a_moment_ago_is_seen() -> None:
 
 
 def test_a_network_that_is_new_is_seen() -> None:
-    """A NIC that comes right after its network, as of one file, is judged by it and not refused because there is none."""
+    """A NIC that comes right after its network, as of one file, is judged by it and not refused for want of one."""
     verdict = verdict_of(WANTS, NET, seen=[])
     assert (verdict.allowed, verdict.warnings) == (True, ())
     assert (

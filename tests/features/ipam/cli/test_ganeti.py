@@ -114,7 +114,7 @@ def test_a_running_machine_with_something_wrong(tmp_path: Path) -> None:
     "version", ['"version":2060000', '"version":9990000', '"version":"3.1"', '"versions":1']
 )
 def test_a_version_that_is_not_known(path: Path, version: str) -> None:
-    """A file of another version of Ganeti is reported by verify, and neither rewritten nor imported, by force either."""
+    """A file of another version of Ganeti is reported by verify, and not rewritten nor imported, by force either."""
     text = TEXT.replace('"version":2160000', version)
     assert text != TEXT
     path.write_text(text)

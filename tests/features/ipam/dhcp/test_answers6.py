@@ -118,7 +118,7 @@ def test_routers() -> None:
 
 @pytest.mark.parametrize("fields", [case[1] for case in CASES], ids=BY_NAME)
 def test_the_prefix_goes_along_with_a_lease(fields: Fields) -> None:
-    """A prefix is advertised again with each answer after which the client uses addresses, so that both last as long."""
+    """A prefix is sent again with each answer after which the client uses addresses, so that both last as long."""
     decision = answered(message(**fields))
     answer = decision.answer
     leased = answer is not None and answer.kind == Kind6.REPLY and any(e.addresses for e in answer.granted)

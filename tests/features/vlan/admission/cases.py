@@ -16,7 +16,7 @@ from tests.features.vlan.admission.requests import report_verdict
 class Case(NamedTuple):
     """A request, the cluster that it is judged in, and the whole message with which it is refused.
 
-    `beside` is whether Harvester is there."""
+    `coexisting` is whether Harvester is there."""
 
     asked: AdmissionRequest
     seen: ClusterReader

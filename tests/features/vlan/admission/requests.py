@@ -103,7 +103,7 @@ def vm(
 
 
 def network(**more: Any) -> Raw:
-    """A network on VLAN 2012 of cluster-1, with node addresses by DHCP unless told otherwise."""
+    """A network on VLAN 2012 of cluster-1, with node addresses by DHCP unless given otherwise."""
     return nad("net", **{"cluster_network": "cluster-1", "vid": 2012, "mode": "dhcp", **more})
 
 
@@ -139,5 +139,5 @@ def admission(**nodes_of_pods: str) -> VlanAdmission:
 
 
 def report_verdict(asked: AdmissionRequest) -> Verdict:
-    """What is answered to somebody who writes a report."""
+    """What is answered to a user who writes a report."""
     return asyncio.run(admission(agent7="node1").validate(asked))

@@ -46,7 +46,7 @@ def new(body: Raw, why: str, *more: Raw) -> Case:
 
 
 def alongside(body: Raw, why: str) -> Case:
-    """A new network that is refused beside Harvester only."""
+    """A new network that is refused alongside Harvester only."""
     return new(body, why)._replace(coexisting=True)
 
 
@@ -87,11 +87,11 @@ WORD_CASES: Cases = {
         annotated(network(mode=""), l3_connectivity="true"),
         f'{P}mode is missing; it must be "static", "dhcp" or "pool"',
     ),
-    "the mode of IPv6 beside another is slaac or dhcp6": new(
+    "the mode of IPv6 after another is slaac or dhcp6": new(
         made("fd00:1::/64", "static,dhcp"),
         f'{P}mode is "static,dhcp"; after the comma, it must be slaac or dhcp6, such as "static,slaac"',
     ),
-    "the mode of IPv6 stands beside one of IPv4": new(
+    "the mode of IPv6 stands after one of IPv4": new(
         made("fd00:1::/64", "slaac,slaac"), f'{P}mode is "slaac"; it must be "static", "dhcp" or "pool"'
     ),
     "mode slaac needs a subnet": new(
@@ -272,14 +272,14 @@ WORD_CASES: Cases = {
         static(json.dumps({"node1": "192.168.1.10/24", "node2": ["192.168.1.11/24", "fd00:1::11/64"]})),
         f'{MAP} has an IPv6 address for some nodes and none for "node1"; add it, or remove the others',
     ),
-    "a map beside mode dhcp is right too": new(
+    "a map with mode dhcp is right too": new(
         annotated(network(), node_ip_map='{"node1": "x"}'), f'{MAP}["node1"] is "x"; {NEED}'
     ),
 }
 
 
 def crowded(name: str, spare: int) -> tuple[Raw, ...]:
-    """A cluster network on both nodes, on which somebody's note leaves so many bytes."""
+    """A cluster network on both nodes, on which a user's note leaves so many bytes."""
     note = "example.org/note"
     text = "x" * (ANNOTATIONS_MAX - RESERVE - spare - len(note))
     return cluster_network(name, **{note: text}), vlan_config(name, name), report(name, "node1")
@@ -300,7 +300,7 @@ CLUSTER_CASES: Cases = {
         "VLAN of cluster-1; delete that one, or choose another VLAN id",
         host_network("storage"),
     ),
-    "beside Harvester, the cluster network is ready": alongside(
+    "alongside Harvester, the cluster network is ready": alongside(
         network(cluster_network="bare"),
         'its cluster network "bare" is not ready: no node has a working uplink for it; create a '
         "VlanConfig for it, or check its conditions",
@@ -421,7 +421,7 @@ def test_other_networks_may_share_a_vlan() -> None:
 
 
 def test_edits_are_judged_by_what_they_change() -> None:
-    """An edit that does not touch the L3 configuration passes although a node of the map has left; it is told."""
+    """An edit that does not touch the L3 configuration passes although a node of the map has left; it is reported."""
     old = network(cluster_network="bare", mode="static", addresses={"node9": "192.168.1.10/24"})
     verdict = check_request(request(NADS, annotated(old, note="x"), old), world())
     assert verdict.allowed
@@ -479,7 +479,7 @@ def test_mgmt_carries_node_addresses() -> None:
 
 
 def test_an_unknown_management_vlan_is_not_checked() -> None:
-    """Where agents report an untagged management network, its VLAN id is nobody's, whatever the setting says."""
+    """Where agents report an untagged management network, its VLAN id is unknown, whatever the setting says."""
     assert check_request(request(NADS, mgmt(2021)), world(managed(0))).message == ""
 
 

@@ -167,7 +167,7 @@ def test_cluster_networks_that_nothing_uses_go() -> None:
 
 
 def test_the_manager_can_always_annotate() -> None:
-    """Annotations that the manager writes get through, also beside a policy that was broken before Lanloom came."""
+    """Annotations that the manager writes get through, also next to a policy that was broken before Lanloom came."""
     old = annotated(cluster_network("cluster-1"), rollout="{")
     new = annotated(old, rollout_state="{}", uplink_mtu="9000", matched_nodes="[]")
     assert check_request(request(CLUSTER_NETWORKS, new, old), world()) == Verdict()

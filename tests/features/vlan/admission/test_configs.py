@@ -66,7 +66,7 @@ CONFIG_CASES: Cases = {
         "spec.config.vlan is 5 but must be 0 when vlanTrunk is set; remove one of the two",
     ),
     "the keys of spec.config have their case": new(plain(Vlan=300), misspelt("spec.config", "Vlan", "vlan")),
-    "also beside the same key in its case": new(
+    "also next to the same key in its case": new(
         plain(vlan=300, BRIDGE="mgmt-br"), misspelt("spec.config", "BRIDGE", "bridge")
     ),
     "also the key type": new(

@@ -40,7 +40,7 @@ def on_and_off(new: Raw, old: Raw | None = None, seen: ClusterReader | None = No
 def test_webhook_should_reject_network_config_if_cluster_network_is_not_created_or_not_in_ready_state() -> (
     None
 ):
-    """Node addresses need a cluster network that is there and, beside Harvester, that at least one node has up."""
+    """Node addresses need a cluster network that is there and, alongside Harvester, that at least one node has up."""
     assert "does not exist" in why_not(request(NADS, network(cluster_network="nowhere")))
     off = network(cluster_network="bare", mode="")
     for old in (None, off):

@@ -51,7 +51,7 @@ GROUPS: tuple[tuple[str, Callable[[Case], None], Cases], ...] = (
     ("Overlay networks", test_vms.test_overlay_networks_keep_their_ground, test_vms.OVERLAY_CASES),
     ("Uplinks that VMs use", test_vms.test_uplinks_in_use_stay, test_vms.UPLINK_CASES),
     ("Uplinks as such", test_uplinks.test_uplinks_that_are_refused, test_uplinks.ATTRIBUTE_CASES),
-    ("Uplinks beside others", test_uplinks.test_uplinks_that_contradict_others, test_uplinks.PEER_CASES),
+    ("Uplinks next to others", test_uplinks.test_uplinks_that_contradict_others, test_uplinks.PEER_CASES),
     (
         "Names of cluster networks",
         test_cluster_networks.test_names_that_are_refused,
@@ -87,7 +87,7 @@ GROUPS: tuple[tuple[str, Callable[[Case], None], Cases], ...] = (
 
 
 def test_the_tables_are_what_the_webhooks_say() -> None:
-    """The page has every rule with its message, as the tests hold it; LANLOOM_GOLDEN=rewrite writes it anew."""
+    """The page has every rule with its message, as the tests hold it; LANLOOM_GOLDEN=rewrite writes it again."""
     check_page(GROUPS, "tests/features/vlan/admission/test_documentation.py")
 
 

@@ -1,4 +1,4 @@
-"""Nobody is refused because the manager's view of the cluster lags behind."""
+"""No request is refused because the manager's view of the cluster lags behind."""
 
 from random import Random
 from typing import Any
@@ -118,7 +118,7 @@ IN_USE = request(NADS, None, network())
 
 
 def test_a_vm_that_stopped_a_moment_ago_hinders_nobody() -> None:
-    """A VM that is gone from the server does not count, although no watch has told of it."""
+    """A VM that is gone from the server does not count, although no watch has reported it."""
     assert answer(IN_USE, seen=world(vm("web", "net"))).allowed
 
 
@@ -152,7 +152,7 @@ def test_machines_that_are_not_served_yet_may_be_there() -> None:
 
 
 def test_a_storage_network_of_a_moment_ago_is_not_there_any_more() -> None:
-    """A VLAN whose exclusive storage network is gone from the server is free, although no watch has told of it."""
+    """A VLAN whose exclusive storage network is gone from the server is free, although no watch has reported it."""
     storage = nad("storagenetwork-a", "bare", 100, namespace=HARVESTER_NAMESPACE)
     storage["metadata"]["labels"][EXCLUSIVE_VLAN_LABEL] = "true"
     asked, present = request(NADS, nad("net", "bare", 100)), (CLUSTER_NETWORKS, cluster_network("bare"))

@@ -1,4 +1,4 @@
-"""What Harvester's own controller writes where it runs beside Lanloom is let through; the same of a user is judged."""
+"""What Harvester's own controller writes alongside Lanloom is let through; the same of a user is judged."""
 
 import asyncio
 from typing import Any

@@ -97,14 +97,14 @@ async def test_what_was_switched_on_counts(webhook: Webhook) -> None:
 
 @with_a_webhook
 async def test_a_dry_run_leaves_nothing_behind(webhook: Webhook) -> None:
-    """What was only tried stands against nobody."""
+    """What was only tried stands against no request."""
     assert (await webhook.ask(replace(FIRST, dry_run=True))).allowed
     assert (await webhook.ask(SECOND)).allowed
 
 
 @with_a_webhook
 async def test_what_was_refused_leaves_nothing_behind(webhook: Webhook) -> None:
-    """A network that was refused stands against nobody."""
+    """A network that was refused stands against no request."""
     assert not (await webhook.ask(request(NADS, renamed(network(mode="never"), "first")))).allowed
     assert (await webhook.ask(SECOND)).allowed
 

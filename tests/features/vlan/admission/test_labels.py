@@ -39,7 +39,7 @@ DERIVED = {"clusternetwork": "cluster-1", "type": "L2VlanNetwork", "vlan-id": "2
 
 
 def test_labels_are_filled_in() -> None:
-    """Labels that the configuration implies are added, beside those that are there."""
+    """Labels that the configuration implies are added to those that are there."""
     assert labels_after(bare_nad(VLAN)) == DERIVED
     assert labels_after(bare_nad(VLAN, ready="true")) == DERIVED | {"ready": "true"}
     assert labels_after(bare_nad({"type": "kube-ovn"})) == {"type": "OverlayNetwork"}

@@ -54,7 +54,7 @@ ALLOWED: dict[str, tuple[str, int, ClusterReader]] = {
         *("mgmt", 2021),
         cluster(lan_uplink_namespaces=["tenant"], management_vlan_namespaces=["tenant"]),
     ),
-    "a management VLAN that nobody knows, for a namespace of its list": (
+    "an unknown management VLAN, for a namespace of its list": (
         *("mgmt", 300),
         cluster(vlan_ids=frozenset(), management_vlan_namespaces=["tenant"]),
     ),
@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[str, int, ClusterReader, str]] = {
         *("mgmt", 2022, cluster(vlan_ids=frozenset({2021, 2022}))),
         "VLAN 2022 is that of the management network itself",
     ),
-    "a management VLAN that nobody knows": (
+    "an unknown management VLAN": (
         *("mgmt", 300, cluster(vlan_ids=frozenset())),
         "no agent has reported which VLAN is that of the management network; wait until one has, start the manager "
         'with --mgmt-vlan, or ask an administrator to add "tenant" to',

@@ -60,7 +60,7 @@ NARROW = vlan_config("one", "cluster-1", nodeSelector={HOSTNAME: "node1"})
 CUT = "and these there all connections over it: "
 
 CASES: dict[str, tuple[Raw | None, Raw, tuple[tuple[Key, str], ...], tuple[str, ...]]] = {
-    "a NAD that nobody uses": (None, network(mode=""), (), ()),
+    "a NAD without users": (None, network(mode=""), (), ()),
     "the NAD of a pod": (
         None,
         network(mode=""),

@@ -34,7 +34,7 @@ def test_an_mtu_of_its_own_is_no_way_out_beside_harvester(coexisting: bool) -> N
 @pytest.mark.parametrize("coexisting", [False, True])
 @pytest.mark.parametrize("known", [False, True])
 def test_a_vlan_config_moves_beside_harvester_only(coexisting: bool, known: bool) -> None:
-    """Harvester's controller makes the uplink anew on the other cluster network; Lanloom alone does not.
+    """Harvester's controller makes the uplink again on the other cluster network; Lanloom alone does not.
 
     It takes its NICs along, also where the webhook has seen it before.
     """

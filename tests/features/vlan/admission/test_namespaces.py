@@ -61,7 +61,7 @@ NAMESPACE_CASES: Cases = {
         f'{CREATE}metadata.namespace is "default", and ClusterNetwork own allows routes and DNS servers of nodes only '
         f"to the namespaces of its annotation {ROUTING} (infra); ask its administrator to add the namespace",
     ),
-    "a list that can't be read trusts nobody": Case(
+    "a list that can't be read trusts no namespace": Case(
         request(NADS, on_own()),
         trusting(node_address_namespaces="infra"),
         f"{CREATE}ClusterNetwork own has an invalid list of namespaces for node addresses: {ADDRESSES} "
@@ -118,7 +118,7 @@ def test_what_a_network_has_it_keeps() -> None:
 
 
 def test_networks_that_keep_their_addresses_are_told() -> None:
-    """Who restricts a cluster network is told which networks of other namespaces keep what they have."""
+    """A restriction of a cluster network warns which networks of other namespaces keep what they have."""
     plain = cluster_network("cluster-1")
     lists = {"node_address_namespaces": '["infra"]', "node_routing_namespaces": '["infra"]'}
     verdict = check_request(

@@ -124,7 +124,7 @@ NETWORK_CASES: Cases = {
         f'its label {P}clusternetwork is "cluster-1" but spec.config names no bridge of it; remove the label, or set '
         '"bridge" to "cluster-1-br"',
     ),
-    "the cluster network of a network is for ever": Case(
+    "the cluster network of a network is immutable": Case(
         request(NADS, network(cluster_network="cluster-2"), network()),
         world(cluster_network("cluster-2"), report("cluster-2", "node1")),
         f'{UPDATE}the cluster network of a network is immutable (it is "cluster-1", not "cluster-2"); '
@@ -200,7 +200,7 @@ def test_networks_on_the_management_vlan_are_told() -> None:
 
 
 def test_an_mtu_above_the_uplink_s_is_told() -> None:
-    """Frames that the uplink would drop are no reason to refuse a network, and told."""
+    """Frames that the uplink would drop are no reason to refuse a network, and reported."""
     wide = annotated(cluster_network("wide"), uplink_mtu="1500")
     for mtu, warnings in (
         (1500, ()),
@@ -217,7 +217,7 @@ def test_an_mtu_above_the_uplink_s_is_told() -> None:
 
 
 def reported(network: str, mtu: int, mode: str) -> Raw:
-    """A report of a node whose bridge has this MTU; beside Harvester, that one made it."""
+    """A report of a node whose bridge has this MTU; alongside Harvester, that one made it."""
     body = report(network, f"node-{mtu}")
     body["status"] |= {"mtu": mtu, "mode": mode}
     return body
@@ -254,7 +254,7 @@ SHRINKS = (
 def test_an_mtu_that_shrinks_a_bridge_of_others_is_told(
     network: str, mtu: int, present: int, mode: str, told: str
 ) -> None:
-    """A network whose ports are smaller than a bridge that Lanloom did not make is let in, and its effect is told."""
+    """A network whose ports are smaller than a bridge that Lanloom did not make is let in with a warning."""
     around = [cluster_network("wide")] + ([reported(network, present, mode)] if present else [])
     body = nad("net", network, 2017, config={"mtu": mtu} if mtu else {})
     warnings = (f"{told}: {SHRINKS.format(mtu=present or 1500)}",) if told else ()
@@ -279,7 +279,7 @@ OLD = {
 
 @pytest.mark.parametrize("old", OLD.values(), ids=list(OLD))
 def test_edits_beside_what_is_judged_pass(old: Raw) -> None:
-    """The manager's label, a finalizer or somebody else's annotation comes onto a network whatever stands in it."""
+    """The manager's label, a finalizer or another writer's annotation comes onto a network whatever stands in it."""
     edited = deepcopy(old)
     edited["metadata"].setdefault("labels", {})[names.READY_LABEL] = "false"
     edited["metadata"].setdefault("annotations", {})[P + "route"] = "{}"

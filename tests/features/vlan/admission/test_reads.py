@@ -24,7 +24,7 @@ from tests.harness.admission import request
 from tests.harness.virtual import run
 
 PLAIN = tuple(nad(f"plain-{number}", "cluster-1", 3000 + number) for number in range(40))
-"""Networks that are in nobody's way."""
+"""Networks that are in no way."""
 
 OWNER = renamed(network(), "owner")
 

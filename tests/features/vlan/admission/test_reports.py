@@ -99,7 +99,7 @@ def test_an_agent_clears_up_on_its_own_node(title: str, allowed: bool) -> None:
     "user", [f"{AGENT}node1", "kubernetes-admin", "system:serviceaccount:lanloom-system:manager"]
 )
 def test_reports_are_written_by_their_agents_and_by_people(user: str) -> None:
-    """A node's own agent writes its report, and nobody else is an agent."""
+    """A node's own agent writes its report, and no other user is an agent."""
     assert report_verdict(request(CLUSTER_NETWORK_NODES, report("cluster-1", "node1"), user=user)).allowed
 
 

@@ -224,7 +224,7 @@ ROUTING_CASES: Cases = {
         f"{P}dns names more than 3 servers; keep the first 3", dns="1.1.1.1,2.2.2.2,3.3.3.3,4.4.4.4"
     ),
     "a DNS server is named once": routed(f"{P}dns names 9.9.9.9 twice; keep one", dns="9.9.9.9,9.9.9.9"),
-    "routing beside l3-connectivity false is right too": Case(
+    "routing with l3-connectivity false is right too": Case(
         request(NADS, annotated(network(mode=""), gateway="router")),
         world(),
         f'{CREATE}{P}gateway is "router"; it must be an IPv4 address, such as 192.168.1.1',

@@ -169,7 +169,7 @@ PEER_CASES: Cases = {
         "spec.clusterNetwork is mgmt, whose uplink belongs to the installer; choose another cluster network",
         "mgmt",
     ),
-    "the cluster network of an uplink is for ever": Case(
+    "the cluster network of an uplink is immutable": Case(
         request(VLAN_CONFIGS, vlan_config("two", "cluster-1"), vlan_config("two", "bare")),
         world(),
         'can\'t update VlanConfig two because spec.clusterNetwork is immutable (it is "bare"); create another '

@@ -1,6 +1,6 @@
 """Node addresses wait for uplinks that are being built, so that one manifest may hold both.
 
-Alone, the NAD is accepted at once, and the nodes wait. Beside Harvester the webhook does, whose rule refuses it.
+Alone, the NAD is accepted at once, and the nodes wait. Alongside Harvester the webhook does, whose rule refuses it.
 """
 
 import asyncio
@@ -113,7 +113,7 @@ STATIC = {"node1": "192.168.1.11/24"}
     ],
 )
 def test_alone_the_addresses_wait(seen: list[Raw], body: Raw, refused: str, warned: bool) -> None:
-    """Alone, a NAD may come before its uplinks and is told what it waits for; the rest is judged all the same."""
+    """Alone, a NAD may come before its uplinks, with a warning what it waits for; the rest is judged all the same."""
     verdict = check_request(request(NADS, body), world(*seen))
     assert refused in verdict.message and bool(refused) != verdict.allowed
     assert any(WAITS in warning for warning in verdict.warnings) == warned

@@ -191,7 +191,7 @@ def test_overlay_vms_leave_the_rest_free(new: Raw, old: Raw) -> None:
     ids=["ended", "another namespace", "pod network", "ended overlay"],
 )
 def test_vms_that_need_nothing_do_not_count(seen: ClusterReader) -> None:
-    """A VM that has ended, or uses other networks, hinders nobody."""
+    """A VM that has ended, or uses other networks, hinders no request."""
     uplink = vlan_config("one", "cluster-1")
     for asked in (
         request(NADS, None, network()),
@@ -228,7 +228,7 @@ def test_the_uplink_of_the_installer_needs_no_vlan_config() -> None:
 
 
 def test_isolated_networks_keep_their_own_rules() -> None:
-    """The NAD of an isolated network goes as that says, whoever names it."""
+    """The NAD of an isolated network goes as that says, whatever names it."""
     isolated = network(mode="")
     isolated["metadata"]["labels"][UID_LABEL] = "0b2f6d4e"
     assert check_request(request(NADS, None, isolated), world(machine("web", "net"))).message == ""

@@ -1,4 +1,4 @@
-"""The cluster as the manager's informers see it: what is kept, and when it is looked at anew."""
+"""The cluster as the manager's informers see it: what is kept, and when it is looked at again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -61,7 +61,7 @@ class Stubborn:
 
 
 def _asked(manager: Stubborn, *interfaces: Interface) -> Counter[str]:
-    """What it is asked within MINUTES by somebody who looks every tenth of a second."""
+    """What it is asked within MINUTES by an agent that looks every tenth of a second."""
 
     async def main() -> None:
         activator = Activator(manager)

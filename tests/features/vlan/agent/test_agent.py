@@ -201,7 +201,7 @@ async def test_a_bridge_that_is_in_use(quiet: Quiet) -> None:
 
 @on_a_quiet_cluster
 async def test_a_flushed_address_comes_back(quiet: Quiet) -> None:
-    """An address that somebody flushed, and a VLAN id that somebody took, are restored."""
+    """An address that an operator flushed, and a VLAN id that was taken away, are restored."""
     await quiet.uplink()
     await quiet.network("static", addresses=STATIC)
     await quiet.rest()
@@ -231,7 +231,7 @@ async def test_a_node_that_joins_before_its_address(quiet: Quiet) -> None:
 
 @on_a_quiet_cluster
 async def test_a_device_made_anew_goes_with_its_network(quiet: Quiet) -> None:
-    """A sub-interface that NetworkManager makes anew while its profile goes, and leaves behind, goes as well."""
+    """A sub-interface that NetworkManager makes again while its profile goes, and leaves behind, goes as well."""
     await quiet.uplink()
     await quiet.network()
     await quiet.rest()
@@ -244,7 +244,7 @@ async def test_a_device_made_anew_goes_with_its_network(quiet: Quiet) -> None:
 
 @on_a_quiet_cluster
 async def test_a_device_made_anew_stays_with_its_network(quiet: Quiet) -> None:
-    """A sub-interface made anew just before somebody removes its profile gets its profile and its address back."""
+    """A sub-interface made again just before an operator removes its profile gets its profile and its address back."""
     await quiet.uplink()
     await quiet.network()
     await quiet.rest()
@@ -262,7 +262,7 @@ async def test_a_device_made_anew_stays_with_its_network(quiet: Quiet) -> None:
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_device_made_anew_goes_whenever_the_agent_dies(quiet: Quiet) -> None:
-    """A sub-interface that NetworkManager makes anew while an agent that removes its profile dies goes as well."""
+    """A sub-interface that NetworkManager makes again while an agent that removes its profile dies goes as well."""
     await quiet.uplink()
     host, agent = quiet.sim.hosts["node1"], quiet.sim.processes["node1"]
     died = 0

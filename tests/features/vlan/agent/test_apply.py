@@ -1,4 +1,4 @@
-"""What is told of a plan that can be carried out in part only."""
+"""What is reported of a plan that can be carried out in part only."""
 
 from lanloom.features.vlan.agent.apply import PlanExecutor
 from lanloom.features.vlan.rules.desired.plan import Plan
@@ -10,7 +10,7 @@ _FILES = ("data-vlan5.nmconnection", "data-vlan6.nmconnection")
 
 
 def test_one_failure_hides_no_other() -> None:
-    """All that went wrong with a cluster network is told: profiles that can't be removed beside links."""
+    """All that went wrong with a cluster network is reported: profiles that can't be removed, and links."""
     host = FakeHost("node1", switch=FakeSwitch(), now=lambda: 0.0)
     for file in _FILES:
         host.plant_file(file, b"[connection]\nid=theirs\n")

@@ -9,7 +9,7 @@ from lanloom.features.vlan.rules.desired.holds import LEASE_PAUSES
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 
 BAD, GOOD = "10.115.252.0/24", "10.115.8.0/21"
-"""Prefixes of a DHCP server: a half of the nodes' management network, and one beside it."""
+"""Prefixes of a DHCP server: a half of the nodes' management network, and one next to it."""
 
 AT_ONCE = 2.0
 """Seconds in which a host is looked at after a change, whatever happened before."""
@@ -83,7 +83,7 @@ async def test_it_is_tried_again_more_and_more_rarely(quiet: Quiet) -> None:
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_corrected_server_heals(quiet: Quiet) -> None:
-    """A lease of the corrected DHCP server is taken without anybody's help."""
+    """A lease of the corrected DHCP server is taken without help."""
     await _led_astray(quiet)
     await quiet.reported("AddressConflict")
     quiet.sim.switch.set_dhcp(2012, GOOD)

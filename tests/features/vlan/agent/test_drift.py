@@ -1,4 +1,4 @@
-"""What others change on a host is noticed at once, put right and told; who fights for it does not wear the host out."""
+"""What others change on a host is noticed at once, put right and reported; a fight does not wear the host out."""
 
 import asyncio
 import json
@@ -148,7 +148,7 @@ def test_addresses_of_other_programs(mode: str) -> None:
 
 @on_a_quiet_cluster
 async def test_drift_is_repaired_at_once(quiet: Quiet) -> None:
-    """A VLAN id, a profile or a bridge that somebody takes away is back within two seconds."""
+    """A VLAN id, a profile or a bridge that an operator takes away is back within two seconds."""
     await _static_network(quiet)
     host = quiet.sim.hosts["node1"]
     host.drop_vlan(_BRIDGE, 2012, self_=True)
@@ -191,7 +191,7 @@ async def test_drift_is_told_and_counted(quiet: Quiet) -> None:
 
 @on_a_quiet_cluster
 async def test_a_gateway_is_put_back(quiet: Quiet) -> None:
-    """A gateway whose rule or table somebody deletes is back soon, and an Event tells of it."""
+    """A gateway whose rule or table is deleted is back soon, and an Event tells of it."""
     await quiet.uplink()
     await quiet.network("static", addresses=STATIC)
     annotations = {"metadata": {"annotations": {names.GATEWAY: "192.168.1.1"}}}
@@ -278,7 +278,7 @@ async def test_the_managers_label_is_no_news(quiet: Quiet) -> None:
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_fight_does_not_loop_hot(quiet: Quiet) -> None:
-    """Against somebody who undoes every repair at once an agent tries ever more rarely, and never gives up."""
+    """Against a program that undoes every repair at once an agent tries ever more rarely, and never gives up."""
     async with await _observed(quiet) as agent:
         host = quiet.sim.hosts["node1"]
 

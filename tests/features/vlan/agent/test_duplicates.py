@@ -1,4 +1,4 @@
-"""A node whose address another host has tries it at growing intervals, and disturbs nobody meanwhile."""
+"""A node whose address another host has tries it at growing intervals, and disturbs no host meanwhile."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from tests.features.vlan.cluster import nad
 from tests.features.vlan.quiet import DEVICE, FILE, STATIC, Quiet, on_a_quiet_cluster
 
 RIVAL, RIVAL6, FREE = "192.168.1.10", "fd00:1::10", "192.168.1.98/24"
-"""The address that another host has, which is node1's; its other one; and one that nobody has."""
+"""The address that another host has, which is node1's; its other one; and one that no host has."""
 
 LOOK = 3.0
 """Seconds in which an agent has looked at a host, whatever happened before; and NetworkManager has tried an address."""
@@ -86,7 +86,7 @@ async def test_the_report_says_when_it_is_tried_next(quiet: Quiet) -> None:
 
 @pytest.mark.parametrize("seconds", [1, 60, 1200])
 def test_it_comes_when_the_other_host_is_gone(seconds: int) -> None:
-    """Once nobody else has the address, the node has it within the longest pause, and all is well."""
+    """Once no other host has the address, the node has it within the longest pause, and all is well."""
 
     @on_a_quiet_cluster
     async def story(quiet: Quiet) -> None:

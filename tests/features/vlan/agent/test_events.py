@@ -78,7 +78,7 @@ async def test_what_works_is_no_event(quiet: Quiet) -> None:
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_restarted_agent_does_not_repeat_itself(quiet: Quiet) -> None:
-    """What a dead agent has told is not told again by the next one."""
+    """What a dead agent has reported is not reported again by the next one."""
     await quiet.uplink()
     quiet.sim.switch.set_dhcp(2012, None)
     await quiet.network()
@@ -95,7 +95,7 @@ async def test_a_restarted_agent_does_not_repeat_itself(quiet: Quiet) -> None:
 
 @on_a_quiet_cluster
 async def test_events_wait_for_the_api_server(quiet: Quiet) -> None:
-    """What happened while the API server was away is told when it is back."""
+    """What happened while the API server was away is reported when it is back."""
     await quiet.uplink()
     await quiet.rest()
     await asyncio.sleep(60)
@@ -134,7 +134,7 @@ def _incapable(host: FakeHost) -> Incapable:
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_kernel_that_lacks_something(quiet: Quiet) -> None:
-    """A feature that the kernel lacks is a reason of its own, told once, and so is its recovery."""
+    """A feature that the kernel lacks is a reason of its own, reported once, and so is its recovery."""
     await quiet.uplink()
     await quiet.rest()
     await quiet.sim.processes["node1"].kill()
@@ -153,7 +153,7 @@ async def test_a_kernel_that_lacks_something(quiet: Quiet) -> None:
 
 @on_a_quiet_cluster
 async def test_a_cable_that_is_pulled(quiet: Quiet) -> None:
-    """A carrier that goes is told, one that has not come yet after a bond was made is not."""
+    """A carrier that goes is reported, one that has not come yet after a bond was made is not."""
     await quiet.uplink()
     await quiet.rest()
     assert not await quiet.events("UplinkDown")

@@ -22,7 +22,7 @@ _TODO = Plan(steps=(("data", (SetUp(link="data-br"),)),))
 
 
 def test_a_network_that_went_is_forgotten() -> None:
-    """What a network cost is remembered while it is there: one that comes back begins anew, and none adds up."""
+    """What a network cost is remembered while it is there: one that comes back begins again, and none adds up."""
     repairs = Repairs()
     for _ in range(FREE):
         assert repairs.paced(_TODO, (_FORM,), 0.0) == (_TODO, {})

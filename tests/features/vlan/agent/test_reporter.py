@@ -64,7 +64,7 @@ async def test_a_report_that_was_deleted_unseen_comes_back(quiet: Quiet, reporte
 
 @with_a_blind_reporter
 async def test_a_changed_report_survives_a_deletion(quiet: Quiet, reporter: NodeReporter) -> None:
-    """A report that changes after somebody deleted it is there again at once."""
+    """A report that changes after a user deleted it is there again at once."""
     await reporter.publish(STATUS)
     await quiet.admin.delete(CLUSTER_NETWORK_NODES, NAME)
     changed = ClusterNetworkNodeStatus(cluster_network="cluster-1", node="node9", bridge="")
@@ -83,7 +83,7 @@ async def test_a_report_that_was_there_before_is_taken_over(quiet: Quiet, report
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_report_that_lost_its_labels_is_made_anew(quiet: Quiet) -> None:
-    """A report whose labels somebody took away or changed gets them again, and goes on telling what is so."""
+    """A report whose labels a user took away or changed gets them again, and goes on telling what is so."""
     await quiet.uplink()
     name = report_name("cluster-1", "node1")
     labels = (await quiet.admin.get(CLUSTER_NETWORK_NODES, name)).metadata.labels
@@ -110,7 +110,7 @@ async def test_reports_of_others_about_the_node_go(quiet: Quiet) -> None:
 
 
 class Refused(Interceptor):
-    """An API server whose webhook lets nobody write reports of cluster networks."""
+    """An API server whose webhook lets no user write reports of cluster networks."""
 
     async def send(self, request: Request) -> Any:
         if request.verb in WRITES and request.resource is CLUSTER_NETWORK_NODES:

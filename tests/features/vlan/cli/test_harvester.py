@@ -28,7 +28,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def left_behind(body: dict[str, Any]) -> dict[str, Any]:
-    """The object with a finalizer of that controller, and one of somebody else."""
+    """The object with a finalizer of that controller, and one of another controller."""
     return {**body, "metadata": {**body["metadata"], "finalizers": [FINALIZER, "example.com/hold"]}}
 
 
@@ -74,7 +74,7 @@ def test_hand_over_checks_first(cluster: Cluster) -> None:
 
 
 def test_hand_over_waits(cluster: Cluster) -> None:
-    """What can be done without the controller is done, and what it waits for is told with the remedy."""
+    """What can be done without the controller is done, and what it waits for is reported with the remedy."""
     done = cluster.lanloom("harvester", "hand-over", columns=300)
     assert done.exit_code == 3
     assert "VlanConfig one: changed (has the label that Harvester's webhook asks for)" in done.output

@@ -43,7 +43,7 @@ IPS = {"node1": "10.36.0.1/24"}
 
 @pytest.fixture
 def real(real_binaries: Path) -> Iterator[RealServer]:
-    """A kube-apiserver that nobody has asked anything."""
+    """A kube-apiserver without any request so far."""
     with RealServer(real_binaries) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""A host for plans: kernel, profile directory, and a NetworkManager that does at once what it is told."""
+"""A host for plans: kernel, profile directory, and a NetworkManager that does at once what is requested."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,7 +22,7 @@ Action = Callable[[], None]
 class Ground:
     """A host. An agent carries plans out on it, and may stop after any action.
 
-    While it is `restless`, as where another host has each address, NetworkManager makes its devices anew after every
+    While it is `restless`, as where another host has each address, NetworkManager makes its devices again after every
     action, and leaves the last one of a profile that goes.
     """
 
@@ -44,7 +44,7 @@ class Ground:
     def reach(self, wanted: tuple[NodeNetwork, ...]) -> None:
         """Carries a plan out to its end, and records what came of it, as the next reconcile does."""
         for action in self.actions(self.plan(wanted)):
-            with suppress(LinkError):  # of a link that was made anew since; the next plan knows it
+            with suppress(LinkError):  # of a link that was made again since; the next plan knows it
                 action()
         self._record(self.plan(wanted).added)
 

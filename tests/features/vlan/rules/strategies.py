@@ -34,7 +34,7 @@ from tests.features.vlan.rules.test_names import NETWORKS, NODES, VIDS
 NODE = "node1"
 NICS = ("eth0", "eth1", "eth2", "eth3")
 UPLINKS = {"cluster-1": "eth1", "cl8chars": "eth2", "n": "eth3"}
-"""Cluster networks and their NICs. eth0 is nobody's."""
+"""Cluster networks and their NICs. eth0 is of no cluster network."""
 
 MANAGEMENT_VID = 2021
 

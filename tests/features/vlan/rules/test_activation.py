@@ -191,7 +191,7 @@ def test_a_lost_route_is_named(route: Route, verb: str, text: str) -> None:
 @pytest.mark.parametrize("item", [DHCP, STATIC], ids=["dhcp", "static"])
 @pytest.mark.parametrize("other", ["192.168.1.251/32", "192.168.1.12/24", "169.254.20.10/32", "10.0.0.1/8"])
 def test_addresses_of_other_programs_hide_no_loss(item: Interface, other: str) -> None:
-    """Beside another program's address, a lost route or address of the node's own is restored as without it."""
+    """Next to another program's address, a lost route or address of the node's own is restored as without it."""
     own = "192.168.1.10/24"
     whole = routes(own) | routes(other)
     link = Link(name=item.name, index=1, up=True, addresses=(other, own), routes=whole)
@@ -218,7 +218,7 @@ def test_a_host_address_needs_no_route_to_a_subnet() -> None:
 
 
 def test_a_lost_gateway_is_named() -> None:
-    """A gateway whose route or rule somebody deleted is restored; one that is whole is left alone."""
+    """A gateway whose route or rule was deleted is restored; one that is whole is left alone."""
     routing = Routing(gateway="192.168.1.1/24")
     profile = profile_of(
         "c",

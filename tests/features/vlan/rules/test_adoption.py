@@ -66,7 +66,7 @@ def test_given_links_are_marked_and_nothing_else_changes() -> None:
     ],
 )
 def test_what_is_not_given_stays(given: str, coexisting: bool) -> None:
-    """Without a gift, on other nodes, with a broken one and beside the controller no link is taken."""
+    """Without a gift, on other nodes, with a broken one and alongside the controller no link is taken."""
     todo = reached(host("nobody"), given, coexisting=coexisting)
     assert not marked(todo)
     assert not todo.write_files
@@ -132,13 +132,13 @@ def test_a_crash_between_the_marks_is_repaired() -> None:
 
 @pytest.mark.parametrize("text", ["", "null", "[]", '{"nodes": "node1"}', '{"vlans": ["1"]}', "[" * 10_000])
 def test_a_broken_gift_gives_nothing(text: str) -> None:
-    """Whoever wrote it: no node takes anything."""
+    """A broken gift lets no node take anything."""
     network = cluster_of([cluster_network("cluster-1", **{names.ADOPT_LINKS: text})]).networks[0]
     assert gift_of(network) == NO_GIFT
 
 
 def test_ids_that_no_sub_interface_has_are_left_out() -> None:
-    """The default VLAN is given to nobody."""
+    """The default VLAN is given to no node."""
     text = '{"nodes": ["node1"], "vlans": [0, 1, 2, 4094, 4095]}'
     network = cluster_of([cluster_network("cluster-1", **{names.ADOPT_LINKS: text})]).networks[0]
     assert gift_of(network) == Gift(("node1",), (2, 4094))

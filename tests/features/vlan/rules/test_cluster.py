@@ -73,7 +73,7 @@ DHCP = {"l3connectivity-default-x": "true", "vlan-id-default-x": "2012", "mode-d
 
 
 def test_what_is_gone_is_pruned() -> None:
-    """Annotations of a network that is gone go, all of them, and nobody else's."""
+    """Annotations of a network that is gone go, all of them, and no others."""
     patch = patch_of(cluster_network("cluster-1", **OLD, **{"example.org/note": "mine"}))
     assert patch == {key.removeprefix(P): None for key in OLD}
 

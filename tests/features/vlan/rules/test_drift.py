@@ -1,4 +1,4 @@
-"""What others changed is told in sentences, each with its kind."""
+"""What others changed is reported in sentences, each with its kind."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ def carried() -> tuple[NodeNetwork, ...]:
 def told(
     meddle: Callable[[Ground], object], networks: tuple[str, ...] = NETWORKS
 ) -> list[tuple[str, str, str]]:
-    """What is said after somebody did that to a node at rest."""
+    """What is said after that was done to a node at rest."""
     ground = Ground()
     ground.reach(carried())
     assert ground.plan(carried()).empty
@@ -146,7 +146,7 @@ def test_what_somebody_did_is_told(
 
 
 def test_a_bridge_that_was_deleted_is_told() -> None:
-    """What went with a link is told as well."""
+    """What went with a link is reported as well."""
     texts = [text for _, _, text in told(lambda ground: ground.kernel.delete("cluster-1-br"))]
     assert texts[0] == "the bridge cluster-1-br was gone"
     assert "VLAN id 2012 was missing on cluster-1-br" in texts

@@ -128,7 +128,7 @@ class Story:
 
 
 def test_a_router_that_is_silent() -> None:
-    """It is told after a while, counted from when the address was lost, and not while the link can't have one."""
+    """It is reported after a while, counted from when the address was lost, and not while the link can't have one."""
     story = Story()
     assert story.look(0, seen()) == ""
     assert story.look(ROUTER_SECONDS, seen()) == "RouterTimeout"
@@ -163,7 +163,7 @@ def leased(address: str) -> Connection:
 
 
 def test_a_server_that_is_silent() -> None:
-    """It is told after a while, counted from when the lease ended, which NetworkManager goes on telling."""
+    """It is reported after a while, counted from when the lease ended, which NetworkManager goes on telling."""
     made, known = MadeAddresses(), leased("fd00:1::7")
 
     def look(now: float, state: LinkState, connection: Connection) -> str:
@@ -180,7 +180,7 @@ def test_a_server_that_is_silent() -> None:
 
 
 def test_another_lease() -> None:
-    """A lease outside the subnet is told at once, and until there is one of the subnet."""
+    """A lease outside the subnet is reported at once, and until there is one of the subnet."""
     story, other = Story(LEASING), leased("fd00:99::7")
     assert story.look(0, seen("fd00:99::7/128"), other) == "UnexpectedPrefix"
     assert story.look(1, seen(), other) == "UnexpectedPrefix"

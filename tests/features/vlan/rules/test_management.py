@@ -125,7 +125,7 @@ def test_the_management_network_is_what_the_default_route_or_the_bridge_tells(
 def test_the_uplink_is_the_one_port_that_leads_out(
     ports: tuple[tuple[str, str], ...], expected: str | None
 ) -> None:
-    """mgmt-bo, else the only bond, else the only NIC; none where that can't be told."""
+    """mgmt-bo, else the only bond, else the only NIC; none where that is unknown."""
     items = [Link(name=name, index=5, kind=kind, master="mgmt-br") for name, kind in ports]
     port = uplink_port(links(BRIDGE, Link(name="bond9", index=4, kind="bond"), *items), "mgmt")
     assert (port.name if port else None) == expected
@@ -249,7 +249,7 @@ def test_a_link_of_the_installer_s_is_no_sub_interface_of_ours() -> None:
 
 
 def test_a_sub_interface_whose_profile_is_gone_is_still_ours() -> None:
-    """Somebody removes the profile but not its link: it is known from the record, and the profile comes back."""
+    """An operator removes the profile but not its link: it is known from the record, and the profile comes back."""
     ground = Ground()
     ground.reach(one(DHCP))
     ground.files.clear()
@@ -309,7 +309,7 @@ _IDS = st.lists(st.tuples(st.integers(-5, 5000), st.integers(-5, 5000)), max_siz
 
 @given(_IDS, _IDS)
 def test_a_record_is_read_as_lawful_ids(bridge: list[tuple[int, int]], uplink: list[tuple[int, int]]) -> None:
-    """What is no VLAN id that Lanloom would add is left out of a record, whoever wrote it."""
+    """What is no VLAN id that Lanloom would add is left out of a record, whatever wrote it."""
     raw = msgspec.json.encode({"mgmt": {"bridge": bridge, "uplink": uplink, "port": "mgmt-bo"}})
     found = recorded(raw).get("mgmt", Added())
     for first, last in (*found.bridge, *found.uplink):

@@ -178,13 +178,13 @@ def test_a_nad_of_the_name_in_deletion_is_waited_for() -> None:
 
 
 def test_a_nad_of_the_name_is_not_overwritten() -> None:
-    """Somebody else's NAD stays: another namespace is asked for."""
+    """Another user's NAD stays: another namespace is asked for."""
     (refusal,) = adoption(snapshot(storage(), nad("storage", "cluster-1", 99))).refusals
     assert "the NAD default/storage exists; choose another --namespace" in refusal
 
 
 def test_every_node_needs_an_agent() -> None:
-    """Nobody would serve the uplink of a node without an agent of Lanloom."""
+    """The uplink of a node without an agent of Lanloom would not be served."""
     (refusal,) = adoption(snapshot(reports=(report("node1"),))).refusals
     assert "no agent of Lanloom reports cluster-1 on node2" in refusal
 

@@ -1,4 +1,4 @@
-"""What of a network's state is told, and when."""
+"""What of a network's state is reported, and when."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class NetworkTimeline:
         self.wait: float | None = None
 
     def at(self, now: float, *nodes: NodeState) -> EventDraft | None:
-        """What is told of it then."""
+        """What is reported of it then."""
         fares = network_health({f"n{number}": item for number, item in enumerate(nodes)})
         self.last_reported, news, self.wait = network_event(self.last_reported, NET, fares, now)
         return news
@@ -77,7 +77,7 @@ def test_a_failure_is_told_once_when_it_lasts_and_with_all_its_nodes() -> None:
 
 
 def test_what_is_repaired_soon_is_no_news() -> None:
-    """A failure of some seconds is not told, and does not make the next one come sooner."""
+    """A failure of some seconds is not reported, and does not make the next one come sooner."""
     course = NetworkTimeline()
     course.at(0, READY)
     course.at(100, FAILED)
@@ -87,7 +87,7 @@ def test_what_is_repaired_soon_is_no_news() -> None:
 
 
 def test_a_failure_from_before_is_told_all_the_same() -> None:
-    """A manager that starts while a network fails says so: nobody knows what the one before it said."""
+    """A manager that starts while a network fails says so: it is unknown what the one before it said."""
     course = NetworkTimeline()
     assert course.at(0, FAILED) is None
     news: Any = course.at(SETTLE_SECONDS, FAILED)
@@ -95,7 +95,7 @@ def test_a_failure_from_before_is_told_all_the_same() -> None:
 
 
 def test_another_network_s_failure_is_not_this_one_s() -> None:
-    """Networks of one cluster network are told of apart."""
+    """Networks of one cluster network are reported apart."""
     course = NetworkTimeline()
     course.at(0, PENDING)
     news: Any = course.at(1, node("Failed", network="default/other"))

@@ -1,4 +1,4 @@
-"""What is Lanloom's is what it made: whoever made a link and what it stands on, in each mode and for each feature."""
+"""What is Lanloom's is what it made: whatever made a link and what it stands on, in each mode and for each feature."""
 
 from collections.abc import Iterator, Mapping
 
@@ -127,7 +127,7 @@ def test_a_sub_interface_is_ours_by_what_names_it(maker: str, proof: str, mode: 
 @pytest.mark.parametrize("target", ["wanted", "unwanted", "gone"])
 @pytest.mark.parametrize("mode", ["alone", "beside"])
 def test_a_profile_that_somebody_removed_names_a_wanted_link_for_a_look(target: str, mode: str) -> None:
-    """A link that was made anew before its profile was removed is recorded and gets it back, if it is wanted still."""
+    """A link that was made again before its profile was removed is recorded and gets it back, if it is wanted still."""
     networks = {"wanted": one(DHCP), "unwanted": one(), "gone": ()}[target]
     networks = delegated(networks) if mode == "beside" else networks
     _, record = evidence("record of an earlier link")
@@ -143,7 +143,7 @@ def test_a_profile_that_somebody_removed_names_a_wanted_link_for_a_look(target: 
 @pytest.mark.parametrize("mode", ["alone", "beside"])
 @pytest.mark.parametrize("target", ["wanted", "gone"])
 def test_a_bridge_is_ours_by_its_own_mark(maker: str, mode: str, target: str) -> None:
-    """Only links with the mark of VLAN networks are changed by them, and beside Harvester's controller they lose it."""
+    """Only links with the mark of VLAN networks are changed by them, and alongside Harvester they lose it."""
     networks = one(DHCP) if target == "wanted" else ()
     networks = delegated(networks) if mode == "beside" else networks
     observed = host(maker, sub=False)
@@ -200,7 +200,7 @@ def test_a_bridge_stays_below_links_of_others() -> None:
 
 
 def test_ids_of_links_of_others_stay() -> None:
-    """A VLAN link of others on a bridge of ours keeps its id on bridge and uplink; ids of nobody are removed."""
+    """A VLAN link of others on a bridge of ours keeps its id on bridge and uplink; unused ids are removed."""
     ids = ((1, 1), (7, 7), (2012, 2012))
     links = host("vlan").links
     links = {
@@ -374,14 +374,16 @@ OTHERS: dict[str, Mapping[str, Link]] = {
     "a link on top": _pods(Link(name="x.7", index=8, kind="vlan", parent=BRIDGE, vlan_id=7)),
     "no bridge": _pods(replace(_pods()[BRIDGE], kind="vlan", vlan_id=7)),
 }
-"""What CNI's plugin never leaves: somebody else made the bridge, or uses it."""
+"""What CNI's plugin never leaves: another program made the bridge, or uses it."""
 
 
 @pytest.mark.parametrize("filtering", [True, False])
 @pytest.mark.parametrize("ports", [True, False])
 @pytest.mark.parametrize("mode", ["alone", "beside"])
 def test_a_bridge_of_pods_that_came_first_becomes_ours(filtering: bool, ports: bool, mode: str) -> None:
-    """Where a pod was quicker than the agent, the plugin's bridge is taken over alone, and left to others beside."""
+    """Where a pod was quicker than the agent, the plugin's bridge is taken over alone, and left to others alongside
+    Harvester.
+    """
     links = _pods(replace(_pods()[BRIDGE], vlan_filtering=filtering))
     if not ports:
         del links["veth1"]
@@ -396,7 +398,7 @@ def test_a_bridge_of_pods_that_came_first_becomes_ours(filtering: bool, ports: b
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_a_bridge_of_somebody_else_stays(case: str) -> None:
-    """A bridge that differs from the plugin's in anything is somebody else's: a problem, and no step."""
+    """A bridge that differs from the plugin's in anything is another program's: a problem, and no step."""
     todo = plan(one(), LinkState(OTHERS[case]), {}, {})
     assert [item.reason for item in todo.problems["cluster-1"]] == ["ForeignLink"]
     assert not todo.steps

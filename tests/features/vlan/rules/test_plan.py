@@ -67,7 +67,7 @@ def test_an_interrupted_plan_ends_alike(first: Wanted, second: Wanted, stop: int
 @pytest.mark.parametrize("restart", [False, True], ids=["NetworkManager goes on", "NetworkManager restarts"])
 @pytest.mark.parametrize("target", [(), one()], ids=["all goes", "a VLAN goes"])
 def test_what_is_made_anew_meanwhile_goes(target: Wanted, restart: bool) -> None:
-    """Wherever an agent dies while NetworkManager makes a link anew, that link goes with its network."""
+    """Wherever an agent dies while NetworkManager makes a link again, that link goes with its network."""
     straight = Ground()
     straight.reach(one(DHCP))
     last = len(straight.actions(straight.plan(target)))
@@ -251,7 +251,7 @@ def test_a_frozen_id_stays_alone() -> None:
     ],
 )
 def test_what_stands_in_the_way_is_told(link: Link, reason: str, message: str) -> None:
-    """A foreign link of our name, and a NIC that somebody uses, are left alone and reported."""
+    """A foreign link of our name, and a NIC that is in use, are left alone and reported."""
     ground = Ground()
     ground.kernel.add(link)
     before = ground.kernel.links[link.name]
@@ -304,7 +304,7 @@ def test_a_nic_below_somebody_s_vlan_is_never_taken(use: dict[str, Any], message
 
 @pytest.mark.parametrize("nic", ["cluster-1-br", "cluster-1-bo", "cluster-2-br"])
 def test_a_link_of_lanloom_s_is_no_nic(nic: str) -> None:
-    """A bridge or bond of a cluster network is never put into a bond: it would be set down and up again for ever."""
+    """A bridge or bond of a cluster network is never put into a bond: it would be set down and up again endlessly."""
     ground = Ground()
     ground.reach(one())
     ground.kernel.add(Link(name="cluster-2-br", index=0, kind="bridge", alias=MARK, up=True))

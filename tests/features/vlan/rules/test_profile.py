@@ -193,7 +193,7 @@ _TEXTS = st.one_of(_HOSTILE, st.sampled_from(["7", "dhcp", "static", "192.168.1.
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(("ipmap", "gateway", "routes", "dns"), _TEXTS)))
 def test_annotations_of_any_kind_make_a_whole_profile_or_none(texts: dict[str, str]) -> None:
-    """What a webhook let through, or nobody asked one about, gives an expected profile or an error, nothing between."""
+    """What a webhook let through, or was not asked about, gives an expected profile or an error, nothing between."""
     prefix = "network.harvesterhci.io"
     for vid, mode in ((texts.get("dns", ""), texts.get("routes", "")), ("7", "static"), ("7", "dhcp")):
         annotations = {
@@ -292,7 +292,7 @@ def test_an_address_with_a_scope_is_not_written(field: str, text: str) -> None:
 
 
 def test_an_address_that_the_node_makes() -> None:
-    """Nothing but the address is taken of router advertisements: no route, no DNS server, no address beside it."""
+    """Nothing but the address is taken of router advertisements: no route, no DNS server, no other address."""
     given = profile_of(
         CLUSTER, "node1", "cluster-1", L3(vid=2012, mode="dhcp", mode6="slaac", subnet6="fd00:1::/64")
     )
@@ -358,7 +358,7 @@ def test_routes_and_servers_are_in_their_order() -> None:
 
 
 def test_routes_and_servers_of_ipv6() -> None:
-    """They stand beside those of IPv4, after the gateway's, and are read as they were meant."""
+    """They stand next to those of IPv4, after the gateway's, and are read as they were meant."""
     routing = Routing(
         gateway6="fd00:1::1/64",
         routes6=(Route("2001:db8::/32", "fd00:1::3"), Route("fd00:20::/48", "fd00:1::2")),

@@ -134,7 +134,7 @@ def test_nobody_asks_for_addresses() -> None:
     ],
 )
 def test_the_condition_for_all_clients(node: NodeState, expected: tuple[str, str, bool]) -> None:
-    """`Ready` is the worse of uplinks and addresses, and `Stalled` is there where somebody has to change something."""
+    """`Ready` is the worse of uplinks and addresses, and `Stalled` is there where a user has to change something."""
     found = conditions(n1=node)
     ready = found["Ready"]
     assert (ready.status, ready.reason, "Stalled" in found) == expected
@@ -196,13 +196,13 @@ def test_a_report_of_yesterday_is_not_ready(
 
 @pytest.mark.parametrize("reason", ["Held", "RolledBack"])
 def test_a_node_that_knows_better_says_why(reason: str) -> None:
-    """A node that deliberately carries its former configuration is told of in its own words."""
+    """A node that deliberately carries its former configuration is reported in its own words."""
     found = state(report(UP, DOWN, reason, interface(address="192.168.1.99/24")), STATIC)
     assert (found.addresses, found.current) == (Cause(reason, "why"), False)
 
 
 def test_every_obstacle_counts_once() -> None:
-    """A state holds each reason once, of conditions and interfaces, but for addresses that nobody gave."""
+    """A state holds each reason once, of conditions and interfaces, but for addresses that were not given."""
     status = report(
         UP,
         DOWN,

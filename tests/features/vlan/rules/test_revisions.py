@@ -29,7 +29,7 @@ def revision_of(*objects: dict[str, Any], annotations: dict[str, str] | None = N
 
 
 def test_a_revision_is_of_what_nodes_carry() -> None:
-    """Uplinks, networks and addresses make another revision; their order, and what is nobody's, does not."""
+    """Uplinks, networks and addresses make another revision; their order, and what is of no network, does not."""
     config, network, other = vlan_config("a", "cluster-1"), nad("x", "cluster-1", 5), nad("y", "cluster-1", 6)
     base = revision_of(config, network)
     assert revision_of(config, other, network) == revision_of(other, network, config)
@@ -78,8 +78,8 @@ def network_with(**annotations: str) -> ClusterNetwork:
         (network_with(rollout="{}", rollout_state="{"), False, False),
         (network_with(rollout="{}", rollout_state="[" * 100_000), False, False),
     ],
-    ids=["no policy", "no state", "released", "everybody", "another revision", "broken", "hostile"],
+    ids=["no policy", "no state", "released", "all", "another revision", "broken", "hostile"],
 )
 def test_who_may_carry_it(network: ClusterNetwork, node1: bool, node2: bool) -> None:
-    """Under a policy only who is released for the present revision; nobody by a state that can't be read."""
+    """Under a policy only who is released for the present revision; none by a state that can't be read."""
     assert (may_carry(network, "node1", NEW), may_carry(network, "node2", NEW)) == (node1, node2)

@@ -67,7 +67,7 @@ def nodes(**members: Member) -> dict[str, Member]:
         "until all are done",
         "two at a time",
         "half of those that live, rounded down",
-        "nobody to wait for",
+        "no node to wait for",
         "nothing to do",
         "who is done need not be waited for",
     ],
@@ -232,10 +232,10 @@ def test_who_has_another_one_s_address_is_released_at_once() -> None:
 @pytest.mark.parametrize(
     "member",
     [exchanging(), exchanging("stranger"), exchanging("c"), exchanging("b", more="DHCPTimeout")],
-    ids=["nobody's", "not a member's", "a node's that is down", "and another failure"],
+    ids=["of no node", "not a member's", "a node's that is down", "and another failure"],
 )
 def test_an_address_that_nobody_lets_go_is_a_failure(member: Member) -> None:
-    """An address taken by anybody else, or by a node that can't be asked, stops the roll-out as ever."""
+    """An address taken by another host, or by a node that can't be asked, stops the roll-out as ever."""
     after, finding = roll_out(ONE, state("a"), NEW, nodes(a=member, b=WELL_BEFORE, c=DOWN))
     assert (after.released, finding.reason) == (("a",), "Stopped")
 

@@ -58,7 +58,7 @@ def limit_of(policy: RolloutPolicy, members: Iterable[Member]) -> int:
 def test_one_step_keeps_every_rule(
     policy: RolloutPolicy, members: dict[str, Member], before: set[str]
 ) -> None:
-    """From any state: never more than maxUnavailable, canaries first, nobody after a failure, the same twice."""
+    """From any state: never more than maxUnavailable, canaries first, none after a failure, the same twice."""
     previous = state(*sorted(before))
     after, finding = roll_out(policy, previous, NEW, members)
     assert roll_out(policy, previous, NEW, members) == (after, finding)

@@ -197,7 +197,7 @@ def test_obstacles_come_first() -> None:
 
 @pytest.mark.parametrize(("phase", "addresses"), [("active", LEASED), ("inactive", ())])
 def test_addresses_outlive_an_obstacle(phase: Any, addresses: tuple[str, ...]) -> None:
-    """Where the uplink became somebody else's, the column shows the addresses that are up all the same."""
+    """Where the uplink became another program's, the column shows the addresses that are up all the same."""
     problem = Problem(vid=0, network="cluster-1-br", reason="ForeignLink", message="not ours", keep=True)
     status = node_status(NODE, DHCP, (problem,), built(), said(phase, *addresses), (), NOW)
     assert (status.interfaces[0].state, status.addresses) == ("Failed", ",".join(addresses))

@@ -70,7 +70,7 @@ def test_a_network_that_can_t_be_let_go_of() -> None:
 
 
 def test_an_interface_that_is_down_is_not_ready() -> None:
-    """An address on a sub-interface that somebody set down is no use, whatever NetworkManager says."""
+    """An address on a sub-interface that an operator set down is no use, whatever NetworkManager says."""
     ground = Ground()
     ground.reach((DHCP,))
     ground.kernel.change("clust-4afb.2012", up=False)
@@ -80,7 +80,7 @@ def test_an_interface_that_is_down_is_not_ready() -> None:
 
 
 def test_an_interface_that_is_down_with_its_bridge_is_not_ready() -> None:
-    """An address answers nobody while the bridge below it is down, and while there is no such link."""
+    """An address does not answer while the bridge below it is down, and while there is no such link."""
     ground = carrying(DHCP, *LEASED)
     ground.kernel.set_up("cluster-1-br", False)
     interface, _, _ = report_of(DHCP, said("active", *LEASED), links=ground.kernel.state())
@@ -134,7 +134,7 @@ def test_frames_pass_in_two_operational_states(link: str, uplink: bool, operstat
     ],
 )
 def test_an_address_without_its_routes_is_not_ready(route: Route, name: str) -> None:
-    """An address that answers nobody for want of a route is told so, with the route."""
+    """An address that does not answer for want of a route is reported so, with the route."""
     ground = carrying(DHCP, *LEASED)
     ground.kernel.lose_routes("clust-4afb.2012", [route])
     interface, conditions, delay = report_of(DHCP, said("active", *LEASED), links=ground.kernel.state())
@@ -187,14 +187,14 @@ def test_the_table_of_a_gateway_is_shown() -> None:
 
 
 def test_the_address_that_was_asked_for_is_shown() -> None:
-    """Where somebody put another address beside it, the report shows the one that belongs there."""
+    """Where another program put an address next to it, the report shows the one that belongs there."""
     connections = said("active", "10.0.0.1/8", "192.168.1.10/24", wanted=STATIC)
     interface, _, _ = report_of(STATIC, connections)
     assert interface.address == "192.168.1.10/24"
 
 
 def test_an_uplink_that_can_t_be_read_is_not_ready() -> None:
-    """What can't be used of a VlanConfig is told, also where the node works without it."""
+    """What can't be used of a VlanConfig is reported, also where the node works without it."""
     complaint = Problem(vid=0, network="one", reason="InvalidConfig", message="no such MAC address")
     wanted = replace(DHCP, uplink_problems=(complaint,))
     problems = Ground().plan((wanted,)).problems["cluster-1"]

@@ -65,7 +65,7 @@ def test_an_mtu_is_read_strictly(text: str) -> None:
 
 
 def test_an_mtu_changes_in_place() -> None:
-    """Bond, bridge and NICs get another MTU without being made anew, and back."""
+    """Bond, bridge and NICs get another MTU without being made again, and back."""
     ground = Ground()
     ground.reach((one("1500"),))
     indexes = {name: link.index for name, link in ground.kernel.links.items()}
@@ -78,7 +78,7 @@ def test_an_mtu_changes_in_place() -> None:
 
 @pytest.mark.parametrize("mode", BOND_MODES)
 def test_a_mode_changes_in_place(mode: str) -> None:
-    """A bond gets another mode and miimon without being made anew, and keeps its NICs."""
+    """A bond gets another mode and miimon without being made again, and keeps its NICs."""
     ground = Ground()
     ground.reach((one(),))
     index = ground.kernel.links["n-bo"].index
@@ -126,7 +126,7 @@ BY_ARP = {"arpInterval": 500, "arpIpTargets": ["10.9.0.1"], "arpValidate": "all"
     ],
 )
 def test_settings_change_in_place(options: dict[str, Any]) -> None:
-    """A bond gets its settings without being made anew, keeps its NICs, and is left alone then."""
+    """A bond gets its settings without being made again, keeps its NICs, and is left alone then."""
     ground = Ground()
     ground.reach((one(),))
     index = ground.kernel.links["n-bo"].index
@@ -196,7 +196,7 @@ def test_a_bond_always_looks_at_its_links(miimon: int) -> None:
 
 @pytest.mark.parametrize(("length", "complaints"), [(-1, 0), (0, 0), (-2, 1), (TX_QUEUE_MAX + 1, 1)])
 def test_a_queue_that_can_t_be_is_not_set(length: int, complaints: int) -> None:
-    """The queue keeps its length; what is neither a length nor a default is told."""
+    """The queue keeps its length; what is neither a length nor a default is reported."""
     network = one(linkAttributes={"txQLen": length})
     assert network.tx_queue_length is None
     assert len(network.uplink_problems) == complaints
@@ -204,7 +204,7 @@ def test_a_queue_that_can_t_be_is_not_set(length: int, complaints: int) -> None:
 
 @given(st.lists(st.text(max_size=17), max_size=3))
 def test_nics_have_names_of_links(nics: list[str]) -> None:
-    """What is not a valid NIC name is left out and told; the others are used, each once."""
+    """What is not a valid NIC name is left out and reported; the others are used, each once."""
     network = one(nics=tuple(nics))
     assert all(is_link(nic) for nic in network.nics)
     assert len(set(network.nics)) == len(network.nics)

@@ -64,7 +64,7 @@ def remembering(manifest: object, **annotations: str) -> Raw:
 
 
 def test_annotations_of_others_stay() -> None:
-    """kubectl's note that a file has no annotations takes away nobody's annotations."""
+    """kubectl's note that a file has no annotations takes away no other annotations."""
     live = remembering({"metadata": {"annotations": {}, "name": "a"}, "spec": {"a": 1}}, theirs="kept")
     assert applied(live, {"metadata": {"name": "a"}, "spec": {"a": 1}}) == live
 
@@ -125,7 +125,7 @@ def test_what_the_file_says_is_there(live: Raw, manifest: Raw, last: Raw) -> Non
 
 @given(live=files, manifest=files, last=files, foreign=files)
 def test_keys_of_others_survive(live: Raw, manifest: Raw, last: Raw, foreign: Raw) -> None:
-    """Keys that neither file names stay, beside the files' own at every depth of the maps that the file has."""
+    """Keys that neither file names stay, next to the files' own at every depth of the maps that the file has."""
     theirs = {f"x-{key}": value for key, value in foreign.items()}
     assert three_way(live | theirs, manifest, last) == three_way(live, manifest, last) | theirs
     wrapped = three_way({"m": live | theirs}, {"m": manifest}, {"m": last})

@@ -76,14 +76,14 @@ def test_a_failing_interface_is_said_once_with_its_remedy() -> None:
 
 
 def test_a_network_without_nodes_is_a_trouble() -> None:
-    """What only the cluster network can tell is told from its condition."""
+    """What only the cluster network can say is taken from its condition."""
     summary = Condition(type="ready", status="False", reason="NoNodes", message="create a VlanConfig")
     (trouble,) = overview([network(summary)], []).troubles
     assert (trouble.what, trouble.reason) == ("cluster network cn1", "NoNodes")
 
 
 def test_a_cluster_without_a_manager_is_a_trouble() -> None:
-    """A cluster network that nobody has looked at asks whether a manager runs."""
+    """A cluster network that no manager has looked at asks whether a manager runs."""
     (trouble,) = overview([network()], []).troubles
     assert trouble.reason == "NoManager"
 
@@ -114,7 +114,7 @@ def test_the_table_fits_eighty_columns() -> None:
 
 
 def test_a_node_that_is_down() -> None:
-    """What a node had that is down is marked so, and told once in place of its own troubles."""
+    """What a node had that is down is marked so, and reported once in place of its own troubles."""
     off = Node(
         metadata=ObjectMeta(name="a"),
         status=NodeStatus(conditions=(Condition(type="Ready", status="False"),)),
@@ -132,7 +132,7 @@ def test_a_node_that_is_down() -> None:
 
 
 def test_an_isolated_network_is_no_trouble() -> None:
-    """A cluster network that was made for an isolated network is told as that, unless nodes report of it."""
+    """A cluster network that was made for an isolated network is shown as that, unless nodes report of it."""
     idle = Condition(type="ready", status="False", reason="NoNodes", message="create a VlanConfig")
     metadata = ObjectMeta(name="cn1", labels={UID_LABEL: "u"}, annotations={NAME_ANNOTATION: "br-dummy"})
     made = replace(network(idle), metadata=metadata)

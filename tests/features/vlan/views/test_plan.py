@@ -109,7 +109,7 @@ def test_what_is_there_already() -> None:
 
 
 def test_an_address_that_nodes_make() -> None:
-    """The plan names its subnet beside the address of IPv4."""
+    """The plan names its subnet next to the address of IPv4."""
     wanted = static_network()
     wanted["metadata"]["annotations"] |= {names.MODE: "static,slaac", names.IPV6_SUBNET: "fd00:1::/64"}
     assert words(planned(CARRYING, wanted), "node1") == [
@@ -149,7 +149,7 @@ def test_the_vlan_id_changes() -> None:
 
 
 def test_nics_and_mtu_change() -> None:
-    """Another NIC and MTU are told of the bond in place."""
+    """Another NIC and MTU are reported of the bond in place."""
     uplink = {"linkAttributes": {"mtu": 9000}}
     found = planned(BARE, vlan_config("one", "cluster-1", nics=("eth1", "eth2"), uplink=uplink))
     assert words(found, "node1") == [
@@ -178,7 +178,7 @@ def test_a_deletion_of_nothing() -> None:
 
 
 def test_a_refusal_has_the_webhooks_words() -> None:
-    """What a webhook would refuse is told in its words and changes no node; what it allows is planned beside it."""
+    """What a webhook would refuse is reported in its words and changes no node; what it allows is planned."""
     twin = nad("twin", "cluster-1", 2012, mode="dhcp")
     found = planned(CARRYING, twin, nad("other", "cluster-1", 8))
     assert outcomes(found) == ["refused", "created"]
@@ -195,7 +195,7 @@ def test_a_refused_deletion() -> None:
 
 
 def test_objects_see_those_before_them() -> None:
-    """One manifest may hold uplinks and addresses on them, which wait; beside Harvester only for what agents build."""
+    """One manifest may hold uplinks and addresses on them, which wait; with Harvester only for what agents build."""
     known = report("node1", cluster_network="mgmt")
     alone = objects([*map(node, NODES)], [known])
     fresh = objects([*map(node, NODES)], [replace(known, status=replace(known.status, mode="beside"))])
@@ -298,7 +298,7 @@ def test_what_kubectl_applied_last() -> None:
 
 
 def test_annotations_that_another_tool_set() -> None:
-    """Addresses that somebody switched on by annotations stay when a file without annotations is applied again."""
+    """Addresses that a user switched on by annotations stay when a file without annotations is applied again."""
     body = static_network()
     bare = {**body, "metadata": {**body["metadata"]}}
     del bare["metadata"]["annotations"]
@@ -324,7 +324,7 @@ def test_nodes_that_are_down_and_a_roll_out_are_noted() -> None:
 
 
 def test_mgmt() -> None:
-    """On mgmt the installer's bridge and uplink are not told of: only VLAN ids, addresses and profiles change."""
+    """On mgmt the installer's bridge and uplink are not reported: only VLAN ids, addresses and profiles change."""
     cluster = objects([*(node(name) for name in NODES), cluster_network("mgmt")], [])
     ready = [report(name, cluster_network="mgmt", vlan_ids="1,2021") for name in NODES]
     found = planned(replace(cluster, statuses=tuple(ready)), nad("vlan2014", "mgmt", 2014, mode="dhcp"))

@@ -121,7 +121,7 @@ def test_an_untagged_network_needs_its_uplink() -> None:
     ],
 )
 def test_a_network_that_can_not_be_carried(documents: list[dict[str, object]], reason: str) -> None:
-    """What stands in the way of a network on every node is told with a remedy."""
+    """What stands in the way of a network on every node is reported with a remedy."""
     view = one(objects(ground(*documents), [report(name) for name in NODES]))
     assert view.reason == reason
     assert view.message
@@ -179,7 +179,7 @@ def test_an_unknown_name_names_what_there_is() -> None:
 
 
 def test_isolated_networks_are_no_vlan_networks() -> None:
-    """What was made for an isolated network is not listed, and who asks for it is told where to look."""
+    """What was made for an isolated network is not listed, and a request for it says where to look."""
     made = objects(ground(cluster_network("dummy"), nad("iso", "dummy")))
     marks = {"labels": {UID_LABEL: "u"}, "annotations": {NAME_ANNOTATION: "br-dummy"}}
     made = replace(

@@ -81,7 +81,7 @@ def test_an_answer_after_all_is_in_force_confirms() -> None:
 
 
 def test_a_change_that_never_settles_is_confirmed_in_the_end() -> None:
-    """A lease that never comes must not keep a change on trial for ever."""
+    """A lease that never comes must not keep a change on trial endlessly."""
     checkpoint = _begun()
     assert (
         _evaluate(checkpoint, SETTLE_SECONDS + 1, answered=SETTLE_SECONDS - 1, unanswered=SETTLE_SECONDS)
@@ -98,7 +98,7 @@ def test_silence_undoes_the_change() -> None:
     assert _evaluate(checkpoint, CONFIRM_SECONDS - 1, answered=-1, unanswered=20) is checkpoint
     assert (
         _evaluate(checkpoint, CONFIRM_SECONDS, answered=-1, unanswered=-5) is checkpoint
-    )  # nobody has asked since
+    )  # no request was made since
     back = _evaluate(checkpoint, CONFIRM_SECONDS, answered=-1, unanswered=20)
     assert (back.carried, back.fallback, back.rejected) == ((OLD,), (), {NAME: NEW.digest})
     assert back.pending == PendingChange(began=T + CONFIRM_SECONDS, rolled_back=True, suspects=(NAME,))
@@ -157,7 +157,7 @@ def test_a_network_that_is_new_goes_when_it_is_undone() -> None:
 
 
 def test_rejections_end_with_what_they_are_about() -> None:
-    """A form that nobody wants any more may come again later; somebody may also ask for another try."""
+    """A form that is not wanted any more may come again later; an operator may also ask for another try."""
     checkpoint = Checkpoint(carried=(OLD,), rejected={NAME: NEW.digest})
     assert forget_unwanted(checkpoint, [NEW]) is checkpoint
     assert forget_unwanted(checkpoint, [OLD]).rejected == {}

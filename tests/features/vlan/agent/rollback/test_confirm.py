@@ -95,7 +95,7 @@ async def test_a_change_is_undone_although_the_agent_dies(quiet: Quiet) -> None:
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_reboot_in_the_middle_of_a_trial(quiet: Quiet) -> None:
-    """After a reboot the change gets more time, because the API server may be booting too, but not for ever."""
+    """After a reboot the change gets more time, because the API server may be booting too, but not endlessly."""
     await _cut_off(quiet)
     await quiet.sim.processes["node1"].kill()
     quiet.sim.hosts["node1"].reboot()
@@ -190,7 +190,7 @@ async def test_a_late_address_that_cuts_a_node_off(quiet: Quiet) -> None:
 
 @on_a_quiet_cluster
 async def test_an_address_that_failed_first_cuts_a_node_off(quiet: Quiet) -> None:
-    """An activation that failed once and is begun anew is still on trial: what is not there proves nothing."""
+    """An activation that failed once and is begun again is still on trial: what is not there proves nothing."""
     await quiet.uplink()
     quiet.sim.switch.set_dhcp(2012, None)
     quiet.sim.faults.cut["node1"] = lambda: bool(quiet.addresses())

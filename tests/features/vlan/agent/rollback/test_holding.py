@@ -21,7 +21,7 @@ _BRIDGE = "cluster-1-br"
 
 
 async def _with_a_policy(quiet: Quiet) -> None:
-    """A network at rest whose roll-outs nobody but the test steers."""
+    """A network at rest whose roll-outs the test alone steers."""
     await quiet.uplink()
     await quiet.network("static", addresses=STATIC)
     await quiet.rest()
@@ -127,7 +127,7 @@ async def test_a_node_that_never_had_the_network_waits_too(quiet: Quiet) -> None
 @pytest.mark.slow
 @on_a_quiet_cluster
 async def test_a_node_whose_memory_is_lost_loses_no_network(quiet: Quiet) -> None:
-    """A node that has a network in a form that nobody remembers takes up the present one rather than none."""
+    """A node that has a network in a forgotten form takes up the present one rather than none."""
     await _with_a_policy(quiet)
     await _move(quiet, ())
     await quiet.told("Held")

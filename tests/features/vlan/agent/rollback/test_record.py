@@ -1,4 +1,4 @@
-"""What an agent does while nobody can tell it what is wanted: it goes by what it remembers, if that is sound."""
+"""What an agent does while no API server says what is wanted: it goes by what it remembers, if that is sound."""
 
 import asyncio
 import json

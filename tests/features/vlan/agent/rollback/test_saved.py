@@ -151,7 +151,7 @@ def test_what_is_odd_is_dropped(odd: NodeNetwork) -> None:
 
 
 def test_a_profile_of_an_older_version_comes_back_as_this_one_writes_it() -> None:
-    """After an upgrade, what was saved is rendered anew."""
+    """After an upgrade, what was saved is rendered again."""
     old = INTERFACE.content.replace(b"ignore-auto-routes=true\n", b"")
     saved = replace(NETWORK, interfaces=(replace(INTERFACE, content=old),))
     assert old != INTERFACE.content
