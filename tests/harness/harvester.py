@@ -109,15 +109,15 @@ class Harvester:
         )
 
     async def _run_manager(self, life: Life) -> None:
-        await _kept(lambda: run_manager(self._client(life, MANAGER), self._sim.rng(MANAGER)))
+        await _kept(lambda: run_manager(self._client(life, MANAGER), self._sim.new_rng(MANAGER)))
 
     async def _run_agent(self, node: str, life: Life) -> None:
         links = SimLinks(self, self._sim, node, life)
         name = agent_of(node)
-        await _kept(lambda: run_agent(self._client(life, name), node, links, self._sim.rng(name)))
+        await _kept(lambda: run_agent(self._client(life, name), node, links, self._sim.new_rng(name)))
 
     async def _run_webhook(self, life: Life) -> None:
-        webhook = Webhook(self._client(life, WEBHOOK), self._sim.rng(WEBHOOK))
+        webhook = Webhook(self._client(life, WEBHOOK), self._sim.new_rng(WEBHOOK))
         self._sim.replicas.others[URL] = webhook.answer
         try:
             await _kept(lambda: webhook.run(URL))

@@ -1,7 +1,7 @@
 """The simulated cluster itself: an API server in memory, hosts on one switch, processes, and what may befall them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -25,20 +25,18 @@ from lanloom_embedded.engine.webhooks import WebhookError
 from lanloom_embedded.local import LocalClient
 from tests.fakes import FakeHost, FakeSwitch
 from tests.sim.faults import (
-    Faults,
     FaultyClient,
     faulty_host,
     retrieve,
 )
 from tests.sim.processes import Life, Process
+from tests.sim.simulation import Happening, Simulation
 
 Raw = dict[str, Any]
 
 
 HISTORY = 40
 """So many changes does the API server remember: whoever is away for a while finds its version gone (410)."""
-
-Happening = Callable[[], Coroutine[Any, Any, None]]
 
 
 def _unobserved(_kind: str, _outcome: str, _seconds: float) -> None:
@@ -90,26 +88,19 @@ class Replicas:
         return decoded
 
 
-class SimCluster:
-    """One cluster for one seed. Make it inside of the loop; `start` before use."""
+class SimCluster(Simulation):
+    """One cluster for one seed, of hosts on one switch."""
+
+    _down, _apart, _steps, _soon = 5.0, 15.0, 60, 20.0
 
     def __init__(self, seed: int, storage: MemoryStorage, *, share: float = 1.0) -> None:
-        self.now = asyncio.get_running_loop().time
-        self.faults = Faults(Random(f"faults {seed}"), share)
+        now, rng = asyncio.get_running_loop().time, Random(f"engine {seed}")
+        self.replicas = Replicas(Random(f"replicas {seed}"))
+        engine = Engine(storage, now=now, rng=rng, webhooks=self.replicas, history=HISTORY)
+        super().__init__(seed, engine, share=share)
         self.switch = FakeSwitch(lease_seconds=10 * 86_400)
         self.hosts: dict[str, FakeHost] = {}
-        self.processes: dict[str, Process] = {}
-        self.replicas = Replicas(Random(f"replicas {seed}"))
-        self.engine = Engine(
-            storage, now=self.now, rng=Random(f"engine {seed}"), webhooks=self.replicas, history=HISTORY
-        )
-        self.admin = LocalClient(self.engine)
-        self.journal: list[str] = []
         self.harm: list[str] = []
-        self._began = self.now()
-        self._seed = seed
-        self._rng = Random(f"chaos {seed}")
-        self._lives = 0
         self._happenings: dict[Happening, int] = {
             self._kill: 12,
             self._terminate: 4,
@@ -122,21 +113,14 @@ class SimCluster:
             self._steal_lease: 2,
         }
 
-    def note(self, text: str) -> None:
-        """Writes down what happened, for whoever must understand a failure."""
-        self.journal.append(f"{self.now() - self._began:9.3f} v{self.engine.ledger.version} {text}")
-
-    async def start(self) -> None:
-        """Starts the API server."""
-        await self.engine.start()
+    def _misfortunes(self) -> dict[Happening, int]:
+        return self._happenings
 
     async def close(self) -> None:
-        """Ends everything."""
-        for process in self.processes.values():
-            await process.kill()
+        """End everything."""
         for host in self.hosts.values():
             host.power_off()
-        await self.engine.close()
+        await super().close()
 
     def add_host(self, name: str, nics: tuple[str, ...]) -> FakeHost:
         """A host that is on, without any process yet."""
@@ -155,11 +139,6 @@ class SimCluster:
         """The ports of a process on its host."""
         return faulty_host(self.hosts[name].host, self.faults, life)
 
-    def rng(self, name: str) -> Random:
-        """The random numbers of one life of a process."""
-        self._lives += 1
-        return Random(f"{name} {self._lives} {self._seed}")
-
     async def until(self, condition: Callable[[], Awaitable[bool]], seconds: float = 300.0) -> None:
         """Waits until a condition holds, in virtual time. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
@@ -170,19 +149,8 @@ class SimCluster:
         """Something more that may happen; a process's death has the weight 12."""
         self._happenings[happening] = weight
 
-    async def misfortunes(self) -> None:
-        """Lets one thing after the other happen until cancelled. What was ended is started again some time later."""
-        happenings, weights = list(self._happenings), list(self._happenings.values())
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await asyncio.sleep(self._rng.expovariate(1 / 4.0))
-                group.create_task(self._rng.choices(happenings, weights)[0]())
-
     async def heal(self) -> None:
-        """Ends all faults; whatever is down comes up."""
-        self.note("all faults end")
-        self.faults.on = False
-        self.faults.partitioned.clear()
+        """End all faults; whatever is down comes up."""
         self.faults.away = False
         self.faults.cut.clear()
         for host in self.hosts.values():
@@ -192,33 +160,12 @@ class SimCluster:
                     host.daemon.start()
                 else:
                     host.power_on()
-        for process in self.processes.values():
-            await process.revive()
-
-    def _process(self) -> Process:
-        return self.processes[self._rng.choice(sorted(self.processes))]
-
-    async def _kill(self) -> None:
-        process = self._process()
-        self.note(f"kill {process.name} soon")
-        await process.kill_within(self._rng.randrange(1, 60), self._rng.random() * 20)
-        await self._come_back(process)
-
-    async def _terminate(self) -> None:
-        process = self._process()
-        self.note(f"stop {process.name}")
-        await process.stop()
-        await self._come_back(process)
-
-    async def _come_back(self, process: Process) -> None:
-        await asyncio.sleep(self._rng.expovariate(1 / 5.0))
-        self._start_process(process)
+        await super().heal()
 
     def _start_process(self, process: Process) -> None:
-        """Starts it, unless it lives on a host that is off."""
+        """Start it, unless it lives on a host that is off."""
         if process.name not in self.hosts or self.hosts[process.name].kernel.links:
-            self.note(f"start {process.name}")
-            process.start()
+            super()._start_process(process)
 
     async def _reboot(self) -> None:
         await self._power_cycle(self._rng.choice(sorted(self.hosts)), self._rng.expovariate(1 / 20.0))
@@ -253,13 +200,6 @@ class SimCluster:
         host.directory.full = host.state.full = True
         await asyncio.sleep(self._rng.random() * 15)
         host.directory.full = host.state.full = False
-
-    async def _partition(self) -> None:
-        name = self._process().name
-        self.note(f"cut {name} off the network")
-        self.faults.partitioned.add(name)
-        await asyncio.sleep(self._rng.expovariate(1 / 15.0))
-        self.faults.partitioned.discard(name)
 
     async def _lose_api_server(self) -> None:
         """The API server is away for everybody, for minutes."""

@@ -39,13 +39,13 @@ from tests.sim.dummy_clients import (
     BlindClient,
     CarelessClient,
     ForgetfulClient,
-    LateClient,
     Protections,
 )
 from tests.sim.dummy_judge import USERS, Verifier
 from tests.sim.faults import Faults, FaultyClient
 from tests.sim.processes import Life
-from tests.sim.twomanagers import Happening, TwoManagers
+from tests.sim.simulation import Happening
+from tests.sim.twomanagers import LateClient, TwoManagers
 
 T = TypeVar("T", bound=Object)
 

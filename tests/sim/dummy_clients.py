@@ -4,21 +4,15 @@ A protection is taken away where something is asked of the API server, so that m
 they are.
 """
 
-import asyncio
-from random import Random
 from typing import Any
 
 from msgspec import Struct
 
-from lanloom.api.core import EVENTS, LEASES
 from lanloom.api.dummy import ADMITTED, DRAINING
 from lanloom.api.multus import NADS
-from lanloom.kube.errors import TransportError
 from lanloom.kube.ports import Client, Listing
 from lanloom.nads.users import UserInformers
 from tests.harness.interceptor import Interceptor, Request
-from tests.sim.faults import retrieve
-from tests.sim.twomanagers import HardOfHearing, TwoManagers
 
 
 class Protections(Struct, frozen=True, kw_only=True):
@@ -34,35 +28,6 @@ class Protections(Struct, frozen=True, kw_only=True):
 
 
 ALL_OF_THEM = Protections()
-
-
-class LateClient(HardOfHearing):
-    """An API server that some writes reach long after their sender has given them up, and that tells some late.
-
-    A write takes up to `pace` seconds: two managers that disagree must not stop the clock.
-    """
-
-    def __init__(
-        self, inner: Client, cluster: TwoManagers, name: str, rng: Random, pace: float = 0.002
-    ) -> None:
-        super().__init__(inner, cluster, name)
-        self._rng = rng
-        self._pace = pace
-
-    async def send(self, request: Request) -> Any:
-        if request.verb in ("get", "list"):
-            return await super().send(request)
-        await asyncio.sleep(self._rng.random() * self._pace)
-        if request.resource in (LEASES, EVENTS) or not self._cluster.faults.strikes(0.04):
-            return await super().send(request)
-        task = asyncio.create_task(self._late(request))
-        task.add_done_callback(retrieve)
-        await asyncio.sleep(self._rng.random() * 3)
-        raise TransportError("the answer did not come in time")
-
-    async def _late(self, request: Request) -> None:
-        await asyncio.sleep(self._rng.random() * 30)
-        await super().send(request)
 
 
 class BlindClient(Interceptor):

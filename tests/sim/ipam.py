@@ -23,7 +23,8 @@ from tests.features.ipam.cluster import PLACE
 from tests.harness.interceptor import Request
 from tests.sim.faults import FaultyClient, retrieve
 from tests.sim.processes import Life
-from tests.sim.twomanagers import Happening, HardOfHearing, TwoManagers
+from tests.sim.simulation import Happening
+from tests.sim.twomanagers import HardOfHearing, TwoManagers
 
 HISTORY = 40
 """So many changes does the API server remember: whoever is away for a while finds its version gone (410)."""
@@ -47,7 +48,7 @@ class IpamCluster(TwoManagers):
     def _misfortunes(self) -> dict[Happening, int]:
         return {
             self._kill: 8,
-            self._stop: 2,
+            self._terminate: 2,
             self._partition: 3,
             self._steal_lease: 3,
             self._overthrow: 6,
@@ -75,12 +76,6 @@ class IpamCluster(TwoManagers):
         finally:
             if self.leaders.get(name) is manager:
                 del self.leaders[name]
-
-    async def _stop(self) -> None:
-        process = self._process()
-        self.note(f"stop {process.name}")
-        await process.stop()
-        await self._come_back(process)
 
     async def worst_moment(self, rng: Random) -> None:
         """Returns just after one of the next grants, before those to whom they are given are written."""

@@ -34,14 +34,15 @@ from lanloom_embedded.engine.webhooks import WebhookError
 from lanloom_embedded.kinds import Raw
 from lanloom_embedded.local import LocalClient
 from tests.sim.dummy import ALICE, HISTORY, SlowAdmission
-from tests.sim.dummy_clients import BlindClient, ForgetfulClient, LateClient
+from tests.sim.dummy_clients import BlindClient, ForgetfulClient
 from tests.sim.faults import FaultyClient
 from tests.sim.lan_clients import ALL_OF_THEM, VERSIONS, EmptyListClient, FrugalClient, LanProtections
 from tests.sim.lan_judge import JudgedClient, LanVerifier
 from tests.sim.lan_kubelet import Kubelet
 from tests.sim.lan_nodes import HOST_BRIDGE, TRUNK, SimNode
 from tests.sim.processes import Life, Process
-from tests.sim.twomanagers import Happening, TwoManagers
+from tests.sim.simulation import Happening
+from tests.sim.twomanagers import LateClient, TwoManagers
 
 NODE_NAMES = ("node1", "node2")
 GRACE_SECONDS = 40.0
@@ -176,12 +177,6 @@ class LanCluster(TwoManagers):
             node.version = self._rng.choice(VERSIONS)
             self.note(f"start {process.name} in {node.version} version")
             process.start()
-
-    async def _terminate(self) -> None:
-        process = self._process()
-        self.note(f"stop {process.name}")
-        await process.stop()
-        await self._come_back(process)
 
     async def _power_cycle(self) -> None:
         """A machine is off, for moments or for longer than it is waited for."""

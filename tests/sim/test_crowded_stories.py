@@ -9,7 +9,7 @@ from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.features.vlan.rules.desired.l3values import ANNOTATIONS_MAX, RESERVE, size
 from tests.sim.cluster import SimCluster
 from tests.sim.seeds import FEW, batches, replay
-from tests.sim.stories import STORIES, Step, play
+from tests.sim.vlan_stories import STORIES, Step, play
 
 HERE = "tests/sim/test_crowded_stories.py"
 

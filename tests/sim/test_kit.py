@@ -14,7 +14,7 @@ from tests.harness.virtual import run
 from tests.sim.faults import Faults
 from tests.sim.processes import Life, Process
 from tests.sim.seeds import replay
-from tests.sim.stories import play
+from tests.sim.vlan_stories import play
 
 ROOT = Path(__file__).parents[2]
 
@@ -117,7 +117,7 @@ def test_a_failing_seed_says_how_to_replay_it() -> None:
 _PROGRAM = """
 import hashlib, logging, structlog
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-from tests.sim.stories import play
+from tests.sim.vlan_stories import play
 print(hashlib.sha256(play(17).encode()).hexdigest())
 """
 

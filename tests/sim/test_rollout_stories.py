@@ -8,7 +8,7 @@ from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from tests.sim.cluster import SimCluster
 from tests.sim.seeds import FEW, batches, replay
-from tests.sim.stories import STORIES, Step, play
+from tests.sim.vlan_stories import STORIES, Step, play
 
 HERE = "tests/sim/test_rollout_stories.py"
 

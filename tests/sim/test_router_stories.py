@@ -10,7 +10,7 @@ from tests.features.vlan.cluster import nad
 from tests.features.vlan.quiet import STATIC
 from tests.sim.cluster import SimCluster
 from tests.sim.seeds import FEW, replay
-from tests.sim.stories import STORIES, Step, play
+from tests.sim.vlan_stories import STORIES, Step, play
 
 HERE = "tests/sim/test_router_stories.py"
 SUBNET = "fd00:1::/64"

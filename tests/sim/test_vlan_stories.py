@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sim.seeds import FEW, batches, replay
-from tests.sim.stories import play
+from tests.sim.vlan_stories import play
 
 HERE = "tests/sim/test_vlan_stories.py"
 

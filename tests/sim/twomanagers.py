@@ -4,27 +4,25 @@ Whoever derives from `TwoManagers` says what a manager is made of, and what else
 """
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from functools import partial
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-from lanloom.api.core import LEASES
+from lanloom.api.core import EVENTS, LEASES
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.kube.errors import KubeError
+from lanloom.kube.errors import KubeError, TransportError
 from lanloom.kube.ports import Client, WatchEvent
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.local import LocalClient
-from tests.harness.interceptor import Interceptor
-from tests.sim.faults import Faults, retrieve
+from tests.harness.interceptor import Interceptor, Request
+from tests.sim.faults import retrieve
 from tests.sim.processes import Life, Process
+from tests.sim.simulation import Simulation
 
 T = TypeVar("T", bound=Object)
-
-Happening = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Lives(Protocol):
@@ -35,77 +33,33 @@ class Lives(Protocol):
         ...
 
 
-class TwoManagers(ABC):
-    """One cluster for one seed. The lease is in the namespace `place`.
-
-    Mean seconds: `_calm` between two misfortunes, `_down` until a process that died is back, `_apart` that one is cut
-    off. A process dies within `_steps` passes of its ports.
-    """
-
-    _calm = 4.0
-    _down = 3.0
-    _apart = 12.0
-    _steps = 40
+class TwoManagers(Simulation):
+    """One cluster for one seed. The lease is in the namespace `place`."""
 
     def __init__(self, seed: int, engine: Engine, place: str) -> None:
-        self.now = asyncio.get_running_loop().time
-        self.faults = Faults(Random(f"faults {seed}"))
-        self.engine = engine
-        self.admin = LocalClient(engine)
+        super().__init__(seed, engine)
         self.deaf: dict[tuple[str, str], asyncio.Event] = {}
-        self.journal: list[str] = []
-        self.processes = {
+        self.processes |= {
             name: Process(name, partial(self._begin, name)) for name in ("manager-1", "manager-2")
         }
         self._place = place
-        self._seed = seed
-        self._lives = 0
-        self._rng = Random(f"chaos {seed}")
-        self._began = self.now()
 
     @abstractmethod
     async def _manage(self, name: str, life: Life, rng: Random) -> None:
-        """A manager's life."""
-
-    @abstractmethod
-    def _misfortunes(self) -> dict[Happening, int]:
-        """What may happen, and how often."""
-
-    def note(self, text: str) -> None:
-        """Writes down what happened, for whoever must understand a failure."""
-        self.journal.append(f"{self.now() - self._began:9.3f} v{self.engine.ledger.version} {text}")
+        """Live the life of a manager."""
 
     async def start(self) -> None:
-        """The API server and both managers."""
-        await self.engine.start()
+        """Start the API server and both managers."""
+        await super().start()
         for process in self.processes.values():
             process.start()
 
-    async def close(self) -> None:
-        """Ends everything."""
-        for process in self.processes.values():
-            await process.kill()
-        await self.engine.close()
-
     async def heal(self) -> None:
-        """Ends all faults; whatever is down comes up."""
-        self.note("all faults end")
-        self.faults.on = False
-        self.faults.partitioned.clear()
+        """End all faults; whatever is down comes up."""
         for ears in self.deaf.values():
             ears.set()
         self.deaf.clear()
-        for process in self.processes.values():
-            await process.revive()
-
-    async def misfortunes(self) -> None:
-        """Lets one thing after the other happen until cancelled."""
-        acts = self._misfortunes()
-        happenings, weights = list(acts), list(acts.values())
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await asyncio.sleep(self._rng.expovariate(1 / self._calm))
-                group.create_task(self._rng.choices(happenings, weights)[0]())
+        await super().heal()
 
     async def hears(self, name: str, plural: str) -> None:
         """Returns when a manager's watch of a resource brings something again."""
@@ -114,8 +68,7 @@ class TwoManagers(ABC):
             await ears.wait()
 
     async def _begin(self, name: str, life: Life) -> None:
-        self._lives += 1
-        await self._manage(name, life, Random(f"{name} {self._lives} {self._seed}"))
+        await self._manage(name, life, self.new_rng(name))
 
     async def _lead(self, name: str, manager: Lives, rng: Random) -> None:
         """Leads, and now and then goes on for a while after it has lost the lease, as a slow process would."""
@@ -133,24 +86,6 @@ class TwoManagers(ABC):
         finally:
             leading.cancel()
             self.note(f"{name} leads no longer")
-
-    async def _kill(self) -> None:
-        process = self._process()
-        self.note(f"kill {process.name} soon")
-        await process.kill_within(self._rng.randrange(1, self._steps), self._rng.random() * 10)
-        await self._come_back(process)
-
-    async def _come_back(self, process: Process) -> None:
-        await asyncio.sleep(self._rng.expovariate(1 / self._down))
-        self.note(f"start {process.name}")
-        process.start()
-
-    async def _partition(self) -> None:
-        name = self._process().name
-        self.note(f"cut {name} off the network")
-        self.faults.partitioned.add(name)
-        await asyncio.sleep(self._rng.expovariate(1 / self._apart))
-        self.faults.partitioned.discard(name)
 
     async def _steal_lease(self) -> None:
         """The lease passes to the other manager at once, while the one that had it goes on."""
@@ -171,9 +106,6 @@ class TwoManagers(ABC):
         self.deaf = {key: other for key, other in self.deaf.items() if other is not ears}
         ears.set()
 
-    def _process(self) -> Process:
-        return self.processes[self._rng.choice(sorted(self.processes))]
-
 
 class HardOfHearing(Interceptor):
     """The client of the manager `name`, whose watches bring nothing while it is deaf."""
@@ -190,3 +122,32 @@ class HardOfHearing(Interceptor):
             async for event in stream:
                 await self._cluster.hears(self._name, resource.plural)
                 yield event
+
+
+class LateClient(HardOfHearing):
+    """An API server that some writes reach long after their sender has given them up, and that tells some late.
+
+    A write takes up to `pace` seconds: two managers that disagree must not stop the clock.
+    """
+
+    def __init__(
+        self, inner: Client, cluster: TwoManagers, name: str, rng: Random, pace: float = 0.002
+    ) -> None:
+        super().__init__(inner, cluster, name)
+        self._rng = rng
+        self._pace = pace
+
+    async def send(self, request: Request) -> Any:
+        if request.verb in ("get", "list"):
+            return await super().send(request)
+        await asyncio.sleep(self._rng.random() * self._pace)
+        if request.resource in (LEASES, EVENTS) or not self._cluster.faults.strikes(0.04):
+            return await super().send(request)
+        task = asyncio.create_task(self._late(request))
+        task.add_done_callback(retrieve)
+        await asyncio.sleep(self._rng.random() * 3)
+        raise TransportError("the answer did not come in time")
+
+    async def _late(self, request: Request) -> None:
+        await asyncio.sleep(self._rng.random() * 30)
+        await super().send(request)

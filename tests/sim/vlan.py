@@ -182,7 +182,7 @@ def _is_at_ours(link: Link, host: FakeHost) -> bool:
 
 async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
     """One replica of the manager."""
-    client, rng = sim.client(life, name), sim.rng(name)
+    client, rng = sim.client(life, name), sim.new_rng(name)
     shared = Informers(client, rng)
     informers = vlan_informers(shared)
     recorder = Recorder(client, "lanloom-manager", name, now=sim.now, rng=rng)
@@ -217,7 +217,7 @@ async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
 async def run_agent(sim: SimCluster, name: str, life: Life) -> None:
     """The agent of one node."""
     user = UserInfo(username=NODE_USER_PREFIX + name, groups=(AGENTS_GROUP,))
-    client, rng = sim.client(life, name, user), sim.rng(name)
+    client, rng = sim.client(life, name, user), sim.new_rng(name)
     informers = agent_informers(Informers(client, rng), name)
     agent = VlanAgent(client, sim.host(life, name), informers, cluster=CLUSTER, now=sim.now, rng=rng)
     async with asyncio.TaskGroup() as group:

@@ -31,10 +31,10 @@ from lanloom_embedded.local import LocalClient
 from lanloom_lab.kubevirt.releases import RELEASES
 from lanloom_lab.kubevirt.virtcontroller import Installed
 from tests.fakes.profiles import FakeRecords
-from tests.sim.dummy_clients import LateClient
 from tests.sim.faults import FaultyClient
 from tests.sim.processes import Life, Process
-from tests.sim.twomanagers import Happening, TwoManagers
+from tests.sim.simulation import Happening
+from tests.sim.twomanagers import LateClient, TwoManagers
 from tests.sim.vm_agents import serve
 from tests.sim.vm_clients import ALL_OF_THEM, BlindClient, CarelessClient, Protections, SeenClient
 from tests.sim.vm_judge import Verifier
@@ -153,8 +153,7 @@ class VmCluster(TwoManagers):
 
     async def _serve(self, node: str, life: Life) -> None:
         """The life of an agent."""
-        self._lives += 1
-        rng = Random(f"{node} {self._lives} {self._seed}")
+        rng = self.new_rng(node)
         late = LateClient(LocalClient(self.engine), self, node, rng)
         client = FaultyClient(late, self.faults, life, node)
         await serve(node, client, self.state, self.records[node], self.faults, life, rng)

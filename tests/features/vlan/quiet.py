@@ -22,7 +22,6 @@ from lanloom_embedded.engine.storage import MemoryStorage
 from tests.features.vlan.cluster import cluster_network, nad, vlan_config
 from tests.harness.virtual import run
 from tests.sim.cluster import SimCluster
-from tests.sim.judge import complaints
 from tests.sim.vlan import (
     DHCP,
     NODE_NAMES,
@@ -30,6 +29,7 @@ from tests.sim.vlan import (
     add_manager,
     first_storage,
 )
+from tests.sim.vlan_judge import complaints
 
 FILE = "cluster-1-vlan2012.nmconnection"
 DEVICE = "clust-4afb.2012"

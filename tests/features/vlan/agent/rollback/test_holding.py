@@ -14,7 +14,7 @@ from lanloom.features.vlan.rules.rollout.policy import RolloutState, revision
 from lanloom.features.vlan.views.plan import annotated
 from tests.features.vlan.cluster import cluster_network, vlan_config
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
-from tests.sim.judge import objects
+from tests.sim.vlan_judge import objects
 
 MOVED = {name: address.replace("192.168.1.", "192.168.2.") for name, address in STATIC.items()}
 _BRIDGE = "cluster-1-br"

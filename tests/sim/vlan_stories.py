@@ -15,7 +15,6 @@ from tests.features.vlan.cluster import cluster_network, nad, vlan_config
 from tests.harness.virtual import run
 from tests.sim.cluster import SimCluster
 from tests.sim.course import check_processes, disturb, ending
-from tests.sim.judge import complaints, objects
 from tests.sim.vlan import (
     DHCP,
     NODE_NAMES,
@@ -25,6 +24,7 @@ from tests.sim.vlan import (
     first_storage,
     try_again,
 )
+from tests.sim.vlan_judge import complaints, objects
 
 PATIENCE = 900.0
 """Virtual seconds in which a healed cluster must rest: a silent watch takes 90, NetworkManager's sulk 300."""
