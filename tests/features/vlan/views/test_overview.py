@@ -2,6 +2,7 @@
 
 from io import StringIO
 
+import msgspec
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -142,3 +143,11 @@ def test_an_isolated_network_is_no_trouble() -> None:
     view = overview([made], [report("a", ready=failed)])
     assert (view.networks, view.isolated) == (("cn1",), {})
     assert [trouble.reason for trouble in view.troubles] == ["UplinkMissing"]
+
+
+def test_nodes_that_run_beside_harvester() -> None:
+    """The nodes where Harvester's controller makes the uplinks are listed in JSON under the name that users know."""
+    coexisting = report("a", WELL)
+    coexisting = replace(coexisting, status=replace(coexisting.status, mode="beside"))
+    view = overview([network(READY)], [coexisting, report("b", WELL)])
+    assert msgspec.to_builtins(view)["beside"] == ["a"]

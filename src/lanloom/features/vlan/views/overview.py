@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from lanloom.api.clusternetworknode import ClusterNetworkNode, VlanInterface
@@ -47,15 +47,15 @@ class Overview(Struct, frozen=True, kw_only=True):
     """The VLAN networks of a cluster as an operator wants to see them.
 
     `isolated` are the cluster networks without uplinks that DummyClusterNetworks have their bridges by, each with the
-    name of that one. No node is to report of them. `coexisting` are nodes where Harvester's controller makes the
-    uplinks.
+    name of that one. No node is to report of them. `coexisting` (in JSON `beside`) are nodes where Harvester's
+    controller makes the uplinks.
     """
 
     networks: tuple[str, ...]
     isolated: dict[str, str]
     rows: tuple[Row, ...]
     troubles: tuple[Trouble, ...]
-    coexisting: tuple[str, ...] = ()
+    coexisting: tuple[str, ...] = field(name="beside", default=())
 
 
 def overview(
