@@ -150,4 +150,4 @@ def test_nodes_that_run_beside_harvester() -> None:
     coexisting = report("a", WELL)
     coexisting = replace(coexisting, status=replace(coexisting.status, mode="beside"))
     view = overview([network(READY)], [coexisting, report("b", WELL)])
-    assert msgspec.to_builtins(view)["beside"] == ["a"]
+    assert msgspec.to_builtins(view)["beside"] == ("a",)
