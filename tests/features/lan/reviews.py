@@ -1,4 +1,4 @@
-"""A cluster with the webhooks of LANs, which are asked as the API server asks them, beside objects that are there."""
+"""A cluster with the webhooks of LANs, which are asked as the API server asks them, with objects that are there."""
 
 import asyncio
 import copy
@@ -57,7 +57,7 @@ class Reviews:
         self.tasks: list[asyncio.Task[None]] = []
 
     async def _uplinks(self, namespace: str, cluster_network: str, vlan: int) -> None:
-        """Everybody may join LANs to any VLAN but those that are `closed`."""
+        """All namespaces may join LANs to any VLAN but those that are `closed`."""
         if (namespace, cluster_network, vlan) in self.closed:
             raise Denied("closed")
 

@@ -137,7 +137,7 @@ async def test_only_managers_write_statuses(on: Reviews) -> None:
 
 @reviewed
 async def test_a_deletion_warns(on: Reviews) -> None:
-    """Anybody may delete a LAN; a warning names the users that keep it, and another one a mistyped annotation."""
+    """Any user may delete a LAN; a warning names the users that keep it, and another one a mistyped annotation."""
     lan = await on.add_lan(namespaces=["vms"])
     await on.add_pod()
     await on.follow()

@@ -76,7 +76,7 @@ def test_a_living_lan() -> None:
 
 
 def test_what_is_recreated() -> None:
-    """A report is written anew by its agent, and a NAD by the manager as long as its LAN stays."""
+    """A report is written again by its agent, and a NAD by the manager as long as its LAN stays."""
     (note,) = report_notes(report())
     assert "agent of node1" in note
     nad = NetworkAttachmentDefinition(metadata=ObjectMeta(labels={UID_LABEL: "u"}))

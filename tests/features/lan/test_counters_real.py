@@ -1,4 +1,4 @@
-"""Counters of a LAN through a real kube-apiserver: whom it asks, and for whom."""
+"""Counters of a LAN through a real kube-apiserver: which nodes it asks, and for which user."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -46,7 +46,7 @@ async def _attach(admin: HttpClient) -> None:
 
 
 async def test_a_real_server_decides(real_server: RealServer, real_binaries: Path) -> None:
-    """A real server passes nothing on to a loopback address, nor for who may not get pods/proxy; the reason is told."""
+    """A real server passes nothing on to a loopback address, nor for who may not get pods/proxy; it says why."""
     Installer(real_binaries, real_server).definitions()
     config = load(str(real_server.kubeconfig))
     async with (

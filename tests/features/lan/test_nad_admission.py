@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[3]
 
 @reviewed
 async def test_a_nad_with_addresses(on: Reviews) -> None:
-    """The documented NAD of a user, with `ipam` and the spoke's resource, is let in beside the LAN, and may go."""
+    """The documented NAD of a user, with `ipam` and the spoke's resource, is let in next to the LAN, and may go."""
     page = (ROOT / "docs/lan.md").read_text()
     (text,) = (block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if '"ipam"' in block)
     example = yaml.safe_load(text)
@@ -88,7 +88,7 @@ async def test_a_place_that_is_a_lans(on: Reviews) -> None:
 
 @reviewed
 async def test_deletions_of_nads(on: Reviews) -> None:
-    """A LAN's NAD is deleted by managers only, once it is closed; one without a LAN by anybody, if it is unused."""
+    """A LAN's NAD is deleted by managers only, once it is closed; one without a LAN by any user, if it is unused."""
     lan = await on.add_lan()
     nad = await on.add_nad(lan)
     await on.add_pod()

@@ -1,4 +1,4 @@
-"""NADs beside a LAN: whose may name its spokes."""
+"""NADs next to a LAN: whose may name its spokes."""
 
 import json
 from typing import Any
@@ -100,7 +100,7 @@ def test_the_lans_own_namespace(way: str) -> None:
 
 @pytest.mark.parametrize(("config", "resource"), OTHERS)
 def test_what_names_no_spoke(config: Raw | str, resource: str) -> None:
-    """NADs of other plugins, of spokes that no LAN has, and such as nobody can read are no LAN's business."""
+    """NADs of other plugins, of spokes that no LAN has, and unreadable ones are no LAN's business."""
 
     async def story(on: Reviews) -> None:
         await on.add_lan()
@@ -112,7 +112,7 @@ def test_what_names_no_spoke(config: Raw | str, resource: str) -> None:
 
 @reviewed
 async def test_a_lan_of_the_same_spokes_in_another_namespace(on: Reviews) -> None:
-    """A LAN that is made anew elsewhere takes its spokes with it: NADs of its old namespace are refused."""
+    """A LAN that is created again elsewhere takes its spokes with it: NADs of its old namespace are refused."""
     await on.follow()
     assert (await on.ask(NADS, nad(VETH, namespace=PLACE))).allowed
     await on.client.create(LANS, {"metadata": {"name": "blue"}, "spec": (await _spec(on))}, ELSEWHERE)
@@ -163,7 +163,7 @@ def _raw_spec(lan: LAN) -> Raw:
 
 @reviewed
 async def test_a_nad_that_names_a_foreign_lan_as_its_owner(on: Reviews) -> None:
-    """Whoever knows the uid of a LAN of another namespace is not told its name, and can delete what names it."""
+    """A user who knows the uid of a LAN of another namespace does not get its name, and can delete what names it."""
     lan = await on.add_lan()
     await on.follow()
     claimed = merge(nad({"type": "bridge"}), {"metadata": {"labels": {UID_LABEL: lan.metadata.uid}}})
@@ -213,7 +213,7 @@ async def test_who_is_warned_of(on: Reviews) -> None:
 
 @reviewed
 async def test_an_mtu_tells_nothing_of_others(on: Reviews) -> None:
-    """A NAD that asks for too much of another namespace's LAN is told first that the LAN is not for it."""
+    """A NAD that asks for too much of another namespace's LAN is refused first because the LAN is not for it."""
     await on.add_lan(mtu=1400)
     await on.follow()
     refused = await on.ask(NADS, nad({**VETH, "mtu": 9000}))

@@ -98,7 +98,7 @@ OPTION_CASES = {
         'LAN nets/blue: spec.spokeOptions["a"].mtu is 1500, and spec.mtu is 1400; ask for at most that',
         spec={"mtu": 1400, "spokeOptions": {"a": {"mtu": 1500}}},
     ),
-    "a limit beside port security": Case(
+    "a limit with port security": Case(
         'LAN nets/blue: spec.spokeOptions["a"].maxLearnedMacs is 3, but with port security the spoke has exactly one '
         "MAC address; leave one of them out",
         spec={"portSecurity": True, "spokeOptions": {"a": {"maxLearnedMacs": 3}}},
@@ -176,7 +176,7 @@ def test_mtus_that_do_not_fit(case: Case) -> None:
 
 @pytest.mark.parametrize("case", IPAM_CASES.values(), ids=list(IPAM_CASES))
 def test_programs_that_are_refused(case: Case) -> None:
-    """What an IPAM program must not be told is refused with its field and the remedy."""
+    """What an IPAM program must not get is refused with its field and the remedy."""
     assert answer(case) == case.message
 
 
@@ -209,7 +209,7 @@ GROUPS = (
 
 
 def test_the_tables_are_what_the_webhooks_say() -> None:
-    """The page has every rule with its message, as the tests hold it; LANLOOM_GOLDEN=rewrite writes it anew."""
+    """The page has every rule with its message, as the tests hold it; LANLOOM_GOLDEN=rewrite writes it again."""
     check_page(GROUPS, "tests/features/lan/test_options_refused.py")
 
 

@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 def swap(name: str, **parts: Any) -> Raw:
-    """A swap that is right, unless told otherwise."""
+    """A swap that is right, unless given otherwise."""
     body = {
         "metadata": {"name": name, "namespace": PLACE},
         "spec": SPEC,
@@ -230,7 +230,7 @@ def test_swaps_that_are_refused(case: Case) -> None:
 
 @pytest.mark.parametrize("case", ALLOWED.values(), ids=list(ALLOWED))
 def test_swaps_that_are_allowed(case: Case) -> None:
-    """What can be done passes; whether it can be done now is told in the status."""
+    """What can be done passes; whether it can be done now is reported in the status."""
     assert answer(case) == ""
 
 
@@ -258,7 +258,7 @@ GROUPS = (
 
 
 def test_the_table_is_what_the_webhook_says() -> None:
-    """The page has every rule with its message; LANLOOM_GOLDEN=rewrite writes it anew."""
+    """The page has every rule with its message; LANLOOM_GOLDEN=rewrite writes it again."""
     check_page(GROUPS, "tests/features/liveupdate/test_admission.py")
 
 

@@ -117,7 +117,7 @@ async def fill(client: Client) -> None:
 
 
 async def add_event(client: Client, vm: VirtualMachine, message: str) -> None:
-    """Something was told of a machine."""
+    """Something was reported of a machine."""
     regarding = {
         "kind": "VirtualMachine",
         "namespace": "default",
@@ -135,7 +135,7 @@ async def add_event(client: Client, vm: VirtualMachine, message: str) -> None:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A server with these machines, which nobody runs."""
+    """A server with these machines, which no controller runs."""
     with served(tmp_path_factory.mktemp("served"), manager=False) as made:
         made.do(fill)
         yield made
@@ -338,7 +338,7 @@ async def play_swap(client: Client, phase: str, port: dict[str, Any]) -> None:
             await asyncio.sleep(0.01)
 
 
-def beside(cluster: Cluster, phase: str, port: dict[str, Any], *words: str) -> Result:
+def alongside(cluster: Cluster, phase: str, port: dict[str, Any], *words: str) -> Result:
     """Run a command while a swap is brought to a phase."""
     from threading import Thread
 
@@ -358,7 +358,7 @@ def test_move_in_place(cluster: Cluster) -> None:
         "movedAt": "2026-01-01T00:00:00Z",
     }
     words = ("bound", "blue", "--to", "vlan20", "--policy", "in-place", "--flap", "--wait", "--timeout", "60")
-    done = beside(cluster, "Succeeded", port, *words)
+    done = alongside(cluster, "Succeeded", port, *words)
     assert done.exit_code == 0, done.output
     assert "the port had no network for 12 ms" in " ".join(done.output.split())
     [swap] = swaps_of(cluster, "bound")
@@ -371,7 +371,7 @@ def test_move_in_place(cluster: Cluster) -> None:
 def test_a_move_that_fails(cluster: Cluster) -> None:
     """--wait ends with 1 and the reason when the swap was taken back."""
     words = ("bound", "red", "--to", "vlan20", "--policy", "in-place", "--wait", "-o", "json")
-    done = beside(cluster, "Reverted", {"node": "node1"}, *words)
+    done = alongside(cluster, "Reverted", {"node": "node1"}, *words)
     assert done.exit_code == 1
     result = json.loads(done.stdout)
     assert (result["outcome"], result["message"], result["gap"]) == ("failed", "Reverted: so it is", None)

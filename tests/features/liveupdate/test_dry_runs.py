@@ -88,7 +88,7 @@ def attempts(rng: Random) -> tuple[Attempt, ...]:
 
 
 def _target(attempt: Attempt) -> Raw | None:
-    """The NAD to which a machine is to move; None where a LAN has it, or nobody."""
+    """The NAD to which a machine is to move; None where a LAN has it, or none."""
     configs: dict[str, Raw] = {
         "vlan": {"bridge": "cluster-1-br", "vlan": 10},
         "other namespace": {"bridge": "cluster-1-br", "vlan": 10},
@@ -132,7 +132,7 @@ async def furnish(scene: WholeScene, every: tuple[Attempt, ...]) -> None:
 
 
 async def _take_spokes(scene: WholeScene, every: tuple[Attempt, ...]) -> None:
-    """A pod of somebody else is at the spoke of each machine where one is to be."""
+    """Another pod is at the spoke of each machine where one is to be."""
     lan = await scene.client.get(LANS, "stays", PLACE)
     spokes = [
         {"name": attempt.name, "mode": "veth", "pod": f"{PLACE}/other"}

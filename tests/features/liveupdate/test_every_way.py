@@ -104,7 +104,7 @@ async def furnish(scene: WholeScene) -> None:
 
 
 async def delete(scene: WholeScene) -> None:
-    """What goes is deleted while machines use it. A NAD of a VLAN is refused to everybody while webhooks are asked."""
+    """What goes is deleted while machines use it. A NAD of a VLAN is refused to all users while webhooks are asked."""
     unasked = LocalClient(scene.engine, unreviewed=frozenset({GroupPlural(NADS.group, NADS.plural)}))
     for kind in ("vlan", "bridge"):
         await unasked.delete(NADS, f"{kind}-{GOING}", PLACE)

@@ -84,7 +84,7 @@ def by_preflight_in_place(asked: Asked) -> str:
 
 
 def _judged(asked: Asked, ask: Callable[[LiveUpdateAdmission], Awaitable[Verdict]]) -> Verdict:
-    """What the webhooks say; nobody but `manager` is a manager."""
+    """What the webhooks say; only `manager` is a manager."""
     told: list[Verdict] = []
 
     async def tell(on: SwapCluster) -> None:

@@ -57,7 +57,7 @@ def machine(**changes: Any) -> Machine:
 
 
 def wish(policy: Policy | None = None, nic: str = "blue", to: Key = TO, **more: Any) -> MoveRequest:
-    """Somebody asks for `web` on another network."""
+    """A user asks for `web` on another network."""
     return MoveRequest(machine=WEB, nic=nic, to=to, policy=policy, **more)
 
 
@@ -93,7 +93,7 @@ def test_migration_where_in_place_is_impossible() -> None:
 
 @pytest.mark.parametrize("policy", ["migrate", "in-place", "prefer-in-place"])
 def test_what_the_guest_has_to_do(policy: Policy) -> None:
-    """A warning about the new network is told by either way; one about a move in place, only by that."""
+    """A warning about the new network is shown for either way; one about a move in place, only by that."""
     found = Findings(warnings=("set 1300 in the guest",), in_place_warnings=("its addresses stay",))
     notes = plan_move(wish(policy), machine(), found).notes
     assert "set 1300 in the guest" in notes
@@ -303,7 +303,7 @@ def test_a_nic_on_the_pod_network(policy: Policy) -> None:
 
 
 def test_an_unreadable_pod() -> None:
-    """A migration is not asked for while nobody knows the networks of the pod: none would follow."""
+    """A migration is not asked for while the networks of the pod are unknown: none would follow."""
     [found] = machines_of(objects())
     assert found.pod is not None
     meta = msgspec.structs.replace(found.pod.metadata, annotations={NETWORK_STATUS: "[["})
@@ -315,7 +315,7 @@ def test_an_unreadable_pod() -> None:
 
 
 def test_nobody_migrates_by_itself() -> None:
-    """An edit by which nobody migrates the machine is done, and says what else is to be done."""
+    """An edit by which no controller migrates the machine is done, and says what else is to be done."""
     plan = plan_move(wish(), machine(), Findings(by_hand="add LiveMigrate"))
     assert (plan.way, plan.notes) == ("migrate", ("Nothing migrates the machine by itself: add LiveMigrate",))
 

@@ -43,7 +43,7 @@ def test_what_is_found(files: dict[str, str], found: tuple[str, bool, str] | Non
 
 
 def test_links_and_other_things(tmp_path: Path) -> None:
-    """No link is followed, nobody waits for a pipe, and a directory that is missing says nothing."""
+    """No link is followed, no read waits for a pipe, and a directory that is missing says nothing."""
     (tmp_path / "elsewhere").write_text(ON)
     (tmp_path / "00-multus.conf").symlink_to(tmp_path / "elsewhere")
     os.mkfifo(tmp_path / "01-multus.conf")

@@ -29,7 +29,7 @@ async def machines(client: Client) -> None:
 
 
 def test_the_page_says_what_commands_print(tmp_path: Path) -> None:
-    """Each command of the section prints what it shows; LANLOOM_GOLDEN=rewrite writes the page anew."""
+    """Each command of the section prints what it shows; LANLOOM_GOLDEN=rewrite writes the page again."""
     before, title, rest = PAGE.read_text().partition(_SECTION)
     section, following, after = rest.partition("\n## ")
     assert title and following

@@ -1,4 +1,4 @@
-"""A NIC that is on its network until the restart of its machine, as whoever looks at it meets it."""
+"""A NIC that is on its network until the restart of its machine, as its users meet it."""
 
 from typing import Any
 

@@ -93,7 +93,7 @@ async def check_made_with_options(kernel: LanKernel, lan: DesiredLan) -> None:
 
 
 async def check_changed(kernel: LanKernel, lan: DesiredLan) -> None:
-    """Options come and go while the LAN stays: no link but the VXLAN link is made anew, nothing of them is left."""
+    """Options come and go while the LAN stays: no link but the VXLAN link is made again, nothing of them is left."""
     before = await bring(kernel, lan)
     during = await bring(kernel, with_options(lan))
     after = await bring(kernel, lan)
@@ -109,7 +109,7 @@ async def check_changed(kernel: LanKernel, lan: DesiredLan) -> None:
 
 
 async def check_limited(kernel: LanKernel, lan: DesiredLan) -> None:
-    """The VXLAN link has its limit, and is made anew for another one; an earlier version's stays without one."""
+    """The VXLAN link has its limit, and is made again for another one; an earlier version's stays without one."""
     before = await bring(kernel, replace(with_options(lan), entry_limit=0))
     kept = await bring(kernel, replace(with_options(lan), entry_limit=7, unlimited=True))
     assert kept.links["vx0"] == before.links["vx0"] and not kept.links["vx0"].entry_limit
@@ -185,14 +185,14 @@ async def check_macvtap(kernel: LanKernel, lan: DesiredLan) -> None:
 
 
 async def check_uplink(kernel: LanKernel, lan: DesiredLan) -> None:
-    """A LAN is joined to a VLAN only while that is allowed; when nobody says so any more, the link ends by itself."""
+    """A LAN is joined to a VLAN only while that is allowed; when no agent says so any more, the link ends by itself."""
     wanted = replace(lan, host=uplink_bridge("cluster-1", VLAN))
     try:
         await bring(kernel, wanted)
     except LinkError as error:
         assert "not the elected one" in str(error)
     else:
-        raise AssertionError("the LAN was joined although nobody allowed it")
+        raise AssertionError("the LAN was joined although that was not allowed")
     kernel.keep_uplink(lan.uid, 600)
     seen = await bring(kernel, wanted)
     assert seen.host.port is not None and seen.host.port.vlan == VLAN and PORT in seen.links

@@ -230,7 +230,7 @@ async def test_harmless_fields(node: Node) -> None:
 
 @pytest.mark.parametrize(("again", "code"), [(False, 100), (True, 11)])
 async def test_spokes_that_cannot_be_had(node: Node, spokes: FakeSpokes, again: bool, code: int) -> None:
-    """The data plane's refusal is told in its words, with a number that says whether to try again."""
+    """The data plane's refusal is reported in its words, with a number that says whether to try again."""
     spokes.failure = SpokeError("spoke red: no", again=again)
     error = (await node.runtime.call("macvtap", "ADD", config(version="0.4.0"))).error
     assert error == {"cniVersion": "0.4.0", "code": code, "msg": "spoke red: no"}

@@ -1,4 +1,4 @@
-"""Limits of what nodes learn of a LAN: what each change of the LAN does to them, and what is told of full tables."""
+"""Limits of what nodes learn of a LAN: what each change of the LAN does to them, and reports of full tables."""
 
 import asyncio
 from typing import Any
@@ -49,7 +49,7 @@ async def attached(cluster: LanCluster, **spec: Any) -> Node:
     ],
 )
 def test_limits_follow(before: dict[str, Any], after: dict[str, Any], expected: tuple[int, int]) -> None:
-    """Limits follow the LAN; the VXLAN link is made anew only where its limit won't do any more."""
+    """Limits follow the LAN; the VXLAN link is made again only where its limit won't do any more."""
 
     async def story(cluster: LanCluster) -> None:
         node = await attached(cluster, **before)
@@ -166,7 +166,7 @@ def test_a_kernel_that_limits_no_frames() -> None:
 
 
 def test_words_of_full_tables() -> None:
-    """The words name the tables that are full, and what to do; `lan show` has them beside what is missing."""
+    """The words name the tables that are full, and what to do; `lan show` has them next to what is missing."""
     assert full((Table("bridge", 6, 7), Table("vxlan", 9, 0))) == ""
     words = full((Table("bridge", 7, 7), Table("vxlan", 7, 7)))
     assert words == (

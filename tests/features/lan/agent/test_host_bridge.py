@@ -70,7 +70,7 @@ async def _is_reported(cluster: LanCluster, count: int) -> bool:
 
 
 def test_repair() -> None:
-    """A port that somebody deletes or takes off either bridge comes back, also by an agent that starts anew."""
+    """A port that an operator deletes or takes off either bridge comes back, also by a new agent."""
 
     async def story(cluster: LanCluster) -> None:
         uid = await joined(cluster)

@@ -91,7 +91,7 @@ async def test_machine(node: Node, spokes: FakeSpokes) -> None:
 
 
 async def test_refusal_of_the_program(node: Node, spokes: FakeSpokes, ipam: IpamProgram) -> None:
-    """The program's error is told with its number; there is nothing to be given back."""
+    """The program's error is reported with its number; there is nothing to be given back."""
     ipam.refuses("ADD", 117, "pool p1 is exhausted")
     error = (await node.runtime.call("k8slanveth", "ADD", addressed(version="0.4.0"))).error
     assert error == {"cniVersion": "0.4.0", "code": 117, "msg": "fake-ipam: pool p1 is exhausted"}
@@ -189,7 +189,7 @@ async def test_bad_sections(
 
 @pytest.mark.parametrize("fault", ["missing", "writable", "not executable", "outside", "circle", "directory"])
 async def test_programs_that_are_not_run(node: Node, ipam: IpamProgram, tmp_path: Path, fault: str) -> None:
-    """Only an executable file of the agent's directory that nobody else can write is run."""
+    """Only an executable file of the agent's directory that only root can write is run."""
     text = ipam.path.read_text()
     match fault:
         case "missing":
@@ -215,7 +215,7 @@ async def test_programs_that_are_not_run(node: Node, ipam: IpamProgram, tmp_path
 
 
 async def test_another_s_program(ipam: IpamProgram, node: Node, spokes: FakeSpokes) -> None:
-    """A program that somebody else than root owns is not run."""
+    """A program that another user than root owns is not run."""
     node.socket.unlink()
     async with serving(node.socket, LanCni(spokes, ipam.ipam(owners=(os.geteuid() + 1,)))):
         error = (await node.runtime.call("k8slanveth", "ADD", addressed())).error
@@ -318,7 +318,7 @@ async def test_own_program(node: Node, spokes: FakeSpokes, tmp_path: Path, place
 
 
 async def test_refusal_in_place(node: Node, spokes: FakeSpokes) -> None:
-    """An error of a program that is answered in place is told as a program's, and a DEL succeeds all the same."""
+    """An error of a program that is answered in place is reported as a program's, and a DEL succeeds all the same."""
     counted: list[tuple[str, str, int]] = []
 
     async def refuse(_call: Call) -> Raw:

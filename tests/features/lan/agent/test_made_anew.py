@@ -16,7 +16,7 @@ async def _ready(cluster: LanCluster) -> Node:
 
 
 def test_lan_made_anew() -> None:
-    """Pods of a LAN that is made anew become the new one's: their interfaces stay, and the node reports its uid."""
+    """Pods of a LAN that is created again become the new one's: their interfaces stay, and the node reports its uid."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
@@ -54,7 +54,7 @@ def test_lan_made_anew_while_the_agent_is_away() -> None:
 
 
 def test_path_of_a_device_stays() -> None:
-    """A machine whose LAN is made anew between Allocate and ADD gets the device that kubelet was told of."""
+    """A machine whose LAN is created again between Allocate and ADD gets the device that kubelet knows."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
@@ -71,7 +71,7 @@ def test_path_of_a_device_stays() -> None:
 
 
 def test_made_anew_without_the_spoke() -> None:
-    """A spoke that only a LAN had which is gone is given to nobody once another LAN has its name."""
+    """A spoke that only a LAN had which is gone is given to no pod once another LAN has its name."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
@@ -90,7 +90,7 @@ def test_made_anew_without_the_spoke() -> None:
 
 
 def test_spoke_is_another_lans() -> None:
-    """A node that has not heard that its LAN is gone attaches no further pod to it, unless nobody can be asked."""
+    """A node that has not heard that its LAN is gone attaches no further pod to it, unless no server answers."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
@@ -113,7 +113,7 @@ def test_spoke_is_another_lans() -> None:
 
 
 def test_namespace_of_another_lan() -> None:
-    """A LAN that could not be built beside one with its namespace's name takes nothing of that one away."""
+    """A LAN that could not be built next to one with its namespace's name takes nothing of that one away."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
@@ -176,7 +176,7 @@ def test_other_links_of_the_host() -> None:
 
 
 def test_a_node_that_has_not_heard_of_it() -> None:
-    """A node that does not know yet that a LAN was made anew attaches nobody; then its user elsewhere counts."""
+    """A node that does not know yet that a LAN was created again attaches no pod; then its user elsewhere counts."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()

@@ -1,4 +1,4 @@
-"""A machine on two nodes at once: while it migrates its two pods are one user of a spoke, and nobody else's."""
+"""A machine on two nodes at once: while it migrates its two pods are one user of a spoke."""
 
 import pytest
 

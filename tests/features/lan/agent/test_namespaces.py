@@ -113,7 +113,7 @@ def test_a_watch_that_is_late(before: tuple[str, ...]) -> None:
 
 
 def test_the_api_server_is_away() -> None:
-    """Without the API server, an agent that starts anew admits whom its record does."""
+    """Without the API server, an agent that starts again admits what its record does."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan(namespaces=["friends"])
@@ -176,7 +176,7 @@ def test_a_port_that_moves(pod: str) -> None:
 
 
 def test_users_of_other_namespaces() -> None:
-    """A pod whose spoke another namespace's pod has is told so, and not which one, on this node and on others."""
+    """A pod whose spoke another namespace's pod has is refused, without its name, on this node and on others."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan(namespaces=["friends"])

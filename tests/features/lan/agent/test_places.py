@@ -118,7 +118,7 @@ async def test_a_port_that_is_under_way_is_not_made(cluster: LanCluster, node: N
 
 @story
 async def test_a_port_that_came_is_healed(cluster: LanCluster, node: Node) -> None:
-    """A port that somebody deletes is made anew, as any other of the LAN."""
+    """A port that an operator deletes is made again, as any other of the LAN."""
     assert node.plane is not None
     await node.plane.places.relocate(nic(node), "", "blue-a", bring(node))
     await take(node, "blue-aV0")(None)

@@ -1,4 +1,4 @@
-"""The report of a node: what the other nodes do because of it, and what becomes of it when somebody else writes it."""
+"""The report of a node: what the other nodes do because of it, and what becomes of it when others write it."""
 
 import asyncio
 
@@ -157,7 +157,7 @@ def test_a_watch_that_is_late() -> None:
 
 
 def test_report_of_somebody_else() -> None:
-    """A report that somebody deleted or changed is written again."""
+    """A report that a user deleted or changed is written again."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()

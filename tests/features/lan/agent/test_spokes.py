@@ -118,7 +118,7 @@ def test_replaced_namespace(attach: Callable[..., Attachment], lingers: bool) ->
 
 @pytest.mark.parametrize("mode", ["veth", "macvtap"])
 def test_replaced_namespace_of_the_next_pod(mode: Literal["veth", "macvtap"]) -> None:
-    """A pod whose namespace has the path of the one that had the spoke gets it, before anybody looked; so does an agent
+    """A pod whose namespace has the path of the one that had the spoke gets it, before a look; so does an agent
     that starts meanwhile.
     """
 
@@ -145,7 +145,7 @@ def test_replaced_namespace_of_the_next_pod(mode: Literal["veth", "macvtap"]) ->
 
 
 def test_deleted_interface() -> None:
-    """An interface that somebody deletes in the pod's own namespace is made anew there."""
+    """An interface that is deleted in the pod's own namespace is made again there."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
@@ -233,7 +233,7 @@ def test_used_the_other_way() -> None:
 
 
 def test_foreign_namespace() -> None:
-    """A namespace of the LAN's name that is somebody else's is left alone, and the request says what to do."""
+    """A namespace of the LAN's name that is another program's is left alone, and the request says what to do."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()

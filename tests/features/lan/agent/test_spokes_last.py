@@ -14,7 +14,7 @@ from tests.harness.cluster import play
 
 
 def test_a_namespace_that_lost_its_mark() -> None:
-    """An agent takes away what an earlier one built, although somebody deleted the bridge that says whose it is."""
+    """An agent takes away what an earlier one built, although the bridge that names its owner was deleted."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
@@ -32,7 +32,7 @@ def test_a_namespace_that_lost_its_mark() -> None:
 
 
 def test_reboot() -> None:
-    """After a reboot nothing is there until ADD comes, which builds all anew with the same device path."""
+    """After a reboot nothing is there until ADD comes, which builds all again with the same device path."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
@@ -50,7 +50,7 @@ def test_reboot() -> None:
 
 
 def test_a_path_that_was_answered() -> None:
-    """A device keeps the path that kubelet was told, also where the agent would choose another one after a reboot."""
+    """A device keeps the path that kubelet got, also where the agent would choose another one after a reboot."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
@@ -71,7 +71,7 @@ def test_a_path_that_was_answered() -> None:
 
 
 def test_heals_with_addresses() -> None:
-    """An interface that is made anew has its addresses and routes again, also by another agent; DEL forgets them."""
+    """An interface that is made again has its addresses and routes again, also by another agent; DEL forgets them."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()
@@ -107,7 +107,7 @@ def test_heals_with_addresses() -> None:
 
 
 def test_heals() -> None:
-    """A link, a name, a receiver that somebody takes away comes back; the pod's interface keeps its address."""
+    """A link, a name, a receiver that is taken away comes back; the pod's interface keeps its address."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.lan()

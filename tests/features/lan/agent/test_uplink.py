@@ -95,7 +95,7 @@ async def _reports(cluster: Watched, name: str) -> bool:
 
 @told(1)
 async def test_bridge_changes_its_mtu(cluster: Watched, uid: str) -> None:
-    """A bridge whose MTU nobody set follows its uplink, beside a LAN of another MTU as without one."""
+    """A bridge whose MTU was not set follows its uplink, next to a LAN of another MTU as without one."""
     await cluster.joins("n1")
     (node,) = cluster.nodes
     bridge = node.world.around["cluster-1-br"]

@@ -225,7 +225,7 @@ class Machine:
         await self._kernel.apply(DesiredLan(uid="", ns=step.ns), (step,))
 
     def look(self) -> None:
-        """Has the agent look at its LANs soon: the kernel does not announce all that somebody changes."""
+        """Has the agent look at its LANs soon: the kernel does not announce all changes."""
         assert self._plane is not None
         for entry in self._plane.entries():
             self._plane.controller.wake(entry.uid)

@@ -1,4 +1,4 @@
-"""Links that others made, beside a LAN on a real kernel: a bridge with an MTU and an address that nobody set."""
+"""Links that others made, next to a LAN on a real kernel: a bridge with an MTU and an address of its ports."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Settings of a LAN's bridge and ports on a real kernel that somebody changes: each is as it was soon."""
+"""Settings of a LAN's bridge and ports on a real kernel that are changed: each is as it was soon."""
 
 import asyncio
 import re
@@ -26,7 +26,7 @@ PORT_SETTINGS = {
     "listening": "state 1",
     "blocking": "state 4",
 }
-"""What `bridge link set dev PORT` is told."""
+"""Arguments of `bridge link set dev PORT`."""
 
 SECURED = (*PORT_SETTINGS.values(), "learning on", "locked off learning on")
 """The same for a locked port."""
@@ -103,7 +103,7 @@ async def test_every_setting(made: Lab) -> None:
 
 @played(2)
 async def test_what_stops_frames(made: Lab) -> None:
-    """Floods, a spanning tree and VLAN filtering without VLAN ids that somebody set are gone, and frames pass again."""
+    """Floods, a spanning tree and VLAN filtering without VLAN ids that were set are gone, and frames pass again."""
     pod = await furnished(made)
     first = made[0]
     before = await asyncio.to_thread(settings, first)

@@ -1,4 +1,4 @@
-"""Nodes on a real kernel that heal: somebody deletes what he finds, agents die, LANs come and go."""
+"""Nodes on a real kernel that heal: an operator deletes links, agents die, LANs come and go."""
 
 import asyncio
 import os
@@ -123,7 +123,7 @@ async def test_dead_agent(made: Lab) -> None:
 
 @played(2)
 async def test_vni_of_another_tenant(made: Lab) -> None:
-    """A LAN that says another LAN's VNI under its pods, living and in deletion, takes nobody there; nor a new agent."""
+    """A LAN that says another LAN's VNI under its pods, living and in deletion, takes no pod there; nor a new agent."""
     await made.cluster.lan()
     await made.cluster.lan("red", vni=8)
     for machine in made.machines:

@@ -11,7 +11,7 @@ from tests.features.lan.kernel.machines import Lab, Machine, batch, lab, reaches
 
 
 def lose_addresses(machine: Machine) -> None:
-    """Leave the underlay its link-local address, beside a link that has a route to such addresses before it."""
+    """Leave the underlay its link-local address, next to a link that has a route to such addresses before it."""
     batch(
         machine.host,
         "address flush dev u0",

@@ -337,7 +337,7 @@ async def test_stolen_while_it_migrates(made: Lab) -> None:
 
 
 def guards(machine: Machine, mac: str) -> bool:
-    """Whether a node lets nobody send from an address but those who have it."""
+    """Whether a node lets only its owner send from an address."""
     with open_namespace(machine.lan()) as space, space.call(open_filter_socket) as sock:
         there = PORTS in owners(sock)
     return there and mac not in "".join(

@@ -28,7 +28,7 @@ def fixed(machine: Machine) -> list[str]:
 
 
 def remove_filter(where: Path) -> None:
-    """Somebody removes the packet filters."""
+    """An operator removes the packet filters."""
     with open_namespace(where) as space, space.call(open_filter_socket) as sock:
         for name in (TABLE, PORTS):
             remove_table(sock, name)
@@ -52,7 +52,7 @@ def is_sound(made: Lab) -> bool:
 
 @played(2)
 async def test_damaged_port_security(made: Lab) -> None:
-    """A port that somebody unlocks is locked again, and entries that somebody deletes or adds are as they were."""
+    """A port that is unlocked is locked again, and entries that are deleted or added are as they were."""
     await made.cluster.lan(spokeOptions={"blue-a": {"portSecurity": True}})
     for machine in made.machines:
         await machine.offers()
@@ -89,7 +89,7 @@ async def test_damaged_port_security(made: Lab) -> None:
 
 @played(2)
 async def test_damaged_isolation(made: Lab) -> None:
-    """Isolated spokes stay apart when the packet filter, a port's flags or the VXLAN link are made anew."""
+    """Isolated spokes stay apart when the packet filter, a port's flags or the VXLAN link are made again."""
     await made.cluster.lan(spokeOptions={f"blue-{each}": {"isolated": True} for each in "ab"})
     for machine in made.machines:
         await machine.offers()
@@ -120,7 +120,7 @@ async def test_damaged_isolation(made: Lab) -> None:
 
 @pytest.mark.parametrize("isolates", [False, True])
 async def test_somebody_elses_vxlan(tmp_path: Path, isolates: bool) -> None:
-    """Beside a VXLAN link that takes no marks along, a LAN without isolation works; one with it says why."""
+    """Next to a VXLAN link that takes no marks along, a LAN without isolation works; one with it says why."""
     async with lab(tmp_path, 2) as made:
         for machine in made.machines:
             await asyncio.to_thread(
@@ -166,7 +166,7 @@ async def test_marks_of_others(made: Lab) -> None:
 async def test_marks_come_later(made: Lab) -> None:
     """VXLAN links with and without marks carry the same frames but marked ones, which a link without marks drops.
 
-    The first isolated spoke makes anew what takes no marks along, the VXLAN link, and nothing else.
+    The first isolated spoke replaces what takes no marks along, the VXLAN link, and nothing else.
     """
     old, new = made.machines
     await asyncio.to_thread(run, old.host, "ip link add other0 up type vxlan id 99 dstport 4789 dev u0")

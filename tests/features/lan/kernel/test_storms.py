@@ -114,7 +114,7 @@ async def loop(machine: Machine, *spokes: str) -> None:
 
 @played(2)
 async def test_a_loop(made: Lab) -> None:
-    """A machine that bridges two spokes is told of by its node, and the frames that go round are dropped."""
+    """A machine that bridges two spokes is reported by its node, and the frames that go round are dropped."""
     await made.cluster.lan(stormControl={"packetsPerSecond": RATE})
     for machine in made.machines:
         await machine.offers()
@@ -144,7 +144,7 @@ def ports(machine: Machine) -> set[str]:
 
 @played(1)
 async def test_it_comes_back(made: Lab) -> None:
-    """Storm control that somebody removes comes back, and follows the LAN while pods run; with 0 there is none."""
+    """Storm control that is removed comes back, and follows the LAN while pods run; with 0 there is none."""
     await made.cluster.lan()
     (machine,) = made.machines
     await machine.offers()

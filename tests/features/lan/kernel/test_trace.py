@@ -1,4 +1,4 @@
-"""A trace by real kernels: sound nodes, and nodes that somebody damaged while no agent heals them."""
+"""A trace by real kernels: sound nodes, and nodes that were damaged while no agent heals them."""
 
 import asyncio
 import re

@@ -244,7 +244,7 @@ async def test_learned_addresses_are_forgotten(made: Lab) -> None:
 
 
 VIRTUAL = "00:00:5e:00:01:01"
-"""The MAC address of a virtual router (VRRP): whoever is its master has it."""
+"""The MAC address of a virtual router (VRRP): its master has it."""
 
 
 @played(2)

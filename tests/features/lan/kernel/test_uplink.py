@@ -92,7 +92,7 @@ async def test_contract(tmp_path: Path) -> None:
 
 
 async def test_links_of_others(tmp_path: Path) -> None:
-    """A bridge as installers leave it, its uplink and the VLAN link on it keep every attribute beside a LAN's link."""
+    """A bridge as installers leave it, its uplink and the VLAN link on it keep every attribute next to a LAN's link."""
     host = tmp_path / "places" / "host"
 
     async def check(kernel: LanKernel, lan: DesiredLan) -> None:
@@ -123,7 +123,7 @@ async def test_untagged_on_the_lan(made: Lab) -> None:
         got: list[tuple[int, bytes]] = []
 
         def arrived() -> bool:
-            # Again each time: where the agent gets no CPU for seconds, the uplink link ends and is made anew.
+            # Again each time: where the agent gets no CPU for seconds, the uplink link ends and is made again.
             inside.send(frame("01:80:c2:00:00:0e", me, b"lldp", kind=0x88B5))
             inside.send(frame(everybody, me, b"hello", kind=0x88B5))
             outside.send(frame(everybody, me, b"other vlan", kind=0x88B5, vlan=2013))
@@ -243,7 +243,7 @@ while True:
 
 
 async def test_uplink_link_without_a_word(tmp_path: Path) -> None:
-    """A link ends by itself when nobody says in time that its node is elected, whatever else the process does."""
+    """A link ends by itself when no agent says in time that its node is elected, whatever else the process does."""
     uplink_links = UplinkLinks()
     built: list[object] = []
     uplink_links.keep("a", 0.6)

@@ -68,7 +68,7 @@ class Counting(Interceptor):
 
 
 class Scene:
-    """What a test does to the cluster; the LAN is called `blue` unless told otherwise."""
+    """What a test does to the cluster; the LAN is called `blue` unless given otherwise."""
 
     def __init__(self, storage: MemoryStorage) -> None:
         loop = asyncio.get_running_loop()
@@ -135,11 +135,11 @@ class Scene:
         return await self.find(LANS, name) is None
 
     async def change(self, name: str = "blue", **patch: Any) -> None:
-        """Somebody changes a LAN."""
+        """A user changes a LAN."""
         await self.client.patch(LANS, name, patch, PLACE)
 
     async def delete(self, name: str = "blue") -> None:
-        """Somebody deletes a LAN."""
+        """A user deletes a LAN."""
         await self.client.delete(LANS, name, PLACE)
 
     async def nads(self) -> list[str]:
@@ -191,7 +191,7 @@ class Scene:
         await self.client.patch(LAN_NODES, node, {"status": status}, subresource="status")
 
     async def events(self, name: str = "blue") -> list[str]:
-        """What was told of an object, `reason: message`, oldest first."""
+        """What was reported of an object, `reason: message`, oldest first."""
         found = (await self.client.list(EVENTS)).items
         return [f"{item.reason}: {item.message}" for item in found if item.involved_object.name == name]
 

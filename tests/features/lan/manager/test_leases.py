@@ -31,7 +31,7 @@ async def hold(scene: Scene, name: str = LEASE, holder: str = "node1_uid", trans
 
 
 async def leases(scene: Scene) -> list[str]:
-    """The names of all Leases beside the bridges."""
+    """The names of all Leases but those of the bridges."""
     return sorted(item.metadata.name for item in (await scene.client.list(LEASES, BRIDGES_NAMESPACE)).items)
 
 
@@ -83,7 +83,7 @@ ORDERS: dict[str, tuple[Change, ...]] = {
     "the uplink is removed, and the LAN deleted at once": (remove, delete, release),
     "the uplink is removed, and the LAN deleted later": (remove, release, wait, delete),
     "the VLAN changes, and the LAN is deleted": (move, delete, release),
-    "nobody releases it": (delete,),
+    "no agent releases it": (delete,),
 }
 
 

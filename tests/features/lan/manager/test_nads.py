@@ -12,7 +12,7 @@ from tests.harness.interceptor import ScriptedClient
 
 @in_a_scene
 async def test_a_lan_gets_its_nads(scene: Scene) -> None:
-    """Two NADs for each spoke, owned by the LAN and guarded, beside it; the LAN is Ready and has the finalizer."""
+    """Two NADs for each spoke, owned by it and guarded, in its namespace; the LAN is Ready and has the finalizer."""
     lan = await scene.add()
     await scene.rest()
     assert await scene.nads() == NAMES
@@ -52,7 +52,7 @@ async def test_what_a_lan_costs(scene: Scene) -> None:
 
 @in_a_scene
 async def test_drift_is_repaired(scene: Scene) -> None:
-    """A NAD that somebody changed or deleted is as before again, and an Event tells."""
+    """A NAD that a user changed or deleted is as before again, and an Event tells."""
     await scene.add()
     await scene.rest()
     before = await scene.client.get(NADS, "k8slan-veth-a", PLACE)

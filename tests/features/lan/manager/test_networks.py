@@ -18,7 +18,7 @@ SUBNETS = [{"cidr": "10.7.0.0/24", "gateway": "10.7.0.1"}, {"cidr": "fd07::/64"}
 
 
 class DyingClient(Interceptor):
-    """A manager's client that reaches nobody after so many writes."""
+    """A manager's client that reaches no server after so many writes."""
 
     def __init__(self, inner: Client, writes: int) -> None:
         super().__init__(inner)
@@ -100,7 +100,7 @@ async def test_subnets_come_and_go(scene: Scene) -> None:
 
 @in_a_scene
 async def test_what_an_administrator_adds_stays(scene: Scene) -> None:
-    """A Network that somebody changes is as the LAN says again, and keeps its quota; a deleted one comes back."""
+    """A Network that a user changes is as the LAN says again, and keeps its quota; a deleted one comes back."""
     await scene.add(subnets=SUBNETS)
     await scene.rest()
     (network,) = await networks(scene)
@@ -136,7 +136,7 @@ async def test_a_lan_waits_for_its_addresses(scene: Scene) -> None:
 
 @in_a_scene
 async def test_nothing_is_left_of_a_removal_by_force(scene: Scene) -> None:
-    """The Network of a LAN that somebody removed by force goes, once no NAD names it."""
+    """The Network of a LAN that was removed by force goes, once no NAD names it."""
     await scene.add(subnets=SUBNETS)
     await scene.rest()
     await scene.change(metadata={"finalizers": None})

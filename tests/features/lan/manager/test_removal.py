@@ -102,7 +102,7 @@ async def test_a_dead_node_keeps_a_lan_for_a_while(scene: Scene) -> None:
 
 @in_a_scene
 async def test_force(scene: Scene) -> None:
-    """With the annotation a LAN goes whoever uses it."""
+    """With the annotation a LAN goes even in use."""
     lan = await scene.add(namespaces=["vms"])
     await scene.add_node("node1")
     await scene.carries("node1", entry(lan))
@@ -130,7 +130,7 @@ async def test_nads_of_a_lan_that_was_orphaned(scene: Scene) -> None:
 
 @in_a_scene
 async def test_what_a_lan_left_behind(scene: Scene) -> None:
-    """NADs of a LAN whose finalizer somebody removed stay while they are used, with an Event that says so."""
+    """NADs of a LAN whose finalizer was removed stay while they are used, with an Event that says so."""
     await scene.add()
     await scene.rest()
     await scene.add_pod()

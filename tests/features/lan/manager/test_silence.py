@@ -52,7 +52,7 @@ async def test_a_node_is_silent_by_the_next_leader(scene: Scene) -> None:
 
 @in_a_scene
 async def test_what_somebody_writes_is_judged_again(scene: Scene) -> None:
-    """A condition that somebody else wrote or took away is as the node is soon."""
+    """A condition that another writer wrote or took away is as the node is soon."""
     lan = await scene.add()
     await scene.add_node("node1")
     await scene.carries("node1", entry(lan))

@@ -129,7 +129,7 @@ async def test_the_node_of_the_uplink(scene: Scene) -> None:
 
 @in_a_scene
 async def test_a_status_of_somebody_else(scene: Scene) -> None:
-    """A status that somebody else wrote, or of which the manager knows nothing, is written anew, once."""
+    """A status of another writer, or of which the manager knows nothing, is written again, once."""
     lan = await scene.add()
     await scene.rest()
     before = (await scene.get()).status

@@ -1,4 +1,4 @@
-"""Who keeps a LAN that goes, by whichever NAD it came: that of the LAN, one of somebody's own, or one that is gone."""
+"""Who keeps a LAN that goes, by whichever NAD it came: that of the LAN, one of a user's own, or one that is gone."""
 
 import json
 
@@ -11,7 +11,7 @@ from tests.features.lan.samples import entry
 
 
 async def own_nad(scene: Scene, namespace: str, name: str = "own") -> None:
-    """A NAD of somebody's own that names the spoke `a`."""
+    """A NAD of a user's own that names the spoke `a`."""
     config = {"cniVersion": "1.0.0", "name": name, "type": "k8slanveth", "veth": "a"}
     body = {"metadata": {"name": name}, "spec": {"config": json.dumps(config)}}
     await scene.client.create(NADS, body, namespace)
@@ -78,7 +78,7 @@ async def test_what_is_attached_without_a_nad(scene: Scene) -> None:
 
 @in_a_scene
 async def test_a_nad_goes_before_its_user(scene: Scene) -> None:
-    """A LAN that waits for a user of somebody's NAD looks again when that NAD is gone."""
+    """A LAN that waits for a user of another NAD looks again when that NAD is gone."""
     await scene.add(namespaces=["vms"])
     await own_nad(scene, PLACE)
     await scene.add_pod(nad=f"{PLACE}/own")
@@ -93,7 +93,7 @@ async def test_a_nad_goes_before_its_user(scene: Scene) -> None:
 
 @in_a_scene
 async def test_all_that_keep_it_are_named(scene: Scene) -> None:
-    """Beside users of its NADs, a LAN names what is attached though its namespace is not admitted any more."""
+    """Next to users of its NADs, a LAN names what is attached though its namespace is not admitted any more."""
     lan = await scene.add(namespaces=["vms"])
     await scene.add_node("node1")
     spokes = (Spoke(name="a", mode="veth", pod="vms/web"), Spoke(name="b", mode="veth", pod="other/thief"))

@@ -1,4 +1,4 @@
-"""Bridges of others beside LANs, on a kernel in memory: through any death and change they are as without the LAN."""
+"""Bridges of others next to LANs, on a kernel in memory: through any death and change they are as without the LAN."""
 
 import asyncio
 from copy import deepcopy

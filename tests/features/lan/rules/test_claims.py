@@ -55,7 +55,7 @@ def test_the_older_one_has_it() -> None:
 
 
 def test_an_invalid_one_claims_nothing() -> None:
-    """A LAN that is built nowhere stands in nobody's way."""
+    """A LAN that is built nowhere is in no conflict."""
     assert lost_claim(other(ns="blue", created="2026-12-01T10:00:00Z"), [lan(vni=0)]) == ""
 
 

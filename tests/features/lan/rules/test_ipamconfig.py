@@ -1,4 +1,4 @@
-"""What reaches an IPAM program of a NAD that anybody may have written."""
+"""What reaches an IPAM program of a NAD that any tenant may have written."""
 
 import json
 from typing import Any
@@ -193,7 +193,7 @@ def test_unlisted_fields(section: Raw, name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("beside", "field"),
+    ("other_fields", "field"),
     [
         ({"name": "../../host-cni-bin"}, "name"),
         ({"name": ".."}, "name"),
@@ -207,9 +207,9 @@ def test_unlisted_fields(section: Raw, name: str, value: object) -> None:
         ({"args": {"cni": {"ips": [["/x"]]}}}, "args.cni.ips[0]"),
     ],
 )
-def test_fields_beside_the_section(beside: Raw, field: str) -> None:
+def test_fields_next_to_the_section(other_fields: Raw, field: str) -> None:
     """The other fields that programs read are validated as well."""
-    found = program_config(nad(STATIC, **beside), "ADD")
+    found = program_config(nad(STATIC, **other_fields), "ADD")
     assert [fault.partition(":")[0] for fault in found.faults] == [field]
 
 

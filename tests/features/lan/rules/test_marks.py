@@ -39,5 +39,5 @@ def test_a_bridge_is_its_owners(maker: str, uid: str, was: str) -> None:
     "alias", ["", "lanloom", "other uid", "lanloom-lan", "lanloom-lan a b", f"lanloom-lan {'x' * 64}"]
 )
 def test_a_mark_names_an_owner(alias: str) -> None:
-    """An ifalias without an owner is marked for nobody, not even for an owner that is not known."""
+    """An ifalias without an owner is marked for no object, not even for an owner that is not known."""
     assert not is_marked_for(alias, UID, "", "uid", "a b")

@@ -75,7 +75,7 @@ def test_what_is_right_is_left_alone() -> None:
     ],
 )
 def test_damage_is_repaired(damage: dict[str, Any]) -> None:
-    """Whatever of a NAD somebody changed, the repair brings back what should be, and nothing else."""
+    """Whatever of a NAD was changed, the repair brings back what should be, and nothing else."""
     whole = body_of(LAN, PODS)
     damaged = merge(whole, damage)
     patch = repair(LAN, PODS, _stored(damaged))
@@ -86,7 +86,7 @@ def test_damage_is_repaired(damage: dict[str, Any]) -> None:
 
 
 def test_a_nad_that_drains_again_takes_users() -> None:
-    """A spoke that was taken out and put back is open to everybody again."""
+    """A spoke that was taken out and put back is open to all users again."""
     body = merge(body_of(LAN, PODS), {"metadata": {"annotations": {"network.harvester.io/draining": "now"}}})
     assert repair(LAN, PODS, _stored(body)) == {
         "metadata": {"annotations": {"network.harvester.io/draining": None}}
@@ -94,7 +94,7 @@ def test_a_nad_that_drains_again_takes_users() -> None:
 
 
 def test_other_owners_stay() -> None:
-    """An owner reference of somebody else's survives the repair; only another controller's gives way."""
+    """An owner reference of another writer survives the repair; only another controller's gives way."""
     others = [
         {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "c", "blockOwnerDeletion": True},
         {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": True},

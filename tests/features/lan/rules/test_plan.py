@@ -122,7 +122,7 @@ async def _bring(kernel: FakeLanKernel, wanted: DesiredLan, stop: int | None = N
 
 
 def _damage(world: LanWorld, choose: Callable[[int], int]) -> None:
-    """Somebody deletes or changes something."""
+    """An operator deletes or changes something."""
     space = world.names.get("blue")
     if space is None:
         return
@@ -228,7 +228,7 @@ def test_peers_alone(wanted: DesiredLan, after: frozenset[str]) -> None:
 
 
 def test_foreign() -> None:
-    """A namespace of somebody else's is never touched, whatever is desired."""
+    """A namespace of another program is never touched, whatever is desired."""
     wanted = DesiredLan(uid="u-1", ns="blue", bridge="br0", vxlan="vx0")
     assert plan(wanted, SeenLan(bound=True, foreign="somebody's")) == ()
 

@@ -135,7 +135,7 @@ def test_what_is_left_out_is_filled_in() -> None:
 
 @pytest.mark.parametrize("vni", [None, 0, -1, 1 << 24, "7", 7.5])
 def test_a_group_of_a_wrong_vni(vni: object) -> None:
-    """A VNI that is none gets a placeholder, so that the fault is told of the VNI; a mended one gets its own group."""
+    """A VNI that is none gets a placeholder, so that the fault names the VNI; a mended one gets its own group."""
     before = {"vni": vni, **defaults({"vni": vni}, None)}
     assert ip_address(before["vxlanGrp"]).is_multicast
     assert defaults({"vni": 7}, before)["vxlanGrp"] == default_group(7)

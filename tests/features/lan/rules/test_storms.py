@@ -29,7 +29,7 @@ def look(before: Floods | None, now: float, *, fault: str = "", **stormed: int) 
 
 
 def test_a_storm_is_told_for_a_while() -> None:
-    """A port is told of while more is dropped, and a minute longer; a second storm is told of again."""
+    """A port is reported while more is dropped, and a minute longer; a second storm is reported again."""
     first = look(None, 1000.0)
     begun = look(first, 1020.0, webV0=5)
     assert begun.storming == {"webV0"}
@@ -50,7 +50,7 @@ def test_a_storm_is_told_for_a_while() -> None:
     [
         (None, {"webV0": 9}, set()),  # an agent that starts: it may be long ago
         ({"webV0": 9}, {"webV0": 9}, set()),
-        ({"webV0": 9}, {}, set()),  # storm control was set anew
+        ({"webV0": 9}, {}, set()),  # storm control was set again
         ({"webV0": 9}, {"webV0": 3}, set()),
         ({}, {"webV0": 1, "vmM0": 1, "hostB0": 1}, {"webV0", "vmM0", "hostB0"}),
     ],
@@ -66,13 +66,13 @@ def test_what_is_a_storm(before: Any, stormed: dict[str, int], storming: set[str
 
 
 def test_a_storm_from_outside() -> None:
-    """What comes from the VLAN or bridge that the LAN is joined to is told of by that."""
+    """What comes from the VLAN or bridge that the LAN is joined to is reported by that name."""
     found = look(look(None, 1.0), 100.0, hostB0=1, vmM0=1)
     assert "from the spoke vm, the VLAN or bridge that the LAN is joined to, which" in found.warning
 
 
 def test_a_kernel_without_storm_control() -> None:
-    """A kernel that can't limit frames is told of with the remedy."""
+    """A kernel that can't limit frames is reported with the remedy."""
     assert look(None, 1.0, fault="Operation not supported").warning == (
         "there is no storm control: this kernel can't limit frames of bridges (Operation not supported); load that "
         "with `modprobe -a nf_tables nft_limit`, and restart the agent of LANs"

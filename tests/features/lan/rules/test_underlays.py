@@ -62,7 +62,7 @@ def test_a_link_of_a_node(link: UnderlayLink, spec: dict[str, Any], fault: str) 
 
 
 READY: list[tuple[str, tuple[LANNode, ...], dict[str, Any], str, str]] = [
-    ("nobody reports", (), {}, "False NotReported", "Unknown NotReported"),
+    ("no node reports", (), {}, "False NotReported", "Unknown NotReported"),
     (
         "another link",
         (node("n1", replace(GOOD, name="eth9")),),
@@ -94,7 +94,7 @@ READY: list[tuple[str, tuple[LANNode, ...], dict[str, Any], str, str]] = [
     ("reports", "spec", "ready", "underlay"), [case[1:] for case in READY], ids=[c[0] for c in READY]
 )
 def test_conditions(reports: tuple[LANNode, ...], spec: dict[str, Any], ready: str, underlay: str) -> None:
-    """A LAN that no node can carry, or not one that it names, is not ready; any node that can't is told."""
+    """A LAN that no node can carry, or not one that it names, is not ready; any node that can't is named."""
     blue = lan(**spec)
     status = lan_status(blue, (), Verdict(), underlays_of(blue, reports), now=0.0)
     for kind, expected in (("Ready", ready), ("UnderlayReady", underlay)):

@@ -26,7 +26,7 @@ class Use:
         return self._owners.get(pod.name, User("Pod", pod.namespace, pod.name))
 
     def seen(self, uid: str) -> int | None:
-        """Nobody asks."""
+        """Never called."""
         raise NotImplementedError
 
 

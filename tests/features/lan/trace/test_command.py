@@ -56,7 +56,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_passes(cluster: Cluster) -> None:
-    """The hops between two pods are shown, with those that nobody sees."""
+    """The hops between two pods are shown, with the unseen ones."""
     done = cluster.lanloom("lan", "trace", "blue", "--from", "default/web", "--to", "default/db")
     assert "LAN default/blue: from Pod default/web to Pod default/db" in done.output
     assert "Nothing is known to stop the frame. Not seen: hop 8." in done.output

@@ -22,7 +22,7 @@ def kinds(hops: tuple[Hop, ...]) -> list[tuple[str, str]]:
 
 
 def test_two_nodes() -> None:
-    """Between two nodes a frame passes both bridges, VXLANs and underlays, and the network, which nobody sees."""
+    """Between two nodes a frame passes both bridges, VXLANs and underlays, and the network, which is not seen."""
     hops = trace(facts())
     assert kinds(hops) == [
         ("", "lan"),
@@ -191,7 +191,7 @@ def test_stops(case: Case) -> None:
 
 
 def test_one_fault_once() -> None:
-    """What hangs on a fault is unknown, so that a fault is told once."""
+    """What hangs on a fault is unknown, so that a fault is reported once."""
     for name in ("not ready", "no underlay", "address family", "too large", "peer left out"):
         assert sum(hop.state == "stops" for hop in trace(CASES[name].facts)) == 1, name
 

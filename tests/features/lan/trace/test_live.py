@@ -1,4 +1,4 @@
-"""Where a frame stops by the kernel of a node: agents built the LAN, and somebody damaged it."""
+"""Where a frame stops by the kernel of a node: agents built the LAN, and an operator damaged it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ ASKED = Asked(lan="blue", sender="blue-a", receiver="blue-b")
 
 
 async def attached(cluster: LanCluster, *, mode: str = "veth", **spec: Any) -> tuple[Node, Node]:
-    """Two nodes with a pod each, whose agents have ended: nobody heals. `spec` is what the LAN has besides."""
+    """Two nodes with a pod each, whose agents have ended: nothing heals. `spec` is what the LAN has besides."""
     await cluster.lan(**spec)
     nodes = await cluster.node("n1", 1), await cluster.node("n2", 2)
     attach = veth if mode == "veth" else macvtap
@@ -50,19 +50,19 @@ async def live(cluster: LanCluster, node: Node, asked: Asked = ASKED) -> Facts:
 
 
 def changed(world: LanWorld, name: str, **changes: object) -> None:
-    """Somebody changes a link of the LAN."""
+    """An operator changes a link of the LAN."""
     links = world.names["blue"].links
     links[name] = replace(links[name], **changes)
 
 
 def interface_down(world: LanWorld) -> None:
-    """Somebody sets a pod's interface down."""
+    """An operator sets a pod's interface down."""
     (end,) = world.ends
     world.ends = [replace(end, link=replace(end.link, up=False))]
 
 
 def lose_flood(world: LanWorld) -> None:
-    """Somebody deletes the forwarding entries."""
+    """An operator deletes the forwarding entries."""
     world.names["blue"].flood.clear()
 
 
@@ -265,7 +265,7 @@ def test_port_security_by_the_kernel(mode: str) -> None:
 
 
 def test_uplink_link_with_a_vlan() -> None:
-    """The port that joins the LAN to its VLAN is read from the kernel, and each fault of it is told."""
+    """The port that joins the LAN to its VLAN is read from the kernel, and each fault of it is reported."""
 
     async def story(cluster: LanCluster) -> None:
         await cluster.keep(NAMESPACES, {"metadata": {"name": BRIDGES_NAMESPACE}})

@@ -101,14 +101,14 @@ def nad(name: str, config: dict[str, str]) -> NetworkAttachmentDefinition:
 
 
 def user(name: str, on: str, network: str = "iso") -> Pod:
-    """A pod that names a NAD of somebody's own."""
+    """A pod that names a NAD of its owner's."""
     status = [{"name": f"default/{network}", "interface": "net1", "mac": "02:00:00:00:00:05"}]
     annotations = {MULTUS_NETWORKS: network, NETWORK_STATUS: json.dumps(status)}
     shape = pod(name, "a", on)
     return replace(shape, metadata=replace(shape.metadata, annotations=annotations))
 
 
-def beside(first: str, second: str, **more: Any) -> Facts:
+def across(first: str, second: str, **more: Any) -> Facts:
     """Facts of a frame between two pods of the isolated network."""
     found = facts(of=ISOLATED, **more)
     nads = (nad("iso", CONFIG),)
@@ -118,7 +118,7 @@ def beside(first: str, second: str, **more: Any) -> Facts:
 
 def test_across_host_bridges() -> None:
     """Between two nodes a frame of an isolated network passes their bridges and the LAN."""
-    hops = trace(beside("n1", "n2"))
+    hops = trace(across("n1", "n2"))
     before = ["pod", "interface", "hostbridge", "port", "bridge"]
     assert [hop.kind for hop in hops if hop.node == "n1"] == [*before, "vxlan", "underlay"]
     assert [hop.kind for hop in hops if hop.node == "n2"] == ["underlay", "vxlan", *reversed(before)]
@@ -127,26 +127,26 @@ def test_across_host_bridges() -> None:
 
 def test_at_one_host_bridge() -> None:
     """On one node the frame does not come into the LAN."""
-    hops = trace(beside("n1", "n1"))
+    hops = trace(across("n1", "n1"))
     assert [hop.kind for hop in hops[1:]] == ["pod", "interface", "hostbridge", "interface", "pod"]
     assert stopped_at(hops) is None
 
 
 def test_a_node_without_the_lan() -> None:
     """A node whose bridge is joined to no LAN stops the frame, with what is missing."""
-    hop = stopped_at(trace(beside("n1", "n2", here=None)))
+    hop = stopped_at(trace(across("n1", "n2", here=None)))
     assert hop is not None and (hop.node, hop.kind) == ("n1", "port")
     assert "it has no bridge iso-br of the isolated network yet, or no agent of LANs" in hop.reason
 
 
 def test_not_of_the_network() -> None:
-    """A pod at another bridge is told which one it lacks."""
+    """For a pod at another bridge the hop names the one that it lacks."""
     end = pod_end(user("p", "n1"), ISOLATED, (), (nad("iso", CONFIG | {"bridge": "other"}),))
     assert "names no NAD of the isolated network" in end.elsewhere and "bridge iso-br" in end.elsewhere
 
 
 def test_a_nad_of_ones_own() -> None:
-    """A pod at a NAD of somebody's own that names a spoke is at that spoke."""
+    """A pod at a NAD of its owner's that names a spoke is at that spoke."""
     config = {"cniVersion": "0.3.1", "type": "k8slanveth", "veth": "a"}
     end = pod_end(user("p", "n1", "mine"), BLUE, (), (nad("mine", config),))
     assert (end.spoke, end.at, end.interface) == ("a", "spoke", "net1")

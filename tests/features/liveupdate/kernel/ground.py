@@ -122,7 +122,7 @@ def is_silent(where: Path, target: str = GUEST) -> bool:
 
 
 def told_links(where: Path) -> socket.socket:
-    """A socket that is told of every change of a link in a namespace, as NetworkManager is."""
+    """A socket that receives every change of a link in a namespace, as NetworkManager is."""
 
     def opened() -> socket.socket:
         found = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
@@ -135,7 +135,7 @@ def told_links(where: Path) -> socket.socket:
 
 
 def names_told(sock: socket.socket) -> list[str]:
-    """The names of the links of which a socket was told, in order."""
+    """The names of the links that a socket received, in order."""
     names: list[str] = []
     while True:
         try:

@@ -1,4 +1,4 @@
-"""DHCP for guests on a real kernel: which ports are seen, what passes them, and what nobody else hears."""
+"""DHCP for guests on a real kernel: which ports are seen, what passes them, and what no other port hears."""
 
 import asyncio
 import socket
@@ -184,7 +184,7 @@ def test_an_answer_stays_at_the_port(ground: Ground) -> None:
 
 
 def test_a_port_that_goes(ground: Ground) -> None:
-    """The server's socket ends when its link goes to another namespace, so that nobody listens at another link."""
+    """The server's socket ends when its link goes to another namespace, so that it does not listen at another link."""
     port = seen(ground, "one-br")["port-db"]
     with listening(ground, port.id) as server:
         run(ground.host, f"ip link set port-db netns {ground.names.path('two')}")
@@ -204,7 +204,7 @@ KUBEVIRT = IPv4Address("169.254.75.10")
 
 
 class InPod:
-    """KubeVirt's DHCP server at its bridge in a launcher pod: the same answer to all, for ever (pkg/network/dhcp)."""
+    """KubeVirt's DHCP server at its bridge in a launcher pod: the same answer to all, always (pkg/network/dhcp)."""
 
     def __init__(self, pod: Path, address: str) -> None:
         self._address = IPv4Interface(address)
@@ -212,7 +212,7 @@ class InPod:
         asyncio.get_running_loop().add_reader(self._sock, self._answer)
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Answer no client any more."""
         asyncio.get_running_loop().remove_reader(self._sock)
         self._sock.close()
 
@@ -261,7 +261,7 @@ IPV4, UDP, FROM_67 = b"\x08\x00", 17, (67).to_bytes(2)
 
 
 async def test_beside_kubevirts_server(ground: Ground) -> None:
-    """Beside KubeVirt's server in the pod, a guest gets its NIC's address of whichever it chooses, without an Event."""
+    """With KubeVirt's server in the pod, a guest gets its NIC's address of whichever it chooses, without an Event."""
     both = {str(SERVER), str(KUBEVIRT)}
     async with a_node() as node:
         node.links = NetlinkGuestPorts(host=ground.host)

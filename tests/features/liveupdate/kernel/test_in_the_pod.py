@@ -25,7 +25,7 @@ UNTOUCHED = ("lo", "eth0", "far0", "net2", "far2", INTERFACE, BRIDGE, "tap0")
 def inside(pod: Path) -> Mapping[str, Any]:
     """All interfaces of a pod but the NIC's end of its pair, without what the kernel does a moment later by itself.
 
-    Of the bridge and its ports, what nobody has set follows the other port.
+    Of the bridge and its ports, what was not set follows the other port.
     """
     found = dict(steady(others(pod, UNTOUCHED)))
     for name, link in tuple(found.items()):

@@ -1,4 +1,4 @@
-"""KubeVirt's live update beside a manager: a release's sync and conditions, and what its workload updater could do."""
+"""KubeVirt's live update with a manager: a release's sync and conditions, and what its workload updater could do."""
 
 import asyncio
 from typing import Any

@@ -65,7 +65,7 @@ def first_storage() -> MemoryStorage:
 
 
 class Scene:
-    """What a test does to the cluster. The machine is called `vm`, unless told otherwise."""
+    """What a test does to the cluster. The machine is called `vm`, unless given otherwise."""
 
     def __init__(self, storage: MemoryStorage, settings: LiveUpdateSettings) -> None:
         loop = asyncio.get_running_loop()
@@ -144,7 +144,7 @@ class Scene:
         return uid
 
     def run(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Let somebody else work until the end."""
+        """Let another controller work until the end."""
         self._tasks[name] = asyncio.create_task(work)
 
     def serve(self, fails: frozenset[str] = frozenset()) -> None:

@@ -1,4 +1,4 @@
-"""Move in place beside KubeVirt's own live update: the order of writes follows from who follows, in every release."""
+"""Move in place with KubeVirt's own live update: the order of writes follows from who follows, in every release."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ async def beside(
     migratable: bool,
     nads: Mapping[str, str] = {"blue": "old"},
 ) -> BesideKubeVirt:
-    """The machine runs beside that release."""
+    """The machine runs with that release."""
     release = RELEASES[name]
     assert isinstance(release, Release)
     await install(scene.client, name, methods)
@@ -201,7 +201,7 @@ def test_eviction_needs_force(methods: tuple[str, ...]) -> None:
 
 
 def test_a_swap_that_edits_no_machine() -> None:
-    """Beside KubeVirt, nothing moves whose instance would keep the old network."""
+    """Alongside KubeVirt, nothing moves whose instance would keep the old network."""
 
     async def story(scene: Scene) -> None:
         await beside(scene, "1.9", LIVE, migratable=True)

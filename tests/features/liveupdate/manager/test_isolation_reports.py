@@ -52,7 +52,7 @@ class ReportCluster(cluster.Cluster):
         return found.reason if found is not None else ""
 
     async def events(self) -> list[tuple[str, str]]:
-        """What was told of which node."""
+        """What was reported of which node."""
         found = (await self.client.list(EVENTS)).items
         return sorted((item.involved_object.name, item.reason) for item in found)
 

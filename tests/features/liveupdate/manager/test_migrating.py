@@ -98,7 +98,7 @@ def test_untouched_machines_get_nothing() -> None:
 
 
 def test_failures_back_off_and_end() -> None:
-    """Failed migrations are tried again after 20, 40 and 80 seconds, and not for ever."""
+    """Failed migrations are tried again after 20, 40 and 80 seconds, and not endlessly."""
 
     async def story(scene: Scene) -> None:
         await scene.start({"blue": "old"})
@@ -206,7 +206,9 @@ def test_too_late_to_abort() -> None:
 
 
 def test_limits() -> None:
-    """Five machines migrate at once and two of a node, whoever asked for it; the others follow when these are done."""
+    """Five machines migrate at once and two of a node, whichever user asked for it; the others follow when these are
+    done.
+    """
 
     async def story(scene: Scene) -> None:
         nodes = ["node1"] * 4 + ["node2"] * 4 + ["node3"] * 4

@@ -1,4 +1,4 @@
-"""Migrations beside swaps, restarts and hot-plugs: one at a time, and none in vain."""
+"""Migrations during swaps, restarts and hot-plugs: one at a time, and none in vain."""
 
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES
@@ -41,7 +41,7 @@ def test_restart_required_beside_a_swap() -> None:
 
 
 def test_restart_ends_the_need() -> None:
-    """A machine that was stopped or started anew needs no restart."""
+    """A machine that was stopped or started again needs no restart."""
 
     async def story(scene: Scene) -> None:
         await scene.start({"blue": "old"})

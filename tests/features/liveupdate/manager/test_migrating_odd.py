@@ -1,4 +1,4 @@
-"""Machines whose objects nobody can use: missing NADs, doubled names, no status, what can't be read or written."""
+"""Machines whose objects are of no use: missing NADs, doubled names, no status, what can't be read or written."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -116,7 +116,7 @@ def test_invalid_policy() -> None:
 
 
 def test_machine_without_status() -> None:
-    """An instance that nobody reported on yet is left alone until somebody does."""
+    """An instance without a report is left alone until there is one."""
 
     async def story(scene: Scene) -> None:
         await scene.start({"blue": "old"})

@@ -1,4 +1,4 @@
-"""Beside KubeVirt: what is KubeVirt's is never written, and what a machine waits for is told all the same."""
+"""Alongside KubeVirt: what is KubeVirt's is never written, and what a machine waits for is reported."""
 
 from collections.abc import Awaitable, Callable
 
@@ -63,7 +63,7 @@ def only_own(scene: Scene) -> bool:
 
 @pytest.mark.parametrize("version", ["v1.7.0", "v1.8.2", "v1.9.0", "devel"])
 def test_kubevirt_s_fields_are_kubevirt_s(version: str) -> None:
-    """Beside KubeVirt of any version nothing is written but Lanloom's own condition."""
+    """Alongside KubeVirt of any version nothing is written but Lanloom's own condition."""
 
     async def story(scene: Scene) -> None:
         await install(scene, version, LIVE)
@@ -80,7 +80,7 @@ def test_kubevirt_s_fields_are_kubevirt_s(version: str) -> None:
 
 
 def test_moves_in_place_beside_an_older_kubevirt() -> None:
-    """Beside a KubeVirt that does not follow, nothing moves in place: its next migration would move the NIC back."""
+    """With a KubeVirt that does not follow, nothing moves in place: its next migration would move the NIC back."""
 
     async def story(scene: Scene) -> None:
         await install(scene, "v1.7.0", LIVE)
@@ -99,7 +99,7 @@ def test_moves_in_place_beside_an_older_kubevirt() -> None:
 
 
 def test_companion_reports() -> None:
-    """Beside a KubeVirt that migrates, the condition follows the migration to its end."""
+    """With a KubeVirt that migrates, the condition follows the migration to its end."""
 
     async def story(scene: Scene) -> None:
         await install(scene, "v1.8.2", LIVE, GATE)
@@ -140,7 +140,7 @@ def test_strategies_unset() -> None:
 
 
 def test_missing_nad_beside_kubevirt() -> None:
-    """A NAD that is missing is named, though KubeVirt has taken the edit over and waits for ever."""
+    """A NAD that is missing is named, though KubeVirt has taken the edit over and waits endlessly."""
 
     async def story(scene: Scene) -> None:
         await install(scene, "v1.9.0", LIVE)

@@ -182,7 +182,7 @@ def test_two_edits_at_once() -> None:
 
 
 def test_neither_way() -> None:
-    """A machine that can't migrate is told why it can't move in place, and not to try what its policy has tried."""
+    """A machine that can't migrate says why it can't move in place, and does not advise what its policy has tried."""
 
     async def story(scene: Scene) -> None:
         await scene.client.patch(NADS, "new", {"spec": objects.nad("new", macspoofchk=True)["spec"]}, PLACE)

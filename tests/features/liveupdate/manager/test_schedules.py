@@ -1,4 +1,4 @@
-"""Whatever order things are heard in, and whoever leads or dies: edits end, and nothing is done twice."""
+"""Whatever order things are heard in, and whichever manager leads or dies: edits end, and nothing is done twice."""
 
 from random import Random
 

@@ -119,7 +119,7 @@ GIVEN: dict[str, tuple[Network, Raw]] = {
     "one of each IP version": (network(pool(1), pool(1, "2001:db8::1")), {"ips": ["pool4", "pool6"]}),
     "an address of its own, which the allocator judges": (network(pool(0)), {"ips": ["192.0.2.99"]}),
     "its namespace is served": (network(pool(1), namespaces=["*"], quota={"default": 2}), {}),
-    "pools that nobody has looked at yet": (network(pool(0), metadata={"generation": 2}), {}),
+    "pools that no manager has looked at yet": (network(pool(0), metadata={"generation": 2}), {}),
     "a network by its other name": (network(pool(1), name="blue"), {"network": "blue"}),
 }
 

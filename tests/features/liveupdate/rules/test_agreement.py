@@ -57,7 +57,7 @@ def node(name: str, report: MultusReport | None, ours: NamespaceIsolation = NO_I
 
 
 def test_doctor_names_the_remedy() -> None:
-    """Nodes of one finding are told together, a difference with its remedy, and what is not known as such."""
+    """Nodes of one finding are reported together, a difference with its remedy, and what is not known as such."""
     found = checks_of(["a", "b", "c", "d"], [node("a", ON), node("b", ON), node("c", None)])
     assert [(item.result, item.found, item.remedy) for item in found] == [
         (

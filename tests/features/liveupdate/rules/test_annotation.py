@@ -88,7 +88,7 @@ def test_plug() -> None:
 
 
 def test_plug_and_swap_in_one_edit() -> None:
-    """The pod keeps its old NAD beside a new interface (KubeVirt writes the new one, and the interface is lost)."""
+    """The pod keeps its old NAD next to a new interface (KubeVirt writes the new one, and the interface is lost)."""
     spec = on({"blue": "new", "red": "other"})
     found = running(spec, OLD, {"blue": "vms/old"}, interfaces=[status("blue")])
     assert [item["name"] for item in json.loads(found or "")] == ["old", "other"]

@@ -1,4 +1,4 @@
-"""What an owner is told of an edit before it is stored."""
+"""The warnings of an edit before it is stored."""
 
 import pytest
 

@@ -138,7 +138,7 @@ def test_no_pod() -> None:
 
 
 def test_machine_without_status() -> None:
-    """A machine that nobody has reported on is no reason for anything but waiting."""
+    """A machine without a report is no reason for anything but waiting."""
     raw = instance(on({"blue": "new"})) | {"status": None}
     assert evaluate(as_instance(raw), as_pod(launcher("uid", {"blue": "vms/old"}))).need == "pending"
 

@@ -48,7 +48,7 @@ def test_rules_that_name_the_port(
     "mode", [FULL, COMPANION, RESTART, None], ids=["full", "companion", "restart", "unknown"]
 )
 def test_addresses_that_kubevirt_answers_with(mode: Mode | None, ips: object, force: bool) -> None:
-    """Beside KubeVirt, a NIC whose IPv4 address its launcher gives by DHCP moves by force only: it would keep it."""
+    """With KubeVirt, a NIC whose IPv4 address its launcher gives by DHCP moves by force only: it would keep it."""
     move = facts(pod=pod(ips=ips), mode=mode, force=force, until_restart=True)
     if mode is RESTART:
         move = facts(pod=pod(ips=ips), mode=COMPANION, force=force)

@@ -155,7 +155,7 @@ def test_a_status_that_does_not_tell(status: Any, words: str) -> None:
 
 
 def test_the_pod_of_a_machine() -> None:
-    """A machine runs in the pod on its node, in the active one of two, and in none that can't be told."""
+    """A machine runs in the pod on its node, in the active one of two, and in none that is unknown."""
     body: dict[str, Any] = {
         "metadata": {"name": "db", "namespace": "own", "uid": "u"},
         "status": {"nodeName": "n1"},

@@ -23,7 +23,7 @@ TITLE = "VirtualMachineInstance default/db"
 
 
 def nad(name: str, *, metadata: Raw | None = None, **config: Any) -> NetworkAttachmentDefinition:
-    """A NAD of CNI's `bridge` plugin on cluster-1, unless told otherwise."""
+    """A NAD of CNI's `bridge` plugin on cluster-1, unless given otherwise."""
     body = nad_body(name, **config)
     body["metadata"] |= metadata or {}
     return msgspec.convert(body, NetworkAttachmentDefinition)
@@ -45,7 +45,7 @@ def machine(spec: Raw | None = None, metadata: Raw | None = None, **status: Any)
 
 
 def pod(nad: str = "default/vlan10", **told: Any) -> Pod:
-    """The launcher pod, attached to a NAD, of which Multus told this besides."""
+    """The launcher pod, attached to a NAD, of which Multus reported this besides."""
     own, entry = msgspec.json.decode(status_text(nad))
     text = msgspec.json.encode([own, entry | told]).decode()
     meta = {"name": "p", "namespace": PLACE, "annotations": {NETWORK_STATUS: text}}
@@ -103,7 +103,7 @@ def bound(**interface: Any) -> Raw:
 
 
 def facts(**more: Any) -> Facts:
-    """A move that can be made in either way, unless told otherwise."""
+    """A move that can be made in either way, unless given otherwise."""
     known: Raw = {
         "title": TITLE,
         "network": NIC,
@@ -153,11 +153,11 @@ BOTH: dict[str, tuple[Raw, str]] = {
         {"target": LAN_TARGET, "networks": Networks(lans=(lan(deletionTimestamp="2026-01-01T00:00:00Z"),))},
         "LAN default/blue with the spoke web is being deleted",
     ),
-    "a spoke that somebody has": (
+    "a spoke that a pod has": (
         {"target": LAN_TARGET, "networks": taken("default/r1")},
         "vlan20: the spoke web is taken by Pod default/r1; name another one, or take that pod off the LAN",
     ),
-    "a spoke that somebody else has": (
+    "a spoke that another pod has": (
         {"target": LAN_TARGET, "networks": taken("secret/r1")},
         "the spoke web is taken by a Pod of another namespace",
     ),
@@ -358,7 +358,7 @@ def test_nodes_for_a_migration() -> None:
 
 @pytest.mark.parametrize("ids", ["", "1,10-20"])
 def test_nothing_stands_against_it(ids: str) -> None:
-    """A move between two VLANs of a machine that runs can be made in either way, where ids are told or not."""
+    """A move between two VLANs of a machine that runs can be made in either way, where ids are reported or not."""
     found = check(facts(networks=Networks(reports=(report("node1", ids=ids), report("node2", ids=ids)))))
     assert (found.against_migration, found.against_in_place, found.warnings) == ((), (), ())
 
@@ -398,7 +398,7 @@ def test_against_a_move_in_place(more: Raw, words: str) -> None:
 
 @pytest.mark.parametrize(("more", "words"), WARNINGS.values(), ids=list(WARNINGS))
 def test_what_users_should_know(more: Raw, words: str) -> None:
-    """What a user has to do about a move in the guest is told, and stops nothing."""
+    """What a user has to do about a move in the guest is reported, and stops nothing."""
     found = check(facts(**more))
     assert found.against_in_place == ()
     assert any(words in told for told in (*found.in_place_warnings, *found.warnings))
@@ -407,7 +407,7 @@ def test_what_users_should_know(more: Raw, words: str) -> None:
 @pytest.mark.parametrize(
     "marked",
     [{}, {"node1": frozenset({"br1"}), "node2": frozenset({"br1"})}],
-    ids=["nobody tells bridges", "it is on both"],
+    ids=["no bridges reported", "it is on both"],
 )
 def test_bridges_of_others(marked: dict[str, frozenset[str]]) -> None:
     """A bridge that is none of Lanloom's stands against nothing where it is, or where no bridge-marker tells that."""

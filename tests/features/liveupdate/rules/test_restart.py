@@ -123,7 +123,7 @@ EMPTY: list[Any] = [None, False, "", 0, [], 0.0]
 
 @pytest.mark.parametrize("value", EMPTY)
 def test_empty_is_absent(value: Any) -> None:
-    """What Go leaves out is no change, whoever wrote it."""
+    """What Go leaves out is no change, from any writer."""
     networks = [network("blue", "old")]
     assert not needed(
         devices([interface("blue", acpiIndex=value)], [network("blue", "old", default=value)]),
@@ -245,7 +245,7 @@ EDITS: dict[str, Raw] = {
 @pytest.mark.parametrize("recorded", [None, 3])
 @pytest.mark.parametrize("fields", EDITS.values(), ids=EDITS)
 def test_an_edit_that_nobody_saw(fields: Raw, recorded: int | None) -> None:
-    """A template that asks for what the instance does not have was edited, also before anybody looked at it."""
+    """A template that asks for what the instance does not have was edited, also before Lanloom looked at it."""
     start = first_seen(4, asked(**fields), DEFAULTS, recorded)
     assert start.digest == UNKNOWN and start.generation != 4
     assert was_edited(start, asked(**fields), DEFAULTS)

@@ -212,7 +212,7 @@ def test_events(found: NetworkSwap, facts: Raw) -> None:
 
 
 def test_a_swap_until_the_restart_is_deleted() -> None:
-    """Whoever deletes it gets the NIC back on its former network."""
+    """Its deletion puts the NIC back on its former network."""
     facts: Raw = HERE | {"named": NEW, "asked": OLD}
     found = swap("UntilRestart", 9000, deleted=True, untilRestart=True)
     assert outcome(decide(SwapInputs(swap=found, now=NOW, **facts))) == ("Reverting", (), True)

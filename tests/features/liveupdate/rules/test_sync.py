@@ -121,7 +121,7 @@ def test_gone_interfaces_are_dropped() -> None:
 
 @pytest.mark.parametrize("pod", ["net1", ""])
 def test_not_unplugged_with_ordinal_names(pod: str) -> None:
-    """Where interfaces are numbered, or nobody says how they are called, none is unplugged."""
+    """Where interfaces are numbered, or their names are unknown, none is unplugged."""
     reported = [{"name": "blue", "infoSource": "domain, multus-status", "podInterfaceName": pod}]
     _, interfaces = synced(one(with_state("absent")), one(with_state("")), interfaces=reported)
     assert "state" not in interfaces[1]
@@ -178,7 +178,7 @@ def test_pod_network_and_multus_are_not_mixed() -> None:
 
 
 def test_unknown_fields_survive() -> None:
-    """Fields of networks that nobody here knows stay."""
+    """Unknown fields of networks stay."""
     spec = devices([interface("blue")], [network("blue", "old", fresh={"x": None}) | {"resource": [1]}])
     networks, _ = synced(on({"blue": "new"}), spec)
     assert networks == [network("blue", "new", fresh={"x": None}) | {"resource": [1]}]
@@ -212,7 +212,7 @@ def test_a_patch_is_for_what_was_read() -> None:
     ],
 )
 def test_doubled_names(spec: Raw, told: str) -> None:
-    """Names that are there more than once are told with their field."""
+    """Names that are there more than once are reported with their field."""
     assert doubled_names(convert(spec, VirtualMachineInstanceSpec), "x").startswith(told)
     assert bool(told) is bool(doubled_names(convert(spec, VirtualMachineInstanceSpec), "x"))
 

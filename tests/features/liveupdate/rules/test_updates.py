@@ -97,7 +97,7 @@ def test_deleting() -> None:
 
 @pytest.mark.parametrize("phase", ["", "Pending", "Scheduling", "Running"])
 def test_one_at_a_time(phase: str) -> None:
-    """A machine with an unfinished migration, whoever wanted it, gets no other one."""
+    """A machine with an unfinished migration, from any user, gets no other one."""
     manual = as_migration({"metadata": {"name": "m"}, "spec": {"vmiName": "vm"}, "status": {"phase": phase}})
     assert decide(machine(), (manual,), IDLE, Limits(), now=NOW).step == "none"
 
@@ -182,7 +182,7 @@ def test_an_edit_begins_anew() -> None:
 
 @pytest.mark.parametrize("stamp", [None, "", "soon"])
 def test_time_of_a_failure(stamp: str | None) -> None:
-    """A failure whose time nobody tells counts from its creation."""
+    """A failure whose time is unknown counts from its creation."""
     raw = {
         "metadata": {"name": "m", "creationTimestamp": rfc3339(NOW), "annotations": {WORKLOAD_UPDATE: ""}},
         "status": {

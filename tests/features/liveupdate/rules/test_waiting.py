@@ -60,7 +60,7 @@ CASES: dict[str, tuple[Pod, tuple[Event, ...], str]] = {
 
 @pytest.mark.parametrize(("found", "events", "words"), CASES.values(), ids=list(CASES))
 def test_reasons(found: Pod, events: tuple[Event, ...], words: str) -> None:
-    """The reason is that of the scheduler, else of the latest warning, else of a container; empty if nobody tells."""
+    """The reason is that of the scheduler, else of the latest warning, else of a container; empty if there is none."""
     assert why_waiting(found, events) == words
 
 

@@ -56,7 +56,7 @@ Raw = dict[str, Any]
 
 PATIENCE = 60.0
 KEPT: Raw = {"x": None, "y": [None, {"z": 0}], "w": ""}
-"""Fields that nobody here knows, with nulls, as any version of KubeVirt may have them."""
+"""Unknown fields, with nulls, as any version of KubeVirt may have them."""
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +238,7 @@ async def test_taken_back(client: HttpClient) -> None:
 
 @pytest.mark.slow
 async def test_hot_plug_beside_a_swap(client: HttpClient) -> None:
-    """A new interface is copied with all fields, and the running pod asks for it beside the old NAD of the other."""
+    """A new interface is copied with all fields, and the running pod asks for it next to the old NAD of the other."""
     found = Running(client, "plug")
     await found.start()
     fresh = interface("fresh", unknown=KEPT, macAddress="02:00:00:00:00:09")

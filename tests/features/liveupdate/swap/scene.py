@@ -40,7 +40,7 @@ INTERFACE = pod_interface_name(NIC)
 
 
 def nad_body(name: str, **config: Any) -> Raw:
-    """A NAD of CNI's `bridge` plugin, unless told otherwise."""
+    """A NAD of CNI's `bridge` plugin, unless given otherwise."""
     return {
         "metadata": {"name": name, "namespace": PLACE},
         "spec": {"config": json.dumps({"type": "bridge", "bridge": "cluster-1-br"} | config)},
@@ -216,7 +216,7 @@ class SwapCluster(cluster.Cluster):
             )
 
     async def move(self, name: str = "move", **spec: Any) -> None:
-        """Somebody asks for a swap."""
+        """A user asks for a swap."""
         wanted = {
             "machine": MACHINE,
             "uid": self.instance_uid,
@@ -259,7 +259,7 @@ class SwapCluster(cluster.Cluster):
         return title if "/" in title else str(Key(PLACE, title)), status[1]["name"], self.port
 
     async def events(self, name: str = "move") -> list[str]:
-        """The reasons of what was told of an object, oldest first."""
+        """The reasons of what was reported of an object, oldest first."""
         found = (await self.client.list(EVENTS)).items
         return [item.reason for item in found if item.involved_object.name == name]
 

@@ -133,7 +133,7 @@ async def test_a_port_that_cannot_be_brought_back(each: AgentCluster) -> None:
 
 @pytest.mark.parametrize("seed", seeds(30))
 def test_agents_and_managers_that_die(seed: int) -> None:
-    """Whoever dies and whenever, a swap ends, and the pod, the machine and the port agree with its end."""
+    """Whichever process dies and whenever, a swap ends, and the pod, the machine and the port agree with its end."""
     rng = Random(seed)
 
     async def told(each: AgentCluster) -> None:

@@ -70,7 +70,7 @@ class Lans:
 
 
 class Node:
-    """An agent's mover, which may die and be made anew, and the kernel and records that stay."""
+    """An agent's mover, which may die and be made again, and the kernel and records that stay."""
 
     def __init__(self, binding: PortBinding = AT_HOME, **nads: dict[str, Any]) -> None:
         self.world = PortWorld(binding=binding)
@@ -205,7 +205,7 @@ async def test_refusals_touch_nothing(nads: dict[str, Any], binding: PortBinding
 
 
 async def test_an_ambiguous_pod_is_refused() -> None:
-    """A port that can't be told from another is not moved, and another try is left to the user."""
+    """A port that can't be distinguished from another is not moved, and another try is left to the user."""
     node = Node()
     node.world.ambiguous = True
     found = await node.bring("Moving")
@@ -261,7 +261,7 @@ async def test_an_agent_that_dies_anywhere(target: str, end: Phase) -> None:
 
 
 async def test_a_record_that_cannot_be_read() -> None:
-    """A port whose record somebody damaged goes back to where its NAD puts it, if it is where the swap moved it."""
+    """A port whose record is damaged goes back to where its NAD puts it, if it is where the swap moved it."""
     node = Node()
     await node.bring("Moving")
     for name in await node.records.names():
@@ -271,7 +271,7 @@ async def test_a_record_that_cannot_be_read() -> None:
 
 
 async def test_a_port_that_somebody_moved_away() -> None:
-    """A port that is neither where it was nor where it was to be is left to whoever moved it."""
+    """A port that is neither where it was nor where it was to be is left where it is."""
     node = Node(PortBinding(link="veth7", bridge="three-br"))
     found = await node.bring("Reverting")
     assert found.final and "neither where it was nor where it was to be" in found.error

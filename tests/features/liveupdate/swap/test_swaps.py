@@ -50,7 +50,7 @@ async def test_nothing_else_of_the_pod_changes(each: SwapCluster) -> None:
 
 @story
 async def test_a_machine_that_names_the_network_already(each: SwapCluster) -> None:
-    """A swap for an edited machine leaves the machine's spec to whoever edited it."""
+    """A swap for an edited machine leaves the machine's spec to its editor."""
     each.serve()
     await each.move(record=False)
     await each.until("Succeeded")
@@ -143,7 +143,7 @@ async def test_a_migration_that_begins_meanwhile(each: SwapCluster) -> None:
 
 @story
 async def test_a_migration_is_waited_for(each: SwapCluster) -> None:
-    """A swap begins after the migration that is under way, and not beside it."""
+    """A swap begins after the migration that is under way, and not during it."""
     each.serve()
     await each.client.create(MIGRATIONS, {"metadata": each.meta("away"), "spec": {"vmiName": MACHINE}}, PLACE)
     await each.move()
@@ -156,7 +156,7 @@ async def test_a_migration_is_waited_for(each: SwapCluster) -> None:
 
 @story
 async def test_a_migration_that_the_watch_has_not_brought(each: SwapCluster) -> None:
-    """A swap does not begin beside a migration, whatever the manager has heard."""
+    """A swap does not begin during a migration, whatever the manager has heard."""
     await each.kill("manager")
     each.lead("deaf", StaleClient(LocalClient(each.engine), MIGRATIONS))
     each.serve()
