@@ -190,7 +190,7 @@ async def test_rights_end_with_their_binding() -> None:
 
 
 async def test_masters_need_no_role() -> None:
-    """system:masters may do everything even without any object, so that nobody is locked out."""
+    """system:masters may do everything even without any object, so that no user is locked out."""
     async with running_engine() as engine:
         root = UserInfo(username="root", groups=("system:masters",))
         assert Authorizer(engine.ledger).allows(root, get(verb="delete", group="anything"))

@@ -30,7 +30,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.mark.slow
 def test_backup_tells_what_it_holds(cluster: Cluster, tmp_path: Path) -> None:
-    """The command names the file and its objects; the file is its owner's only, and nothing is left beside it."""
+    """The command names the file and its objects; the file is its owner's only, and nothing is left next to it."""
     done = cluster.lanloom("backup", str(tmp_path / "copy"))
     assert done.exit_code == 0, done.output
     assert done.output.startswith(f"{tmp_path / 'copy'}: ")

@@ -73,7 +73,7 @@ async def check(client: HttpClient, ledger: Ledger) -> None:
     lost = {name: value for name, value in ledger.values.items() if found.get(name, 0) < value}
     assert not lost
     assert int(listing.resource_version) >= ledger.version
-    # A write that nobody acknowledged may have survived too: count on from what is there.
+    # A write that was not acknowledged may have survived too: count on from what is there.
     ledger.values.update(found)
     ledger.version = int(listing.resource_version)
 
@@ -113,7 +113,7 @@ async def test_data_belongs_to_one_process(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_sigterm_ends_a_server_with_open_watches(tmp_path: Path) -> None:
-    """SIGTERM ends the server with success within seconds, although somebody watches."""
+    """SIGTERM ends the server with success within seconds, although a client watches."""
     async with serving(tmp_path) as process, HttpClient(load(str(tmp_path / "kubeconfig"))) as client:
         listing = await client.list(CONFIG_MAPS)
         watch = client.watch(CONFIG_MAPS, resource_version=listing.resource_version)

@@ -95,13 +95,13 @@ def test_a_wrong_clock_costs_no_kubeconfig(days: int) -> None:
 
 @pytest.mark.parametrize("part", ["certificate", "key", "names"])
 def test_a_spoilt_part_is_made_again(part: str) -> None:
-    """What somebody spoilt in the Secret is replaced, under the same CA."""
+    """What is damaged in the Secret is replaced, under the same CA."""
     after = renewed(replace(FIRST, **{part: () if part == "names" else b"rubbish"}), NAMES, NOW)
     assert (after.is_signed, after.authorities) == (True, FIRST.authorities)
 
 
 class Clock:
-    """A clock beside the loop's, which a test sets."""
+    """A clock next to the loop's, which a test sets."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
@@ -161,7 +161,7 @@ async def test_a_certificate_is_renewed_while_the_server_runs(engine: Engine) ->
 
 @pytest.mark.parametrize("days", [400, -400])
 def test_a_clock_that_jumps_is_seen_at_once(days: int) -> None:
-    """Two seconds after somebody set the clock the server presents a certificate that is in its time."""
+    """Two seconds after the clock is set the server presents a certificate that is in its time."""
 
     @virtually
     async def main(engine: Engine) -> None:
@@ -229,7 +229,7 @@ async def test_a_new_ca_reaches_the_kubeconfig(engine: Engine) -> None:
 
 
 def test_waiting_ends_after_its_time() -> None:
-    """While nobody sets the clock, a check waits for its time, and no longer."""
+    """While the clock is not set, a check waits for its time, and no longer."""
 
     async def main() -> float:
         loop, clock = asyncio.get_running_loop(), Clock()

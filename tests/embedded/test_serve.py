@@ -130,7 +130,7 @@ async def test_a_webhook_that_is_down_does_not_keep_the_server_down(tmp_path: Pa
 
 
 async def test_a_restart_writes_only_what_differs() -> None:
-    """The server's own objects keep their versions, unless somebody changed them: then they are as they should be."""
+    """The server's own objects keep their versions, unless a user changed them: then they are as they should be."""
     async with running_engine() as engine:
         await apply_foundation(engine)
         before = engine.ledger.version
@@ -144,7 +144,7 @@ async def test_a_restart_writes_only_what_differs() -> None:
 
 
 async def test_definitions_of_others_stay_on_a_restart() -> None:
-    """Harvester's and KubeVirt's definitions that somebody applied are there as they were after the next start."""
+    """Harvester's and KubeVirt's definitions that a user applied are there as they were after the next start."""
     async with running_engine() as engine:
         await apply_foundation(engine, definitions())
         await install(LocalClient(engine))
@@ -187,7 +187,7 @@ async def test_address_that_is_none_is_an_error_before_anything_runs(tmp_path: P
 
 
 async def test_port_that_is_taken_is_named(tmp_path: Path) -> None:
-    """A port that somebody else has is an error that names it."""
+    """A port that another process has is an error that names it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"can't listen on 127.0.0.1:{port}: Address already in use"):

@@ -71,7 +71,7 @@ async def test_a_webhook_of_the_same_process_is_asked_without_a_connection() -> 
     assert len(poster.posts) == 1
 
 
-@pytest.mark.parametrize("answer", [TransportError("nobody listens"), b"<html>", b"[]"])
+@pytest.mark.parametrize("answer", [TransportError("no server listens"), b"<html>", b"[]"])
 async def test_silence_and_nonsense_name_the_address(answer: bytes | TransportError) -> None:
     """When there is no answer, or none that is a review, the error says where it was sought."""
     with pytest.raises(WebhookError, match=r"https://127\.0\.0\.1:9443/validate"):

@@ -1,4 +1,4 @@
-"""Who may still refer to a NAD that drains: whoever is made by those who use it already."""
+"""Who may still refer to a NAD that drains: objects whose controllers use it already."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def nad(mark: str = MARK) -> NetworkAttachmentDefinition:
 
 
 def owner(resource: Resource[Any], created: str, spec: Raw, **meta: Any) -> Object:
-    """Somebody who makes others."""
+    """An object that makes others."""
     metadata = {"name": "a", "namespace": "default", "creationTimestamp": created, **meta}
     item: Object = msgspec.convert({"metadata": metadata, "spec": spec}, resource.type)
     return item
@@ -56,7 +56,7 @@ def replica_set(created: str, template: Raw = ON) -> Object:
 
 
 def test_nobody_makes_it() -> None:
-    """What nobody makes is new."""
+    """What has no controller is new."""
     assert not is_restart((), nad())
 
 
@@ -75,7 +75,7 @@ def test_a_machine_that_has_left_the_network_keeps_its_instance_there() -> None:
 
 
 def test_what_can_not_be_read_is_no_way_in() -> None:
-    """Who may use any network counts as a user of each, and lets nobody in."""
+    """Who may use any network counts as a user of each, and lets none in."""
     broken = {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": "[{"}}}
     assert not is_restart((deployment(BEFORE, broken),), nad())
     assert not is_restart((owner(VIRTUAL_MACHINES, BEFORE, {}),), nad())
@@ -83,13 +83,13 @@ def test_what_can_not_be_read_is_no_way_in() -> None:
 
 @pytest.mark.parametrize(("created", "restarts"), [(BEFORE, True), (MARK, False), (AFTER, False)])
 def test_only_workloads_that_are_older_than_the_mark_make_pods(created: str, restarts: bool) -> None:
-    """Nobody reviews workloads; one of the same second as the mark may be younger."""
+    """Workloads are not reviewed; one of the same second as the mark may be younger."""
     assert is_restart((deployment(created),), nad()) == restarts
     assert is_restart((owner(JOBS, created, {"template": ON}),), nad()) == restarts
 
 
 def test_the_one_behind_the_others_must_be_old() -> None:
-    """An old Deployment may roll out anew, and an old CronJob go on; what is behind them counts."""
+    """An old Deployment may roll out again, and an old CronJob go on; what is behind them counts."""
     assert is_restart((replica_set(AFTER), deployment(BEFORE)), nad())
     assert not is_restart((replica_set(AFTER), deployment(AFTER)), nad())
     cron = owner(CRON_JOBS, BEFORE, {"jobTemplate": {"spec": {"template": ON}}})
@@ -103,13 +103,13 @@ def test_either_of_them_may_name_the_network() -> None:
 
 
 def test_a_mark_that_can_not_be_read_is_older_than_any_workload() -> None:
-    """Where nobody knows since when it drains, machines are let in and workloads are not."""
+    """Where it is unknown since when it drains, machines are let in and workloads are not."""
     assert not is_restart((deployment(BEFORE),), nad("?"))
     assert is_restart((machine("nets/red"),), nad("?"))
 
 
 def test_leaving_is_not_joining() -> None:
-    """A move refers anew to the network that its machine joins, and not to the one that it leaves."""
+    """A move refers newly to the network that its machine joins, and not to the one that it leaves."""
     spec = {"machine": "vm", "uid": "u", "network": "blue", "from": "nets/red", "to": "nets/green"}
     swap = msgspec.convert({"metadata": {"name": "a", "namespace": "default"}, "spec": spec}, NetworkSwap)
     assert new_references(swap, None) == (Key("nets", "green"),)

@@ -61,7 +61,7 @@ def titles(found: References) -> set[str]:
 
 
 def nics(*titles: str, default: bool = False) -> Raw:
-    """The spec of a machine with these networks beside the pod network."""
+    """The spec of a machine with these networks in addition to the pod network."""
     others = [{"name": f"nic{at}", "multus": {"networkName": title}} for at, title in enumerate(titles)]
     if default:
         others[0]["multus"] |= {"default": True}  # type: ignore[operator]
@@ -171,7 +171,7 @@ def test_networks_of_machines_that_cannot_be_read(title: str) -> None:
 
 
 def test_machines_that_name_more_networks_than_there_can_be() -> None:
-    """A machine with more networks than anybody needs counts as one that can't be read, and costs no more than that."""
+    """A machine with more networks than it can use counts as one that can't be read, and costs no more than that."""
     many = of(VirtualMachineInstance, nics(*(f"net{number}" for number in range(NETWORKS_MAX))))
     assert (many.problem, many.networks) == ("it names more than 128 networks", frozenset())
     assert of(VirtualMachineInstance, nics(*["net"] * (NETWORKS_MAX - 1))) == References(
@@ -187,7 +187,7 @@ def test_a_machine_in_place_of_the_pod_network() -> None:
 
 
 def test_annotations_of_machines() -> None:
-    """A machine's annotations for its pod count beside its networks: those of the template, not the machine's own."""
+    """A machine's annotations for its pod count next to its networks: those of the template, not the machine's own."""
     spec = {"template": template(networks="b/net", default="c/net")["template"] | {"spec": nics("net")}}
     found = of(VirtualMachine, spec, {MULTUS_NETWORKS: "d/net"})
     assert titles(found) == {"own/net", "b/net", "c/net"}
@@ -195,7 +195,7 @@ def test_annotations_of_machines() -> None:
 
 
 def test_a_machine_without_a_template() -> None:
-    """Of a machine whose template can't be read nobody knows what it uses."""
+    """Of a machine whose template can't be read it is unknown what it uses."""
     assert "spec.template" in of(VirtualMachine).problem
 
 
@@ -237,7 +237,7 @@ def test_what_a_pod_is_attached_to() -> None:
     ],
 )
 def test_attachments_that_cannot_be_read(text: str) -> None:
-    """What Multus told and somebody spoilt may be any network."""
+    """A damaged status of Multus may be any network."""
     assert NETWORK_STATUS in of(Pod, annotations={NETWORK_STATUS: text}).problem
 
 
@@ -288,7 +288,7 @@ def test_other_kinds() -> None:
 
 
 def test_problems_of_several_places() -> None:
-    """Every problem of an object is told, and what can be read counts beside it."""
+    """Every problem of an object is reported, and what can be read counts as well."""
     found = of(VirtualMachineInstance, nics("net", "A"), {MULTUS_NETWORKS: "[", DEFAULT_NETWORK: "B"})
     assert found.problem.count(";") == 2
     assert found.marks == {Key("own", "net"), UNREADABLE}

@@ -1,4 +1,4 @@
-"""A small cluster, and for each kind what nobody may write of its objects: refused of a living one, so in deletion."""
+"""A small cluster, and for each kind what no user may write of its objects: refused of a living one, so in deletion."""
 
 import json
 from typing import Any, NamedTuple
@@ -58,7 +58,7 @@ def nic(name: str, *ips: str, network: str = "net1") -> Raw:
 
 
 def swap() -> Raw:
-    """A move that nobody makes, as the machine is not there."""
+    """A move that is never made, as the machine is not there."""
     spec = {"machine": "db", "uid": "u1", "network": "n", "from": f"{PLACE}/one", "to": f"{PLACE}/two"}
     return {"metadata": {"name": "move"}, "spec": spec}
 
@@ -108,13 +108,13 @@ OBJECTS: tuple[tuple[Resource[Any], str, Raw], ...] = (
     (VIRTUAL_MACHINES, PLACE, {"metadata": {"name": "db"}, "spec": {"template": {"spec": {}}}}),
     (DUMMY_CLUSTER_NETWORKS, "", isolated("going")),
 )
-"""What the cluster has; each object is held by a finalizer of somebody else."""
+"""What the cluster has; each object is held by a finalizer of another controller."""
 
 POD: Raw = {
     "metadata": {"name": "user", "annotations": {"k8s.v1.cni.cncf.io/networks": f"{PLACE}/going"}},
     "spec": {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False},
 }
-"""A user of the isolated network `going`, which therefore stays in deletion and lets nobody new come."""
+"""A user of the isolated network `going`, which therefore stays in deletion and accepts no new users."""
 
 LABELS = {"a label": {"metadata": {"labels": {"a": "b"}}}}
 

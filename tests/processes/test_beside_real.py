@@ -1,4 +1,4 @@
-"""A real kube-apiserver beside Harvester's controller while no manager answers: that controller's writes pass."""
+"""A real kube-apiserver with Harvester's controller while no manager answers: that controller's writes pass."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ KINDS: tuple[Resource[Any], ...] = (CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSE
 
 @pytest.fixture
 def real(real_binaries: Path) -> Iterator[RealServer]:
-    """A kube-apiserver that nobody has asked anything."""
+    """A kube-apiserver without any request so far."""
     with RealServer(real_binaries) as running:
         yield running
 

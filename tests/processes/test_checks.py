@@ -103,7 +103,7 @@ async def test_an_agent_that_is_ready() -> None:
 
 
 async def test_an_agent_that_waits() -> None:
-    """What an agent lacks is told as it tells it."""
+    """What an agent lacks is reported in its words."""
     async with serving_pages(pages(lambda: ("bread", "water"), bytes)) as server:
         check = await check_agent(f"127.0.0.1:{server.port}")
     assert (check.result, check.found) == ("failed", "not ready: bread; not ready: water")
@@ -113,7 +113,7 @@ async def test_an_agent_that_waits() -> None:
 async def test_no_agent() -> None:
     """A machine on which no agent runs can be one on which one can."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))  # it stays bound, so that nobody else can listen there meanwhile
+        probe.bind(("127.0.0.1", 0))  # it stays bound, so that no other process can listen there meanwhile
         address = f"127.0.0.1:{probe.getsockname()[1]}"
         assert (await check_agent(address)).found == f"no agent listens at {address}"
         assert (await check_agent(address)).result == "ok"
@@ -121,7 +121,7 @@ async def test_no_agent() -> None:
 
 @asynccontextmanager
 async def answering(answer: bytes) -> AsyncIterator[str]:
-    """A server that says this to everybody; yields its address."""
+    """A server that says this to all clients; yields its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -134,7 +134,7 @@ async def answering(answer: bytes) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-x\r\n", b"HTTP/1.1 404 Not Found\r\n\r\n"])
 async def test_another_program_in_the_agents_place(answer: bytes) -> None:
-    """Something else at the agent's port is told, with the option that moves the agent."""
+    """Something else at the agent's port is reported, with the option that moves the agent."""
     async with answering(answer) as address:
         check = await check_agent(address)
     assert check.result == "failed"
@@ -173,7 +173,7 @@ async def test_all_is_well(tmp_path: Path) -> None:
 
 
 async def test_a_machine_without_the_plugin(tmp_path: Path) -> None:
-    """Where no agent runs, nothing is missing; where one does, both are told."""
+    """Where no agent runs, nothing is missing; where one does, both are reported."""
     socket = tmp_path / "cni.sock"
     assert await results(socket, tmp_path, agent_runs=False) == [
         ("ok", "not in use: neither plugin nor socket")
@@ -202,7 +202,7 @@ async def test_a_plugin_without_an_agent(tmp_path: Path) -> None:
     ],
 )
 async def test_a_plugin_that_is_not_right(tmp_path: Path, text: str, result: str, words: str) -> None:
-    """A plugin that does not run says why, and one of another version is told."""
+    """A plugin that does not run says why, and one of another version is reported."""
     (tmp_path / PROGRAM).write_text(text)
     (tmp_path / PROGRAM).chmod(0o755)
     plugin, _ = await results(tmp_path / "cni.sock", tmp_path, agent_runs=True)
@@ -211,7 +211,7 @@ async def test_a_plugin_that_is_not_right(tmp_path: Path, text: str, result: str
 
 
 async def test_a_socket_that_others_may_write_to(tmp_path: Path) -> None:
-    """A socket whose mode was changed is told."""
+    """A socket whose mode was changed is reported."""
     socket = tmp_path / "cni.sock"
     async with served(socket, ANSWERED):
         socket.chmod(0o666)

@@ -49,7 +49,7 @@ async def test_definitions_of_others_are_left_alone() -> None:
 
 
 async def test_own_definitions_are_brought_up_to_date() -> None:
-    """A definition of an older version of Lanloom is mended, whoever's kind it is."""
+    """A definition of an older version of Lanloom is mended, whatever project's kind it is."""
     async with running_engine() as engine:
         client = LocalClient(engine)
         await install(client)

@@ -62,7 +62,7 @@ class LocalTrial(LocalClient):
 
 
 class As(HttpClient):
-    """A user of a real server, as whom the administrator writes; with `trial` nothing is stored."""
+    """A user of a real server, as which the administrator writes; with `trial` nothing is stored."""
 
     def __init__(self, server: RealServer, user: str, *, trial: bool = False) -> None:
         identity = Impersonation(user=user, groups=(MASTERS,))
@@ -119,7 +119,7 @@ async def connected(server: RealServer) -> AsyncIterator[Server]:
 
 @pytest.fixture
 def real(real_binaries: Path) -> Iterator[RealServer]:
-    """A kube-apiserver that nobody has asked anything."""
+    """A kube-apiserver without any request so far."""
     with RealServer(real_binaries, controllers=("garbagecollector", "namespace")) as running:
         yield running
 
@@ -226,7 +226,7 @@ async def judged(server: Server) -> None:
 
 
 async def release(server: Server, resource: Resource[Any], name: str, namespace: str) -> None:
-    """Takes every finalizer off an object in deletion, as anybody may, and sees it go."""
+    """Takes every finalizer off an object in deletion, as any user may, and sees it go."""
     item = await server.admin.get(resource, name, namespace)
     if not item.metadata.is_deleting:
         return

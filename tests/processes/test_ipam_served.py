@@ -200,7 +200,7 @@ async def test_a_status_is_not_a_users() -> None:
 
 @pytest.mark.realserver
 async def test_a_network_on_a_real_kube_apiserver(server: RealServer) -> None:
-    """The same on a real kube-apiserver, where the manager is known as whoever's kubeconfig it was given."""
+    """The same on a real kube-apiserver, where the manager is known as the user of its kubeconfig."""
     async with HttpClient(load(str(server.kubeconfig))) as client, managed(client):
         await a_network_is_used(client, "net1")
 

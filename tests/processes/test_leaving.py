@@ -100,13 +100,13 @@ async def with_the_kinds_first(cluster: Installed) -> None:
 
 
 async def with_a_network_left(cluster: Installed) -> None:
-    """Somebody uninstalls who has not deleted the networks."""
+    """An operator uninstalls without deleting the networks."""
     await cluster.client.create(NETWORKS, {"metadata": {"name": "net"}})
     await cluster.remove()
 
 
 async def with_a_network_made_meanwhile(cluster: Installed) -> None:
-    """The pod lives on without a DaemonSet, and somebody goes on to use it."""
+    """The pod lives on without a DaemonSet, and a tenant goes on to use it."""
     await cluster.remove()
     await asyncio.sleep(60)
     await cluster.client.create(NETWORKS, {"metadata": {"name": "net"}})

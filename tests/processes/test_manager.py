@@ -149,7 +149,7 @@ class Asked(LocalClient):
 
 @pytest.mark.slow
 async def test_no_webhook_is_registered_before_a_replica_is_ready() -> None:
-    """A new installation refuses nobody's writes until the API server has a replica to ask; then it is protected."""
+    """A new installation refuses no writes until the API server has a replica to ask; then it is protected."""
     async with server() as engine:
         client = Asked(engine)
         await client.create(CRDS, manifest(ENDPOINT_SLICES))
@@ -194,7 +194,7 @@ async def test_a_clock_that_jumps_renews_the_certificate(days: int) -> None:
 
 
 async def test_a_spoilt_certificate_is_replaced() -> None:
-    """A Secret from which somebody removed the certificate is filled in again."""
+    """A Secret from which the certificate was removed is filled in again."""
     async with server() as engine:
         client = LocalClient(engine)
         body = {"metadata": {"name": SECRET_NAME}, "type": "Opaque", "data": {"ca.crt": ""}}
@@ -224,7 +224,7 @@ _SPOILT = {
 
 @pytest.mark.parametrize("data", _SPOILT.values(), ids=list(_SPOILT))
 async def test_a_bundle_that_does_not_belong_together_is_replaced(data: dict[str, str]) -> None:
-    """No Secret that somebody spoilt keeps a manager from coming up; it is made anew."""
+    """No damaged Secret keeps a manager from coming up; it is made again."""
     async with server() as engine:
         client = LocalClient(engine)
         body = {"metadata": {"name": SECRET_NAME}, "type": "Opaque", "data": data}
@@ -241,7 +241,7 @@ async def test_a_bundle_that_does_not_belong_together_is_replaced(data: dict[str
     "kept", [None, "", "Li4=", "bm90IHN1Y2ggYSBwYXRo"], ids=["no", "empty", "dots", "words"]
 )
 async def test_webhooks_answer_those_alone_who_know_where_they_are(kept: str | None) -> None:
-    """The webhooks are below a path that nobody can guess; a missing or spoilt one is made, the certificate kept."""
+    """The webhooks are below a path that can't be guessed; a missing or spoilt one is made, the certificate kept."""
     async with server() as engine:
         client = LocalClient(engine)
         data = _data(_FIRST) | ({} if kept is None else {"path": kept})

@@ -47,7 +47,7 @@ def server(real_binaries: Path) -> Iterator[RealServer]:
 
 
 def stateful_set(replicas: int) -> Raw:
-    """A StatefulSet `web` whose pods are on the node at once, and never ready: nobody runs them."""
+    """A StatefulSet `web` whose pods are on the node at once, and never ready: no kubelet runs them."""
     labels = {"app": "web"}
     containers = [{"name": "main", "image": "image"}]
     spec = {"nodeName": NODE, "containers": containers, "automountServiceAccountToken": False}
@@ -106,7 +106,7 @@ class Node:
 
 
 def is_held(nic: Nic) -> bool:
-    """Whether nobody has the name of a NIC, and nobody is going to."""
+    """Whether no object has the name of a NIC, and none is going to."""
     return HELD_UNTIL in nic.metadata.annotations
 
 

@@ -77,7 +77,9 @@ class Place(Struct, frozen=True):
         return await self.client.create(PODS, body, "default")
 
     async def pods_are_noted(self) -> None:
-        """Waits until pods are reviewed: a server learns by itself for its own kinds what it is to ask of whom."""
+        """Waits until pods are reviewed: a server learns by itself for its own kinds what it is to ask of which
+        webhook.
+        """
 
         async def is_noted() -> bool:
             pod = await self.add_pod(generateName="asked-")
@@ -178,7 +180,7 @@ async def test_who_is_changed_is_noted_by_the_version_that_he_had(place: Place) 
 
 
 async def test_only_a_server_with_conditions_is_told_to_refuse(place: Place) -> None:
-    """Where matchConditions are dropped, nobody's pods depend on whether a manager answers."""
+    """Where matchConditions are dropped, no pods depend on whether a manager answers."""
     found = (await place.client.get(VALIDATING_WEBHOOKS, CONFIGURATION_NAME)).webhooks
     policies = {item["name"]: (item["failurePolicy"], "matchConditions" in item) for item in found}
     references = ("Fail", True) if place.keeps_conditions else ("Ignore", False)

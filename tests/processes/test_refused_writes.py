@@ -280,7 +280,9 @@ def test_the_object_says_it(case: Case, error: ApiError) -> None:
 
 @pytest.mark.parametrize("case", ["vlan annotations", "ipam network"])
 def test_a_refusal_that_lasts_is_written_once(case: str) -> None:
-    """The same refusal, told again and again, is one write of the status, also where each write counts a generation."""
+    """The same refusal, reported again and again, is one write of the status, also where each write counts a
+    generation.
+    """
     found, error = CASES[case], ERRORS["403"]
 
     async def version(world: Actions) -> str:

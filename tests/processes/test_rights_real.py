@@ -142,7 +142,7 @@ def server(real_binaries: Path) -> Iterator[RealServer]:
 
 @pytest.mark.parametrize(("process", "rights"), [("manager", MANAGER), ("agent", AGENT)])
 async def test_what_each_process_may_do(server: RealServer, process: str, rights: dict[Right, bool]) -> None:
-    """An account may do what its process needs, to the one object that it needs, and nothing beside that."""
+    """An account may do what its process needs, to the one object that it needs, and nothing besides that."""
     async with HttpClient(load(str(server.kubeconfig))) as admin:
         await eventually(partial(roles_are_known, admin), bool)
         for right, expected in rights.items():

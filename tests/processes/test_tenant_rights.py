@@ -1,4 +1,4 @@
-"""What Kubernetes' roles `view`, `edit` and `admin` get of Lanloom: nothing beside what a namespace may have."""
+"""What Kubernetes' roles `view`, `edit` and `admin` get of Lanloom: nothing besides what a namespace may have."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def test_writers_write_whole_objects_of_namespaces(name: str) -> None:
 
 
 def test_nobody_gets_to_write_nads() -> None:
-    """A NAD names programs, bridges and links of nodes: whoever may write it is decided by the cluster."""
+    """A NAD names programs, bridges and links of nodes: the cluster decides which users may write it."""
     every = {right for name in ROLES for right in rights(name)}
     assert not {verb for kind, verb in every if kind == NADS.full_name} & set(WRITE)
 

@@ -1,4 +1,4 @@
-"""Beside Harvester's controller no webhook holds up what its processes write, whether or not a manager answers."""
+"""Alongside Harvester's controller no webhook holds up what its processes write, whether or not a manager answers."""
 
 import asyncio
 from typing import Any, NamedTuple
@@ -44,7 +44,7 @@ WRITES = (
 
 
 def registered(*, beside: bool) -> list[dict[str, Any]]:
-    """The webhooks of all features, as the API server is told of them."""
+    """The webhooks of all features, as they are registered at the API server."""
     table = webhooks_of(FEATURES)
     found = webhook_configurations(table, lambda path: {"url": f"https://there{path}"}, coexists=beside)
     return [webhook for configuration in found for webhook in configuration["webhooks"]]
@@ -83,7 +83,7 @@ def test_no_webhook_that_fails_closed_has_a_kind_of_harvester() -> None:
 
 
 def test_both_modes_ask_the_same() -> None:
-    """Every rule of the one mode is one of the other: nothing is left out beside, and NADs of users fail closed."""
+    """Every rule of the one mode is one of the other: nothing is left out in either, and NADs of users fail closed."""
 
     def rules(*, beside: bool) -> list[str]:
         return sorted(

@@ -1,4 +1,4 @@
-"""The agent's own gRPC: against grpclib on h2, and against bytes that nobody should send."""
+"""The agent's own gRPC: against grpclib on h2, and against bytes that no client should send."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
@@ -451,7 +451,7 @@ async def test_what_a_server_refuses(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", http2.settings({}) + b"\0" * 50])
 async def test_a_server_that_is_none(tmp_path: Path, said: bytes) -> None:
-    """A call to something that is no gRPC server fails as UNAVAILABLE and does not wait for ever."""
+    """A call to something that is no gRPC server fails as UNAVAILABLE and does not wait endlessly."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10)

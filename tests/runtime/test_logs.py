@@ -1,4 +1,4 @@
-"""The log of a process: JSON lines, whoever speaks."""
+"""The log of a process: JSON lines, from every source."""
 
 import json
 import logging

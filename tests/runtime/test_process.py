@@ -21,7 +21,7 @@ def test_groups_are_searched() -> None:
 
 
 async def test_callbacks_and_forgotten_tasks_end_the_process() -> None:
-    """A callback and a task that nobody waits for end the process by a MemoryError, and by nothing else."""
+    """A callback and a task that is not awaited end the process by a MemoryError, and by nothing else."""
     loop, ended = asyncio.get_running_loop(), 0
 
     def end() -> None:

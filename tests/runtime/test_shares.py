@@ -51,7 +51,7 @@ async def test_another_user_waits_for_one_body() -> None:
 
 
 async def test_users_take_turns() -> None:
-    """Each user that waits has one body decoded before anybody has a second one."""
+    """Each user that waits has one body decoded before any has a second one."""
     shares, thread = Shares(), Thread()
     names = [name for name in "abcd" for _ in range(5)]
     tasks = [await decoding(Share(shares, name), thread.reader(name)) for name in names]
@@ -145,7 +145,7 @@ async def test_one_users_bodies_keep_no_other_write_waiting() -> None:
 
 @pytest.mark.parametrize("token", ["", "nobody", "alice"])
 async def test_a_body_is_read_after_rights_are_asked(token: str) -> None:
-    """Of a user that nobody knows, or that may not write, no byte of a body is read."""
+    """Of an unknown user, or one that may not write, no byte of a body is read."""
 
     async def receive() -> None:
         raise AssertionError("the body was read")

@@ -18,7 +18,7 @@ from lanloom_embedded.webhooks import HttpsPoster
 
 
 async def test_a_cancelled_server_does_not_listen() -> None:
-    """When its task is cancelled, nobody can connect any more, so that a successor can have the port."""
+    """When its task is cancelled, no client can connect any more, so that a successor can have the port."""
     server = TlsServer(webhook_app([], lambda: True), "127.0.0.1", 0, issue(("127.0.0.1",), time.time()))
     task = asyncio.create_task(server.run())
     await server.started()

@@ -91,7 +91,7 @@ READY, STARTING, UNKNOWN = ({"conditions": {"ready": ready}} for ready in (True,
 def test_webhooks_are_registered_once_a_replica_answers(
     slices: list[tuple[str, list[dict[str, Any]]]] | None, registered: bool, may: bool
 ) -> None:
-    """A webhook that fails closed waits for a replica that is ready, unless it is there, or nobody can tell."""
+    """A webhook that fails closed waits for a replica that is ready, unless it is there, or that is unknown."""
 
     async def ask() -> None:
         engine = Engine(MemoryStorage(), now=lambda: 0.0, rng=Random(1))
@@ -163,7 +163,7 @@ def test_a_server_that_keeps_conditions_is_told_to_fail_closed() -> None:
 
 
 def test_a_server_that_lost_the_conditions_is_told_again_with_care() -> None:
-    """Where somebody took the conditions away, they are written before the webhook fails closed again."""
+    """Where the conditions were taken away, they are written before the webhook fails closed again."""
 
     async def register() -> list[str]:
         server = Server()
@@ -205,7 +205,7 @@ def test_a_server_that_drops_conditions_is_not_told_to_fail_closed(there: bool) 
 
 @pytest.mark.parametrize(("embedded", "level"), [(False, "warning"), (True, "debug")])
 def test_who_is_told_that_a_webhook_fails_open(embedded: bool, level: str) -> None:
-    """An operator is told once that a webhook fails open, but for Lanloom's own server, which nobody can upgrade."""
+    """A log line says once that a webhook fails open, but for Lanloom's own server, which can't be upgraded."""
 
     async def register() -> None:
         engine = Engine(MemoryStorage(), now=lambda: 0.0, rng=Random(1))

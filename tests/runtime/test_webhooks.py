@@ -34,7 +34,7 @@ from lanloom_embedded.webhooks import HttpsPoster
 
 
 class Scripted:
-    """A feature that answers what it is told to."""
+    """A feature that answers what the test set."""
 
     def __init__(self, defaults: Verdict = Verdict(), verdict: Verdict = Verdict()) -> None:  # noqa: B008 - frozen
         self._defaults = defaults
@@ -290,7 +290,7 @@ def test_configurations_fail_closed() -> None:
 
 
 def test_the_registered_webhooks_are_those_of_the_golden_file() -> None:
-    """What the API server is told to ask the features about changes by intent only."""
+    """What the API server is to ask the features about changes by intent only."""
     golden = (Path(__file__).parents[1] / "golden/webhooks.yaml").read_text()
     table = webhooks_of(FEATURES)
     found = [
@@ -312,7 +312,7 @@ class Broken(Scripted):
 
 
 async def test_an_observer_hears_how_reviews_end() -> None:
-    """Each review is told with its webhook, its resource and its end: allowed, refused, or failed by a bug."""
+    """Each review is reported with its webhook, its resource and its end: allowed, refused, or failed by a bug."""
     told: list[tuple[str, str, str]] = []
 
     def observe(webhook: str, resource: str, verdict: str, seconds: float) -> None:

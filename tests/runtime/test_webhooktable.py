@@ -128,7 +128,7 @@ BODIES: dict[str, Raw] = {
 @pytest.mark.parametrize("change", RELEASES.values(), ids=RELEASES)
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_what_lets_an_object_go_is_asked_of_nobody(row: Webhook, change: Raw, body: Raw) -> None:
-    """Finalizers of an object in deletion go whatever stands in it and whoever removes them; nothing is filled in."""
+    """Finalizers of an object in deletion go whatever stands in it and for any user; nothing is filled in."""
     old = leaving({"metadata": {"name": "one", "resourceVersion": "7"}, **body})
     new = copy.deepcopy(old)
     new["metadata"] |= change
@@ -141,7 +141,7 @@ def test_what_lets_an_object_go_is_asked_of_nobody(row: Webhook, change: Raw, bo
 
 @each(UPDATES)
 def test_only_finalizers_let_an_object_go(row: Webhook) -> None:
-    """Whatever else changes beside them is judged, in the status too; so are finalizers of a living object."""
+    """Whatever else changes with them is judged, in the status too; so are finalizers of a living object."""
     old = leaving({"metadata": {"name": "one", "labels": {"a": "b"}}, "spec": {"a": 1}})
     gone: Raw = {"finalizers": []}
     edits = [
@@ -187,7 +187,7 @@ def test_a_deletion_is_granted_once(row: Webhook) -> None:
 
 
 def test_a_deletion_keeps_its_warnings() -> None:
-    """Who asks once more is told again for whom an object waits."""
+    """A repeated request gets the warnings again for what an object waits."""
 
     async def warn(_admission: TableAdmission, _request: AdmissionRequest) -> Verdict:
         return Verdict(warnings=("it is used",))

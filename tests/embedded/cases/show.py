@@ -1,6 +1,6 @@
 """Show what servers answer to cases: `python -m tests.embedded.cases.show [real|embedded|differences] PATTERN…`.
 
-For whoever works on the embedded server and wants to see what the real one does, or where the two differ without
+For developers of the embedded server who want to see what the real one does, or where the two differ without
 being allowed to, without a test in between.
 """
 

@@ -1,4 +1,4 @@
-"""What a server does on a small disk that is full. `test_full_disk.py` runs this beside a tmpfs of its own."""
+"""What a server does on a small disk that is full. `test_full_disk.py` runs this with a tmpfs of its own."""
 
 import asyncio
 import os

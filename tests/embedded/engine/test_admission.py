@@ -228,7 +228,7 @@ async def test_webhook_for_another_version_sees_the_object_in_that_version() -> 
 
 
 async def test_dry_run_is_told_to_webhooks() -> None:
-    """A dry run is told to the webhook, and nothing is kept."""
+    """A dry run is sent to the webhook, and nothing is kept."""
     hooks = PlayedWebhooks()
     async with running_engine(webhooks=hooks) as engine:
         await register(engine, VALIDATING, {"name": "one.example.com", "sideEffects": "NoneOnDryRun"})
@@ -383,11 +383,11 @@ async def test_unreachable_webhook_names_itself() -> None:
 
     class Dead:
         async def call(self, webhook: Raw, review: Raw) -> Raw:
-            raise WebhookError("nobody listens")
+            raise WebhookError("no server listens")
 
     async with running_engine(webhooks=Dead()) as engine:
         await register(engine, VALIDATING, {"name": "one.example.com"})
-        with pytest.raises(InternalError, match=r'webhook "one\.example\.com": nobody listens'):
+        with pytest.raises(InternalError, match=r'webhook "one\.example\.com": no server listens'):
             await engine.create(kind_of(engine, "configmaps"), "default", config_map("a"), Call())
 
 

@@ -1,4 +1,4 @@
-"""The garbage collector: who goes with whom, and in which order."""
+"""The garbage collector: which objects go together, and in which order."""
 
 from collections.abc import Callable
 from random import Random
@@ -123,7 +123,7 @@ async def test_orphans_forget_their_owner() -> None:
 
 
 async def test_owner_of_another_life_owns_nothing() -> None:
-    """An owner is known by its uid: one that was made anew under the same name doesn't keep the old dependents."""
+    """An owner is known by its uid: one that was created again under the same name doesn't keep the old dependents."""
     async with running_engine() as engine:
         root = await add(engine, "root")
         await delete(engine, "root")

@@ -21,7 +21,7 @@ from tests.embedded.engine.running import (
 
 
 class SlowStorage(MemoryStorage):
-    """A disk that commits when it is told to, or fails."""
+    """A disk that commits when the test says so, or fails."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ async def test_nothing_is_shown_before_it_is_committed() -> None:
 
 
 async def test_a_write_that_is_not_kept_never_happened() -> None:
-    """When a commit fails, the writers are told, nothing is shown, and the next write works."""
+    """When a commit fails, the writers get the error, nothing is shown, and the next write works."""
     storage = SlowStorage()
     async with running_engine(storage) as engine:
         kind = kind_of(engine, "configmaps")

@@ -143,7 +143,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
     @precondition(lambda self: self.stale is not None)
     @rule(value=VALUES)
     def replace_what_was_read(self, value: str) -> None:
-        """A replacement holds only if nobody wrote in between."""
+        """A replacement holds only if no other write came in between."""
         assert self.stale is not None
         place, name, raw = self.stale
         current = self.engine.ledger.table(self.kind.key).objects.get((place, name))  # type: ignore[call-overload]

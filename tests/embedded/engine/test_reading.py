@@ -95,7 +95,7 @@ async def test_exact_version_shows_the_past() -> None:
 
 
 async def test_version_of_the_future_is_refused() -> None:
-    """Nobody can list or read at a version that isn't there yet."""
+    """No client can list or read at a version that isn't there yet."""
     async with running_engine() as engine:
         version = await add(engine, "a")
         with pytest.raises(Timeout, match="Too large resource version"):

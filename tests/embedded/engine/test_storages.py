@@ -1,4 +1,4 @@
-"""Storages keep what they acknowledge: in memory, in SQLite, beside lost files and on a full disk."""
+"""Storages keep what they acknowledge: in memory, in SQLite, next to lost files and on a full disk."""
 
 import os
 import shutil
@@ -115,7 +115,7 @@ def modes(directory: Path) -> set[int]:
 
 
 async def test_data_are_for_their_owner_only(tmp_path: Path) -> None:
-    """The data file and what is beside it can be read by nobody else: secrets are in there."""
+    """The data file and what is next to it can be read by no other user: secrets are in there."""
     storage = SqliteStorage(tmp_path / "data")
     await storage.commit([change("a", 2, None, state("a", 2))], 1)
     assert modes(tmp_path) == {0o600}
@@ -199,7 +199,7 @@ async def test_damaged_log_is_kept(tmp_path: Path) -> None:
 
 
 async def test_missing_data_beside_a_mark_are_refused(tmp_path: Path) -> None:
-    """A data file that is gone is not silently begun anew."""
+    """A data file that is gone is not silently begun again."""
     data = await crashed(tmp_path)
     data.unlink()
     data.with_name("data-wal").unlink()
@@ -255,7 +255,7 @@ MOUNT = 'mount -t tmpfs -o size=32m tmpfs "$1" && shift && exec "$@"'
 
 
 def on_a_small_disk(directory: Path, scenario: str) -> None:
-    """Run a scenario of `full_disk` with a disk of 32 MiB at the directory, which nobody else sees."""
+    """Run a scenario of `full_disk` with a disk of 32 MiB at the directory, which no other process sees."""
     program = [sys.executable, "-m", full_disk.__name__, scenario, str(directory)]
     spaces = [
         "unshare",

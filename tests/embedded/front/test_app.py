@@ -52,7 +52,7 @@ async def test_stored_bytes_answer_a_read() -> None:
 
 
 async def test_forms_of_an_answer() -> None:
-    """A client gets a table, YAML or metadata alone if it asks, and is refused what nobody can write."""
+    """A client gets a table, YAML or metadata alone if it asks, and is refused what can't be written."""
     async with browsing() as browser:
         await browser.request("POST", MAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}})
         table = (await browser.request("GET", MAPS, accept=TABLE)).json
@@ -193,7 +193,7 @@ class Exhausted(MemoryStorage):
 
 
 async def test_a_lack_of_memory_is_no_answer() -> None:
-    """A MemoryError is left to whoever ends the process."""
+    """A MemoryError is left to the code that ends the process."""
     storage = Exhausted()
     async with running_engine(storage) as engine:
         browser = Browser(engine)
@@ -305,14 +305,14 @@ async def test_watchers_of_everything_share_their_bytes() -> None:
 
 @pytest.mark.parametrize(("token", "status"), [("", 403), ("nonsense", 401), ("alice", 403), ("root", 200)])
 async def test_rights_are_asked_before_anything_else(token: str, status: int) -> None:
-    """Nobody without rights learns whether an object is there."""
+    """No user without rights learns whether an object is there."""
     async with browsing() as browser:
         await browser.request("POST", MAPS, {"metadata": {"name": "a"}})
         assert (await browser.request("GET", f"{MAPS}/a", token=token)).status == status
 
 
 async def test_refusal_of_rights_names_verb_resource_and_place() -> None:
-    """Whoever may not do something reads exactly what."""
+    """A refusal says exactly what a user may not do."""
     async with browsing() as browser:
         answer = await browser.request("DELETE", f"{MAPS}/a", token="alice")
         assert answer.json["message"] == (

@@ -186,7 +186,7 @@ async def test_long_patches_are_decoded_beside_the_event_loop() -> None:
 
 
 async def test_fields_of_protobuf_are_counted() -> None:
-    """A protobuf body with more fields than allowed is refused, also if nobody knows them."""
+    """A protobuf body with more fields than allowed is refused, also if they are unknown."""
     body = MAGIC + b"\x78\x00" * 150_000
     with pytest.raises(EntityTooLarge, match="more than 100000 values"):
         await read_object(lambda: receive_from(body), share(), PROTOBUF, "ConfigMap")

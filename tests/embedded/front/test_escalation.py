@@ -1,4 +1,4 @@
-"""Nobody grants what they don't have, over the API."""
+"""No user grants what they don't have, over the API."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -97,7 +97,7 @@ def test_rights_that_are_held_are_not_missing(held: list[Raw], wanted: list[Raw]
     ],
 )
 def test_missing_rights_are_told_one_by_one(held: list[Raw], wanted: list[Raw], missing: list[str]) -> None:
-    """What is not held is told as kube-apiserver does, with the verbs on a resource together."""
+    """What is not held is named as kube-apiserver does, with the verbs on a resource together."""
     assert described(missing_rights(held, wanted)) == missing
 
 
@@ -247,7 +247,7 @@ async def test_a_binding_needs_the_rights_of_its_role(kind: str, role_kind: str,
 
 @pytest.mark.parametrize(("kind", "role_kind", "url"), BINDINGS)
 async def test_the_verb_bind_allows_the_binding_of_a_role(kind: str, role_kind: str, url: str) -> None:
-    """A user with `bind` on a role gives it to anybody, and no other role."""
+    """A user with `bind` on a role gives it to any user, and no other role."""
     roles = f"{CLUSTER}/clusterroles" if role_kind == "ClusterRole" else f"{SPACE}/roles"
     plural = roles.rpartition("/")[2]
     bind = {"apiGroups": [RBAC], "resources": [plural], "verbs": ["bind"], "resourceNames": ["one"]}

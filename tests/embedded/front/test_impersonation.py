@@ -27,7 +27,7 @@ async def ask(
 
 
 async def whoami(browser: Browser, headers: Headers, token: str = "root") -> dict[str, Any]:
-    """The user as whom a request runs."""
+    """The user that a request runs as."""
     answer = await ask(browser, "POST", WHOAMI, headers, {}, token)
     assert answer.status == 201, answer.text
     info: dict[str, Any] = answer.json["status"]["userInfo"]

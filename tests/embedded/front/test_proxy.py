@@ -1,4 +1,4 @@
-"""Questions that are passed on to pods: to whom, to which ports, and who may ask."""
+"""Questions that are passed on to pods: to which ones, to which ports, and who may ask."""
 
 import pytest
 from aiohttp import web
@@ -19,7 +19,7 @@ PORTS = [{"containerPort": 9811}, {"containerPort": 9812}]
 
 
 class Wire:
-    """What pods were asked; they answer, or nobody does."""
+    """What pods were asked; they answer, or none does."""
 
     def __init__(self, browser: Browser) -> None:
         self.asked: list[str] = []
@@ -98,7 +98,7 @@ async def test_ports_that_the_pod_does_not_name(port: str) -> None:
 
 
 async def test_what_can_not_be_asked() -> None:
-    """Other verbs, kinds and pods that are not there are refused; a pod of which nobody answers is a 503."""
+    """Other verbs, kinds and pods that are not there are refused; a pod that does not answer is a 503."""
     async with browsing() as browser:
         wire = await wired(browser)
         for method, path, status in (

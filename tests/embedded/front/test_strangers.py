@@ -1,4 +1,4 @@
-"""What a client costs that nobody knows, or that takes more than its share."""
+"""What a client costs that is unknown, or that takes more than its share."""
 
 import asyncio
 import gc
@@ -71,7 +71,7 @@ def test_long_headers_are_read_like_short_ones() -> None:
 
 
 async def test_a_user_has_a_share_of_watches() -> None:
-    """A user at the limit of open watches is told so, others are served, and an end makes room."""
+    """A user at the limit of open watches is refused, others are served, and an end makes room."""
     async with browsing() as browser:
         few = Few(browser.engine)
         first, second = (few.start("GET", f"{MAPS}?watch=1") for _ in range(2))

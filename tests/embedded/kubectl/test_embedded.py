@@ -113,7 +113,7 @@ def _next_file(rng: Random, body: Raw) -> Raw:
 
 
 def _by_others(rng: Random) -> Raw:
-    """Return a merge patch by somebody else."""
+    """Return a merge patch by another user."""
     patch: Raw = {"metadata": {}, "spec": {}}
     for field in ("labels", "annotations"):
         if rng.random() < 0.5:

@@ -44,7 +44,7 @@ def applied(live: Raw, spec: Raw, owner: Owner = ONE, *, force: bool = False) ->
 
 
 def owned(obj: Raw, owner: Owner) -> set[str]:
-    """What somebody owns, as messages show it."""
+    """What a manager owns, as messages show it."""
     found = managers_of(obj).get(owner)
     return set(map(shown, found.fields)) if found is not None else set()
 
@@ -126,7 +126,7 @@ def test_two_conflicts_are_told_by_manager() -> None:
 
 
 def test_other_writes_own_what_they_change() -> None:
-    """Another write than an apply takes what it changes from everybody, and what it removes too."""
+    """Another write than an apply takes what it changes from all others, and what it removes too."""
     old = made({"size": 2, "plain": "x", "code": "abc"})
     new = {**old, "spec": {"size": 5, "plain": "x"}}
     there = stored(new, updated(WIDGET_SCHEMA, old, new, HAND, LATER))

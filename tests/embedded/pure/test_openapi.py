@@ -53,7 +53,7 @@ def test_what_is_not_served_is_not_found() -> None:
 
 
 def test_resources_of_a_version() -> None:
-    """A custom resource is listed with its names and verbs, and its status beside it."""
+    """A custom resource is listed with its names and verbs, and its status next to it."""
     document = discovery.resource_list(DISCOVERED, "example.org", "v1")
     assert document is not None
     assert document["groupVersion"] == "example.org/v1"
@@ -321,7 +321,7 @@ def test_protobuf_holds_the_swagger_document() -> None:
 
 
 def test_protobuf_holds_the_parameters() -> None:
-    """The old kubectl's check for dry run finds the query parameter of a patch, and the body beside it."""
+    """The old kubectl's check for dry run finds the query parameter of a patch, and the body next to it."""
     paths = named(fields(openapi.encode_swagger(SWAGGER), 8)[0], 2)
     patch = fields(paths["/api/v1/nodes/{name}"], 8)[0]
     parameters = [fields(each, 1)[0] for each in fields(patch, 8)]

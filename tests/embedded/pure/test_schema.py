@@ -109,7 +109,7 @@ def test_numbers_must_fit() -> None:
 
 
 def test_formats_that_nobody_knows_are_named() -> None:
-    """Of all texts in a schema the unknown formats are told; those of numbers and known ones are not."""
+    """Of all texts in a schema the unknown formats are reported; those of numbers and known ones are not."""
     text = {"type": "string", "format": "nonsense"}
     known = {"type": "string", "format": "date-time"}
     number = {"type": "integer", "format": "int99"}
@@ -136,7 +136,7 @@ def test_own_schemas_are_structural(crd: dict[str, Any]) -> None:
 
 
 def test_pruning_names_what_it_removes() -> None:
-    """Unknown fields go, with their paths told; type, metadata and what the schema keeps stay."""
+    """Unknown fields go, with their paths reported; type, metadata and what the schema keeps stay."""
     schema = {
         "type": "object",
         "properties": {

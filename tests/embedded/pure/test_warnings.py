@@ -10,7 +10,7 @@ from lanloom_embedded.front.warnings import BYTES, HEADERS, warning_headers
 
 
 def shown(*texts: str) -> list[str]:
-    """What is told of these texts."""
+    """What is sent of these texts."""
     warnings = Warnings()
     warnings.add(texts)
     return [value.decode().removeprefix('299 - "').removesuffix('"') for value in warning_headers(warnings)]
@@ -38,7 +38,7 @@ def test_many_texts_are_counted() -> None:
 
 @given(st.lists(st.text(max_size=600) | st.text('\\\\"\U0001f600', max_size=600), max_size=150))
 def test_what_is_told_is_bounded(texts: list[str]) -> None:
-    """No more than 4,096 bytes and fifty headers are sent, and every text is told or counted."""
+    """No more than 4,096 bytes and fifty headers are sent, and every text is sent or counted."""
     warnings = Warnings()
     warnings.add(texts)
     values = warning_headers(warnings)
@@ -50,7 +50,7 @@ def test_what_is_told_is_bounded(texts: list[str]) -> None:
 
 
 def test_texts_beyond_the_bound_are_not_looked_at() -> None:
-    """Of endlessly many texts only so many are asked for as could be told."""
+    """Of endlessly many texts only so many are asked for as could be sent."""
     asked = 0
 
     def endless() -> Iterator[str]:

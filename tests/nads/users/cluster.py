@@ -35,7 +35,7 @@ class Cluster:
         self._streams: dict[asyncio.Queue[WatchEvent[Any] | None], str] = {}
 
     def put(self, body: Raw) -> Object:
-        """Creates or changes an object; who watches is told."""
+        """Creates or changes an object; watches report it."""
         self._version += 1
         kind = body["kind"]
         meta = body["metadata"] | {"resourceVersion": str(self._version)}
@@ -53,7 +53,7 @@ class Cluster:
         self._tell(kind, "DELETED", msgspec.structs.replace(item, metadata=meta))
 
     def break_watches(self) -> None:
-        """Ends every watch; nothing of what happens before they are back is told, so informers list anew."""
+        """Ends every watch; nothing of what happens before they are back is reported, so informers list again."""
         for stream in self._streams:
             stream.put_nowait(None)
         self._streams.clear()
@@ -108,7 +108,7 @@ def informers_of(client: Any) -> UserInformers:
 
 
 class Watching:
-    """The users as watches of a cluster tell; `told` is what changes were told of since it was last emptied."""
+    """The users as watches of a cluster tell; `told` is what changes were reported since it was last emptied."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -44,7 +44,7 @@ def _users(cluster: Any) -> list[str]:
 
 
 def test_everything_in_an_order_that_misses_nobody() -> None:
-    """Each kind is read once, and whoever makes others before them."""
+    """Each kind is read once, and those that make others before them."""
     cluster = Cluster()
     assert _users(cluster) == []
     assert sorted(cluster.lists) == sorted(RESOURCES)
@@ -119,7 +119,7 @@ def test_a_cluster_without_kubevirt() -> None:
 @pytest.mark.parametrize("kind", DEFINED)
 @pytest.mark.parametrize("trouble", [None, absent(), ServerError(500, "", "")])
 def test_a_server_that_starts(kind: str, trouble: KubeError | None) -> None:
-    """A kind that is defined and not served, or of which that can't be told, may have any number of objects."""
+    """A kind that is defined and not served, or of which that is unknown, may have any number of objects."""
     cluster = Cluster()
     cluster.faults[kind] = absent()
     cluster.definitions = trouble
@@ -185,7 +185,7 @@ def test_who_asks_at_once_shares_a_look() -> None:
 
 
 def test_who_asks_while_a_look_is_under_way_gets_the_next() -> None:
-    """What came after a look had begun is found by whoever asked after it came, and one look is made at a time."""
+    """What came after a look had begun is found by callers that asked after it came, and one look is made at a time."""
 
     async def story() -> None:
         cluster = SignallingCluster()
@@ -203,7 +203,7 @@ def test_who_asks_while_a_look_is_under_way_gets_the_next() -> None:
 
 
 def test_a_look_that_fails_fails_for_all_who_share_it() -> None:
-    """Everybody is told of the failure, and the next look is not hurt by it."""
+    """All get the failure, and the next look is not hurt by it."""
 
     async def story() -> None:
         cluster = SignallingCluster()

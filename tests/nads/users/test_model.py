@@ -65,7 +65,7 @@ def _random_object(rng: Random) -> Raw:
 
 
 def _users(cluster: Cluster, nad: Key) -> set[Title]:
-    """Who uses a network: every object is looked at, and whoever it belongs to is looked for among all."""
+    """Who uses a network: every object is looked at, and its owner is looked for among all."""
     every = [(kind, item) for kind, items in cluster.objects.items() for item in items.values()]
     found = set()
     for kind, item in every:
@@ -104,7 +104,7 @@ def _act(rng: Random, cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("seed", seeds(30))
 def test_users_after_any_history(seed: int) -> None:
-    """Whatever came, changed, went or was missed, users are those that a look at everything finds; nobody else woke."""
+    """Whatever came, changed, went or was missed, users are those that a look at everything finds; no other woke."""
     rng, cluster = Random(seed), Cluster()
     for _ in range(rng.randint(0, 10)):
         _act(rng, cluster)

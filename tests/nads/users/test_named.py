@@ -68,7 +68,7 @@ CASES: dict[str, tuple[Sequence[Raw], list[str]]] = {
         [machine("db"), instance("db", "a/net", owner=(VM, "other"), node="node1")],
         ["VirtualMachineInstance own/db (runs on node1)"],
     ),
-    "an instance whose machine was made anew": (
+    "an instance whose machine was created again": (
         [renewed(machine("db")), instance("db", "a/net", owner=ON_VM, node="node1")],
         ["VirtualMachineInstance own/db (runs on node1)"],
     ),
@@ -86,7 +86,7 @@ CASES: dict[str, tuple[Sequence[Raw], list[str]]] = {
         [machine("db"), instance("db", owner=ON_VM), orphan("p", "a/net", "db")],
         ["VirtualMachine own/db (pod p on node1)"],
     ),
-    "a machine to which somebody's pods say that they belong": (
+    "a machine to which foreign pods say that they belong": (
         [
             machine("db", "a/net"),
             instance("db", "a/net", owner=ON_VM, node="node1"),
@@ -159,7 +159,7 @@ CASES: dict[str, tuple[Sequence[Raw], list[str]]] = {
             "VirtualMachine own/db",
         ],
     ),
-    "something unreadable beside what is sure": ([pod("p", "a/net", default="A")], ["Pod own/p"]),
+    "something unreadable next to what is sure": ([pod("p", "a/net", default="A")], ["Pod own/p"]),
     "owners in a circle": (
         [
             workload("Job", "j", "a/net", owner=("CronJob", "c")),
@@ -172,7 +172,7 @@ CASES: dict[str, tuple[Sequence[Raw], list[str]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_users_are_called(case: str) -> None:
-    """Whoever uses a network is told once, by what an operator would change, whether watched or read anew."""
+    """Every user of a network is named once, by what an operator would change, watched or read again."""
     objects, expected = CASES[case]
     cluster = Cluster()
     for body in objects:

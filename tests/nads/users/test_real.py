@@ -101,7 +101,7 @@ async def _add_machine(client: HttpClient) -> None:
 
 
 async def test_a_server_that_starts(server: RealServer) -> None:
-    """While a server starts nobody is told that a machine is gone: not by a look, and not by what was watched."""
+    """While a server starts it is not reported that a machine is gone: not by a look, and not by what was watched."""
     async with _client(server) as client:
         await client.create(NAMESPACES, {"metadata": {"name": "users"}})
         await _add_machine(client)

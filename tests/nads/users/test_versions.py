@@ -51,7 +51,7 @@ def test_what_is_gone() -> None:
 
 
 def test_another_object_in_its_place() -> None:
-    """An object that took another's place while a watch was broken is known beside the one that is gone."""
+    """An object that took another's place while a watch was broken is known next to the one that is gone."""
     cluster = Cluster()
     cluster.put(pod("x"))
 

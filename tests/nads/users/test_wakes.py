@@ -1,4 +1,4 @@
-"""Whom a change of some object wakes: the networks whose users it may change, and no other."""
+"""What a change of some object wakes: the networks whose users it may change, and no other."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Raw | None, Raw, Sequence[set[Key] | None]]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_change_wakes_whom_it_concerns(case: str) -> None:
-    """A change is told to the networks whose users it changes, and a heartbeat to none."""
+    """A change is reported to the networks whose users it changes, and a heartbeat to none."""
     before, after, expected = CASES[case]
     cluster = Cluster()
     if before is not None:
@@ -82,7 +82,7 @@ def test_a_change_wakes_whom_it_concerns(case: str) -> None:
     "body", [machine("x", "a"), instance("x", "a"), pod("x", "a"), workload("StatefulSet", "x", "a")]
 )
 def test_the_end_of_a_user(body: Raw) -> None:
-    """A deletion is told to the networks that were used, when nobody is found there any more."""
+    """A deletion is reported to the networks that were used, when no user is found there any more."""
     cluster = Cluster()
     cluster.put(body)
 
@@ -99,7 +99,7 @@ def test_the_end_of_a_user(body: Raw) -> None:
 
 
 def test_what_a_broken_watch_missed() -> None:
-    """What came, went or became another one while a watch was broken is told after the next list."""
+    """What came, went or became another one while a watch was broken is reported after the next list."""
     cluster = Cluster()
     for name in ("stays", "goes", "again"):
         cluster.put(pod(name, "a"))

@@ -140,7 +140,7 @@ def test_a_release_from_its_installation_to_its_end(cluster: Cluster, namespace:
 async def test_kinds_of_others_and_objects_of_users_survive(cluster: Cluster) -> None:
     """A release never changes a kind of Multus, and by default it leaves Lanloom's kinds and objects behind.
 
-    Another release leaves them alone if it is told to, and else refuses to take them.
+    Another release leaves them alone if a value says so, and else refuses to take them.
     """
     theirs = yaml.safe_load((ROOT / f"deploy/crds/others/{NADS}.yaml").read_text())
     theirs["spec"]["names"]["categories"] = ["theirs"]

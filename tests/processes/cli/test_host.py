@@ -44,7 +44,7 @@ def test_a_tree_from_the_beginning_to_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["install", "uninstall"])
 def test_only_root_may_change_this_host(verb: str) -> None:
-    """An ordinary user is told in one line to be root."""
+    """An ordinary user gets one line that asks for root."""
     done = host(verb, user=NOBODY)
     assert done.returncode == 1
     assert done.stderr == (
@@ -71,7 +71,7 @@ def test_a_missing_root_is_named() -> None:
 
 
 def test_watching_without_bash(tmp_path: Path) -> None:
-    """What ends `watch` is told in one line."""
+    """What ends `watch` is reported in one line."""
     done = host("watch", "--profiles", str(tmp_path), "--memory", str(tmp_path / "memory"), path="/nowhere")
     assert (done.returncode, done.stderr) == (1, "Error: there is no bash on this host. Install it.\n")
 

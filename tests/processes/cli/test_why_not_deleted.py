@@ -33,7 +33,7 @@ HOSTILE = "x\x1b[2Jy\n[red]z"
 
 
 async def fill(client: Client) -> None:
-    """Objects that are being deleted and kept by all kinds of things, and some that nobody deletes."""
+    """Objects that are being deleted and kept by all kinds of things, and some that are not deleted."""
     await add_nodes(client, "node1", "node2")
     for name in ("shop", "going"):
         await add_namespace(client, name)
@@ -99,7 +99,7 @@ def test_a_network_whose_bridges_stay(cluster: Cluster) -> None:
 
 
 def test_nothing_in_the_way(cluster: Cluster) -> None:
-    """What nobody uses could be deleted; exit code 0."""
+    """What is not in use could be deleted; exit code 0."""
     done = cluster.lanloom("why-not-deleted", "dcn/quiet")
     assert done.exit_code == 0
     assert told(done) == (
@@ -108,7 +108,7 @@ def test_nothing_in_the_way(cluster: Cluster) -> None:
 
 
 def test_a_nad_of_a_network(cluster: Cluster) -> None:
-    """A NAD that was made for a network is to be deleted with that; who names it is told."""
+    """A NAD that was made for a network is to be deleted with that; the answer says so."""
     text = told(cluster.lanloom("why-not-deleted", "nad/used"))
     assert "It belongs to DummyClusterNetwork used" in text
     assert "It is referenced by Pod shop/web-0" in text
@@ -219,7 +219,7 @@ def test_what_the_user_may_not_see(tmp_path: Path) -> None:
 
 
 def test_what_webhooks_would_refuse(tmp_path: Path) -> None:
-    """Of what nobody deletes yet a dry run tells whether it would be refused, in the webhook's words; nothing goes."""
+    """Of what is not deleted yet a dry run tells whether it would be refused, in the webhook's words; nothing goes."""
 
     async def make(client: Client) -> None:
         await client.create(NODES, {"metadata": {"name": "node1"}})

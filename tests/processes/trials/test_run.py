@@ -191,7 +191,7 @@ OTHERS = ((LANS, "default"), (DUMMY_CLUSTER_NETWORKS, ""), (NETWORKS, ""))
 
 @pytest.mark.parametrize(("kind", "namespace"), OTHERS, ids=lambda item: getattr(item, "kind", item))
 def test_objects_of_others_stay(kind: Resource[Any], namespace: str) -> None:
-    """An object with the same name that somebody else made is neither used nor removed."""
+    """An object with the same name that another user made is neither used nor removed."""
 
     async def play_it(cluster: CheckedCluster) -> None:
         body = next(item.body for trial in TRIALS for item in trial.creations if item.resource == kind)

@@ -149,7 +149,7 @@ def test_a_sandbox_that_fails_is_told_by_its_event() -> None:
 
 
 def test_a_pod_in_the_background_need_not_end() -> None:
-    """A pod of the other node that still runs has heard nobody; one that does not run makes the trial fail."""
+    """A pod of the other node that still runs has heard no peer; one that does not run makes the trial fail."""
     running = Pod(metadata=ObjectMeta(name="x"), status=PodStatus(phase="Running"))
     assert judged("isolated", put("isolated-c", running))[0] == "ok"
     assert judged("isolated", put("isolated-c", waiting("ErrImagePull")))[0] == "failed"

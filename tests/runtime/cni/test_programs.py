@@ -1,4 +1,4 @@
-"""CNI programs in the runtime's directory: put there, kept there, and beside programs of others."""
+"""CNI programs in the runtime's directory: put there, kept there, next to programs of others."""
 
 import asyncio
 from pathlib import Path

@@ -60,7 +60,7 @@ ONE = {"one": CniService(answer=answer)}
 
 
 async def test_each_program_has_its_feature(tmp_path: Path) -> None:
-    """Calls go to the feature of the program, which counts them; both are told when the socket is there."""
+    """Calls go to the feature of the program, which counts them; both know when the socket is there."""
     seen: list[tuple[str, str, str, int]] = []
     told: list[tuple[str, bool]] = []
 
@@ -130,7 +130,7 @@ async def test_errors(tmp_path: Path) -> None:
 
 
 async def test_a_program_of_an_earlier_version(tmp_path: Path) -> None:
-    """The script of version 0.1, which runs while its agent is replaced, is told in its words to try again."""
+    """The script of version 0.1, which runs while its agent is replaced, gets in its words to try again."""
     path = tmp_path / "cni.sock"
     body = {
         "version": 1,
@@ -145,7 +145,7 @@ async def test_a_program_of_an_earlier_version(tmp_path: Path) -> None:
 
 
 async def test_only_its_owner_may_connect(tmp_path: Path) -> None:
-    """Nobody but the agent's user can write to the socket, and one that a dead agent left is replaced."""
+    """Only the agent's user can write to the socket, and one that a dead agent left is replaced."""
     path = tmp_path / "cni.sock"
     path.write_text("left")
     async with served(path, ONE):
@@ -198,7 +198,7 @@ async def test_requests_that_cannot_be_read(tmp_path: Path, text: bytes, code: i
 
 
 async def test_a_caller_that_says_nothing(tmp_path: Path) -> None:
-    """Who only looks whether somebody listens gets no answer, and is not counted as a call."""
+    """A probe whether the agent listens gets no answer, and is not counted as a call."""
     path, seen = tmp_path / "cni.sock", list[object]()
     async with served(path, {"one": CniService(answer=answer, called=lambda *call: seen.append(call))}):
         assert await raw(path, b"") == b""
@@ -206,7 +206,7 @@ async def test_a_caller_that_says_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_caller_that_never_ends(tmp_path: Path) -> None:
-    """A caller that does not come to an end is told so after a while."""
+    """A caller that does not come to an end gets an error after a while."""
     path = tmp_path / "cni.sock"
     async with served(path, ONE, patience=0.05):
         assert (await say(path, b"{", end=False))[1]["code"] == 6

@@ -79,7 +79,7 @@ async def test_versions_without_an_agent(node: Node) -> None:
 
 
 async def test_what_is_wrong_without_an_agent(node: Node) -> None:
-    """What is wrong with a call whatever an agent says is told without one, also to a DEL."""
+    """What is wrong with a call whatever an agent says is reported without one, also to a DEL."""
     assert (await node.runtime.call("macvtap", "EAT", config())).error["code"] == 4
     assert (await node.runtime.call("macvtap", "DEL", b" " * (1 << 21))).error["code"] == 6
     assert (await node.runtime.call("macvtap", "DEL", config(), CNI_ARGS="a" * 70_000)).error["code"] == 4
@@ -142,7 +142,7 @@ async def test_an_agent_that_accepts_nobody(hasty_node: Node) -> None:
 
 @pytest.mark.slow
 async def test_an_agent_that_does_not_read(hasty_node: Node) -> None:
-    """A call ends within its limit although the agent does not take what it is told."""
+    """A call ends within its limit although the agent does not take what is sent."""
 
     async def serve(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         await asyncio.Event().wait()

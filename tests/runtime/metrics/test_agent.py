@@ -187,7 +187,7 @@ async def test_work_on_a_node_is_counted() -> None:
 
 @pytest.mark.slow
 async def test_repairs_are_counted_by_kind() -> None:
-    """What somebody else changed on the node, and the agent put right, is counted by what it was."""
+    """What another program changed on the node, and the agent put right, is counted by what it was."""
     async with scene() as each:
         await create(each.client, cluster(mode="static", addresses={"node1": "192.168.1.5/24"}))
         await each.shown.until_value(1, "lanloom_agent_interfaces", state="Ready")

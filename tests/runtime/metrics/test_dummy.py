@@ -23,7 +23,7 @@ class TwoUsers(Struct, frozen=True):
         return (User("Pod", "vms", "a"), User("Pod", "vms", "b")) if nad == Key("vms", "used") else ()
 
     def user_of(self, pod: Key) -> User:
-        """Nobody asks."""
+        """Never called."""
         raise NotImplementedError
 
     def seen(self, uid: str) -> int | None:
@@ -52,7 +52,7 @@ class Shown:
 
 
 def test_networks_are_counted_by_phase() -> None:
-    """Every phase has a number, also one that no network is in; one that nobody looked at is new."""
+    """Every phase has a number, also one that no network is in; one that no manager looked at is new."""
     shown = Shown()
     shown.network("a", phase="Ready")
     shown.network("b", phase="Ready")
@@ -63,7 +63,7 @@ def test_networks_are_counted_by_phase() -> None:
 
 
 def test_nodes_are_those_of_the_status() -> None:
-    """How many nodes are live, and how many of them have acknowledged; nothing before anybody counted."""
+    """How many nodes are live, and how many of them have acknowledged; nothing before they are counted."""
     shown = Shown()
     shown.network("a", nodes={"live": 3, "acknowledged": 2})
     shown.network("b")
@@ -73,7 +73,7 @@ def test_nodes_are_those_of_the_status() -> None:
 
 
 def test_users_are_those_of_the_index() -> None:
-    """Whoever uses a network's NAD counts, whether it is being deleted or not."""
+    """Every user of a network's NAD counts, whether it is being deleted or not."""
     shown = Shown()
     shown.network("a", nad="used")
     shown.network("b")

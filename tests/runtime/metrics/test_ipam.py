@@ -52,7 +52,7 @@ class Shown:
 
 
 def nic(*ips: str, told: str = "", generation: int = 1, name: str = "web") -> Nic:
-    """A NIC that was told `True`, or a reason; nothing if it was not answered."""
+    """A NIC with the status `True`, or a reason; nothing if it was not answered."""
     conditions = []
     if told:
         conditions = [{"type": "Allocated", "status": "True" if told == "True" else "False", "reason": told}]
@@ -85,7 +85,7 @@ def test_pools_are_shown_as_their_networks_say() -> None:
 
 
 def test_there_are_only_so_many_series() -> None:
-    """However many pools there are, a bounded number of them has series, and it is told how many have none."""
+    """However many pools there are, a bounded number of them has series, and a metric says how many have none."""
     shown = Shown()
     for number in range(3):
         shown.network(f"net{number}", *({"range": f"10.0.{number}.{index}"} for index in range(POOLS_SHOWN)))
@@ -101,7 +101,7 @@ def test_there_are_only_so_many_series() -> None:
 
 @pytest.mark.parametrize("size", ["", "many", "-1", "9" * 5000, "٣"])
 def test_what_is_spoilt_is_shown_as_nothing(size: str) -> None:
-    """A status that somebody spoilt ends no scrape."""
+    """A damaged status ends no scrape."""
     shown = Shown()
     shown.network("net1", {"range": "x", "size": size})
     assert shown.value("lanloom_ipam_pool_size", network="net1", subnet="", pool="x", name="") == 0
@@ -131,7 +131,7 @@ def test_allocations_are_counted_and_timed() -> None:
 
 
 def test_refusals_are_counted_by_reason() -> None:
-    """Each time that a NIC is refused counts once; a reason of somebody else's makes no series."""
+    """Each time that a NIC is refused counts once; a reason of another writer makes no series."""
 
     async def story() -> None:
         shown = Shown()
@@ -174,7 +174,7 @@ def test_a_nic_that_was_refused_and_then_served_is_timed() -> None:
 
 
 def test_leaks_are_counted() -> None:
-    """A NIC that was deleted for want of an owner is told of."""
+    """A NIC that was deleted for want of an owner is counted."""
     shown = Shown()
     shown.metrics.leaked()
     assert shown.value("lanloom_ipam_leaks_total") == 1

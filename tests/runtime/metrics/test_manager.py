@@ -213,7 +213,7 @@ def test_reports_of_networks_that_do_not_exist_are_not_shown() -> None:
 
 
 def test_a_network_without_uplinks_is_nobodys_alert() -> None:
-    """The cluster network of an isolated network is not told as one that is not ready: no node is to carry it."""
+    """The cluster network of an isolated network is not counted as one that is not ready: no node is to carry it."""
     idle = Condition(type="ready", status="False", reason="NoNodes")
     status = ClusterNetworkStatus(conditions=(idle,))
     (plain,) = cluster_of([cluster_network("plain")]).networks
@@ -225,7 +225,7 @@ def test_a_network_without_uplinks_is_nobodys_alert() -> None:
 
 
 def test_reviews_of_unknown_resources_share_a_series() -> None:
-    """Whoever reaches the webhooks' port can't make series by inventing resources."""
+    """A client of the webhooks' port can't make series by inventing resources."""
     metrics = ManagerMetrics()
     for number in range(100):
         metrics.review("validate", f"invention{number}", "failed", 0.1)

@@ -135,7 +135,7 @@ async def test_an_address_need_not_be_there_yet() -> None:
 
 
 async def test_a_port_that_is_taken_is_named() -> None:
-    """A port that somebody else has is an error that names the address and the option."""
+    """A port that another process has is an error that names the address and the option."""
     async with serving_pages(PAGES) as server:
         with pytest.raises(
             OSError, match=rf"127\.0\.0\.1:{server.port}: Address already in use.*--metrics-address"

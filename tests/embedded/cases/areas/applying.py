@@ -18,7 +18,7 @@ def apply(api: Api, path: str, body: Json, manager: str = "one", force: bool = F
 
 @case
 def the_same_again(api: Api) -> None:
-    """The same configuration changes nothing, whoever applies it."""
+    """The same configuration changes nothing, for any user."""
     apply(api, "widgets/a", widget("a", {"size": 2, "limits": {"a": 1}}))
     apply(api, "widgets/a", widget("a", {"size": 2, "limits": {"a": 1}}))
     apply(api, "widgets/a", widget("a", {"size": 2, "limits": {"a": 1}}), "two")

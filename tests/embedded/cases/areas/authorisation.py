@@ -49,7 +49,7 @@ REQUESTS = {
 
 @case.each(REQUESTS)
 def without_a_role(api: Api, method: str, path: str, body: Raw | None) -> None:
-    """A user without roles is told which verb on which resource is forbidden."""
+    """The refusal of a user without roles says which verb on which resource is forbidden."""
     api.request(method, path, body=body, user="alice", expect=-1)
 
 

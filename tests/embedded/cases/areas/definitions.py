@@ -321,7 +321,7 @@ def with_status_and_without(api: Api) -> None:
 
 @case
 def that_are_deprecated(api: Api) -> None:
-    """Whoever uses a deprecated version is warned."""
+    """The use of a deprecated version is warned of."""
     group = group_of(api)
     old = {
         **crd_version("v1beta1", storage=False),

@@ -72,7 +72,7 @@ def refuse(api: Api, spec: Raw) -> None:
 
 @case
 def refuse_for_all_reasons(api: Api) -> None:
-    """Whoever breaks a schema in two places is told of both."""
+    """A body that breaks a schema in two places is refused for both."""
     with api.quietly():
         # The real server's order is that of a Go map: none.
         answer = api.post("widgets", widget("a", {"size": 99, "mode": "never"}), expect=422)

@@ -1,4 +1,4 @@
-"""Which requests admission webhooks are asked about, and what they are told."""
+"""Which requests admission webhooks are asked about, and what they get."""
 
 import time
 from collections.abc import Mapping

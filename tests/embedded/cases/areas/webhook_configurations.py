@@ -19,7 +19,7 @@ case = Area(__name__)
 
 @case.each(["None", "NoneOnDryRun", "Some", "Unknown"])
 def that_have_side_effects(api: Api, effects: str) -> None:
-    """A webhook with side effects can't be configured in v1, and one without is told of a dry run."""
+    """A webhook with side effects can't be configured in v1, and one without gets dry runs."""
     hook = api.hook(unless_probing(allow))
     body = webhook(api, hook.client_config, sideEffects=effects)
     if effects in ("Some", "Unknown"):

@@ -69,7 +69,7 @@ _DESCRIBED = {"com.example.v1.Widget", "com.example.v1.Gadget", "io.harvesterhci
 
 
 def _is_discovered(api: Api, crd: Raw) -> bool:
-    """Whether a kind is served and told of in every document of discovery, each of which comes at a time of its own."""
+    """Whether a kind is served and listed in every document of discovery, each of which comes at a time of its own."""
     spec = crd["spec"]
     group, plural = spec["group"], spec["names"]["plural"]
     versions = {version["name"] for version in spec["versions"] if version["served"]}

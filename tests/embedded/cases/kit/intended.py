@@ -71,7 +71,7 @@ class Differences(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The whole list.
 
     `older` is what the oldest version does otherwise because newer ones changed it. `beyond` is what no case can show:
-    what newer releases do, and what runs beside an API server.
+    what newer releases do, and what runs next to an API server.
     """
 
     not_compared: list[Normalised]

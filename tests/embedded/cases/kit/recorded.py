@@ -18,7 +18,7 @@ _YEARS = re.compile(r"\d+y(\d+d)?")
 """An age of something that a case dated itself: another one on every day."""
 
 NOT_RECORDED = "<not recorded>"
-"""Stands for what nobody knows of a case, which could not go on when the answers were recorded."""
+"""Stands for what is unknown of a case, which could not go on when the answers were recorded."""
 
 Transcripts = dict[str, list[Json]]
 
