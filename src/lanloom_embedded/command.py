@@ -9,7 +9,8 @@ import click
 
 from lanloom.cli.options import metrics_option
 from lanloom.features.dummy.options import dummy_default_option, dummy_options, given
-from lanloom.features.liveupdate.options import MANAGER_OPTIONS
+from lanloom.features.lan.options import MANAGER_OPTIONS as LAN_OPTIONS
+from lanloom.features.liveupdate.options import MANAGER_OPTIONS as LIVE_UPDATE_OPTIONS
 
 
 class _Damaged(click.ClickException):
@@ -55,7 +56,8 @@ class _Damaged(click.ClickException):
 )
 @dummy_default_option(default=False)
 @dummy_options("image", "node-timeout")
-@MANAGER_OPTIONS.decorate
+@LAN_OPTIONS.decorate
+@LIVE_UPDATE_OPTIONS.decorate
 @metrics_option()
 @click.option(
     "--log-level",
@@ -103,7 +105,8 @@ def command(
         kubevirt=kubevirt,
         metrics=tuple(filter(None, metrics_address)),
         dummy=given({name: value for name, value in options.items() if name.startswith("dummy_")}),
-        live_update=MANAGER_OPTIONS.settings(options),
+        lan=LAN_OPTIONS.settings(options),
+        live_update=LIVE_UPDATE_OPTIONS.settings(options),
     )
     try:
         run_process(serve(settings, print_ready), _new_event_loop)

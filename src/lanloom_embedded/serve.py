@@ -29,6 +29,7 @@ from lanloom.api.core import CRDS
 from lanloom.api.meta import Key
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.features.dummy.rules.flags import Flags
+from lanloom.features.lan.rules.permits import USUAL, Permits
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.processes.definitions import manifests, outcome, resources
 from lanloom.processes.manager import Manager, ManagerSettings
@@ -137,7 +138,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     descriptors of sockets that listen already. `metrics` are the addresses of the probe server. `tokens` is a static
     token file that is read again as it changes. Without `manager` only the API server runs. With
     `kubevirt` there are KubeVirt's kinds of virtual machines. `dummy` are settings of
-    isolated networks and `live_update` those of live update, as for a manager.
+    isolated networks, `lan` limits of LANs and `live_update` settings of live update, as for a manager.
     """
 
     data: Path
@@ -150,6 +151,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     kubevirt: bool = False
     metrics: tuple[str, ...] = ()
     dummy: Flags = Flags(default=False)
+    lan: Permits = USUAL
     live_update: LiveUpdateSettings = LiveUpdateSettings()
 
 
@@ -182,7 +184,11 @@ async def serve(settings: ServeSettings, ready: Callable[[str], None], get: Fetc
         address = f"https://{LOOPBACK}:{sockets[0].getsockname()[1]}"
         running: list[Awaitable[None]] = [probing, server]
         if settings.manager:
-            features = {"dummy": settings.dummy, "liveupdate": settings.live_update}
+            features = {
+                "dummy": settings.dummy,
+                "lan": settings.lan,
+                "liveupdate": settings.live_update,
+            }
             running.append(await _start_manager(engine, webhooks, rng, stack, metrics, features))
         publish = partial(write_kubeconfig, settings.kubeconfig, address)
         publish(identity.current)

@@ -193,6 +193,7 @@ FREE = {
     *("--dummy-node-timeout", "--global-namespaces", "--underlay", "--source", "--node", "--name", "--owner"),
     *("--add-reserved-ips", "--remove-reserved-ips", "--gateway", "--gateway6", "--network", "--network6"),
     *(
+        "--lan-port",
         "--mac-prefix",
         "--namespaces",
         "--quota",

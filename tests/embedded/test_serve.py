@@ -15,7 +15,9 @@ from lanloom.api.core import (
     VALIDATING_WEBHOOKS,
 )
 from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.lan import LANS
 from lanloom.api.names import AGENTS_GROUP, NODE_USER_PREFIX
+from lanloom.features.lan.rules.permits import Permits
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import (
     Forbidden,
@@ -63,6 +65,18 @@ async def test_new_server_has_our_kinds_our_namespace_and_our_webhooks(tmp_path:
         await client.get(VALIDATING_WEBHOOKS, "lanloom")
         with pytest.raises((Invalid, Forbidden), match="cluster-with-a-long-name"):
             await client.create(CLUSTER_NETWORKS, {"metadata": {"name": "cluster-with-a-long-name"}})
+
+
+async def test_limits_of_lans_are_those_of_the_manager(tmp_path: Path) -> None:
+    """A server with limits of LANs refuses a namespace the LAN that is one too many."""
+    spec = {"ns": "a", "bridge": "br0", "vxlan": "vx0", "vni": 5, "defaultVxlanDev": "eth0", "spokes": ["a1"]}
+    first = {"metadata": {"name": "a"}, "spec": spec}
+    more = {"ns": "b", "vni": 6, "spokes": ["b1"]}
+    second = {"metadata": {"name": "b"}, "spec": spec | more}
+    async with serving(tmp_path, lan=Permits(lans=1)) as config, HttpClient(config) as client:
+        await client.create(LANS, first, "default")
+        with pytest.raises((Invalid, Forbidden), match=r"one namespace may have 1; .* raise --lan-max-lans"):
+            await client.create(LANS, second, "default")
 
 
 async def test_kubeconfig_is_for_its_owner_only_and_outlives_a_restart(tmp_path: Path) -> None:
