@@ -53,10 +53,15 @@ def pod(name: str, namespace: str, network: str) -> Raw:
     }
 
 
+def namespace_body(name: str) -> Raw:
+    """A namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
 @pytest.fixture
 def tenants(clean: Lab) -> Iterator[Lab]:
     """The lab with the namespaces of two tenants, which go afterwards."""
-    clean.apply(*({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in (OWNER, THIEF)))
+    clean.apply(*map(namespace_body, (OWNER, THIEF)))
     try:
         yield clean
     finally:
@@ -170,3 +175,44 @@ def test_two_tenants_have_the_same_subnet(tenants: Lab) -> None:
     tenants.kubectl("delete", "pod", "thief", f"--namespace={OWNER}", "--timeout=300s")
     tenants.kubectl("delete", "lan", "blue", f"--namespace={OWNER}", "--timeout=300s")
     assert OWNER not in tenants.kubectl("get", "networks.ipam.lanloom.io", "-o", "name")
+
+
+RIGHTS = ("create", "get", "list", "patch", "update", "delete")
+
+
+def owned(namespace: str) -> tuple[Raw, Raw, Raw]:
+    """A namespace, and the right of a user of the same name to write LANs there."""
+    meta = {"name": "lans", "namespace": namespace}
+    group = "rbac.authorization.k8s.io"
+    user = {"kind": "User", "name": namespace, "apiGroup": group}
+    rules = [{"apiGroups": ["lan.k8slan.io"], "resources": ["lans"], "verbs": RIGHTS}]
+    kind = {"apiVersion": f"{group}/v1", "metadata": meta}
+    reference = {"kind": "Role", "name": "lans", "apiGroup": group}
+    return (
+        namespace_body(namespace),
+        kind | {"kind": "Role", "rules": rules},
+        kind | {"kind": "RoleBinding", "subjects": [user], "roleRef": reference},
+    )
+
+
+def test_a_tenant_makes_lans_within_a_quota(own_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant makes as many LANs as the manager allows a namespace, and one more for each that he deletes."""
+    monkeypatch.setenv("LANLOOM_LAN_MAX_LANS", "2")
+    own_lab.run("up", "--nodes", "1")
+    own_lab.apply(*owned(OWNER), *owned(THIEF))
+
+    def make(number: int, namespace: str = OWNER, *, fails: bool = False) -> str:
+        body = lan(f"l{number}", namespace, vni=4820 + number, spokes=[f"s{number}"])
+        given = json.dumps(body)
+        return own_lab.kubectl("apply", f"--as={namespace}", "-f", "-", given=given, fails=fails)
+
+    make(1)
+    make(2)
+    said = make(3, fails=True)
+    assert f"LAN {OWNER}/l3: namespace {OWNER} would have 3 LANs" in said
+    assert "one namespace may have 2; remove others, or ask an administrator to raise --lan-max-lans" in said
+    make(4, THIEF)
+    own_lab.kubectl("delete", "lan", "l1", f"--namespace={OWNER}", f"--as={OWNER}", "--timeout=300s")
+    make(3)
+    start(own_lab, "web", OWNER, "k8slan-veth-s3")
+    assert "would have 3 LANs" in make(1, fails=True)

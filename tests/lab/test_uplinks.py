@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 CONFIG = "vlanconfig-1"
 LINK = interface_name("cluster-1", 2012)
+ALWAYS_THERE = "192.168.1.1"
+"""The address of the switch in VLAN 2012, where the lab has a DHCP server."""
 
 
 @pytest.fixture
@@ -91,6 +93,36 @@ def test_bond_options(carrying: Lab) -> None:
         "spec.uplink.bondOptions.lacpRate is set, but a bond in mode active-backup does not have it"
         in refused
     )
+
+
+def test_a_bond_is_monitored_by_arp(carrying: Lab) -> None:
+    """A bond asks an address of the VLAN whether its NICs carry, and loses nothing where that takes miimon's place."""
+    before = indexes(look(carrying, "node1"))
+    asked: dict[str, Any] = {"arpInterval": 200, "arpIpTargets": [ALWAYS_THERE], "arpValidate": "all"}
+    by_arp = {"arp_interval": "200", "arp_ip_target": ALWAYS_THERE, "arp_validate": "all", "miimon": "0"}
+    by_carrier = {"arp_interval": "0", "miimon": "100"}
+
+    def has(wanted: dict[str, str]) -> bool:
+        return all({name: option(carrying, node, name) for name in wanted} == wanted for node in NODES)
+
+    carrying.apply(vlan_config(CONFIG, "cluster-1", **asked))
+    eventually(lambda: has(by_arp))
+    eventually(lambda: has({"mii_status": "up", "active_slave": "eth1"}))
+    carrying.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=300s")
+    assert indexes(look(carrying, "node1")) == before
+    eventually(lambda: carrying.reaches("node1", "192.168.1.12"))
+    for other, message in (
+        (
+            {"miimon": 100},
+            "arpInterval is 200 and miimon is 100, but a bond monitors its NICs in one way only",
+        ),
+        ({"mode": "802.3ad"}, "arpInterval is set, but a bond in mode 802.3ad does not have it"),
+    ):
+        refused = carrying.apply(vlan_config(CONFIG, "cluster-1", **asked | other), fails=True)
+        assert f"spec.uplink.bondOptions.{message}" in refused
+    carrying.apply(vlan_config(CONFIG, "cluster-1"))
+    eventually(lambda: has(by_carrier))
+    eventually(lambda: carrying.reaches("node1", "192.168.1.12"))
 
 
 def test_several_uplinks(carrying: Lab) -> None:
