@@ -8,7 +8,7 @@ from socket import socket
 
 from lanloom.api.kubevirt import bridged_name, guest_bridge
 from lanloom.features.lan.agent.links.isolation import silence
-from lanloom.features.lan.agent.links.writer import LanWriter, apply, learn_joined, socket_of
+from lanloom.features.lan.agent.links.writer import LanWriter, apply, learn_joined
 from lanloom.features.lan.rules.portsteps import (
     AddressPod,
     LimitPodMtu,
@@ -49,7 +49,7 @@ def _make_tap(step: MakeTap, writer: LanWriter) -> None:
 @apply.register
 def _make_veth(step: MakeVeth, writer: LanWriter) -> None:
     lan = writer.lan(step)
-    with open_namespace(Path(step.netns)) as pod, socket_of(pod) as far:
+    with open_namespace(Path(step.netns)) as pod, pod.socket() as far:
         inside = _guest_bridge(far, step) if step.bridged else 0
         name = bridged_name(step.interface) if inside else step.interface
         overlay.add_veth(
@@ -80,7 +80,7 @@ def _guest_bridge(sock: socket, step: MakeVeth) -> int:
 
 @apply.register
 def _address_pod(step: AddressPod, writer: LanWriter) -> None:
-    with open_namespace(Path(step.netns)) as pod, socket_of(pod) as sock:
+    with open_namespace(Path(step.netns)) as pod, pod.socket() as sock:
         _set_up_with_addresses(step, pod, sock, step.index)
 
 
@@ -117,11 +117,11 @@ def _prepare(interface: str, six: bool) -> None:
 
 @apply.register
 def _set_pod_up(step: SetPodUp, writer: LanWriter) -> None:
-    with open_namespace(Path(step.netns)) as pod, socket_of(pod) as sock:
+    with open_namespace(Path(step.netns)) as pod, pod.socket() as sock:
         changes.set_up(sock, step.index)
 
 
 @apply.register
 def _limit_mtu(step: LimitPodMtu, writer: LanWriter) -> None:
-    with open_namespace(Path(step.netns)) as pod, socket_of(pod) as sock, tolerating(errno.ENODEV):
+    with open_namespace(Path(step.netns)) as pod, pod.socket() as sock, tolerating(errno.ENODEV):
         changes.set_mtu(sock, step.index, step.mtu)

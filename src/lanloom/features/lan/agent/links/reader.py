@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from lanloom.features.lan.agent.links import hostbridge
 from lanloom.features.lan.agent.links.isolation import is_isolated
 from lanloom.features.lan.agent.links.optionsteps import PORTS, STORM, STORMED, TABLE
-from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan, socket_of
+from lanloom.features.lan.agent.links.writer import LanWriter, OpenLan
 from lanloom.features.lan.rules.desired import DesiredLan, DesiredPort
 from lanloom.features.lan.rules.hostbridge import PORT, DesiredHostBridge
 from lanloom.features.lan.rules.observed import (
@@ -146,7 +146,7 @@ class Reader:
     def cookie(self, path: str) -> int:
         """Implement the port."""
         try:
-            with open_namespace(Path(path)) as found, socket_of(found) as sock:
+            with open_namespace(Path(path)) as found, found.socket() as sock:
                 return cookie_of(sock)
         except NamespaceMissing:
             return 0
@@ -252,7 +252,7 @@ def _far_end(held: OpenLan, port: DesiredPort) -> PodLink | None:
     with open_namespace(Path(port.netns)) as pod:
         if near is None or not index:
             return None
-        with socket_of(pod) as sock:
+        with pod.socket() as sock:
             end = _with_addresses(sock, _pods_link(sock, index, near, port), port)
             return replace(end, cookie=cookie_of(sock)) if end is not None else None
 

@@ -15,10 +15,9 @@ from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep
 from lanloom.features.lan.rules.options import ISOLATED_GROUP, UNFLAGGED, PortFlags
 from lanloom.node.errors import KernelUnsupported, LinkError, LinkMissing, NamespaceError
 from lanloom.node.links import KernelLink
-from lanloom.node.namespaces import OWN, Namespace, NamespaceDirectory
+from lanloom.node.namespaces import Namespace, NamespaceDirectory
 from lanloom.node.netlink import overlay, reader
 from lanloom.node.netlink.bridgedrift import mend_port
-from lanloom.node.netlink.messages import open_socket
 from lanloom.node.netlink.packetfilter import open_filter_socket
 
 
@@ -97,7 +96,7 @@ class HostSockets:
         with self._lock:
             sock, self._idle = self._idle, None
         if sock is None:
-            sock = _opened(namespace)
+            sock = namespace.socket()
         try:
             yield sock
             with self._lock:
@@ -163,17 +162,6 @@ class LanWriter:
             raise step.refusal(error) from error
         except NamespaceError as error:
             raise LinkError(f"{step.title}: {error}") from error
-
-
-@contextmanager
-def socket_of(namespace: Namespace) -> Iterator[socket]:
-    """Provide a netlink socket in a namespace, closed at the end."""
-    with _opened(namespace) as opened:
-        yield opened
-
-
-def _opened(namespace: Namespace) -> socket:
-    return open_socket() if namespace.title == str(OWN) else namespace.socket()
 
 
 @singledispatch

@@ -35,7 +35,7 @@ from lanloom.node.netlink import bridgeports, changes, packetfilter, reader
 from lanloom.node.netlink.addressing import ip_addresses
 from lanloom.node.netlink.bridgedrift import FORWARDING, LISTENING
 from lanloom.node.netlink.bridgevlans import vlans
-from lanloom.node.netlink.messages import open_socket, tolerating
+from lanloom.node.netlink.messages import tolerating
 from lanloom.node.vlanids import VlanEntry
 
 CNI_TABLE, CNI_CHAIN = "nat", "PREROUTING"
@@ -122,7 +122,7 @@ class NetlinkPorts:
 
     def _bridge(self, name: str) -> Bridge | None:
         title = f"can't look at the bridge {name}"
-        with open_namespace(self._host) as host, _socket_in(host) as sock, _explained(title):
+        with open_namespace(self._host) as host, host.socket() as sock, _explained(title):
             link = reader.find(sock, name)
         if link is None:
             return None
@@ -146,7 +146,7 @@ class NetlinkPorts:
             if goal.ns != port.ns:
                 path = Path(goal.ns) if goal.ns else self._host
                 opened = stack.enter_context(open_namespace(path))
-                sock = stack.enter_context(_socket_in(opened))
+                sock = stack.enter_context(opened.socket())
                 target = _OpenPort(goal.ns, opened, sock, port.link, port.nic, port.inside)
             with _explained(f"can't move {port.link.name} to {goal.title}"):
                 return self._moved(port, target, goal)
@@ -208,7 +208,7 @@ class NetlinkPorts:
                         continue
                     if reader.namespace_id(inside, opened.fileno()) != nic.nsid:
                         continue
-                    sock = stack.enter_context(_socket_in(opened))
+                    sock = stack.enter_context(opened.socket())
                     link = _explained_link(sock, nic.lower)
                     back = reader.namespace_id(sock, pod.fileno())
                     if link.kind != "veth" or link.lower != nic.index or link.nsid != back:
@@ -320,13 +320,6 @@ def _names(directory: Path) -> list[Path]:
 
 def _packet_socket() -> socket.socket:
     return socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
-
-
-@contextmanager
-def _socket_in(namespace: Namespace) -> Iterator[socket.socket]:
-    opened = open_socket() if namespace.title == str(OWN) else namespace.socket()
-    with opened:
-        yield opened
 
 
 def _explained_link(sock: socket.socket, index: int) -> KernelLink:
