@@ -24,7 +24,7 @@ from lanloom.features.lan.rules.linksteps import FORWARD_ALL, alias_of
 from lanloom.features.lan.rules.plan import plan
 from lanloom.node.links import Vtep
 from lanloom.node.namespaces import Namespace, NamespaceDirectory, make_namespace
-from lanloom.node.netlink import addressing, changes, forwarding, overlay, reader
+from lanloom.node.netlink import addressing, bridgeports, changes, forwarding, overlay, reader
 
 ROUNDS = 30
 SPOKES = 10
@@ -170,14 +170,14 @@ def plain(
             policy=True,
         )
     vxlan = reader.link(sock, name="vx0").index
-    overlay.set_forwarding(sock, vxlan, FORWARD_ALL)
+    bridgeports.set_forwarding(sock, vxlan, FORWARD_ALL)
     for peer in PEERS:
         forwarding.add_receiver(sock, vxlan, peer, vtep.device)
     for number in range(SPOKES):
         inner = vxlan + 1 + 2 * number
         overlay.add_veth(sock, f"s{number}M0", f"s{number}M1", master=bridge, mtu=1450, peer_mac=_mac(number))
         changes.set_up(sock, inner)
-        overlay.set_forwarding(sock, inner + 1, FORWARD_ALL)
+        bridgeports.set_forwarding(sock, inner + 1, FORWARD_ALL)
         overlay.add_macvtap(
             sock, pod.fileno(), f"{spoke}{number}", lower=inner, index=first + number, mtu=1450
         )

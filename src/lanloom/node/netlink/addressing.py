@@ -15,6 +15,7 @@ from lanloom.node.netlink.messages import (
     ADDRESS,
     IFA_ADDRESS,
     IFA_LOCAL,
+    NLM_F_CREATE_NEW,
     ROUTE,
     RTA_DST,
     RTA_GATEWAY,
@@ -37,7 +38,6 @@ from lanloom.node.netlink.messages import (
     word,
 )
 
-NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
 IFA_BROADCAST, IFA_TARGET_NETNSID, IFA_F_NODAD = 4, 10, 2
 RTA_PRIORITY, RTA_PREFSRC, RTA_METRICS, RTAX_MTU, RTAX_ADVMSS = 6, 7, 8, 2, 8
 RT_TABLE_MAIN, RTPROT_STATIC, RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 254, 4, 0, 253
@@ -59,7 +59,7 @@ def add_address(sock: socket.socket, index: int, cidr: str) -> None:
     if four and length < _WITHOUT_BROADCAST:
         body += attribute(IFA_BROADCAST, found.network.broadcast_address.packed)
     with tolerating(errno.EEXIST):
-        request(sock, RTM_NEWADDR, body, flags=NLM_F_CREATE | NLM_F_EXCL)
+        request(sock, RTM_NEWADDR, body, flags=NLM_F_CREATE_NEW)
 
 
 class Address(Struct, frozen=True):
@@ -149,7 +149,7 @@ def add_route(
     if metrics:
         body += nested(RTA_METRICS, metrics)
     with tolerating(errno.EEXIST):
-        request(sock, RTM_NEWROUTE, body, flags=NLM_F_CREATE | NLM_F_EXCL)
+        request(sock, RTM_NEWROUTE, body, flags=NLM_F_CREATE_NEW)
 
 
 def destinations(sock: socket.socket) -> frozenset[str]:

@@ -1,31 +1,138 @@
-"""The way of one port to another bridge, and the state in which no frame passes it.
+"""Ports of bridges, in any network namespace: their VLAN ids, their settings, and the way to another bridge.
 
-A function takes the socket of the namespace in which it acts. Everything raises OSError with the kernel's number and
-words.
+A function takes the socket of the namespace in which it acts. Changes raise OSError with the kernel's number and words,
+dumps LinkError. Bridges themselves have VLAN ids, too.
 """
 
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from lanloom.node.links import KernelLink
-from lanloom.node.netlink import changes
-from lanloom.node.netlink.bridgevlans import vlans_message
+from lanloom.node.netlink import changes, reader
 from lanloom.node.netlink.messages import (
+    AF_BRIDGE,
+    IFLA_AF_SPEC,
+    IFLA_BRIDGE_FLAGS,
+    IFLA_BRIDGE_VLAN_INFO,
+    IFLA_BRPORT_FLUSH,
     IFLA_BRPORT_GROUP_FWD_MASK,
     IFLA_BRPORT_ISOLATED,
+    IFLA_BRPORT_LEARNING,
+    IFLA_BRPORT_LOCKED,
     IFLA_BRPORT_MODE,
     IFLA_BRPORT_STATE,
+    IFLA_GROUP,
     IFLA_MTU,
     LINK,
+    RANGE_BEGIN,
+    RANGE_END,
+    RTM_DELLINK,
     RTM_NEWLINK,
+    RTM_SETLINK,
+    VLANS_AS_RANGES,
     attribute,
+    attributes,
     batch,
+    nested,
+    request,
+    walk,
     word,
 )
 from lanloom.node.vlanids import VlanEntry
 
+PVID, UNTAGGED = 1 << 1, 1 << 2
+BRIDGE_FLAGS_SELF = 2
+"""The ids are meant for the bridge itself, not for it as a port of another."""
+
+_VLAN = struct.Struct("=HH")
+_ATTRIBUTE = struct.Struct("=HHHH")
 _HALF = struct.Struct("=H")
+
+
+def vlans(sock: socket.socket) -> dict[int, tuple[VlanEntry, ...]]:
+    """Return the VLAN ids of bridges and ports by the link's index, in order; none on a kernel without them."""
+    found = {}
+    for body in reader.bodies(sock, mask=VLANS_AS_RANGES, family=AF_BRIDGE):
+        spec = attributes(body, LINK.size).get(IFLA_AF_SPEC, b"")
+        found[LINK.unpack_from(body)[2]] = tuple(_decoded(spec))
+    return found
+
+
+def _decoded(spec: bytes) -> Iterator[VlanEntry]:
+    first = 0
+    for kind, payload in walk(spec):
+        if kind != IFLA_BRIDGE_VLAN_INFO:
+            continue
+        flags, vid = _VLAN.unpack_from(payload)
+        if flags & RANGE_BEGIN:
+            first = vid
+            continue
+        begin = first if flags & RANGE_END else vid
+        yield VlanEntry(begin, vid, pvid=bool(flags & PVID), untagged=bool(flags & UNTAGGED))
+
+
+def change_vlans(
+    sock: socket.socket, index: int, entries: Iterable[VlanEntry], *, add: bool, on_bridge: bool = False
+) -> None:
+    """Add ids to a port, or to the bridge itself, or remove them, as one message."""
+    request(sock, *vlans_message(index, entries, add=add, on_bridge=on_bridge))
+
+
+def vlans_message(
+    index: int, entries: Iterable[VlanEntry], *, add: bool, on_bridge: bool = False
+) -> tuple[int, bytes]:
+    """Return type and body of that message, for a batch."""
+    flags = attribute(IFLA_BRIDGE_FLAGS, struct.pack("=H", BRIDGE_FLAGS_SELF)) if on_bridge else b""
+    spec = nested(IFLA_AF_SPEC, flags + b"".join(_encoded(each) for each in entries))
+    return RTM_SETLINK if add else RTM_DELLINK, LINK.pack(AF_BRIDGE, 0, index, 0, 0) + spec
+
+
+def _encoded(entry: VlanEntry) -> bytes:
+    flags = (PVID if entry.pvid else 0) | (UNTAGGED if entry.untagged else 0)
+    if entry.first == entry.last:
+        return _attribute(flags, entry.first)
+    return _attribute(flags | RANGE_BEGIN, entry.first) + _attribute(flags | RANGE_END, entry.last)
+
+
+def _attribute(flags: int, vid: int) -> bytes:
+    return _ATTRIBUTE.pack(_ATTRIBUTE.size, IFLA_BRIDGE_VLAN_INFO, flags, vid)
+
+
+def only_vlan(sock: socket.socket, index: int, vid: int) -> None:
+    """Put a port into one VLAN alone, untagged."""
+    ids = {each for entry in vlans(sock).get(index, ()) for each in range(entry.first, entry.last + 1)}
+    for other in sorted(ids - {vid}):
+        change_vlans(sock, index, [VlanEntry(other, other)], add=False)
+    change_vlans(sock, index, [VlanEntry(vid, vid, pvid=True, untagged=True)], add=True)
+
+
+def set_forwarding(sock: socket.socket, index: int, mask: int) -> None:
+    """Set the mask of reserved addresses whose frames a port lets pass."""
+    changes.change(sock, index, changes.port_info(attribute(IFLA_BRPORT_GROUP_FWD_MASK, _HALF.pack(mask))))
+
+
+def stop_learning(sock: socket.socket, index: int) -> None:
+    """Keep the bridge from learning addresses behind a port."""
+    changes.change(sock, index, changes.port_info(attribute(IFLA_BRPORT_LEARNING, b"\0")))
+
+
+def forget_learned(sock: socket.socket, index: int) -> None:
+    """Make the bridge forget the addresses that it learned behind a port."""
+    changes.change(sock, index, changes.port_info(attribute(IFLA_BRPORT_FLUSH, b"")))
+
+
+def set_port_flags(sock: socket.socket, index: int, *, locked: bool, isolated: bool, group: int) -> None:
+    """Set the flags of a port, and the group of its link. A locked port neither learns nor keeps what it learned."""
+    values = (
+        (IFLA_BRPORT_LEARNING, not locked),
+        (IFLA_BRPORT_LOCKED, locked),
+        (IFLA_BRPORT_ISOLATED, isolated),
+    )
+    data = b"".join(attribute(kind, bytes([value])) for kind, value in values)
+    if locked:
+        data += attribute(IFLA_BRPORT_FLUSH, b"")
+    changes.change(sock, index, word(IFLA_GROUP, group) + changes.port_info(data))
 
 
 def join(

@@ -12,7 +12,7 @@ from lanloom.api.bonds import BOND_MODES
 from lanloom.node.netlink import reader
 from lanloom.node.netlink.addressing import addresses, addresses_of
 from lanloom.node.netlink.bonds import IFLA_BOND_MIIMON, IFLA_BOND_MODE, IFLA_BOND_PRIMARY, decode_settings
-from lanloom.node.netlink.bridgevlans import vlans
+from lanloom.node.netlink.bridgeports import vlans
 from lanloom.node.netlink.messages import (
     DEVCONF_ACCEPT_RA,
     DEVCONF_ARP_IGNORE,

@@ -15,6 +15,9 @@ from lanloom.node.netlink import changes, overlay, reader
 from lanloom.node.netlink.messages import (
     AF_BRIDGE,
     LINK,
+    NLM_F_APPEND,
+    NLM_F_CREATE,
+    NLM_F_REPLACE,
     attribute,
     attributes,
     dump,
@@ -24,7 +27,6 @@ from lanloom.node.netlink.messages import (
 )
 
 RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
-NLM_F_REPLACE, NLM_F_CREATE, NLM_F_APPEND = 0x100, 0x400, 0x800
 NDA_DST, NDA_LLADDR, NDA_IFINDEX = 1, 2, 8
 NTF_SELF, NTF_MASTER, NTF_STICKY = 2, 4, 0x40
 NUD_PERMANENT, NUD_NOARP = 0x80, 0x40

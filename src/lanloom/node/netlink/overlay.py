@@ -1,4 +1,4 @@
-"""Bridges, VXLAN, veth and macvtap links across network namespaces, and what only LANs set of them.
+"""Bridges, VXLAN, veth and macvtap links across network namespaces.
 
 A function takes the socket of the namespace in which it acts; another one is named by an open descriptor. Everything
 raises OSError with the kernel's number and words.
@@ -16,12 +16,6 @@ from lanloom.node.netlink.messages import (
     IFLA_BR_FDB_MAX_LEARNED,
     IFLA_BR_MCAST_SNOOPING,
     IFLA_BR_STP_STATE,
-    IFLA_BRPORT_FLUSH,
-    IFLA_BRPORT_GROUP_FWD_MASK,
-    IFLA_BRPORT_ISOLATED,
-    IFLA_BRPORT_LEARNING,
-    IFLA_BRPORT_LOCKED,
-    IFLA_GROUP,
     IFLA_LINK,
     IFLA_MACVLAN_MODE,
     IFLA_MTU,
@@ -131,34 +125,6 @@ def add_macvtap(sock: socket.socket, target: int, name: str, *, lower: int, inde
     body = changes.name(name) + word(IFLA_LINK, lower) + word(IFLA_MTU, mtu) + word(IFLA_NET_NS_FD, target)
     body += changes.info("macvtap", word(IFLA_MACVLAN_MODE, MACVLAN_MODE_PASSTHRU))
     changes.add(sock, body, index=index, flags=IFF_UP | IFF_ALLMULTI)
-
-
-def set_forwarding(sock: socket.socket, index: int, mask: int) -> None:
-    """Set the mask of reserved addresses whose frames a port lets pass."""
-    changes.change(sock, index, changes.port_info(attribute(IFLA_BRPORT_GROUP_FWD_MASK, _HALF.pack(mask))))
-
-
-def stop_learning(sock: socket.socket, index: int) -> None:
-    """Keep the bridge from learning addresses behind a port."""
-    changes.change(sock, index, changes.port_info(attribute(IFLA_BRPORT_LEARNING, b"\0")))
-
-
-def forget_learned(sock: socket.socket, index: int) -> None:
-    """Make the bridge forget the addresses that it learned behind a port."""
-    changes.change(sock, index, changes.port_info(attribute(IFLA_BRPORT_FLUSH, b"")))
-
-
-def set_port_flags(sock: socket.socket, index: int, *, locked: bool, isolated: bool, group: int) -> None:
-    """Set the flags of a port, and the group of its link. A locked port neither learns nor keeps what it learned."""
-    values = (
-        (IFLA_BRPORT_LEARNING, not locked),
-        (IFLA_BRPORT_LOCKED, locked),
-        (IFLA_BRPORT_ISOLATED, isolated),
-    )
-    data = b"".join(attribute(kind, bytes([value])) for kind, value in values)
-    if locked:
-        data += attribute(IFLA_BRPORT_FLUSH, b"")
-    changes.change(sock, index, word(IFLA_GROUP, group) + changes.port_info(data))
 
 
 def _endpoint(address: str, four: int, six: int) -> bytes:

@@ -15,7 +15,7 @@ from lanloom.node.marks import MARK, UNFINISHED
 from lanloom.node.netlink import changes
 from lanloom.node.netlink.addressing import add_route, addresses_of, remove_ipv6_address
 from lanloom.node.netlink.bonds import SET_WHILE_DOWN, encode_miimon, encode_mode, encode_settings
-from lanloom.node.netlink.bridgevlans import change_vlans
+from lanloom.node.netlink.bridgeports import change_vlans
 from lanloom.node.netlink.changes import address, alias, info, master, name
 from lanloom.node.netlink.dump import inspect_bridge, read_links
 from lanloom.node.netlink.messages import (

@@ -24,7 +24,7 @@ from lanloom.node.links import KernelLink
 from lanloom.node.namespaces import OWN, open_namespace
 from lanloom.node.netlink import reader
 from lanloom.node.netlink.addressing import ip_addresses
-from lanloom.node.netlink.bridgevlans import vlans
+from lanloom.node.netlink.bridgeports import vlans
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from lanloom.node.links import KernelLink
 from lanloom.node.namespaces import Namespace
 from lanloom.node.netlink import changes, overlay, reader
 from lanloom.node.netlink.bridgedrift import ISOLATED, LOCKED, STATE, mend_port
-from lanloom.node.netlink.bridgevlans import only_vlan, vlans
+from lanloom.node.netlink.bridgeports import only_vlan, vlans
 from lanloom.node.vlanids import VlanEntry
 
 

@@ -22,7 +22,7 @@ from lanloom.features.lan.rules.lansteps import (
 )
 from lanloom.features.lan.rules.linksteps import alias_of
 from lanloom.node.namespaces import make_namespace
-from lanloom.node.netlink import bridgedrift, changes, forwarding, overlay
+from lanloom.node.netlink import bridgedrift, bridgeports, changes, forwarding, overlay
 from lanloom.node.netlink.messages import tolerating
 
 
@@ -145,7 +145,7 @@ def _forget_learned(step: ForgetLearned, writer: LanWriter) -> None:
     for mac in forwarding.learned_at_peers(lan.sock, vxlan.index):
         with tolerating(errno.ENOENT):
             forwarding.remove_static(lan.sock, vxlan.index, mac, remote=True)
-    overlay.forget_learned(lan.sock, vxlan.index)
+    bridgeports.forget_learned(lan.sock, vxlan.index)
 
 
 @apply.register

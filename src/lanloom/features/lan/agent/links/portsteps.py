@@ -18,7 +18,7 @@ from lanloom.features.lan.rules.portsteps import (
     SetPodUp,
 )
 from lanloom.node.namespaces import Namespace, open_namespace
-from lanloom.node.netlink import addressing, changes, overlay, reader
+from lanloom.node.netlink import addressing, bridgeports, changes, overlay, reader
 from lanloom.node.netlink.messages import tolerating
 
 
@@ -68,7 +68,7 @@ def _make_veth(step: MakeVeth, writer: LanWriter) -> None:
             pod.call(partial(silence, name))
         if inside:
             changes.set_master(far, lan.links[step.port].lower, inside)
-            overlay.stop_learning(far, lan.links[step.port].lower)
+            bridgeports.stop_learning(far, lan.links[step.port].lower)
         _set_up_with_addresses(step, pod, far, lan.links[step.port].lower)
 
 

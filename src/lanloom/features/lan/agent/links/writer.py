@@ -16,7 +16,7 @@ from lanloom.features.lan.rules.options import ISOLATED_GROUP, UNFLAGGED, PortFl
 from lanloom.node.errors import KernelUnsupported, LinkError, LinkMissing, NamespaceError
 from lanloom.node.links import KernelLink
 from lanloom.node.namespaces import Namespace, NamespaceDirectory
-from lanloom.node.netlink import overlay, reader
+from lanloom.node.netlink import bridgeports, reader
 from lanloom.node.netlink.bridgedrift import mend_port
 from lanloom.node.netlink.packetfilter import open_filter_socket
 
@@ -176,7 +176,7 @@ def learn_joined(lan: OpenLan, port: str, flags: PortFlags = UNFLAGGED) -> None:
     found = lan.links[port]
     if not flags.are_set(found):
         group = ISOLATED_GROUP if flags.isolated else 0
-        overlay.set_port_flags(
+        bridgeports.set_port_flags(
             lan.sock, found.index, locked=flags.locked, isolated=flags.isolated, group=group
         )
         lan.learn(port)
@@ -184,7 +184,7 @@ def learn_joined(lan: OpenLan, port: str, flags: PortFlags = UNFLAGGED) -> None:
             raise KernelUnsupported(
                 f"the port {port} can't be locked or isolated: this needs Linux 6.1 or newer"
             )
-    overlay.set_forwarding(lan.sock, found.index, FORWARD_ALL)
+    bridgeports.set_forwarding(lan.sock, found.index, FORWARD_ALL)
     if drift := lan.links[port].drift:
         mend_port(lan.sock, found.index, drift, locked=flags.locked)
 

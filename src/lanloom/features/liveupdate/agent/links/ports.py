@@ -34,7 +34,7 @@ from lanloom.node.namespaces import DIRECTORY, OWN, Namespace, open_namespace
 from lanloom.node.netlink import bridgeports, changes, packetfilter, reader
 from lanloom.node.netlink.addressing import ip_addresses
 from lanloom.node.netlink.bridgedrift import FORWARDING, LISTENING
-from lanloom.node.netlink.bridgevlans import vlans
+from lanloom.node.netlink.bridgeports import vlans
 from lanloom.node.netlink.messages import tolerating
 from lanloom.node.vlanids import VlanEntry
 
