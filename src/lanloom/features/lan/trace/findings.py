@@ -7,29 +7,29 @@ from msgspec import Struct
 State = Literal["ok", "stops", "unknown"]
 
 
-class Finding(Struct, frozen=True):
+class HopFinding(Struct, frozen=True):
     """The state of a hop. The `reason` of one that stops the frame ends with the remedy."""
 
     state: State
     reason: str
 
 
-def ok(reason: str) -> Finding:
+def ok(reason: str) -> HopFinding:
     """Return a finding that the frame passes."""
-    return Finding("ok", reason)
+    return HopFinding("ok", reason)
 
 
-def stops(reason: str) -> Finding:
+def stops(reason: str) -> HopFinding:
     """Return a finding that the frame stops here."""
-    return Finding("stops", reason)
+    return HopFinding("stops", reason)
 
 
-def unknown(reason: str) -> Finding:
+def unknown(reason: str) -> HopFinding:
     """Return whether the frame passes can't be seen."""
-    return Finding("unknown", reason)
+    return HopFinding("unknown", reason)
 
 
-def combined(reported: Finding, live: Finding | None) -> Finding:
+def combined(reported: HopFinding, live: HopFinding | None) -> HopFinding:
     """Combine a report with a kernel's finding: what stops the frame, else the kernel's finding if it has one."""
     if live is None or live.state == "unknown":
         return reported

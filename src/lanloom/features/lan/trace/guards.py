@@ -8,11 +8,11 @@ from lanloom.features.lan.rules.desired import DesiredPort
 from lanloom.features.lan.rules.observed import StaticEntry
 from lanloom.features.lan.rules.options import options_of
 from lanloom.features.lan.trace.facts import End, Facts, NodeKernel
-from lanloom.features.lan.trace.findings import Finding, stops, unknown
+from lanloom.features.lan.trace.findings import HopFinding, stops, unknown
 from lanloom.text import quote
 
 
-def guarded(facts: Facts, end: End, found: Finding, *, sends: bool) -> Finding:
+def guarded(facts: Facts, end: End, found: HopFinding, *, sends: bool) -> HopFinding:
     """Return what is found at a port, with what the options of its spoke do to the frame."""
     if found.state == "stops":
         return found

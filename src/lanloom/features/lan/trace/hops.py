@@ -28,7 +28,7 @@ from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
 from lanloom.features.lan.rules.options import UNENFORCED, options_of
 from lanloom.features.lan.trace import kernels
 from lanloom.features.lan.trace.facts import End, Facts
-from lanloom.features.lan.trace.findings import Finding, State, combined, ok, stops, unknown
+from lanloom.features.lan.trace.findings import HopFinding, State, combined, ok, stops, unknown
 from lanloom.features.lan.trace.guards import guarded
 from lanloom.features.lan.trace.uplink import at_bridge, uplink
 from lanloom.kube.conditions import find
@@ -66,7 +66,7 @@ def stopped_at(hops: tuple[Hop, ...]) -> Hop | None:
     return next((hop for hop in hops if hop.state == "stops"), None)
 
 
-_Step = tuple[str, Kind, str, Finding]
+_Step = tuple[str, Kind, str, HopFinding]
 
 
 def _way(facts: Facts) -> Iterator[_Step]:
@@ -151,14 +151,14 @@ def _between(facts: Facts, here: str, there: str) -> Iterator[_Step]:
     yield there, "bridge", spec.bridge, _bridge(facts, there)
 
 
-def _live(facts: Facts, node: str, peer: LANEntry | None, *, sends: bool) -> Finding | None:
+def _live(facts: Facts, node: str, peer: LANEntry | None, *, sends: bool) -> HopFinding | None:
     kernel = facts.kernels.get(node)
     if kernel is None or peer is None:
         return None
     return kernels.vxlan(kernel, peer, facts.size, sends=sends)
 
 
-def _lan(facts: Facts) -> Finding:
+def _lan(facts: Facts) -> HopFinding:
     lan = facts.lan
     ready = find(lan.status.conditions, READY)
     if lan.metadata.is_deleting:
@@ -174,7 +174,7 @@ def _lan(facts: Facts) -> Finding:
     return ok("ready" if ready.status == "True" else f"{ready.reason}; see the hops below")
 
 
-def _pod(end: End) -> Finding:
+def _pod(end: End) -> HopFinding:
     assert end.pod is not None
     pod, hint = end.pod, f"kubectl describe pod -n {end.pod.metadata.namespace} {end.pod.metadata.name}"
     if not end.node:
@@ -189,7 +189,7 @@ def _pod(end: End) -> Finding:
     return ok("running, and being deleted" if pod.metadata.is_deleting else "running")
 
 
-def _guest(end: End, found: Finding) -> Finding:
+def _guest(end: End, found: HopFinding) -> HopFinding:
     """Return what a guest does with its NIC is in the guest alone."""
     if end.mode != "macvtap" or found.state == "stops":
         return found
@@ -198,7 +198,7 @@ def _guest(end: End, found: Finding) -> Finding:
     )
 
 
-def _interface(facts: Facts, end: End, size: int) -> Finding:
+def _interface(facts: Facts, end: End, size: int) -> HopFinding:
     mtu = _mtu(facts, end)
     if mtu and size > mtu:
         return stops(
@@ -212,7 +212,7 @@ def _interface(facts: Facts, end: End, size: int) -> Finding:
     return ok(f"attached with {end.mac}, as Multus reports" + (f"; MTU of the LAN {mtu}" if mtu else ""))
 
 
-def _port(facts: Facts, end: End) -> Finding:
+def _port(facts: Facts, end: End) -> HopFinding:
     entry = facts.entry(end.node)
     if entry is None:
         there = _attached_at(facts, end)
@@ -250,12 +250,12 @@ def _attached_at(facts: Facts, end: End) -> str:
     return next(found, "")
 
 
-def _bridge(facts: Facts, node: str) -> Finding:
+def _bridge(facts: Facts, node: str) -> HopFinding:
     live = facts.kernels.get(node)
     return combined(_reported_bridge(facts, node), kernels.bridge(live) if live is not None else None)
 
 
-def _reported_bridge(facts: Facts, node: str) -> Finding:
+def _reported_bridge(facts: Facts, node: str) -> HopFinding:
     entry = facts.entry(node)
     if entry is None:
         return unknown(f"{node} does not carry the LAN")
@@ -283,7 +283,7 @@ def _mtu(facts: Facts, end: End) -> int:
     return min((mtu for mtu in found if mtu), default=0)
 
 
-def _sending(facts: Facts, here: str, there: str) -> Finding:
+def _sending(facts: Facts, here: str, there: str) -> HopFinding:
     own, peer = facts.entry(here), facts.entry(there)
     if own is None:
         return unknown(f"{here} does not carry the LAN")
@@ -329,13 +329,13 @@ def _peer_fault(facts: Facts, own: LANEntry, peer: LANEntry, there: str) -> str:
     return ""
 
 
-def _no_endpoint(node: str, entry: LANEntry) -> Finding:
+def _no_endpoint(node: str, entry: LANEntry) -> HopFinding:
     if entry.message and not entry.message.startswith((UNREACHABLE, UNENFORCED, *NO_UNDERLAY)):
         return unknown(f"{node} reports no endpoint; see its bridge")
     return stops(f"{node} has no VXLAN endpoint: {entry.message or 'see the log of its agent of LANs'}")
 
 
-def _receiving(entry: LANEntry | None) -> Finding:
+def _receiving(entry: LANEntry | None) -> HopFinding:
     if entry is None:
         return unknown("the node does not carry the LAN")
     if not entry.address:
@@ -343,14 +343,14 @@ def _receiving(entry: LANEntry | None) -> Finding:
     return ok(f"receives at {entry.address}, VNI {entry.vni}, port {entry.port}, as the node reports")
 
 
-def _underlay(entry: LANEntry | None) -> Finding:
+def _underlay(entry: LANEntry | None) -> HopFinding:
     if entry is None or not entry.address:
         return unknown("the node reports no endpoint")
     mtu = f"; room for packets of {entry.mtu} bytes" if entry.mtu else ""
     return ok(f"has {entry.address}, as the node reports{mtu}")
 
 
-def _network(facts: Facts, own: LANEntry | None, peer: LANEntry | None) -> Finding:
+def _network(facts: Facts, own: LANEntry | None, peer: LANEntry | None) -> HopFinding:
     if own is None or peer is None or not own.address or not peer.address:
         return unknown("not looked at: an endpoint is missing")
     if family(own.address) != family(peer.address):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from lanloom.api.lan import LANEntry
 from lanloom.features.lan.trace.facts import End, NodeKernel
-from lanloom.features.lan.trace.findings import Finding, ok, stops, unknown
+from lanloom.features.lan.trace.findings import HopFinding, ok, stops, unknown
 from lanloom.node.links import KernelLink
 from lanloom.text import listed
 
@@ -20,7 +20,7 @@ def namespace_fault(kernel: NodeKernel) -> str:
     return ""
 
 
-def bridge(kernel: NodeKernel) -> Finding:
+def bridge(kernel: NodeKernel) -> HopFinding:
     """Check that the bridge is there and up."""
     if fault := namespace_fault(kernel):
         return stops(fault)
@@ -35,7 +35,7 @@ def bridge(kernel: NodeKernel) -> Finding:
     return ok(f"up, in the network namespace {kernel.wanted.ns}")
 
 
-def port(kernel: NodeKernel, end: End, size: int) -> Finding:
+def port(kernel: NodeKernel, end: End, size: int) -> HopFinding:
     """Check that the spoke's port is there, up, in the bridge, and takes packets of the size."""
     if fault := namespace_fault(kernel):
         return unknown(fault)
@@ -47,7 +47,7 @@ def port(kernel: NodeKernel, end: End, size: int) -> Finding:
     return ok(f"up, in the bridge {kernel.wanted.bridge}, MTU {mtu}")
 
 
-def interface(kernel: NodeKernel, end: End, size: int) -> Finding:
+def interface(kernel: NodeKernel, end: End, size: int) -> HopFinding:
     """Check that the far end is in the pod, up, and takes packets of the size."""
     if end.port in kernel.seen.absent:
         return stops("the network namespace of the pod is gone; delete the pod, so that another one starts")
@@ -63,7 +63,7 @@ def interface(kernel: NodeKernel, end: End, size: int) -> Finding:
     return ok(f"{found.name} with {found.mac} is up, MTU {found.mtu}")
 
 
-def vxlan(kernel: NodeKernel, peer: LANEntry, size: int, *, sends: bool) -> Finding:
+def vxlan(kernel: NodeKernel, peer: LANEntry, size: int, *, sends: bool) -> HopFinding:
     """Check that the VXLAN link is as it should be, and, where it `sends`, to the peer as well."""
     if fault := namespace_fault(kernel):
         return unknown(fault)
@@ -82,7 +82,7 @@ def vxlan(kernel: NodeKernel, peer: LANEntry, size: int, *, sends: bool) -> Find
     return ok(f"up, {what}, MTU {found.mtu}")
 
 
-def underlay(kernel: NodeKernel, entry: LANEntry) -> Finding:
+def underlay(kernel: NodeKernel, entry: LANEntry) -> HopFinding:
     """Check that the underlay link is there, with the address that the node reports."""
     found = kernel.underlay
     if found is None:

@@ -13,7 +13,7 @@ from lanloom.api.names import bond_name, bridge_name
 from lanloom.features.lan.rules.hostbridge import PORT, DesiredHostBridge, uplink_bridge
 from lanloom.features.lan.rules.status import title_of_uplink
 from lanloom.features.lan.trace.facts import End, Facts, NodeKernel, entry_of
-from lanloom.features.lan.trace.findings import Finding, combined, ok, stops, unknown
+from lanloom.features.lan.trace.findings import HopFinding, combined, ok, stops, unknown
 from lanloom.refusals import Denied
 from lanloom.text import listed
 
@@ -45,7 +45,7 @@ def host_bridge(lan: LAN, *, uplink: bool) -> DesiredHostBridge | None:
 
 def uplink(
     facts: Facts, end: End, spec: VlanUplink
-) -> Iterator[tuple[Literal["uplink", "port"], str, Finding]]:
+) -> Iterator[tuple[Literal["uplink", "port"], str, HopFinding]]:
     """Yield kind, name and finding of each hop from the VLAN to the LAN's bridge."""
     title = f"VLAN {spec.vlan} of {spec.cluster_network}"
     if not end.node:
@@ -64,7 +64,7 @@ def uplink(
     yield "port", PORT, combined(_reported(facts, end.node, words), _live(facts, end.node))
 
 
-def at_bridge(facts: Facts, end: End) -> tuple[Finding, Finding]:
+def at_bridge(facts: Facts, end: End) -> tuple[HopFinding, HopFinding]:
     """Return the bridge of the isolated network on the node of an end, and what joins the LAN to it."""
     assert facts.lan.spec.host_bridge is not None
     name, entry = facts.lan.spec.host_bridge.name, facts.entry(end.node)
@@ -89,7 +89,7 @@ def _why_none(facts: Facts, spec: VlanUplink) -> str:
     )
 
 
-def _reported(facts: Facts, node: str, words: str) -> Finding:
+def _reported(facts: Facts, node: str, words: str) -> HopFinding:
     found = facts.nodes.get(node)
     if found is None or not _is_ready(found):
         state = "is gone" if found is None else "is not Ready"
@@ -97,7 +97,7 @@ def _reported(facts: Facts, node: str, words: str) -> Finding:
     return ok(words)
 
 
-def _live(facts: Facts, node: str) -> Finding | None:
+def _live(facts: Facts, node: str) -> HopFinding | None:
     kernel = facts.kernels.get(node)
     if kernel is None or kernel.wanted.host is None:
         return None

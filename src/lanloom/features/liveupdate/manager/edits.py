@@ -20,7 +20,7 @@ from lanloom.features.liveupdate.manager.informers import MachineInformers
 from lanloom.features.liveupdate.manager.rawmachines import RAW_MACHINES
 from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.edits import INSTANCE, TEMPLATE, move_network, unedited
-from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
+from lanloom.features.liveupdate.rules.evaluation import Evaluation, NetworkFinding
 from lanloom.features.liveupdate.rules.networks import eligible_nodes
 from lanloom.features.liveupdate.rules.preflight import Facts, Findings, check
 from lanloom.features.liveupdate.rules.report import why_not_migratable
@@ -94,7 +94,9 @@ class Edits:
         found = differences(owner, machine, {name: _key(title) for name, title in observed.items()})
         return tuple((item, strategy_of(item, self._placement(owner, machine, item))) for item in found)
 
-    def against(self, machine: VirtualMachineInstance, findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    def against(
+        self, machine: VirtualMachineInstance, findings: tuple[NetworkFinding, ...]
+    ) -> tuple[str, ...]:
         """Return what the preflight has against the migration that these findings ask for."""
         problems: list[str] = []
         for item in findings:
@@ -218,7 +220,7 @@ class Edits:
         await self._recorder.record(reference(VIRTUAL_MACHINES, owner), (draft,))
         return text
 
-    def _mover_of(self, machine: VirtualMachineInstance, item: Finding) -> NetworkSwap | None:
+    def _mover_of(self, machine: VirtualMachineInstance, item: NetworkFinding) -> NetworkSwap | None:
         """Return the swap that brought a network to where the pod has it."""
         moved = (
             swap

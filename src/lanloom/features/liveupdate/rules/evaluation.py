@@ -24,7 +24,7 @@ PRIMARY_INTERFACE = "eth0"
 """The interface of a launcher pod for the network that takes the place of the pod network."""
 
 
-class Finding(Struct, frozen=True):
+class NetworkFinding(Struct, frozen=True):
     """One network that the pod does not have as it is wanted.
 
     `network` is the machine's own name of it. `wanted` and `observed` are NADs as `namespace/name`; `observed` is empty
@@ -48,7 +48,7 @@ class Evaluation(Struct, frozen=True):
     It is not `known` where there is no launcher pod, or its networks can't be read; `error` says why then.
     """
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[NetworkFinding, ...] = ()
     observed: Mapping[str, str] = {}
     known: bool = True
     error: str = ""
@@ -81,7 +81,7 @@ def evaluate(machine: VirtualMachineInstance, pod: Pod | None) -> Evaluation:
         return Evaluation(known=False, error=reason)
     statuses = {item.name: item for item in machine.status.interfaces}
     networks = {item.name: item for item in machine.spec.networks if item.multus is not None}
-    found: list[Finding] = []
+    found: list[NetworkFinding] = []
     observed: dict[str, str] = {}
     for interface in machine.spec.interfaces:
         network = networks.get(interface.name)
@@ -109,15 +109,15 @@ def _finding(
     network: VmNic,
     status: InterfaceStatus | None,
     observed: str,
-) -> Finding | None:
+) -> NetworkFinding | None:
     if network.is_secondary:
         need = plugging_need(interface, status)
         if need != "none":
             wanted = "" if interface.state == "absent" else _title(machine, network)
-            return Finding(network.name, need, wanted, observed)
+            return NetworkFinding(network.name, need, wanted, observed)
     if not observed or is_same(network, observed, machine.metadata.namespace):
         return None
-    return Finding(network.name, "immediate", _title(machine, network), observed)
+    return NetworkFinding(network.name, "immediate", _title(machine, network), observed)
 
 
 def plugging_need(interface: VmInterface, status: InterfaceStatus | None) -> Need:

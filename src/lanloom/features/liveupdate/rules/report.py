@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.meta import Condition, rfc3339
-from lanloom.features.liveupdate.rules.evaluation import Evaluation, Finding
+from lanloom.features.liveupdate.rules.evaluation import Evaluation, NetworkFinding
 from lanloom.features.liveupdate.rules.mode import GATE, Mode
 from lanloom.features.liveupdate.rules.strategy import Cause, Difference, Step, Strategy
 from lanloom.features.liveupdate.rules.updates import Failures, Limits, Migrations, is_target_of
@@ -197,7 +197,7 @@ def _failed(state: MachineState) -> str:
     return f"{how_many} (the last one: {why})" if why else how_many
 
 
-def described(findings: Iterable[Finding]) -> str:
+def described(findings: Iterable[NetworkFinding]) -> str:
     """Return networks that are to change, as `blue: from ns/a to ns/b`."""
     return ", ".join(
         f"{item.network}: from {item.observed or 'none'} to {item.wanted or 'none'}" for item in findings
