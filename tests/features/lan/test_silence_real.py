@@ -13,9 +13,10 @@ from lanloom.api.lan import LAN_NODES, LANNode
 from lanloom.features.lan.manager.silence import SilentNodes
 from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.flood import is_silent
+from lanloom.kube.controllerset import ControllerSet
 from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import Informers
 from lanloom.kube.loading import load
 from tests.harness.servers.eventually import eventually
 from tests.harness.servers.installed import Installer
@@ -45,12 +46,12 @@ async def test_a_real_server_takes_the_condition(real_server: RealServer, real_b
         rng = Random(1)
         informers = Informers(client, rng)
         recorder = Recorder(client, "lanloom-manager", "test", now=time.time, rng=rng)
-        nodes = SilentNodes(client, lan_informers(informers), recorder, now=time.time, rng=rng)
+        watched = lan_informers(informers)
+        controllers = ControllerSet(watched.all, rng=rng)
+        nodes = SilentNodes(client, watched, recorder, controllers, now=time.time)
         tasks = [asyncio.create_task(item.run()) for item in informers.all()]
         try:
-            await all_synced(informers.all())
-            tasks.append(asyncio.create_task(nodes.controller.run()))
-            nodes.check_all()
+            tasks.append(asyncio.create_task(controllers.run(nodes.check_all)))
             await eventually(lambda: client.get(LAN_NODES, NAME), is_silent, 60)
             await _is(client, "True")
             nodes.check(NAME)

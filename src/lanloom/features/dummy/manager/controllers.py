@@ -5,7 +5,6 @@ change wakes the networks that it concerns, and where only time can change somet
 virtual machines and pods are the most by far; they wake only networks that wait for users to go.
 """
 
-import asyncio
 import random
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -33,8 +32,9 @@ from lanloom.features.dummy.rules.daemonset import READY
 from lanloom.features.dummy.rules.model import Settings, owner_of
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.controllerset import ControllerSet
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import all_synced, changed, present
+from lanloom.kube.informer import changed, present
 from lanloom.kube.ports import Client
 from lanloom.nads.users import NadUsers
 
@@ -115,18 +115,11 @@ class DummyManager:
         executor = ActionExecutor(client, recorder)
         networks = Networks(client, informers, reader, executor, rng)
         self._orphans = Orphans(informers, reader, executor, rng)
-        self._networks: Controller[str] = Controller(
-            "dummynetwork",
-            networks.reconcile,
-            rng=rng,
-            workers=4,
-            spacing=SPACING_SECONDS,
-            observe=observe,
-            refusals=networks,
+        self._controllers = ControllerSet(informers.all, rng=rng, observe=observe)
+        self._networks: Controller[str] = self._controllers.add(
+            "dummynetwork", networks.reconcile, workers=4, spacing=SPACING_SECONDS, refusals=networks
         )
-        self._left: Controller[str] = Controller(
-            "dummyorphan", self._orphans.reconcile, rng=rng, observe=observe
-        )
+        self._left: Controller[str] = self._controllers.add("dummyorphan", self._orphans.reconcile)
         informers.dcns.on_change(self._dcn_changed)
         informers.nads.on_change(self._nad_changed)
         informers.daemon_sets.on_change(self._daemon_set_changed)
@@ -141,7 +134,7 @@ class DummyManager:
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
         """The queues and workers, to be looked at."""
-        return (self._networks, self._left)
+        return self._controllers.all
 
     def enqueue_all(self) -> None:
         """Have every network looked at, and all that is left of others: at the beginning, or other settings."""
@@ -159,12 +152,8 @@ class DummyManager:
             self._check_orphan(uid)
 
     async def run(self) -> None:
-        """Run until cancelled; look at everything once, because events of the time before are not known."""
-        await all_synced(self._informers.all())
-        self.enqueue_all()
-        async with asyncio.TaskGroup() as group:
-            for controller in self.controllers:
-                group.create_task(controller.run())
+        """Run until cancelled."""
+        await self._controllers.run(self.enqueue_all)
 
     def _check_orphan(self, uid: str) -> None:
         if self._orphans.is_orphaned(uid):

@@ -6,7 +6,6 @@ pods are the most by far. Reports wake only the LANs whose entries changed, and 
 go.
 """
 
-import asyncio
 import random
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -28,8 +27,9 @@ from lanloom.features.lan.reader import BY_CLAIM, BY_UID, BY_UNDERLAY, LanInform
 from lanloom.features.lan.rules.nads import owner_of
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.controllerset import ControllerSet
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import all_synced, changed, present
+from lanloom.kube.informer import changed, present
 from lanloom.kube.ports import Client
 from lanloom.kube.refusalreports import RefusalEvents
 from lanloom.nads.users import NadUsers
@@ -100,27 +100,18 @@ class LanManager:
         networks = LanNetworks(client, informers)
         lans = Lans(client, informers, users, networks, remover, recorder, now=now)
         self._orphans = Orphans(client, informers, networks, remover, recorder)
-        self._lans: Controller[Key] = Controller(
-            "lan",
-            lans.reconcile,
-            rng=rng,
-            workers=4,
-            spacing=SPACING_SECONDS,
-            observe=observe,
-            refusals=lans,
+        controllers = self._controllers = ControllerSet(informers.all, rng=rng, observe=observe)
+        self._lans: Controller[Key] = controllers.add(
+            "lan", lans.reconcile, workers=4, spacing=SPACING_SECONDS, refusals=lans
         )
-        self._left: Controller[str] = Controller(
+        self._left: Controller[str] = controllers.add(
             "lanorphan",
             self._orphans.reconcile,
-            rng=rng,
-            observe=observe,
             refusals=RefusalEvents(recorder, self._orphans.reference),
         )
         self._uplinks = UplinkLeases(client, informers)
-        self._leases: Controller[str] = Controller(
-            "lanlease", self._uplinks.reconcile, rng=rng, observe=observe
-        )
-        self._silent = SilentNodes(client, informers, recorder, now=now, rng=rng, observe=observe)
+        self._leases: Controller[str] = controllers.add("lanlease", self._uplinks.reconcile)
+        self._silent = SilentNodes(client, informers, recorder, controllers, now=now)
         informers.lans.on_change(self._lan_changed, changed(lan_key))
         informers.lans.on_change(self._status_changed, changed(lambda lan: lan.status))
         informers.nads.on_change(self._nad_changed, changed(nad_key))
@@ -132,11 +123,13 @@ class LanManager:
     @property
     def controllers(self) -> tuple[Controller[Any], ...]:
         """The queues and workers, to be looked at."""
-        return (self._lans, self._left, self._leases, self._silent.controller)
+        return self._controllers.all
 
     async def run(self) -> None:
-        """Run until cancelled; look at everything once, because events of the time before are not known."""
-        await all_synced(self._informers.all())
+        """Run until cancelled."""
+        await self._controllers.run(self._enqueue_all)
+
+    def _enqueue_all(self) -> None:
         for lan in self._informers.lans.store.items():
             self._lans.enqueue(lan.metadata.key)
         made = [owner_of(nad.metadata) for nad in self._informers.nads.store.items()]
@@ -145,9 +138,6 @@ class LanManager:
             self._check_orphan(uid)
         self._check_leases()
         self._silent.check_all()
-        async with asyncio.TaskGroup() as group:
-            for controller in self.controllers:
-                group.create_task(controller.run())
 
     def _check_orphan(self, uid: str) -> None:
         if self._orphans.is_orphaned(uid):

@@ -1,6 +1,5 @@
 """Give up nodes that are silent, and take them back: the condition `Live` of each LANNode, by which all agents go."""
 
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +7,8 @@ from lanloom.api.lan import LAN_NODES, LANNode
 from lanloom.api.meta import Key
 from lanloom.features.lan.reader import LanInformers
 from lanloom.features.lan.rules.flood import judged, silent_from
-from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.controller import Controller
+from lanloom.kube.controllerset import ControllerSet
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import changed, present
 from lanloom.kube.lookup import ignore_not_found
@@ -28,33 +28,30 @@ class SilentNodes:
         client: Client,
         informers: LanInformers,
         recorder: Recorder,
+        controllers: ControllerSet,
         *,
         now: Callable[[], float],
-        rng: random.Random,
-        observe: Observer[Any] | None = None,
     ) -> None:
         self._statuses = StatusWriter(client)
         self._nodes = informers.nodes.store
         self._reports = informers.lan_nodes.store
         self._now = now
-        self.controller: Controller[str] = Controller(
+        self._controller: Controller[str] = controllers.add(
             "lansilence",
             self.reconcile,
-            rng=rng,
             spacing=SPACING_SECONDS,
-            observe=observe,
             refusals=RefusalEvents(recorder, referring(LAN_NODES, self._reports)),
         )
         informers.lan_nodes.on_change(self._changed, changed(_report_key))
 
     def check(self, name: str) -> None:
         """Look at a node that may have become Ready, or is not any more."""
-        self.controller.enqueue_spaced(name)
+        self._controller.enqueue_spaced(name)
 
     def check_all(self) -> None:
         """Look at every node that has a report."""
         for report in self._reports.items():
-            self.controller.enqueue(report.metadata.name)
+            self._controller.enqueue(report.metadata.name)
 
     async def reconcile(self, name: str) -> float | None:
         """Write the condition of a node's report; in how many seconds time may change it."""

@@ -4,7 +4,6 @@ A change wakes the machine that it concerns, and the updater when something chan
 running machines (heartbeats of guests) concern neither.
 """
 
-import asyncio
 import random
 from collections.abc import Callable
 from typing import Any
@@ -34,8 +33,9 @@ from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.features.liveupdate.settings import Observer as ActionObserver
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.controllerset import ControllerSet
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import all_synced, changed, present
+from lanloom.kube.informer import changed, present
 from lanloom.kube.ports import Client
 from lanloom.kube.refusalreports import RefusalEvents, referring
 
@@ -148,26 +148,17 @@ class LiveUpdateManager:
         updater = Updater(client, informers, self.modes, recorder, settings, machines, act=act, now=now)
         restarts = Restarts(client, informers, self.modes, writer, settings, now=now)
         self._waiting = machines.blocked
-        self._machines: Controller[Key] = Controller(
-            "liveupdate",
-            machines.reconcile,
-            rng=rng,
-            workers=4,
-            spacing=SPACING_SECONDS,
-            observe=observe,
-            refusals=machines,
+        controllers = self._controllers = ControllerSet(informers.all, rng=rng, observe=observe)
+        self._machines: Controller[Key] = controllers.add(
+            "liveupdate", machines.reconcile, workers=4, spacing=SPACING_SECONDS, refusals=machines
         )
-        self._restarts: Controller[Key] = Controller(
+        self._updater: Controller[str] = controllers.add("liveupdate-migrations", updater.reconcile)
+        self._restarts: Controller[Key] = controllers.add(
             "liveupdate-restarts",
             restarts.reconcile,
-            rng=rng,
             workers=2,
             spacing=SPACING_SECONDS,
-            observe=observe,
             refusals=RefusalEvents(recorder, referring(VIRTUAL_MACHINES, informers.machines.store)),
-        )
-        self._updater: Controller[str] = Controller(
-            "liveupdate-migrations", updater.reconcile, rng=rng, observe=observe
         )
         self._listen(informers)
         self.modes.on_change(self.enqueue_all)
@@ -191,15 +182,11 @@ class LiveUpdateManager:
     @property
     def controllers(self) -> tuple[Controller[Any], ...]:
         """The queues and workers, to be looked at."""
-        return (self._machines, self._updater, self._restarts)
+        return self._controllers.all
 
     async def run(self) -> None:
-        """Run until cancelled; look at everything once, because earlier events are not known."""
-        await all_synced(self._informers.all())
-        self.enqueue_all()
-        async with asyncio.TaskGroup() as group:
-            for controller in self.controllers:
-                group.create_task(controller.run())
+        """Run until cancelled."""
+        await self._controllers.run(self.enqueue_all)
 
     def enqueue_all(self) -> None:
         """Look at every machine, and at all migrations."""

@@ -4,7 +4,6 @@ VlanConfigs (which nodes match), ClusterNetworks (see `networks`), the label `re
 reports of nodes that left. Where Harvester's controller runs (see `mode`), the first and the third are its business.
 """
 
-import asyncio
 import random
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -35,6 +34,7 @@ from lanloom.features.vlan.rules.report.cluster import is_abandoned, is_live, ma
 from lanloom.features.vlan.rules.report.status import READY
 from lanloom.kube.conditions import find
 from lanloom.kube.controller import Controller, Observer
+from lanloom.kube.controllerset import ControllerSet
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import changed, present
 from lanloom.kube.lookup import get_or_none, ignore_not_found
@@ -156,21 +156,18 @@ class VlanManager:
         self._reconcile = Networks(
             client, informers, self._nodes, recorder, pools, now, self.detector
         ).reconcile
-        self._configs: Controller[str] = Controller(
+        controllers = self._controllers = ControllerSet(informers.all, rng=rng, observe=observe)
+        self._configs: Controller[str] = controllers.add(
             "vlanconfig",
             self._reconcile_config,
-            rng=rng,
             workers=2,
-            observe=observe,
             refusals=RefusalEvents(recorder, referring(VLAN_CONFIGS, informers.configs.store)),
         )
-        self._networks: Controller[str] = Controller(
+        self._networks: Controller[str] = controllers.add(
             "clusternetwork",
             self._reconcile,
-            rng=rng,
             workers=2,
             spacing=SPACING_SECONDS,
-            observe=observe,
             refusals=RefusalConditions(
                 client,
                 recorder,
@@ -180,19 +177,15 @@ class VlanManager:
                 is_ours=lambda: not self.detector.coexists(),
             ),
         )
-        self._nads: Controller[str] = Controller(
+        self._nads: Controller[str] = controllers.add(
             "nad",
             self._labels.reconcile,
-            rng=rng,
             workers=4,
-            observe=observe,
             refusals=RefusalEvents(recorder, referring(NADS, informers.nads.store)),
         )
-        self._statuses: Controller[str] = Controller(
+        self._statuses: Controller[str] = controllers.add(
             "clusternetworknode",
             self._reconcile_status,
-            rng=rng,
-            observe=observe,
             refusals=RefusalEvents(recorder, referring(CLUSTER_NETWORK_NODES, informers.statuses.store)),
         )
         informers.cluster_networks.on_change(self._network_changed)
@@ -207,17 +200,15 @@ class VlanManager:
     @property
     def controllers(self) -> tuple[Controller[str], ...]:
         """The queues and workers, to be looked at."""
-        return (self._configs, self._networks, self._nads, self._statuses)
+        return self._controllers.all
 
     async def run(self) -> None:
-        """Run until cancelled. Everything is looked at once, because events of the time before are not known."""
-        for informer in self._informers.all():
-            await informer.synced()
+        """Run until cancelled."""
+        await self._controllers.run(self._begin)
+
+    def _begin(self) -> None:
         self.detector.log_mode()
         self._enqueue_all()
-        async with asyncio.TaskGroup() as group:
-            for controller in self.controllers:
-                group.create_task(controller.run())
 
     def _enqueue_all(self) -> None:
         for config in self._informers.configs.store.items():
