@@ -2,8 +2,8 @@
 
 One process under a virtual clock: the embedded engine and the real manager, and the rules of an agent. The manager's
 requests are counted, watches and lists of the start aside. CPU is compared within the run: the last NADs with the
-first. So is that of a process of its own with all features and webhooks (`lanloom serve`): a NAD may be nobody's
-business in one feature, and everybody's in another.
+first. So is that of a process of its own with all features and webhooks (`lanloom serve`): a NAD that does not concern
+one feature may cost much in another.
 """
 
 import asyncio
@@ -55,7 +55,6 @@ _WRITES = ("create", "patch", "delete")
 def rows() -> Iterator[Row]:
     """Yield the manager's work for each NAD, how it grows, and the work on a node."""
     calls, seconds = run_virtually(_made())
-    first, last = seconds
     what = f"{MACHINES:,} NADs of one VLAN, an MTU each"
     yield Row(
         name=f"{what}: manager's API calls for each",
@@ -64,21 +63,17 @@ def rows() -> Iterator[Row]:
         unit="calls",
         note=", ".join(f"{count} {verb}" for verb, count in calls.items()) or "none",
     )
-    yield Row(
-        name=f"{what}: CPU for the last {PART}, against the first {PART}",
-        measured=last / first,
-        limit=GROWTH,
-        unit="×",
-        note=f"{_ms(last)} against {_ms(first)} for each, server and manager",
-    )
-    first, last = _served()
-    yield Row(
-        name=f"{what}: the same of a server with all features and webhooks",
-        measured=last / first,
-        limit=GROWTH,
-        unit="×",
-        note=f"{_ms(last)} against {_ms(first)} for each",
-    )
+    for name, (first, last) in (
+        (f"CPU of server and manager for the last {PART}, against the first {PART}", seconds),
+        ("the same of a server with all features and webhooks", _served()),
+    ):
+        yield Row(
+            name=f"{what}: {name}",
+            measured=last / first,
+            limit=GROWTH,
+            unit="×",
+            note=f"{_ms(last)} against {_ms(first)} for each",
+        )
     one, _ = _desired(1)
     all_, took = _desired(MACHINES)
     yield Row(

@@ -64,6 +64,25 @@ def test_a_watch_that_fails_is_taken_up_again_ever_more_rarely() -> None:
     assert [entry["event"] for entry in logs] == ["watch-failed"]
 
 
+def test_a_watch_that_ended_before_it_failed() -> None:
+    """A failure is logged also after a watch that ended by itself."""
+    lives = 0
+
+    async def changes() -> AsyncGenerator[None, None]:
+        nonlocal lives
+        lives += 1
+        if lives > 1:
+            raise LinkError("gone")
+        return
+        yield
+
+    structlog.reset_defaults()
+    with capture_logs() as logs:
+        _following(changes, _MINUTE)
+    assert lives > 2
+    assert [entry["event"] for entry in logs] == ["watch-failed"]
+
+
 def test_a_watch_that_recovers_starts_with_short_pauses_again() -> None:
     """A watch that worked in between is taken up again at once."""
     lives = 0

@@ -33,7 +33,27 @@ class OwnerReference(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     block_owner_deletion: bool | None = None
 
 
-class ObjectMeta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ObjectVersion:
+    """What follows from the name and the version in metadata, of which a Struct may hold all fields or few."""
+
+    __slots__ = ()
+
+    name: str
+    namespace: str
+    resource_version: str
+
+    @property
+    def key(self) -> Key:
+        """The object's key in a store."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion as a number, which orders the states of an object; 0 for one that is no number."""
+        return int(self.resource_version) if self.resource_version.isdecimal() else 0
+
+
+class ObjectMeta(ObjectVersion, Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Metadata of an object. Times are RFC 3339 strings in UTC, as on the wire."""
 
     name: str = ""
@@ -48,16 +68,6 @@ class ObjectMeta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     annotations: dict[str, str] = {}
     finalizers: tuple[str, ...] = ()
     owner_references: tuple[OwnerReference, ...] = ()
-
-    @property
-    def key(self) -> Key:
-        """The object's key in a store."""
-        return Key(self.namespace, self.name)
-
-    @property
-    def version(self) -> int:
-        """The resourceVersion as a number, which orders the states of an object; 0 for one that is no number."""
-        return int(self.resource_version) if self.resource_version.isdecimal() else 0
 
     @property
     def is_deleting(self) -> bool:

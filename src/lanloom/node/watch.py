@@ -23,19 +23,20 @@ async def follow(
 ) -> None:
     """Call `wake` after every change until cancelled; also when the watch broke, because something may be missed.
 
-    `pause` returns the seconds until the next attempt, after so many failures in a row. A watch that fails again and
-    again is logged once.
+    `pause` returns the seconds until the next attempt, after so many in a row that brought no change. A watch that
+    fails again and again is logged once.
     """
-    failures = 0
+    failures, is_logged = 0, False
     while True:
         try:
             async with aclosing(changes()) as stream:
                 async for _ in stream:
-                    failures = 0
+                    failures, is_logged = 0, False
                     wake()
         except (NodeError, OSError) as error:
-            if not failures:
+            if not is_logged:
                 log.warning("watch-failed", watch=name, error=str(error))
+            is_logged = True
         wake()
         await asyncio.sleep(pause(failures))
         failures += 1

@@ -1,5 +1,4 @@
-"""KubeVirt's workload updater, as rules on values: when it looks at the cluster, and which machines it migrates or
-evicts.
+"""KubeVirt's workload updater, as rules on values: when it looks at the cluster, and what it migrates or evicts.
 
 All of it is pkg/virt-controller/watch/workload-updater/workload-updater.go, which acts alike in 1.7, 1.8, 1.9 and main.
 """

@@ -1,5 +1,4 @@
-"""The webhook of virt-api that keeps instances for KubeVirt: where it runs, no other user changes what an instance is
-to be.
+"""The webhook of virt-api that keeps instances for KubeVirt: where it runs, no other user changes their specs.
 
 It is registered as long as KubeVirt's object is there, as virt-operator does, under KubeVirt's names and conditions
 (pkg/virt-operator/resource/generate/components/webhooks.go), and alike in all releases. KubeVirt is known by its

@@ -1,5 +1,4 @@
-"""Whether Harvester's network controller runs in the cluster: then it makes the uplinks, and Lanloom works alongside
-it.
+"""Whether Harvester's network controller runs in the cluster: then it makes the uplinks, and Lanloom does not.
 
 Both would otherwise write the same fields and change the same links. The sign is the controller's service account:
 it comes and goes with the controller's installation, and without it the controller can't write anything. Manager

@@ -47,9 +47,7 @@ _WITHOUT_BROADCAST = 31
 
 
 def add_address(sock: socket.socket, index: int, cidr: str) -> None:
-    """Add an address to a link, at once usable: its giver has checked that it is in no other use. One that is there
-    stays.
-    """
+    """Add an address to a link, without a search for duplicates: its giver has made sure. One that is there stays."""
     found = ip_interface(cidr)
     four = isinstance(found, IPv4Interface)
     family, flags = (socket.AF_INET, 0) if four else (socket.AF_INET6, IFA_F_NODAD)

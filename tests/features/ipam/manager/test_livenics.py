@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from lanloom.api.ipam import NICS, Nic
-from lanloom.features.ipam.manager.livenics import GOT_AT_MOST, LiveNics
+from lanloom.features.ipam.manager.livenics import GETS_MAX, LiveNics
 from lanloom.features.ipam.reader import networks_of
 from lanloom.kube.store import Store
 from lanloom_embedded.local import LocalClient
@@ -146,7 +146,7 @@ def test_what_the_store_has_is_not_read_again() -> None:
     reading(test)
 
 
-@pytest.mark.parametrize(("count", "lists"), [(GOT_AT_MOST, 1), (GOT_AT_MOST + 1, 2)])
+@pytest.mark.parametrize(("count", "lists"), [(GETS_MAX, 1), (GETS_MAX + 1, 2)])
 def test_many_that_the_store_lacks(count: int, lists: int) -> None:
     """A second list takes the place of very many single reads."""
 

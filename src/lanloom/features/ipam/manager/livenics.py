@@ -17,7 +17,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from lanloom.api.ipam import NICS, Nic
-from lanloom.api.meta import Key, Object
+from lanloom.api.meta import Key, Object, ObjectVersion
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.reader import networks_among, networks_of
 from lanloom.kube.lookup import SingleFlight, get_or_none
@@ -26,7 +26,7 @@ from lanloom.kube.store import Store
 
 T = TypeVar("T")
 
-GOT_AT_MOST = 64
+GETS_MAX = 64
 """If more NICs than this have to be read whole, a list of all of them costs less."""
 
 _GETS_AT_ONCE = 16
@@ -39,18 +39,10 @@ class NicList(Struct, frozen=True):
     version: int
 
 
-class _Meta(Struct, frozen=True, rename="camel"):
+class _Meta(ObjectVersion, Struct, frozen=True, rename="camel"):
     name: str
     namespace: str
     resource_version: str
-
-    @property
-    def key(self) -> Key:
-        return Key(self.namespace, self.name)
-
-    @property
-    def version(self) -> int:
-        return int(self.resource_version) if self.resource_version.isdecimal() else 0
 
 
 class _Networked(Struct, frozen=True):
@@ -99,7 +91,7 @@ class LiveNics:
         wanted = {item.metadata.key: item for name in networks for item in listed.nics.get(name, ())}
         found = {key: self._stored(item) for key, item in wanted.items()}
         unknown = [key for key, nic in found.items() if nic is None]
-        if len(unknown) > GOT_AT_MOST:
+        if len(unknown) > GETS_MAX:
             return await self._whole.get()
         found.update(zip(unknown, await self._get(unknown), strict=True))
         nics = {

@@ -1,6 +1,4 @@
-"""What is reported of a ClusterNetwork apart from its conditions: Events about it, and about objects that conflict on
-it.
-"""
+"""What is reported of a ClusterNetwork apart from its conditions: Events about it, and about objects in conflict."""
 
 from collections.abc import Iterable, Mapping
 
