@@ -12,8 +12,9 @@ from tests.lab.driver import Lab
 NODES = ("node1", "node2", "node3")
 
 _LOOK = """
-ip -json -details address show
-bridge -json vlan show
+whole() { until found=$("$@"); do :; done; echo "$found"; }  # a dump that a change of links interrupts ends half-way
+whole ip -json -details address show
+whole bridge -json vlan show
 cd /etc/NetworkManager/system-connections && for file in *; do echo "$file"; done
 """
 
