@@ -388,10 +388,13 @@ async def _measure(count: int, directory: Path, kubeconfig: Path, client: HttpCl
         note(found, "manager peak MB", second.figures().peak)
         async with agent(kubeconfig, directory, client, found) as wire:
             spent = [item.figures().cpu for item in (second, third)]
+            asked = [await requests(number) for number in (1, 2)]
             async with heartbeats(client, count):
                 await asyncio.sleep(IDLE_SECONDS)
             idle = [item.figures().cpu - before for item, before in zip((second, third), spent, strict=True)]
             note(found, "managers idle, % of a core", [100 * each / IDLE_SECONDS for each in idle])
+            made = [_more(await requests(number), asked[number - 1]) for number in (1, 2)]
+            note(found, "managers idle, requests", made)
             led, spare = (second, third) if await leads(client, "manager-1") else (third, second)
             number = 1 if led is second else 2
             neighbour = acting(kubeconfig, directory, AGENTS, **{"node-name": "node2"})
