@@ -130,7 +130,7 @@ async def _report(admin: HttpClient, number: int, *, bad: bool) -> None:
 async def _fresh(page: Page, admin: HttpClient, console: int) -> Row:
     """How long it takes until the open page shows what has been written, at the longest."""
     await page.goto(_at(page, "/networks/net/net-07"))
-    title = page.locator(".trouble .state").first
+    title = page.locator(".not-ready .state").first
     longest = 0.0
     for bad in (True, False) * 3:
         await _report(admin, 7, bad=bad)

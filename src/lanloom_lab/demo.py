@@ -247,11 +247,11 @@ class Demo:
         view = await self._read()
         with suppress(TimeoutError):
             async with asyncio.timeout(STEP_TIMEOUT):
-                while not (condition(view.rows) and (links_only or not view.troubles)):
+                while not (condition(view.rows) and (links_only or not view.problems)):
                     await asyncio.sleep(PAUSE)
                     view = await self._read()
                 return view.rows
-        complaints = "\n".join(f"  {item.what}: {item.reason}: {item.message}" for item in view.troubles)
+        complaints = "\n".join(f"  {item.what}: {item.reason}: {item.message}" for item in view.problems)
         raise DemoFailed(
             f"after {STEP_TIMEOUT:.0f} s there is not {what}\n{complaints}".rstrip(),
             "Run the demo with --keep, then see `lanloom status` and `lanloom lab logs NODE`.",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lanloom.console import svg
 from lanloom.console.drawing import BOX_HEIGHT, BOX_WIDTH, MOST_BOXES, Layout, lay_out
-from lanloom.console.page import READY, TROUBLE, Box, Chain, Drawing, PoolMap, Square
+from lanloom.console.page import NOT_READY, READY, Box, Chain, Drawing, PoolMap, Square
 
 GOLDEN = Path(__file__).parents[1] / "golden/console"
 
@@ -20,7 +20,7 @@ NODE = Drawing(
         ("Bonds", [Box(key="bo", label="cluster-1-bo", note="uplink", state=READY)]),
         (
             "Bridges",
-            [Box(key="br", label="cluster-1-br", note="VLANs 1,2012", state=TROUBLE, words="no carrier")],
+            [Box(key="br", label="cluster-1-br", note="VLANs 1,2012", state=NOT_READY, words="no carrier")],
         ),
         ("Empty", []),
         ("Networks", [Box(key="v", label="192.168.1.10/24", note="VLAN 2012", href="/networks/default/a")]),
@@ -80,7 +80,7 @@ def test_the_same_things_are_drawn_the_same(drawing: Drawing) -> None:
 
 def test_a_large_layer_is_cut() -> None:
     """Of many boxes those are drawn that are not ready, and a box counts the others."""
-    boxes = [Box(key=str(n), label=f"node{n:03}", state=READY if n < 490 else TROUBLE) for n in range(500)]
+    boxes = [Box(key=str(n), label=f"node{n:03}", state=READY if n < 490 else NOT_READY) for n in range(500)]
     layout = lay_out(Drawing(title="any", layers=(("Nodes", boxes),)))
     assert len(layout.boxes) == MOST_BOXES + 1
     shown = {placed.box.label for placed in layout.boxes}

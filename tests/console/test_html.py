@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from lanloom.cli.query import Field, Kind, Query
 from lanloom.console import html
 from lanloom.console.page import (
+    NOT_READY,
     READY,
-    TROUBLE,
     Asked,
     Box,
     Cell,
@@ -20,11 +20,11 @@ from lanloom.console.page import (
     Drawing,
     Form,
     Matrix,
+    NotReady,
     Page,
     PoolMap,
     Square,
     Table,
-    Trouble,
 )
 from lanloom.console.tables import MOST_NODES
 from lanloom.kube.ports import Reader
@@ -53,7 +53,7 @@ def table(*things: str, bad: tuple[str, ...] = ()) -> Table:
         query=NAMES,
         rows=things,
         href=lambda thing: f"/things/{thing}",
-        trouble=lambda thing: Trouble("Broken", "mend it") if thing in bad else None,
+        not_ready=lambda thing: NotReady("Broken", "mend it") if thing in bad else None,
     )
 
 
@@ -68,10 +68,11 @@ def test_no_text_becomes_markup(text: str) -> None:
     """The tags of a page are the same whatever its texts are."""
     plain, hostile = shown(table("ab"), words="ab"), shown(table(text), words="")
     assert hostile.count("<td") == plain.count("<td") and hostile.count("<a ") <= plain.count("<a ")
-    content = Content(title=text, trouble=Trouble(text, text), facts=((text, text),))
+    content = Content(title=text, not_ready=NotReady(text, text), facts=((text, text),))
     page = made(content, Asked(path="/things", words=text))
     assert page.count("<p") == made(
-        Content(title="a", trouble=Trouble("a", "a"), facts=(("a", "a"),)), Asked(path="/things", words="a")
+        Content(title="a", not_ready=NotReady("a", "a"), facts=(("a", "a"),)),
+        Asked(path="/things", words="a"),
     ).count("<p")
 
 
@@ -93,15 +94,15 @@ class Tags(HTMLParser):
 
 def everything(text: str) -> Content:
     """A page with a text in each of its fields."""
-    trouble = Trouble(text, text, text)
+    not_ready = NotReady(text, text, text)
     fields = tuple(Field(str(kind), text, kind, text, lambda thing: thing) for kind in get_args(Kind))
-    box = Box(key=text, label=text, note=text, words=text, state=TROUBLE, href=f"/{text}")
+    box = Box(key=text, label=text, note=text, words=text, state=NOT_READY, href=f"/{text}")
     squares = [Square(text, "used", text), Square(text, "free", text, 99)]
     return Content(
         title=text,
-        trouble=trouble,
+        not_ready=not_ready,
         facts=((text, text),),
-        matrix=Matrix(title=text, columns=((text, f"/{text}"),), cells={text: {text: Cell(TROUBLE, text)}}),
+        matrix=Matrix(title=text, columns=((text, f"/{text}"),), cells={text: {text: Cell(NOT_READY, text)}}),
         drawing=Drawing(title=text, layers=((text, (box,)),), lines=((text, text),)),
         maps=[PoolMap(title=text, squares=squares, ranges=ranges) for ranges in (False, True)],
         form=Form(
@@ -113,7 +114,7 @@ def everything(text: str) -> Content:
                 query=Query(fields, tuple(field.name for field in fields)),
                 rows=(text,),
                 href=lambda thing: f"/{thing}",
-                trouble=lambda _: trouble,
+                not_ready=lambda _: not_ready,
             ),
         ),
         remarks=(text,),
@@ -132,7 +133,7 @@ def test_names_that_hate_us_in_every_field() -> None:
 
 def test_control_characters_are_not_passed_on() -> None:
     """A page has no control characters of names and messages."""
-    content = Content(title="a\x1bb", trouble=Trouble("a\x1bb", "a\x00b"), facts=(("a", "a\x1bb"),))
+    content = Content(title="a\x1bb", not_ready=NotReady("a\x1bb", "a\x00b"), facts=(("a", "a\x1bb"),))
     page = made(content)
     assert page.isprintable()
 
@@ -189,7 +190,7 @@ def test_each_cell_has_the_name_of_its_column() -> None:
 
 def test_a_matrix_shows_troubled_nodes_first() -> None:
     """Of many nodes those with something not ready come first, and it is said how many more there are."""
-    well, bad = Cell(READY, "n: fine"), Cell(TROUBLE, "n: broken")
+    well, bad = Cell(READY, "n: fine"), Cell(NOT_READY, "n: broken")
     cells = {f"node{number:03}": {"a": well} for number in range(MOST_NODES + 5)}
     cells["node104"] = {"a": bad}
     matrix = Matrix(title="Nodes", columns=(("a", "/a"), ("b", "/b")), cells=cells)

@@ -31,7 +31,7 @@ CONDITIONED: tuple[Resource[Any], ...] = (
 """The kinds whose conditions are in the time line."""
 
 TROUBLES = frozenset({"Full", "NearlyFull", "Stalled"})
-"""Conditions that tell of trouble when they are true."""
+"""Conditions that tell of a problem when they are true."""
 
 OURS = "lanloom"
 """How the components begin that write Lanloom's Events."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from lanloom.console.page import TROUBLE, Box, Drawing
+from lanloom.console.page import NOT_READY, Box, Drawing
 
 BOX_WIDTH, BOX_HEIGHT = 192, 40
 GAP_X, GAP_Y = 40, 12
@@ -85,7 +85,7 @@ def _limited(title: str, boxes: Sequence[Box]) -> Sequence[Box]:
     rest = len(boxes) - MOST_BOXES
     if rest <= 0:
         return boxes
-    first = sorted(boxes, key=lambda box: (box.state != TROUBLE, box.label, box.key))[:MOST_BOXES]
+    first = sorted(boxes, key=lambda box: (box.state != NOT_READY, box.label, box.key))[:MOST_BOXES]
     return (*first, Box(key=f"rest of {title}", label=f"and {rest} more", note="see the tables below"))
 
 

@@ -36,6 +36,6 @@ async def _read(client: Reader, page: Page) -> Content | str:
 def _problems(page: Page, content: Content) -> Iterable[Problem]:
     for table in content.tables:
         for row in table.rows:
-            if trouble := table.trouble(row):
+            if not_ready := table.not_ready(row):
                 href = (table.href(row) if table.href is not None else "") or page.path
-                yield Problem(kind=page.menu, name=table.name(row), href=href, trouble=trouble)
+                yield Problem(kind=page.menu, name=table.name(row), href=href, not_ready=not_ready)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from lanloom.cli.console import visible
 from lanloom.console import svg
-from lanloom.console.page import MARKS, TROUBLE, Asked, Content, Form, Matrix, Page, Trouble
+from lanloom.console.page import MARKS, NOT_READY, Asked, Content, Form, Matrix, NotReady, Page
 from lanloom.console.tables import MOST_ROWS, hidden, matrix_of, moment, reason, state_of, steps, table_of
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -25,7 +25,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     href: str
-    trouble: Trouble
+    not_ready: NotReady
 
 
 def document(title: str, menu: Sequence[Page], path: str, body: Node, *, live: bool) -> str:
@@ -73,8 +73,8 @@ def main(content: Content, page: Page, above: Page | None, command: str, asked: 
         h.p(".crumb")[h.a(href=above.path)[above.menu]] if above is not None else None,
         h.h1[visible(content.title)],
     ]
-    if content.trouble is not None:
-        parts.append(h.div(class_=f"trouble {state_of(content.trouble)}")[reason(content.trouble)])
+    if content.not_ready is not None:
+        parts.append(h.div(class_=f"not-ready {state_of(content.not_ready)}")[reason(content.not_ready)])
     if content.facts:
         parts.append(
             h.dl[
@@ -124,8 +124,8 @@ def front(
 
     `first` are the first steps of pages that have nothing, for a cluster without any of these things.
     """
-    bad = [item for item in problems if not item.trouble.under_way]
-    busy = [item for item in problems if item.trouble.under_way]
+    bad = [item for item in problems if not item.not_ready.under_way]
+    busy = [item for item in problems if item.not_ready.under_way]
     title = "Everything is ready" if things else "There is no network yet"
     if count := len(bad):
         title = f"{count} {'thing is' if count == 1 else 'things are'} not ready"
@@ -162,9 +162,9 @@ def _problems(items: Sequence[Problem]) -> Node:
 
 def _problem(item: Problem) -> Element:
     name = visible(item.name)
-    return h.li(class_=f"trouble {state_of(item.trouble)}")[
+    return h.li(class_=f"not-ready {state_of(item.not_ready)}")[
         h.p[h.span(".kind")[item.kind], " ", h.a(href=item.href)[name] if item.href else h.strong[name]],
-        reason(item.trouble),
+        reason(item.not_ready),
     ]
 
 
@@ -210,8 +210,8 @@ def login(problem: str) -> Node:
         h.p[
             "The console shows what you may read. It keeps your token in its memory alone, and never writes."
         ],
-        h.div(".trouble", role="alert")[
-            h.p(".why")[h.span(".state.trouble")[f"{MARKS[TROUBLE]} {visible(problem)}"]]
+        h.div(".not-ready", role="alert")[
+            h.p(".why")[h.span(".state.not-ready")[f"{MARKS[NOT_READY]} {visible(problem)}"]]
         ]
         if problem
         else None,

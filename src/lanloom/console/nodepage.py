@@ -18,9 +18,9 @@ from lanloom.console.page import (
     NodePart,
     NodeView,
     NoSuchPage,
+    NotReady,
     Page,
     Table,
-    Trouble,
 )
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import Forbidden, NotFound
@@ -61,7 +61,7 @@ async def _nodes(client: Reader, _names: Names) -> Content:
         first="No node has joined the cluster. One is here once its kubelet runs; see `kubectl get nodes`.",
         name=lambda node: node.metadata.name,
         href=lambda node: f"/nodes/{node.metadata.name}",
-        trouble=_trouble,
+        not_ready=_not_ready,
     )
     return Content(title="Nodes", tables=(table,))
 
@@ -80,7 +80,7 @@ async def _node(views: Sequence[NodeView], client: Reader, names: Names) -> Cont
     changes = Table(title="Changes and repairs", query=CHANGE_FIELDS, rows=events)
     return Content(
         title=name,
-        trouble=_trouble(node),
+        not_ready=_not_ready(node),
         facts=(("Addresses", ", ".join(_addresses(node))),),
         drawing=Drawing(title=f"Networks of {name}", layers=_unique(layers), lines=lines),
         tables=(*(table for part in parts for table in part.tables), changes),
@@ -121,8 +121,8 @@ def _addresses(node: Node) -> list[str]:
     return [item.address for item in node.status.addresses if item.type == "InternalIP"]
 
 
-def _trouble(node: Node) -> Trouble | None:
+def _not_ready(node: Node) -> NotReady | None:
     ready = find(node.status.conditions, "Ready")
     if ready is None or ready.status == "True":
         return None
-    return Trouble(ready.reason or "NotReady", ready.message, ready.last_transition_time)
+    return NotReady(ready.reason or "NotReady", ready.message, ready.last_transition_time)

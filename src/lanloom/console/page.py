@@ -11,10 +11,10 @@ from lanloom.cli.query import Query
 from lanloom.kube.ports import Reader
 from lanloom.refusals import Refusal
 
-READY, TROUBLE, BUSY = "ready", "trouble", "busy"
+READY, NOT_READY, BUSY = "ready", "not-ready", "busy"
 """The state of a cell or a box. What is not there has none; what is under way is busy."""
 
-MARKS = {READY: "●", TROUBLE: "◆", BUSY: "◐"}
+MARKS = {READY: "●", NOT_READY: "◆", BUSY: "◐"}
 """The shape of each state."""
 
 
@@ -44,7 +44,7 @@ class Asked(Struct, frozen=True, kw_only=True):
         return f"{self.path}?{query}" if query else self.path
 
 
-class Trouble(Struct, frozen=True):
+class NotReady(Struct, frozen=True):
     """Why something is not ready, and the remedy; since when, RFC 3339, if that is known.
 
     What is `under_way` becomes ready by itself.
@@ -56,7 +56,7 @@ class Trouble(Struct, frozen=True):
     under_way: bool = False
 
 
-def _no_trouble(_thing: Any) -> Trouble | None:
+def _always_ready(_thing: Any) -> NotReady | None:
     return None
 
 
@@ -76,7 +76,7 @@ class Table(Struct, frozen=True, kw_only=True):
     first: str = ""
     name: Callable[[Any], str] = str
     href: Callable[[Any], str] | None = None
-    trouble: Callable[[Any], Trouble | None] = _no_trouble
+    not_ready: Callable[[Any], NotReady | None] = _always_ready
 
 
 class Cell(Struct, frozen=True):
@@ -164,7 +164,7 @@ LAYERS = ("NICs", "Bonds and links", "Bridges", "Networks", "Pods and machines")
 
 
 class Content(Struct, frozen=True, kw_only=True):
-    """A page as it is now. `trouble` is of the thing that the page is about; `facts` are names with values.
+    """A page as it is now. `not_ready` is of the thing that the page is about; `facts` are names with values.
 
     `links` are words with the addresses of pages on what can be done with that thing. `parts` are titles with the
     addresses of pages that take longer: a browser puts them in when this one is there, and reads them again by and by.
@@ -172,7 +172,7 @@ class Content(Struct, frozen=True, kw_only=True):
     """
 
     title: str
-    trouble: Trouble | None = None
+    not_ready: NotReady | None = None
     facts: Sequence[tuple[str, str]] = ()
     links: Sequence[tuple[str, str]] = ()
     matrix: Matrix | None = None

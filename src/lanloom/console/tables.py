@@ -8,10 +8,10 @@ from htpy import Element, Node, Renderable, fragment
 
 from lanloom.cli.console import visible
 from lanloom.cli.query import MISSING, Field
-from lanloom.console.page import BUSY, MARKS, READY, TROUBLE, Asked, Cell, Matrix, Table, Trouble
+from lanloom.console.page import BUSY, MARKS, NOT_READY, READY, Asked, Cell, Matrix, NotReady, Table
 
 MOST_NODES, MOST_ROWS = 100, 500
-"""Nodes of a matrix and rows of a table on one page; those with troubles come first."""
+"""Nodes of a matrix and rows of a table on one page; those that are not ready come first."""
 
 LONG = 24
 """Characters of a text that is folded where there is no room."""
@@ -19,20 +19,20 @@ LONG = 24
 _BOOLS = {"Y": "yes", "N": "no"}
 
 
-def state_of(trouble: Trouble | None) -> str:
-    """Return the state of something with that trouble."""
-    if trouble is None:
+def state_of(not_ready: NotReady | None) -> str:
+    """Return the state of something that is not ready for this reason; ready for None."""
+    if not_ready is None:
         return READY
-    return BUSY if trouble.under_way else TROUBLE
+    return BUSY if not_ready.under_way else NOT_READY
 
 
-def reason(trouble: Trouble, *, known: bool = False) -> Element:
+def reason(not_ready: NotReady, *, known: bool = False) -> Element:
     """Return why something is not ready, and the remedy; without the state if that is `known`."""
-    state = state_of(trouble)
+    state = state_of(not_ready)
     return h.p(".why")[
-        None if known else h.span(f".state.{state}")[f"{MARKS[state]} {visible(trouble.reason)}"],
-        f" {visible(trouble.message)}" if trouble.message else None,
-        fragment[" ", h.small["since ", moment(trouble.since)]] if trouble.since else None,
+        None if known else h.span(f".state.{state}")[f"{MARKS[state]} {visible(not_ready.reason)}"],
+        f" {visible(not_ready.message)}" if not_ready.message else None,
+        fragment[" ", h.small["since ", moment(not_ready.since)]] if not_ready.since else None,
     ]
 
 
@@ -50,7 +50,7 @@ def table_of(table: Table, asked: Asked, *, few: int = 0) -> Node:
     if not (table.rows or table.first):
         return None
     fields = table.query.choose(table.selection)
-    found = [(row, table.trouble(row)) for row in table.rows if _has(table, row, asked.words)]
+    found = [(row, table.not_ready(row)) for row in table.rows if _has(table, row, asked.words)]
     bad = [item for item in found if item[1] is not None]
     if table.searched and not asked.words:
         found = bad
@@ -64,7 +64,7 @@ def table_of(table: Table, asked: Asked, *, few: int = 0) -> Node:
         _grid(
             table.title,
             (h.th(scope="col", role="columnheader", class_=_kind(field))[field.title] for field in fields),
-            (_row(table, fields, row, trouble) for row, trouble in shown),
+            (_row(table, fields, row, not_ready) for row, not_ready in shown),
         )
         if shown
         else h.p(".none")[hidden(asked) if table.rows or asked.namespace else steps(table.first)],
@@ -114,31 +114,31 @@ def _counts(found: int, bad: int, shown: int, asked: Asked) -> Node:
     ]
 
 
-def _row(table: Table, fields: Sequence[Field[Any]], row: Any, trouble: Trouble | None) -> Renderable:
+def _row(table: Table, fields: Sequence[Field[Any]], row: Any, not_ready: NotReady | None) -> Renderable:
     texts = [text(field, row) for field in fields]
-    cells = [_cell(field, row, shown, trouble) for field, shown in zip(fields, texts, strict=True)]
+    cells = [_cell(field, row, shown, not_ready) for field, shown in zip(fields, texts, strict=True)]
     if table.href is not None and (href := table.href(row)):
         names = [field.name for field in fields]
         at = names.index(table.query.identity) if table.query.identity in names else 0
         cells[at] = _labelled(fields[at].title, h.a(href=href)[texts[at]], class_=_kind(fields[at]))
-    line = h.tr(class_=state_of(trouble) if trouble else None, role="row")[cells]
-    if trouble is None or _says(fields, texts, trouble):
+    line = h.tr(class_=state_of(not_ready) if not_ready else None, role="row")[cells]
+    if not_ready is None or _says(fields, texts, not_ready):
         return line
-    known = visible(trouble.reason) in texts
-    why = h.td(colspan=len(fields), role="cell")[reason(trouble, known=known)]
+    known = visible(not_ready.reason) in texts
+    why = h.td(colspan=len(fields), role="cell")[reason(not_ready, known=known)]
     return fragment[line, h.tr(".why", role="row")[why]]
 
 
-def _says(fields: Sequence[Field[Any]], texts: Sequence[str], trouble: Trouble) -> bool:
-    """Return whether the row itself says all of its trouble: the state, and the message if there is one."""
-    known = visible(trouble.reason) in texts
-    if not trouble.message:
-        return known and not trouble.since
-    return visible(trouble.message) in texts and (known or any(field.style is not None for field in fields))
+def _says(fields: Sequence[Field[Any]], texts: Sequence[str], not_ready: NotReady) -> bool:
+    """Return whether the row itself says why it is not ready: the state, and the message if there is one."""
+    known = visible(not_ready.reason) in texts
+    if not not_ready.message:
+        return known and not not_ready.since
+    return visible(not_ready.message) in texts and (known or any(field.style is not None for field in fields))
 
 
-def _cell(field: Field[Any], row: Any, shown: str, trouble: Trouble | None) -> Element:
-    state = _state(field.style(row), trouble) if field.style is not None else ""
+def _cell(field: Field[Any], row: Any, shown: str, not_ready: NotReady | None) -> Element:
+    state = _state(field.style(row), not_ready) if field.style is not None else ""
     if state:
         return _labelled(
             field.title, h.span(class_=f"state {state}")[f"{MARKS[state]} {shown}"], class_=_kind(field)
@@ -149,11 +149,11 @@ def _cell(field: Field[Any], row: Any, shown: str, trouble: Trouble | None) -> E
     return _labelled(field.title, moment(shown) if is_time else shown, class_=_kind(field))
 
 
-def _state(style: str, trouble: Trouble | None) -> str:
+def _state(style: str, not_ready: NotReady | None) -> str:
     """Return the state that a colour of the terminal tells; none tells nothing."""
     if "green" in style:
         return READY
-    return state_of(trouble) if style and trouble else TROUBLE if style else ""
+    return state_of(not_ready) if style and not_ready else NOT_READY if style else ""
 
 
 def text(field: Field[Any], row: Any) -> str:
@@ -177,7 +177,7 @@ def matrix_of(matrix: Matrix, asked: Asked) -> Node:
     """Return nodes against networks: those of the words, if any have them, and what is not ready first."""
     if not matrix.columns or not matrix.cells:
         return None
-    rows = sorted(matrix.cells.items(), key=lambda item: (not _is_troubled(item[1]), item[0]))
+    rows = sorted(matrix.cells.items(), key=lambda item: (not _is_not_ready(item[1]), item[0]))
     named = [item for item in rows if asked.words and asked.words.casefold() in item[0]]
     shown = named or (rows if asked.everything else rows[:MOST_NODES])
     return h.section[
@@ -200,7 +200,7 @@ def matrix_of(matrix: Matrix, asked: Asked) -> Node:
     ]
 
 
-def _is_troubled(cells: Mapping[str, Any]) -> bool:
+def _is_not_ready(cells: Mapping[str, Any]) -> bool:
     return any(cell.state != READY for cell in cells.values())
 
 
@@ -215,5 +215,5 @@ def _place(title: str, place: Cell | None, href: str) -> Element:
     """Return a cell of few bytes, as there are many: its link has a shape by style, and its words as its name."""
     if place is None:
         return _labelled(title, "–", class_="absent")
-    state = place.state if place.state in MARKS else TROUBLE
+    state = place.state if place.state in MARKS else NOT_READY
     return _labelled(title, h.a(class_=state, href=href, title=visible(place.words)))

@@ -149,7 +149,7 @@ DRAWN = 1024
 """The width at which pictures are taken."""
 
 READ_LAYOUT = """() => [...document.querySelectorAll(
-    "header, nav, main, h1, h2, div.trouble, .problems, .filter, .wide, dl, .drawing, .pool, footer, .paste",
+    "header, nav, main, h1, h2, div.not-ready, .problems, .filter, .wide, dl, .drawing, .pool, footer, .paste",
 )].map((e) => {
   const box = e.getBoundingClientRect();
   const name = e.id || e.getAttribute("class") || e.tagName.toLowerCase();

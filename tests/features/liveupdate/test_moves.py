@@ -2,7 +2,7 @@
 
 import pytest
 
-from lanloom.console.page import BUSY, READY, TROUBLE, Drawing
+from lanloom.console.page import BUSY, NOT_READY, READY, Drawing
 from lanloom.features.liveupdate.moves import moves_of, way_of
 from lanloom.features.liveupdate.views import MachineView, MigrationView, NicView, SwapView
 
@@ -45,13 +45,13 @@ def shown(drawing: Drawing) -> dict[str, list[tuple[str, str]]]:
     ("nic", "swaps", "moves", "way"),
     [
         (AWAY, (swap("Moving"),), (), ("Moving", BUSY)),
-        (AWAY, (swap("Failed"),), (), ("Waiting", TROUBLE)),
-        (AWAY, (swap("Moving", "red"),), (), ("Waiting", TROUBLE)),
+        (AWAY, (swap("Failed"),), (), ("Waiting", NOT_READY)),
+        (AWAY, (swap("Moving", "red"),), (), ("Waiting", NOT_READY)),
         (AWAY, (), (migration("Running"),), ("Migration: Running", BUSY)),
-        (AWAY, (), (migration("Succeeded"),), ("Waiting", TROUBLE)),
+        (AWAY, (), (migration("Succeeded"),), ("Waiting", NOT_READY)),
         (AWAY, (swap("Succeeded"),), (migration("Pending"),), ("Migration: Pending", BUSY)),
-        (FRESH, (), (), ("Waiting", TROUBLE)),
-        (UNPLUGGED, (), (), ("Waiting", TROUBLE)),
+        (FRESH, (), (), ("Waiting", NOT_READY)),
+        (UNPLUGGED, (), (), ("Waiting", NOT_READY)),
     ],
 )
 def test_a_nic_on_its_way(
@@ -74,7 +74,7 @@ def test_a_nic_that_is_settled() -> None:
 
 @pytest.mark.parametrize(("state", "shape"), [("Stopped", ""), ("Stopping", BUSY)])
 def test_a_machine_that_does_not_run(state: str, shape: str) -> None:
-    """A NIC of a machine that has stopped, or is about to, is in no trouble: it gets its network at the next start."""
+    """A NIC of a machine that has stopped, or is about to, is not reported: it gets its network at the next start."""
     found = shown(way_of(view(FRESH, state=state)))
     assert found["NIC"] == [("blue", shape)] and found["Under way"] == [("Next start", shape)]
 

@@ -6,17 +6,17 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.cli.query import Field, Query
 from lanloom.console.deletion import USER_FIELDS, page_of
 from lanloom.console.page import (
+    NOT_READY,
     READY,
-    TROUBLE,
     Box,
     Content,
     Names,
     NodePart,
     NodeView,
     NoSuchPage,
+    NotReady,
     Page,
     Table,
-    Trouble,
 )
 from lanloom.features.dummy.blockers import usage
 from lanloom.features.dummy.views import (
@@ -57,7 +57,7 @@ async def networks(client: Reader, _names: Names) -> Content:
         "`kubectl apply -f examples/dummy.yaml` (docs/dummy.md).",
         name=lambda view: view.name,
         href=lambda view: f"/isolated/{view.name}",
-        trouble=_trouble,
+        not_ready=_not_ready,
     )
     return Content(title="Isolated networks", tables=(table,))
 
@@ -73,7 +73,7 @@ async def network(client: Reader, names: Names) -> Content:
         query=NODE_FIELDS,
         rows=view.nodes,
         name=lambda item: item.node,
-        trouble=lambda item: None if item.acknowledged else Trouble(item.state, item.message),
+        not_ready=lambda item: None if item.acknowledged else NotReady(item.state, item.message),
     )
     facts = (
         ("Scope", view.scope),
@@ -94,7 +94,7 @@ async def network(client: Reader, names: Names) -> Content:
     )
     awaited = Table(title="Requests that may still be stored", query=AWAITED_FIELDS, rows=view.awaited)
     tables = (users, awaited, nodes)
-    return Content(title=view.name, trouble=_trouble(view), facts=facts, tables=tables)
+    return Content(title=view.name, not_ready=_not_ready(view), facts=facts, tables=tables)
 
 
 async def on_node(client: Reader, node: str) -> NodePart:
@@ -107,7 +107,7 @@ async def on_node(client: Reader, node: str) -> NodePart:
             label=view.bridge,
             note=f"isolated network {view.name}",
             words=states[view.name].message,
-            state=READY if states[view.name].acknowledged else TROUBLE,
+            state=READY if states[view.name].acknowledged else NOT_READY,
             href=f"/isolated/{view.name}",
         )
         for view in views
@@ -135,12 +135,12 @@ async def _views(client: Reader) -> tuple[DummyView, ...]:
     return dummy_views(objects, users, time.time())
 
 
-def _trouble(view: DummyView) -> Trouble | None:
+def _not_ready(view: DummyView) -> NotReady | None:
     if view.is_ready:
         return None
     found = find(view.conditions, IS_READY)
     since = found.last_transition_time if found is not None and found.status == "False" else ""
-    return Trouble(view.shown_phase, view.message, since, under_way=view.phase in _UNDER_WAY)
+    return NotReady(view.shown_phase, view.message, since, under_way=view.phase in _UNDER_WAY)
 
 
 PAGES = (

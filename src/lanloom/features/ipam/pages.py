@@ -19,11 +19,11 @@ from lanloom.api.ipam import (
 from lanloom.api.ipam import Network as NetworkObject
 from lanloom.api.ipam import Nic as NicObject
 from lanloom.cli.query import Field, Query
-from lanloom.console.page import Content, Names, NoSuchPage, Page, PoolMap, Square, Table, Trouble
+from lanloom.console.page import Content, Names, NoSuchPage, NotReady, Page, PoolMap, Square, Table
 from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS, Described, percent, readable, warning
 from lanloom.features.ipam.commands.networkviews import PoolUsage, described, pools_of
+from lanloom.features.ipam.commands.poolranges import PoolRange, pool_ranges, squares
 from lanloom.features.ipam.commands.reservations import Reservation, reservations
-from lanloom.features.ipam.commands.stretches import Stretch, squares, stretches
 from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.model import Usage, total
 from lanloom.features.ipam.rules.shares import Share
@@ -104,7 +104,7 @@ SHARE_FIELDS: Query[Share] = Query(
 )
 """How many addresses namespaces have."""
 
-STRETCH_FIELDS: Query[Stretch] = Query(
+RANGE_FIELDS: Query[PoolRange] = Query(
     (
         Field("range", "Addresses", "text", "First and last address", lambda item: str(item.range)),
         Field("count", "Count", "number", "How many", lambda item: readable(item.range.size)),
@@ -160,7 +160,7 @@ async def networks(client: Reader, _names: Names) -> Content:
         "`lanloom network add --subnet cidr=192.0.2.0/24,pool NAME` (docs/ipam.md).",
         name=lambda item: item.network.name,
         href=lambda item: f"/pools/{item.network.name}",
-        trouble=lambda item: _trouble(pools[item.network.id], objects[item.network.id]),
+        not_ready=lambda item: _not_ready(pools[item.network.id], objects[item.network.id]),
     )
     nics = _nics(found.nics, "everywhere", searched=True)
     return Content(title="Pools", tables=(table, nics), remarks=(COUNTED,) if found.partial else ())
@@ -195,8 +195,8 @@ async def network(client: Reader, names: Names) -> Content:
         rows=known.pools(found),
         first="It has no pool to take addresses from. To add one: "
         f"`lanloom network modify --pool add:FIRST-LAST {found.network.name}` (docs/ipam.md).",
-        trouble=lambda item: (
-            Trouble(item.warning, "add a pool, or release addresses") if item.warning else None
+        not_ready=lambda item: (
+            NotReady(item.warning, "add a pool, or release addresses") if item.warning else None
         ),
     )
     kept = Table(title="Reservations", query=RESERVATION_FIELDS, rows=reservations(found))
@@ -210,7 +210,7 @@ async def network(client: Reader, names: Names) -> Content:
     )
     return Content(
         title=found.network.name,
-        trouble=_unready(known.state.by_id()[found.network.id]),
+        not_ready=_unready(known.state.by_id()[found.network.id]),
         facts=facts,
         maps=drawn,
         tables=(pools, kept, shares, _nics(mine), *ranges),
@@ -228,7 +228,7 @@ def _nics(nics: Iterable[NicObject], selection: str = "", *, searched: bool = Fa
         rows=sorted(nics, key=lambda nic: (owner_of(nic), nic.spec.index, nic.metadata.key)),
         name=lambda nic: str(nic.metadata.key),
         href=_machine,
-        trouble=_refusal,
+        not_ready=_refusal,
         searched=searched,
     )
 
@@ -256,7 +256,7 @@ def _drawn(
             drawn = [_square(format_address(address), 1, state, who) for address, state, who in each]
             maps.append(PoolMap(title=title, squares=drawn))
             continue
-        rows = stretches(found.ledger, item.pool, owners)
+        rows = pool_ranges(found.ledger, item.pool, owners)
         maps.append(
             PoolMap(
                 title=title,
@@ -264,7 +264,7 @@ def _drawn(
                 ranges=True,
             )
         )
-        tables.append(Table(title=f"Ranges of {title}", query=STRETCH_FIELDS, rows=rows))
+        tables.append(Table(title=f"Ranges of {title}", query=RANGE_FIELDS, rows=rows))
     return maps, tables
 
 
@@ -273,36 +273,36 @@ def _square(text: str, size: int, state: str, who: str) -> Square:
     return Square(text, state, f"{text}{count}: " + (f"{state}, {who}" if who else state), size)
 
 
-def _trouble(pools: Iterable[PoolUsage], network: NetworkObject) -> Trouble | None:
-    if trouble := _unready(network):
-        return trouble
+def _not_ready(pools: Iterable[PoolUsage], network: NetworkObject) -> NotReady | None:
+    if not_ready := _unready(network):
+        return not_ready
     full = [pool for pool in pools if pool.warning]
     if not full:
         return None
     worst = max(full, key=lambda pool: pool.usage.percent)
     known = find(network.status.conditions, FULL if worst.warning == "full" else NEARLY_FULL)
-    return Trouble(
+    return NotReady(
         worst.warning,
         f"a pool is full to {worst.usage.percent}\N{NO-BREAK SPACE}%; add a pool, or release addresses",
         known.last_transition_time if known is not None and known.status == "True" else "",
     )
 
 
-def _unready(network: NetworkObject) -> Trouble | None:
+def _unready(network: NetworkObject) -> NotReady | None:
     found = find(network.status.conditions, READY)
     if found is None:
-        return Trouble("NotSeen", "no manager has processed it yet; check that one runs")
+        return NotReady("NotSeen", "no manager has processed it yet; check that one runs")
     if found.status == "True":
         return None
-    return Trouble(found.reason, found.message, found.last_transition_time)
+    return NotReady(found.reason, found.message, found.last_transition_time)
 
 
-def _refusal(nic: NicObject) -> Trouble | None:
+def _refusal(nic: NicObject) -> NotReady | None:
     """Return why a NIC has not what it asks for, or shares it with others."""
     for type in (ALLOCATED, UNIQUE):
         found = find(nic.status.conditions, type)
         if found is not None and found.status == "False":
-            return Trouble(found.reason, found.message, found.last_transition_time)
+            return NotReady(found.reason, found.message, found.last_transition_time)
     return None
 
 

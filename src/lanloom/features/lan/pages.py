@@ -8,8 +8,8 @@ from lanloom.api.core import NODES, PODS
 from lanloom.api.lan import LAN_NODES, LANS, LANEntry, NodeResult
 from lanloom.cli.query import Field, Query
 from lanloom.console.page import (
+    NOT_READY,
     READY,
-    TROUBLE,
     Box,
     Chain,
     Content,
@@ -18,9 +18,9 @@ from lanloom.console.page import (
     NodePart,
     NodeView,
     NoSuchPage,
+    NotReady,
     Page,
     Table,
-    Trouble,
 )
 from lanloom.features.lan.counters import COUNTER_FIELDS, read_counters
 from lanloom.features.lan.trace.hops import Hop
@@ -78,7 +78,7 @@ async def lans(client: Reader, _names: Names) -> Content:
         first="No LAN exists. To begin, create one: `kubectl apply -f examples/lan.yaml` (docs/lan.md).",
         name=lambda view: view.title,
         href=lambda view: f"/lans/{view.title}",
-        trouble=_trouble,
+        not_ready=_not_ready,
     )
     return Content(title="LANs", tables=(table,))
 
@@ -96,7 +96,7 @@ async def lan(client: Reader, names: Names) -> Content:
         rows=view.nodes,
         first="No node reports it. Whether an agent can run on a node, `lanloom doctor` says there.",
         name=lambda item: item.name,
-        trouble=lambda item: None if item.ready else Trouble("NotReady", item.message),
+        not_ready=lambda item: None if item.ready else NotReady("NotReady", item.message),
     )
     spokes = Table(
         title="Spokes",
@@ -129,7 +129,7 @@ async def lan(client: Reader, names: Names) -> Content:
     )
     return Content(
         title=title,
-        trouble=_trouble(view),
+        not_ready=_not_ready(view),
         facts=facts,
         drawing=_drawing(view),
         tables=(nodes, spokes, traces),
@@ -193,14 +193,14 @@ async def trace(client: Reader, names: Names) -> Content:
     hops = [(f"{hop.number}. {hop.node}" if hop.node else f"{hop.number}.", _hop(hop)) for hop in view.hops]
     return Content(
         title=f"{title}: from {view.sender} to {view.receiver}",
-        trouble=None if view.passes else Trouble("Stops", view.verdict),
+        not_ready=None if view.passes else NotReady("Stops", view.verdict),
         facts=(("Verdict", view.verdict if view.passes else ""),),
         drawing=Chain(title="The way of the frame", boxes=hops),
         tables=(Table(title="Hops", query=_HOPS, rows=view.hops, name=lambda hop: hop.name),),
     )
 
 
-_STATES = {"ok": READY, "stops": TROUBLE}
+_STATES = {"ok": READY, "stops": NOT_READY}
 _STYLES = {"ok": "green", "stops": "red"}
 _HOPS = Query(
     tuple(
@@ -209,7 +209,7 @@ _HOPS = Query(
     ),
     HOP_FIELDS.default,
 )
-"""The fields of hops. What was not seen is neither well nor in trouble."""
+"""The fields of hops. What was not seen is neither ready nor not ready."""
 
 
 def _hop(hop: Hop) -> Box:
@@ -219,14 +219,14 @@ def _hop(hop: Hop) -> Box:
 
 def _drawing(view: LanView) -> Drawing:
     """Return the LAN over its nodes, with what is attached on each."""
-    top = Box(key="lan", label=view.title, note=f"VNI {view.vni}", state=READY if view.ready else TROUBLE)
+    top = Box(key="lan", label=view.title, note=f"VNI {view.vni}", state=READY if view.ready else NOT_READY)
     nodes = [
         Box(
             key=f"node {node.name}",
             label=node.name,
             note=node.address,
             words=node.message or node.warning,
-            state=READY if node.ready else TROUBLE,
+            state=READY if node.ready else NOT_READY,
             href="" if view.partial else f"/nodes/{node.name}",
         )
         for node in view.nodes
@@ -273,7 +273,7 @@ async def on_node(client: Reader, node: str) -> NodePart:
         rows=entries,
         name=lambda item: f"{item.namespace}/{item.name}",
         href=lambda item: f"/lans/{item.namespace}/{item.name}",
-        trouble=lambda item: None if item.ready else Trouble("NotReady", item.message),
+        not_ready=lambda item: None if item.ready else NotReady("NotReady", item.message),
     )
     return NodePart(boxes=boxes, lines=lines, tables=(table,))
 
@@ -289,16 +289,16 @@ def _box(entry: LANEntry) -> Box:
         label=title,
         note=f"LAN, VNI {entry.vni}",
         words=entry.message or entry.warning or f"LAN {title}: MTU {entry.mtu}",
-        state=READY if entry.ready else TROUBLE,
+        state=READY if entry.ready else NOT_READY,
         href=f"/lans/{title}",
     )
 
 
-def _trouble(view: LanView) -> Trouble | None:
+def _not_ready(view: LanView) -> NotReady | None:
     if view.ready:
         return None
     found = find(view.conditions, IS_READY)
-    return Trouble(view.reason, view.message, found.last_transition_time if found is not None else "")
+    return NotReady(view.reason, view.message, found.last_transition_time if found is not None else "")
 
 
 PAGES = (

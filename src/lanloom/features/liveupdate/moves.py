@@ -5,7 +5,7 @@ from msgspec import Struct
 from lanloom.api.liveupdate import FINAL
 from lanloom.api.meta import Condition
 from lanloom.cli.query import Field, Query
-from lanloom.console.page import BUSY, READY, TROUBLE, Box, Drawing
+from lanloom.console.page import BUSY, NOT_READY, READY, Box, Drawing
 from lanloom.features.liveupdate.views import POD_NETWORK, MachineView, NicView
 
 _ENDED = FINAL | {"UntilRestart"}
@@ -126,7 +126,10 @@ def _network(key: str, name: str) -> Box:
 
 
 def _move(nic: NicView, view: MachineView) -> Box:
-    """Return what brings a NIC to its network; a box in trouble if nothing does. At a start each NIC gets its own."""
+    """Return what brings a NIC to its network; a box that is not ready if nothing does.
+
+    At a start each NIC gets its own network.
+    """
     key = f"move {nic.name}"
     if view.state in ("Stopped", "Stopping"):
         return Box(key=key, label="Next start", state=BUSY if view.state == "Stopping" else "")
@@ -137,4 +140,4 @@ def _move(nic: NicView, view: MachineView) -> Box:
         if item.phase not in ("Succeeded", "Failed"):
             way = f"{item.source} → {item.target}" if item.target else item.name
             return Box(key=key, label=f"Migration: {item.phase}", note=way, state=BUSY)
-    return Box(key=key, label="Waiting", note="nothing moves it", state=TROUBLE)
+    return Box(key=key, label="Waiting", note="nothing moves it", state=NOT_READY)

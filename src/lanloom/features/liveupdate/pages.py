@@ -5,7 +5,7 @@ from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.meta import Key
 from lanloom.console.changes import CHANGE_FIELDS, Change, change_of
-from lanloom.console.page import Content, Names, Page, Table, Trouble
+from lanloom.console.page import Content, Names, NotReady, Page, Table
 from lanloom.features.liveupdate.fields import MACHINE_FIELDS, NIC_FIELDS
 from lanloom.features.liveupdate.machines import machines_of
 from lanloom.features.liveupdate.moves import MOVE_FIELDS, STEP_FIELDS, moves_of, way_of
@@ -29,7 +29,7 @@ async def machines(client: Reader, _names: Names) -> Content:
         "`kubectl apply -f examples/vm.yaml` (docs/live-update.md).",
         name=lambda view: view.title,
         href=lambda view: f"/machines/{view.title}",
-        trouble=_trouble,
+        not_ready=_not_ready,
     )
     return Content(title="Machines", tables=(table,))
 
@@ -44,10 +44,10 @@ async def machine(client: Reader, names: Names) -> Content:
         rows=view.nics,
         first="It has no NIC. To add one, name a network in `spec.template.spec.networks` (docs/live-update.md).",
         name=lambda nic: nic.name,
-        trouble=lambda nic: (
+        not_ready=lambda nic: (
             None
             if nic.is_settled or view.is_well
-            else Trouble(view.state, "", under_way=view.state in _UNDER_WAY)
+            else NotReady(view.state, "", under_way=view.state in _UNDER_WAY)
         ),
     )
     tables = [nics]
@@ -60,7 +60,7 @@ async def machine(client: Reader, names: Names) -> Content:
     ]
     return Content(
         title=view.title,
-        trouble=_trouble(view),
+        not_ready=_not_ready(view),
         facts=(
             ("State", view.state),
             ("Node", view.node),
@@ -85,10 +85,10 @@ async def _events(client: Reader, view: MachineView) -> list[Change]:
     return sorted(found, key=lambda item: item.time, reverse=True)
 
 
-def _trouble(view: MachineView) -> Trouble | None:
+def _not_ready(view: MachineView) -> NotReady | None:
     if view.is_well:
         return None
-    return Trouble(view.state, view.message, view.since, under_way=view.state in _UNDER_WAY)
+    return NotReady(view.state, view.message, view.since, under_way=view.state in _UNDER_WAY)
 
 
 PAGES = (

@@ -11,7 +11,7 @@ from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS, NETWORK_STATUS, NetworkAttachmentDefinition, attachments
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.cli.query import Field, Query
-from lanloom.console.page import READY, TROUBLE, Box, NodePart, NodeView, Table, Trouble
+from lanloom.console.page import NOT_READY, READY, Box, NodePart, NodeView, NotReady, Table
 from lanloom.features.vlan.rules.report.status import L3_READY
 from lanloom.features.vlan.rules.report.status import READY as UPLINK_READY
 from lanloom.kube.conditions import find
@@ -137,7 +137,7 @@ def _bridge(status: ClusterNetworkNodeStatus) -> Box:
         words=f"{status.cluster_network}: {bad.reason}: {bad.message}"
         if bad
         else f"{status.cluster_network}: MTU {status.mtu}, VLAN ids {status.vlan_ids}",
-        state=TROUBLE if bad else READY,
+        state=NOT_READY if bad else READY,
         href=f"/cluster-networks/{status.cluster_network}",
     )
 
@@ -149,7 +149,7 @@ def _interfaces(status: ClusterNetworkNodeStatus) -> list[Box]:
             label=f"{item.address or item.name}",
             note=f"VLAN {item.vlan_id}, {item.network.partition('/')[2]}",
             words=f"{item.network} on {item.name}: {item.message or item.address}",
-            state=READY if item.state == "Ready" else TROUBLE,
+            state=READY if item.state == "Ready" else NOT_READY,
             href=f"/networks/{item.network}",
         )
         for item in status.interfaces
@@ -169,13 +169,13 @@ def _table(reports: tuple[ClusterNetworkNodeStatus, ...]) -> Table:
         rows=reports,
         name=lambda item: item.cluster_network,
         href=lambda item: f"/cluster-networks/{item.cluster_network}",
-        trouble=_trouble,
+        not_ready=_not_ready,
     )
 
 
-def _trouble(status: ClusterNetworkNodeStatus) -> Trouble | None:
+def _not_ready(status: ClusterNetworkNodeStatus) -> NotReady | None:
     bad = _failing(status, UPLINK_READY) or _failing(status, L3_READY)
-    return Trouble(bad.reason, bad.message) if bad else None
+    return NotReady(bad.reason, bad.message) if bad else None
 
 
 NODE = NodeView(KINDS, on_node)

@@ -7,7 +7,7 @@ from lanloom.api.multus import NADS
 from lanloom.cli.query import Field, Query
 from lanloom.console.page import (
     BUSY,
-    TROUBLE,
+    NOT_READY,
     Box,
     Cell,
     Content,
@@ -15,9 +15,9 @@ from lanloom.console.page import (
     Matrix,
     Names,
     NoSuchPage,
+    NotReady,
     Page,
     Table,
-    Trouble,
 )
 from lanloom.console.page import READY as WELL
 from lanloom.features.vlan.planpage import PLANS
@@ -70,7 +70,7 @@ async def network(client: Reader, names: Names) -> Content:
     )
     return Content(
         title=found.network,
-        trouble=_trouble(found, objects),
+        not_ready=_not_ready(found, objects),
         facts=facts,
         links=((_PLAN, f"{_href(found)}/plan"),),
         drawing=_drawing(found),
@@ -84,7 +84,7 @@ def _drawing(view: NetworkView) -> Drawing:
         key="top",
         label=view.network,
         note=f"VLAN {view.vlan} of {view.cluster_network}",
-        state=TROUBLE if view.reason else WELL,
+        state=NOT_READY if view.reason else WELL,
         href=f"/cluster-networks/{view.cluster_network}",
     )
     return _over_nodes(view.network, top, view.nodes)
@@ -112,19 +112,19 @@ async def cluster_network(client: Reader, names: Names) -> Content:
     found = _find(objects, names["name"])
     assert isinstance(found, ClusterNetworkView)
     bad = next((item for item in found.conditions if item.status != "True"), None)
-    trouble = None
+    not_ready = None
     if bad is not None:
         way = bad.reason in _UNDER_WAY
-        trouble = Trouble(bad.reason, bad.message, bad.last_transition_time, under_way=way)
+        not_ready = NotReady(bad.reason, bad.message, bad.last_transition_time, under_way=way)
     top = Box(
         key="top",
         label=found.cluster_network,
         note=f"{len(found.networks)} VLAN network{'s' * (len(found.networks) != 1)}",
-        state=BUSY if trouble and trouble.under_way else TROUBLE if trouble else WELL,
+        state=BUSY if not_ready and not_ready.under_way else NOT_READY if not_ready else WELL,
     )
     return Content(
         title=found.cluster_network,
-        trouble=trouble,
+        not_ready=not_ready,
         facts=(
             ("VlanConfigs", ", ".join(found.vlan_configs)),
             ("MTU", found.mtu),
@@ -155,13 +155,13 @@ async def cluster_networks(client: Reader, _names: Names) -> Content:
         if item.metadata.name in found.networks
     )
     why = {
-        item.network: Trouble(
+        item.network: NotReady(
             item.reason,
             f"{item.what}: {item.message}",
             _since(objects, item.network),
             under_way=item.reason in _UNDER_WAY,
         )
-        for item in reversed(found.troubles)
+        for item in reversed(found.problems)
     }
     table = Table(
         title="Cluster networks",
@@ -171,12 +171,12 @@ async def cluster_networks(client: Reader, _names: Names) -> Content:
         "`kubectl apply -f examples/cluster-1.yaml` (docs/vlan.md).",
         name=lambda view: view.cluster_network,
         href=lambda view: f"/cluster-networks/{view.cluster_network}",
-        trouble=lambda view: _with_rollout(view, why.get(view.cluster_network)),
+        not_ready=lambda view: _with_rollout(view, why.get(view.cluster_network)),
     )
     return Content(title="Cluster networks", tables=(table,))
 
 
-def _with_rollout(view: ClusterNetworkView, known: Trouble | None) -> Trouble | None:
+def _with_rollout(view: ClusterNetworkView, known: NotReady | None) -> NotReady | None:
     """Return why its roll-out has not finished, which names the nodes; else what is `known` of the nodes.
 
     A roll-out that goes on hides no fault.
@@ -187,7 +187,7 @@ def _with_rollout(view: ClusterNetworkView, known: Trouble | None) -> Trouble | 
     goes_on = found.reason == PROGRESSING
     if goes_on and known is not None and not known.under_way:
         return known
-    return Trouble(found.reason, found.message, found.last_transition_time, under_way=goes_on)
+    return NotReady(found.reason, found.message, found.last_transition_time, under_way=goes_on)
 
 
 def _find(objects: VlanObjects, name: str) -> NetworkView | ClusterNetworkView:
@@ -206,15 +206,15 @@ def _networks(none: str, views: tuple[NetworkView, ...], objects: VlanObjects) -
         "`kubectl apply -f examples/vlan2012-dhcp.yaml` (docs/vlan.md).",
         name=lambda view: view.network,
         href=_href,
-        trouble=lambda view: _trouble(view, objects),
+        not_ready=lambda view: _not_ready(view, objects),
     )
 
 
-def _trouble(view: NetworkView, objects: VlanObjects) -> Trouble | None:
+def _not_ready(view: NetworkView, objects: VlanObjects) -> NotReady | None:
     if not view.reason:
         return None
     since = _since(objects, view.cluster_network)
-    return Trouble(view.reason, view.message, since, under_way=view.reason in _UNDER_WAY)
+    return NotReady(view.reason, view.message, since, under_way=view.reason in _UNDER_WAY)
 
 
 def _since(objects: VlanObjects, cluster_network: str) -> str:
@@ -245,8 +245,8 @@ def _nodes(nodes: tuple[NodeView, ...], fields: Query[NodeView]) -> Table:
         rows=nodes,
         first="No node carries it. The VlanConfigs of its cluster network select nodes by labels (docs/vlan.md).",
         name=lambda view: view.node,
-        trouble=lambda view: (
-            Trouble(view.state, view.message, view.since, under_way=view.state in _UNDER_WAY)
+        not_ready=lambda view: (
+            NotReady(view.state, view.message, view.since, under_way=view.state in _UNDER_WAY)
             if view.state != READY
             else None
         ),
@@ -254,7 +254,7 @@ def _nodes(nodes: tuple[NodeView, ...], fields: Query[NodeView]) -> Table:
 
 
 def _state(view: NodeView) -> str:
-    return WELL if view.state == READY else BUSY if view.state in _UNDER_WAY else TROUBLE
+    return WELL if view.state == READY else BUSY if view.state in _UNDER_WAY else NOT_READY
 
 
 def _matrix(views: tuple[NetworkView, ...]) -> Matrix:

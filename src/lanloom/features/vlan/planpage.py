@@ -17,7 +17,7 @@ from lanloom.api.multus import NADS
 from lanloom.api.names import MATCHED_NODES
 from lanloom.api.resource import Resource
 from lanloom.cli.query import Field, Query
-from lanloom.console.page import Content, Form, Names, NoSuchPage, Page, Table, Trouble
+from lanloom.console.page import Content, Form, Names, NoSuchPage, NotReady, Page, Table
 from lanloom.features.vlan.views import read_objects
 from lanloom.features.vlan.views.apply import LAST_APPLIED, Applied, Document, ManifestError, read_text
 from lanloom.features.vlan.views.plan import VlanPlan, plan
@@ -120,7 +120,7 @@ async def answer(client: Reader, _names: Names, given: Mapping[str, str]) -> Con
     try:
         documents = _read(text)
     except ManifestError as error:
-        return Content(title="Plan", form=form, trouble=Trouble("Unreadable", str(error)))
+        return Content(title="Plan", form=form, not_ready=NotReady("Unreadable", str(error)))
     objects = await read_objects(client, with_vms=True)
     found = await asyncio.to_thread(plan, objects, documents, deleting=deleting)
     return _content(found, form)
@@ -151,7 +151,7 @@ def _content(found: VlanPlan, form: Form) -> Content:
         for change in changes
     ]
     tables = (
-        Table(title="Objects", query=OBJECT_FIELDS, rows=found.objects, trouble=_trouble),
+        Table(title="Objects", query=OBJECT_FIELDS, rows=found.objects, not_ready=_not_ready),
         Table(title="Changes on nodes", query=STEP_FIELDS, rows=steps),
     )
     return Content(
@@ -162,11 +162,11 @@ def _content(found: VlanPlan, form: Form) -> Content:
     )
 
 
-def _trouble(item: Applied) -> Trouble | None:
+def _not_ready(item: Applied) -> NotReady | None:
     if item.outcome == "refused":
-        return Trouble("Refused", item.message)
+        return NotReady("Refused", item.message)
     said = "; ".join(filter(None, (item.message, *item.warnings)))
-    return Trouble("Note", said, under_way=True) if said else None
+    return NotReady("Note", said, under_way=True) if said else None
 
 
 _COMMAND = "lanloom vlan plan -f FILE"

@@ -14,8 +14,8 @@ from lanloom.api.meta import Condition, ObjectMeta
 from lanloom.cli.tables import make_table
 from lanloom.features.vlan.views.overview import (
     ROW_FIELDS,
+    NetworkProblem,
     Row,
-    Trouble,
     overview,
 )
 
@@ -68,25 +68,27 @@ def test_a_bridge_without_interfaces_is_a_row() -> None:
 
 
 def test_a_failing_interface_is_said_once_with_its_remedy() -> None:
-    """What a node reports is a trouble with reason and remedy, and the network's summary does not repeat it."""
+    """What a node reports is a problem with reason and remedy, and the network's summary does not repeat it."""
     summary = Condition(type="L3Ready", status="False", reason="DuplicateAddress", message="a: …")
     view = overview([network(READY, summary)], [report("a", ILL)])
-    assert view.troubles == (
-        Trouble(what="cn1 on a, VLAN 8", network="cn1", reason="DuplicateAddress", message="choose another"),
+    assert view.problems == (
+        NetworkProblem(
+            what="cn1 on a, VLAN 8", network="cn1", reason="DuplicateAddress", message="choose another"
+        ),
     )
 
 
 def test_a_network_without_nodes_is_a_trouble() -> None:
     """What only the cluster network can say is taken from its condition."""
     summary = Condition(type="ready", status="False", reason="NoNodes", message="create a VlanConfig")
-    (trouble,) = overview([network(summary)], []).troubles
-    assert (trouble.what, trouble.reason) == ("cluster network cn1", "NoNodes")
+    (problem,) = overview([network(summary)], []).problems
+    assert (problem.what, problem.reason) == ("cluster network cn1", "NoNodes")
 
 
 def test_a_cluster_without_a_manager_is_a_trouble() -> None:
     """A cluster network that no manager has looked at asks whether a manager runs."""
-    (trouble,) = overview([network()], []).troubles
-    assert trouble.reason == "NoManager"
+    (problem,) = overview([network()], []).problems
+    assert problem.reason == "NoManager"
 
 
 def test_the_table_fits_eighty_columns() -> None:
@@ -115,7 +117,7 @@ def test_the_table_fits_eighty_columns() -> None:
 
 
 def test_a_node_that_is_down() -> None:
-    """What a node had that is down is marked so, and reported once in place of its own troubles."""
+    """What a node had that is down is marked so, and reported once in place of its own problems."""
     off = Node(
         metadata=ObjectMeta(name="a"),
         status=NodeStatus(conditions=(Condition(type="Ready", status="False"),)),
@@ -127,9 +129,9 @@ def test_a_node_that_is_down() -> None:
         ("a", "NodeDown"),
         ("b", "Ready"),
     ]
-    (trouble,) = view.troubles
-    assert (trouble.what, trouble.reason) == ("node a", "NodeDown")
-    assert "the last report" in trouble.message
+    (problem,) = view.problems
+    assert (problem.what, problem.reason) == ("node a", "NodeDown")
+    assert "the last report" in problem.message
 
 
 def test_an_isolated_network_is_no_trouble() -> None:
@@ -138,11 +140,11 @@ def test_an_isolated_network_is_no_trouble() -> None:
     metadata = ObjectMeta(name="cn1", labels={UID_LABEL: "u"}, annotations={NAME_ANNOTATION: "br-dummy"})
     made = replace(network(idle), metadata=metadata)
     view = overview([made], [])
-    assert (view.networks, view.isolated, view.troubles) == ((), {"cn1": "br-dummy"}, ())
+    assert (view.networks, view.isolated, view.problems) == ((), {"cn1": "br-dummy"}, ())
     failed = Condition(type="ready", status="False", reason="UplinkMissing", message="plug it in")
     view = overview([made], [report("a", ready=failed)])
     assert (view.networks, view.isolated) == (("cn1",), {})
-    assert [trouble.reason for trouble in view.troubles] == ["UplinkMissing"]
+    assert [problem.reason for problem in view.problems] == ["UplinkMissing"]
 
 
 def test_nodes_that_run_beside_harvester() -> None:

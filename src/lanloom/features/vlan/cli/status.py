@@ -50,7 +50,7 @@ def command(cluster: ClusterOptions, listing: Listing) -> None:
             _print_first_steps(is_managed=run(cluster, _is_managed))
     else:
         listing.print(view.rows, whole=view)
-    sys.exit(1 if view.troubles else 0)
+    sys.exit(1 if view.problems else 0)
 
 
 async def _read(client: "Client") -> "Overview":
@@ -117,11 +117,11 @@ def _show(view: "Overview", listing: Listing) -> None:
         console.print(
             f"Alongside Harvester's controller, which manages the uplinks, on {', '.join(view.coexisting)}."
         )
-    if not view.troubles:
+    if not view.problems:
         console.print(f"Ready: {', '.join(view.networks)}.")
         return
     console.print("Not ready:", style="bold yellow")
-    for trouble in view.troubles:
-        console.print(Padding(f"{trouble.what}: {trouble.reason}", (0, 0, 0, 2), expand=False), markup=False)
-        console.print(Padding(trouble.message, (0, 0, 0, 4), expand=False), markup=False)
-    console.print(f"\nFor details of one network, run `lanloom vlan show {view.troubles[0].network}`.")
+    for problem in view.problems:
+        console.print(Padding(f"{problem.what}: {problem.reason}", (0, 0, 0, 2), expand=False), markup=False)
+        console.print(Padding(problem.message, (0, 0, 0, 4), expand=False), markup=False)
+    console.print(f"\nFor details of one network, run `lanloom vlan show {view.problems[0].network}`.")

@@ -34,7 +34,7 @@ class Row(Struct, frozen=True, kw_only=True, rename="camel"):
     state: str = ""
 
 
-class Trouble(Struct, frozen=True, kw_only=True):
+class NetworkProblem(Struct, frozen=True, kw_only=True):
     """One thing that is not ready: what, on which cluster network, and why with the remedy."""
 
     what: str
@@ -54,7 +54,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     networks: tuple[str, ...]
     isolated: dict[str, str]
     rows: tuple[Row, ...]
-    troubles: tuple[Trouble, ...]
+    problems: tuple[NetworkProblem, ...] = field(name="troubles")
     coexisting: tuple[str, ...] = field(name="beside", default=())
 
 
@@ -67,12 +67,12 @@ def overview(
     ordered = sorted(statuses, key=lambda item: (item.status.cluster_network, item.status.node))
     isolated = _isolated(ordered_networks, ordered)
     ordered_networks = [item for item in ordered_networks if item.metadata.name not in isolated]
-    of_nodes = [(status.status, _node_troubles(status)) for status in ordered]
-    troubled = {status.cluster_network for status, troubles in of_nodes if troubles}
-    own = (_network_trouble(item) for item in ordered_networks if item.metadata.name not in troubled)
-    troubles = [trouble for trouble in own if trouble is not None]
-    troubles += [trouble for status, found in of_nodes if status.node not in down for trouble in found]
-    troubles += _down(ordered, down)
+    of_nodes = [(status.status, _node_problems(status)) for status in ordered]
+    reported = {status.cluster_network for status, problems in of_nodes if problems}
+    own = (_network_problem(item) for item in ordered_networks if item.metadata.name not in reported)
+    problems = [problem for problem in own if problem is not None]
+    problems += [problem for status, found in of_nodes if status.node not in down for problem in found]
+    problems += _down(ordered, down)
     return Overview(
         networks=tuple(item.metadata.name for item in ordered_networks),
         isolated=isolated,
@@ -81,7 +81,7 @@ def overview(
             for status in ordered
             for row in _rows(status)
         ),
-        troubles=tuple(troubles),
+        problems=tuple(problems),
         coexisting=tuple(sorted({item.status.node for item in ordered if item.status.mode == "beside"})),
     )
 
@@ -96,13 +96,13 @@ def _isolated(networks: Iterable[ClusterNetwork], statuses: Iterable[ClusterNetw
     }
 
 
-def _down(statuses: Iterable[ClusterNetworkNode], down: frozenset[str]) -> list[Trouble]:
-    """Return one trouble for each node that is down and has reported something."""
+def _down(statuses: Iterable[ClusterNetworkNode], down: frozenset[str]) -> list[NetworkProblem]:
+    """Return one problem for each node that is down and has reported something."""
     reported: dict[str, str] = {}
     for item in statuses:
         reported.setdefault(item.status.node, item.status.cluster_network)
     return [
-        Trouble(what=f"node {node}", network=network, reason=NODE_DOWN, message=NODE_DOWN_MESSAGE)
+        NetworkProblem(what=f"node {node}", network=network, reason=NODE_DOWN, message=NODE_DOWN_MESSAGE)
         for node, network in sorted(reported.items())
         if node in down
     ]
@@ -136,31 +136,33 @@ def _row(report: ClusterNetworkNode, interface: VlanInterface | None) -> Row:
     )
 
 
-def _network_trouble(network: ClusterNetwork) -> Trouble | None:
+def _network_problem(network: ClusterNetwork) -> NetworkProblem | None:
     """Return the problem of a cluster network whose nodes report none."""
     name = network.metadata.name
     what = f"cluster network {name}"
     if not network.status.conditions:
         message = "no manager has processed it yet; check that one runs"
-        return Trouble(what=what, network=name, reason="NoManager", message=message)
+        return NetworkProblem(what=what, network=name, reason="NoManager", message=message)
     bad = next((item for item in network.status.conditions if item.status != "True"), None)
-    return Trouble(what=what, network=name, reason=bad.reason, message=bad.message) if bad else None
+    return NetworkProblem(what=what, network=name, reason=bad.reason, message=bad.message) if bad else None
 
 
-def _node_troubles(report: ClusterNetworkNode) -> list[Trouble]:
+def _node_problems(report: ClusterNetworkNode) -> list[NetworkProblem]:
     status = report.status
     network = status.cluster_network
     what = f"{network} on {status.node}"
     ready = find(status.conditions, READY)
-    troubles = []
+    problems = []
     if ready is not None and ready.status != "True":
-        troubles.append(Trouble(what=what, network=network, reason=ready.reason, message=ready.message))
+        problems.append(
+            NetworkProblem(what=what, network=network, reason=ready.reason, message=ready.message)
+        )
     for interface in status.interfaces:
         if interface.state != "Ready":
             title = f"{what}, VLAN {interface.vlan_id or '?'}"
             reason, message = interface.reason, interface.message
-            troubles.append(Trouble(what=title, network=network, reason=reason, message=message))
-    return troubles
+            problems.append(NetworkProblem(what=title, network=network, reason=reason, message=message))
+    return problems
 
 
 def _state_style(row: Row) -> str:
