@@ -34,7 +34,7 @@ from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.kube.ports import Client, WatchEvent
 from lanloom.processes.agent import run_agent
-from lanloom.processes.leaving import Leaving
+from lanloom.processes.cnicleanup import CniCleanup
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.runtime.cni.calls import Call, CniError
 from tests.fakes import FakeHost, FakeSwitch
@@ -321,12 +321,12 @@ async def test_the_rights_suffice_to_leave(server: RealServer, tmp_path: Path) -
             await made.admin.delete(NETWORKS, network.metadata.name)
         await eventually(lambda: made.admin.list(NETWORKS), lambda found: not found.items)
         client = Watching(await made.agent("node1"))
-        leaving = Leaving(client, "lanloom-agent", (NETWORKS, LANS), random.Random(1))
-        made.start(leaving.run())
+        cleanup = CniCleanup(client, "lanloom-agent", (NETWORKS, LANS), random.Random(1))
+        made.start(cleanup.run())
         await asyncio.wait_for(client.opened.wait(), 60)
-        await leaving.end(tmp_path, [program.name], socket)
+        await cleanup.end(tmp_path, [program.name], socket)
         assert program.exists()
         await made.admin.delete(DAEMON_SETS, "lanloom-agent", LANLOOM_NAMESPACE)
         await eventually(
-            lambda: leaving.end(tmp_path, [program.name], socket), lambda _: not program.exists()
+            lambda: cleanup.end(tmp_path, [program.name], socket), lambda _: not program.exists()
         )

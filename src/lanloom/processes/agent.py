@@ -13,7 +13,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced, freeze_memory
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host
-from lanloom.processes.leaving import Leaving
+from lanloom.processes.cnicleanup import CniCleanup
 from lanloom.processes.metrics import AgentMetrics, observed
 from lanloom.runtime.cni.programs import CniSettings, PartObserver, keep_installed, program
 from lanloom.runtime.cni.server import keep_serving
@@ -61,8 +61,8 @@ async def run_agent(
         for part in parts:
             group.create_task(part.run())
         if cni is not None:
-            leaving = Leaving(client, daemon_set, _attaching(parts), rng) if daemon_set else None
-            for work in _cni_tasks(built, features, cni, metrics.cni_part, leaving):
+            cleanup = CniCleanup(client, daemon_set, _attaching(parts), rng) if daemon_set else None
+            for work in _cni_tasks(built, features, cni, metrics.cni_part, cleanup):
                 group.create_task(work)
         await all_synced(informers)
         freeze_memory()
@@ -77,7 +77,7 @@ def _cni_tasks(
     features: Sequence[Feature],
     cni: CniSettings,
     on_part: PartObserver,
-    leaving: Leaving | None,
+    cleanup: CniCleanup | None,
 ) -> Iterator[Coroutine[Any, Any, None]]:
     """Answer the programs of the features that do, on one socket, and keep them installed while they are needed."""
     answers = {name: part.cni for name, part in parts.items() if part.cni is not None}
@@ -88,18 +88,18 @@ def _cni_tasks(
     socket = cni_socket(serving, cni.socket)
     yield keep_serving(socket, programs, partial(on_part, "socket"))
     if cni.programs is not None:
-        yield keep_programs(tuple(programs), socket, cni.programs, on_part, leaving)
+        yield keep_programs(tuple(programs), socket, cni.programs, on_part, cleanup)
 
 
 async def keep_programs(
-    names: tuple[str, ...], socket: Path, directory: Path, on_part: PartObserver, leaving: Leaving | None
+    names: tuple[str, ...], socket: Path, directory: Path, on_part: PartObserver, cleanup: CniCleanup | None
 ) -> None:
     """Keep the programs of the agent that listens at `socket` installed until the end of its installation."""
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(keep_installed(names, partial(program, socket), directory, on_part))
-            if leaving is not None:
-                group.create_task(leaving.run())
+            if cleanup is not None:
+                group.create_task(cleanup.run())
     finally:
-        if leaving is not None:
-            await leaving.end(directory, names, socket)
+        if cleanup is not None:
+            await cleanup.end(directory, names, socket)

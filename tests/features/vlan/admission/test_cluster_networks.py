@@ -101,7 +101,7 @@ def test_cluster_networks_in_use_stay(case: Case) -> None:
     assert answer(case) == case.message
 
 
-GIFT_CASES: Cases = {
+GRANT_CASES: Cases = {
     "what is given to Lanloom is read": Case(
         request(
             CLUSTER_NETWORKS,
@@ -124,13 +124,13 @@ GIFT_CASES: Cases = {
 }
 
 
-@each(GIFT_CASES)
-def test_gifts(case: Case) -> None:
+@each(GRANT_CASES)
+def test_adoption_grants(case: Case) -> None:
     """What an administrator gives to Lanloom by hand is refused where no agent would read it."""
     assert answer(case) == case.message
 
 
-def test_a_gift_to_no_node_is_told() -> None:
+def test_a_grant_to_no_node_is_told() -> None:
     """Links of a node that is not there are allowed, because it may join, and warned about."""
     given = annotated(
         cluster_network("cluster-1"), adopt_links='{"nodes": ["node1", "node9"], "vlans": [36]}'

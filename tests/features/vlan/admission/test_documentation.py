@@ -69,8 +69,8 @@ GROUPS: tuple[tuple[str, Callable[[Case], None], Cases], ...] = (
     ),
     (
         "Links given to Lanloom",
-        test_cluster_networks.test_gifts,
-        test_cluster_networks.GIFT_CASES,
+        test_cluster_networks.test_adoption_grants,
+        test_cluster_networks.GRANT_CASES,
     ),
     (
         "MTUs of cluster networks",

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from lanloom.features.vlan.rules.desired.holds import LEASE_PAUSES
+from lanloom.features.vlan.rules.desired.holds import LEASE_BACKOFF
 from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
 
 BAD, GOOD = "10.115.252.0/24", "10.115.8.0/21"
@@ -74,9 +74,9 @@ async def test_it_is_tried_again_more_and_more_rarely(quiet: Quiet) -> None:
     await quiet.reported("AddressConflict")
     await asyncio.sleep(3600)
     pauses = [after - before for (_, before), (after, _) in pairwise(spells.all)]
-    assert LEASE_PAUSES.first <= pauses[0] <= LEASE_PAUSES.first + 15
+    assert LEASE_BACKOFF.first <= pauses[0] <= LEASE_BACKOFF.first + 15
     assert all(2 * before - 20 <= after <= 2 * before + 20 for before, after in pairwise(pauses[:5]))
-    assert LEASE_PAUSES.longest <= pauses[-1] <= LEASE_PAUSES.longest + 15
+    assert LEASE_BACKOFF.longest <= pauses[-1] <= LEASE_BACKOFF.longest + 15
     assert len({item.message for item in await quiet.events("AddressConflict")}) <= 6
 
 

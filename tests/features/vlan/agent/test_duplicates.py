@@ -9,7 +9,7 @@ import pytest
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.meta import parse_rfc3339
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.desired.holds import DUPLICATE_ADDRESS, DUPLICATE_PAUSES
+from lanloom.features.vlan.rules.desired.holds import DUPLICATE_ADDRESS, DUPLICATE_BACKOFF
 from tests.features.vlan.cluster import nad
 from tests.features.vlan.quiet import DEVICE, FILE, STATIC, Quiet, on_a_quiet_cluster
 
@@ -60,9 +60,9 @@ async def test_it_is_tried_more_and_more_rarely(quiet: Quiet) -> None:
     tries = await held(quiet)
     await asyncio.sleep(1200)
     pauses = [after - before for before, after in pairwise(tries.begun)]
-    assert pauses[0] <= DUPLICATE_PAUSES.first + LOOK
+    assert pauses[0] <= DUPLICATE_BACKOFF.first + LOOK
     assert all(after <= 2 * before + LOOK for before, after in pairwise(pauses))
-    assert all(DUPLICATE_PAUSES.longest <= each <= DUPLICATE_PAUSES.longest + LOOK for each in pauses[7:])
+    assert all(DUPLICATE_BACKOFF.longest <= each <= DUPLICATE_BACKOFF.longest + LOOK for each in pauses[7:])
     assert len(tries.made) <= 4 * len(tries.begun)
     assert DEVICE not in quiet.sim.hosts["node1"].kernel.links
     assert len(await quiet.events(DUPLICATE_ADDRESS)) == 2  # of the node, and of the network
@@ -93,7 +93,7 @@ def test_it_comes_when_the_other_host_is_gone(seconds: int) -> None:
         await held(quiet)
         await asyncio.sleep(seconds)
         quiet.sim.switch.remove_address(2012, RIVAL)
-        limit = min(2 * seconds, DUPLICATE_PAUSES.longest) + 2 * LOOK
+        limit = min(2 * seconds, DUPLICATE_BACKOFF.longest) + 2 * LOOK
         await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],), limit)
         await quiet.rest()
 
@@ -135,7 +135,7 @@ def test_restarts(who: str) -> None:
             await asyncio.sleep(600)
             assert len(tries.made) - before <= 60
         quiet.sim.switch.remove_address(2012, RIVAL)
-        await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],), DUPLICATE_PAUSES.longest + LOOK)
+        await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],), DUPLICATE_BACKOFF.longest + LOOK)
         await quiet.rest()
 
     story()
@@ -190,5 +190,5 @@ async def test_an_address_of_ipv6(quiet: Quiet) -> None:
     await asyncio.sleep(600)
     assert len(tries.made) <= 4 * len(tries.begun) <= 60
     quiet.sim.switch.remove_address(2012, RIVAL6)
-    await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],), DUPLICATE_PAUSES.longest + LOOK)
+    await quiet.until(lambda: quiet.addresses() == (STATIC["node1"],), DUPLICATE_BACKOFF.longest + LOOK)
     await quiet.rest()

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from lanloom.features.vlan.rules.desired.holds import (
     DUPLICATE_ADDRESS,
-    DUPLICATE_PAUSES,
-    LEASE_PAUSES,
+    DUPLICATE_BACKOFF,
+    LEASE_BACKOFF,
+    Backoff,
     Conflict,
-    Pauses,
     address_conflict,
     duplicate,
     hold,
@@ -31,40 +31,40 @@ LEASED = replace(ITEM, mode="dhcp", address="")
 FAILED = "ip-config-unavailable"
 
 
-def _conflict(pauses: Pauses, reason: str = DUPLICATE_ADDRESS) -> Conflict:
-    return Conflict(reason, "another host has it", pauses)
+def _conflict(backoff: Backoff, reason: str = DUPLICATE_ADDRESS) -> Conflict:
+    return Conflict(reason, "another host has it", backoff)
 
 
-@given(st.sampled_from([LEASE_PAUSES, DUPLICATE_PAUSES]), st.integers(1, 20))
-def test_pauses_double_up_to_the_longest(pauses: Pauses, tries: int) -> None:
+@given(st.sampled_from([LEASE_BACKOFF, DUPLICATE_BACKOFF]), st.integers(1, 20))
+def test_the_backoff_doubles_up_to_the_longest(backoff: Backoff, tries: int) -> None:
     """Each failed try doubles the pause, which begins with the first and ends with the longest one."""
-    found = _conflict(pauses)
+    found = _conflict(backoff)
     known = hold(None, ITEM, found, 1000.0, 0.0)
     seen = [known.pause]
     for _ in range(tries):
         known = hold(tried(known), ITEM, found, known.until, 0.0)
         seen.append(known.pause)
-    assert seen == [min(pauses.first * 2**number, pauses.longest) for number in range(tries + 1)]
+    assert seen == [min(backoff.first * 2**number, backoff.longest) for number in range(tries + 1)]
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=5))
 def test_what_was_not_tried_stays_as_it_is(times: list[float]) -> None:
     """However often a conflict is seen before the next try, that try is as far away as it was."""
-    first = known = hold(None, ITEM, _conflict(DUPLICATE_PAUSES), 1000.0, 0.0)
+    first = known = hold(None, ITEM, _conflict(DUPLICATE_BACKOFF), 1000.0, 0.0)
     for time in times:
-        known = hold(known, ITEM, _conflict(DUPLICATE_PAUSES), time, time)
+        known = hold(known, ITEM, _conflict(DUPLICATE_BACKOFF), time, time)
     assert known == first
 
 
 def test_another_conflict_begins_anew() -> None:
     """A conflict of another kind begins with its own first pause."""
-    known = tried(hold(None, ITEM, _conflict(LEASE_PAUSES, "AddressConflict"), 0.0, 0.0))
-    assert hold(known, ITEM, _conflict(DUPLICATE_PAUSES), 30.0, 0.0).pause == DUPLICATE_PAUSES.first
+    known = tried(hold(None, ITEM, _conflict(LEASE_BACKOFF, "AddressConflict"), 0.0, 0.0))
+    assert hold(known, ITEM, _conflict(DUPLICATE_BACKOFF), 30.0, 0.0).pause == DUPLICATE_BACKOFF.first
 
 
 def test_the_time_of_the_next_try_is_told() -> None:
     """The report of a held interface ends with the time of the wall clock at which it is tried again."""
-    known = hold(None, ITEM, _conflict(DUPLICATE_PAUSES), 5.0, 1_767_225_600.0)
+    known = hold(None, ITEM, _conflict(DUPLICATE_BACKOFF), 5.0, 1_767_225_600.0)
     found = problem(ITEM, known)
     assert (found.vid, found.reason) == (ITEM.vid, DUPLICATE_ADDRESS)
     assert found.message == "another host has it; next attempt at 2026-01-01T00:00:02Z"

@@ -31,7 +31,7 @@ from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.admit.l3 import LISTS, has_addresses_on, outsiders, parse_namespaces
 from lanloom.features.vlan.rules.admit.lans import LISTS as LAN_LISTS
 from lanloom.features.vlan.rules.admit.vms import check_nodes_lost
-from lanloom.features.vlan.rules.desired.adoption import parse_gift
+from lanloom.features.vlan.rules.desired.adoption import parse_grant
 from lanloom.features.vlan.rules.desired.names import (
     interface_name,
     is_link,
@@ -66,7 +66,7 @@ def check_cluster_network(
             canary = parse_rollout(changed[names.ROLLOUT]).canary
             warnings += _unknown(f"{names.ROLLOUT} names canaries that are not nodes", canary, reader)
         if names.ADOPT_LINKS in changed:
-            nodes = parse_gift(changed[names.ADOPT_LINKS]).nodes
+            nodes = parse_grant(changed[names.ADOPT_LINKS]).nodes
             warnings += _unknown(f"{names.ADOPT_LINKS} names nodes that do not exist", nodes, reader)
         if any(field in changed for field in LISTS):
             warnings += outsiders(new, reader)

@@ -5,7 +5,7 @@ the state of every profile is observed, by UUID, and corrected.
 
 NetworkManager calls a connection active until a request changes it, and checks nothing twice: an address whose routes
 were removed, or that lost them while its link was set down and up, is unreachable. So the kernel is read for everything
-that makes an address usable (`lack`), and the one list serves repair and report.
+that makes an address usable (`missing_part`), and the one list serves repair and report.
 
 Other programs put addresses on a sub-interface: keepalived, kube-vip and MetalLB, a DNS cache of the node. They are
 theirs. Only the address that the profile or the lease gave (`own_address`) is reported as the node's, repaired, or
@@ -94,7 +94,7 @@ def _action(
         return None
     if observed is not None and is_down(item, observed):
         return Action("activate", item, "link", f"{item.name} was down")  # a reapply would not set it up
-    if missing := lack(item, connection, observed):
+    if missing := missing_part(item, connection, observed):
         verb: Verb = "activate" if missing.reactivates else "restore"
         alone = missing.reactivates or missing.kind == "address"  # which only NetworkManager gives
         direct = None if alone else _direct_routes(item, connection, observed)
@@ -143,7 +143,7 @@ VIDS = 4096
 """As many sub-interfaces as a bridge can have."""
 
 
-class Lack(NamedTuple):
+class MissingPart(NamedTuple):
     """One thing that is missing: its kind (as of `drift.Drift`), and its name for an operator.
 
     `reactivates` where NetworkManager must activate the profile once more: it does not put this back in place.
@@ -166,21 +166,21 @@ def other_addresses(item: Interface, connection: Connection, observed: LinkState
     return tuple(sorted(each for each in (link.addresses if link else ()) if each != own))
 
 
-def lack(item: Interface, connection: Connection, observed: LinkState | None) -> Lack | None:
+def missing_part(item: Interface, connection: Connection, observed: LinkState | None) -> MissingPart | None:
     """Return the first thing that an active connection lacks.
 
     Without `observed`, what NetworkManager itself can tell.
     """
     address = own_address(item, connection)
     if not address or address not in connection.addresses:
-        return Lack("address", _address(item, address))
+        return MissingPart("address", _address(item, address))
     link = observed.links.get(item.name) if observed is not None else None
     if link is None or observed is None or not link.up:
         return None
     if address not in link.addresses:
-        return Lack("address", _address(item, address))
+        return MissingPart("address", _address(item, address))
     if (address6 := address6_of(item.content)) and address6 not in link.addresses6:
-        return Lack("address", _address(item, address6))
+        return MissingPart("address", _address(item, address6))
     return next(_routes(item, address, link, observed), None)
 
 
@@ -188,18 +188,20 @@ def _address(item: Interface, address: str) -> str:
     return f"the address {address} of {item.name}" if address else f"the address of {item.name}"
 
 
-def _routes(item: Interface, address: str, link: Link, observed: LinkState) -> Iterator[Lack]:
+def _routes(item: Interface, address: str, link: Link, observed: LinkState) -> Iterator[MissingPart]:
     own, subnet = _of_address(address)
     if own not in link.routes:
-        yield Lack("route", f"the local route of {own.to.partition('/')[0]} on {item.name}", reactivates=True)
+        yield MissingPart(
+            "route", f"the local route of {own.to.partition('/')[0]} on {item.name}", reactivates=True
+        )
     if subnet is not None and subnet not in link.routes:
-        yield Lack("route", f"the route to {subnet.to} of {item.name}")
+        yield MissingPart("route", f"the route to {subnet.to} of {item.name}")
     asked = _of_profile(item.content)
     if item.table and not (item.table in link.tables and observed.rules >= asked.rules):
-        yield Lack("route", f"the gateway of {item.name} (table {item.table})")
+        yield MissingPart("route", f"the gateway of {item.name} (table {item.table})")
     for route in asked.routes:
         if route not in link.routes:
-            yield Lack("route", f"the route to {route.to} by {route.via} of {item.name}")
+            yield MissingPart("route", f"the route to {route.to} by {route.via} of {item.name}")
 
 
 # A host is looked at every second while anything happens on it, and these are the same at each look.

@@ -1,6 +1,6 @@
 """Links of Harvester's controller that an administrator gives to Lanloom, when that controller is gone for good.
 
-The gift is an annotation of the ClusterNetwork, which `lanloom harvester adopt` writes and removes again. It names the
+The grant is an annotation of the ClusterNetwork, which `lanloom harvester adopt` writes and removes again. It names the
 nodes, and the VLANs of sub-interfaces. An agent takes what bears the very names and stands where the controller would
 have put it, sub-interfaces only without other addresses; bridge and bond get Lanloom's mark then, and a sub-interface
 gets into the record. Nothing else changes, so no frame is lost.
@@ -24,20 +24,20 @@ from lanloom.node.ports import Link, LinkState, LinkStep
 from lanloom.node.steps import Mark
 
 
-class Gift(Struct, frozen=True, forbid_unknown_fields=True):
+class AdoptionGrant(Struct, frozen=True, forbid_unknown_fields=True):
     """The nodes that may take the bridge and bond of a cluster network, and its sub-interfaces with these VLAN ids."""
 
     nodes: tuple[str, ...] = ()
     vlans: tuple[int, ...] = ()
 
 
-NO_GIFT = Gift()
+NO_GRANT = AdoptionGrant()
 
 
-def parse_gift(text: str) -> Gift:
+def parse_grant(text: str) -> AdoptionGrant:
     """Read the annotation as a webhook does. Raises AnnotationError."""
     try:
-        found = msgspec.json.decode(text, type=Gift)
+        found = msgspec.json.decode(text, type=AdoptionGrant)
     except (msgspec.DecodeError, RecursionError):
         example = '{"nodes": ["node1"], "vlans": [36]}'
         raise AnnotationError(
@@ -50,28 +50,28 @@ def parse_gift(text: str) -> Gift:
     return found
 
 
-def gift_of(network: ClusterNetwork) -> Gift:
+def grant_of(network: ClusterNetwork) -> AdoptionGrant:
     """Return what a ClusterNetwork gives; nothing where it can't be read."""
     try:
-        found = msgspec.json.decode(network.metadata.annotations.get(ADOPT_LINKS, "{}"), type=Gift)
+        found = msgspec.json.decode(network.metadata.annotations.get(ADOPT_LINKS, "{}"), type=AdoptionGrant)
     except (msgspec.DecodeError, RecursionError):
-        return NO_GIFT
-    return Gift(found.nodes, tuple(vid for vid in found.vlans if VID_MIN <= vid <= VID_MAX))
+        return NO_GRANT
+    return AdoptionGrant(found.nodes, tuple(vid for vid in found.vlans if VID_MIN <= vid <= VID_MAX))
 
 
 def given(network: NodeNetwork, source: ClusterNetwork, node: str) -> NodeNetwork:
     """Return the cluster network with what is given to the node."""
-    gift = gift_of(source)
-    if node not in gift.nodes:
+    grant = grant_of(source)
+    if node not in grant.nodes:
         return network
-    interfaces = tuple(_at_once(item) if item.vid in gift.vlans else item for item in network.interfaces)
-    return replace(network, adopts=True, adopted_vlans=gift.vlans, interfaces=interfaces)
+    interfaces = tuple(_at_once(item) if item.vid in grant.vlans else item for item in network.interfaces)
+    return replace(network, adopts=True, adopted_vlans=grant.vlans, interfaces=interfaces)
 
 
 def _at_once(item: Interface) -> Interface:
     """Return the interface without a search for duplicates, during which the node would be without its address.
 
-    When the gift ends the profile is applied as usual. NetworkManager does not search for an address that it has.
+    When the grant ends the profile is applied as usual. NetworkManager does not search for an address that it has.
     """
     return replace(item, content=item.content.replace(_SEARCH, _NO_SEARCH))
 

@@ -24,17 +24,17 @@ DUPLICATE_ADDRESS = "DuplicateAddress"
 """The reason of a VLAN on which another host has the node's address."""
 
 
-class Pauses(NamedTuple):
+class Backoff(NamedTuple):
     """Seconds until a profile is tried again: after the first conflict, and at the most. Each is twice the last."""
 
     first: float
     longest: float
 
 
-LEASE_PAUSES = Pauses(30.0, 900.0)
+LEASE_BACKOFF = Backoff(30.0, 900.0)
 """Each try may bring the wrong address back for a moment."""
 
-DUPLICATE_PAUSES = Pauses(2.0, 120.0)
+DUPLICATE_BACKOFF = Backoff(2.0, 120.0)
 """A try disturbs no host, and addresses change hands between nodes within seconds."""
 
 
@@ -43,7 +43,7 @@ class Conflict(NamedTuple):
 
     reason: str
     message: str
-    pauses: Pauses
+    backoff: Backoff
 
 
 class Hold(Struct, frozen=True, kw_only=True):
@@ -98,10 +98,10 @@ def address_conflict(
 ) -> Conflict | None:
     """Return why a profile must be taken down, if so; `own` is the node's management network, where it is known."""
     if message := conflict(item, connection, observed, own):
-        return Conflict(ADDRESS_CONFLICT, message, LEASE_PAUSES)
+        return Conflict(ADDRESS_CONFLICT, message, LEASE_BACKOFF)
     failed = connection.phase in ("activating", "failed") and not too_small(item, observed)
     if failed and (message := duplicate(item, connection.reason)):
-        return Conflict(DUPLICATE_ADDRESS, message, DUPLICATE_PAUSES)
+        return Conflict(DUPLICATE_ADDRESS, message, DUPLICATE_BACKOFF)
     return None
 
 
@@ -117,9 +117,9 @@ def hold(known: Hold | None, item: Interface, found: Conflict, clock: float, now
     """
     if known is not None and not known.tried:
         return known
-    pause = found.pauses.first
+    pause = found.backoff.first
     if known is not None and known.conflict.reason == found.reason:
-        pause = min(2 * known.pause, found.pauses.longest)
+        pause = min(2 * known.pause, found.backoff.longest)
     return Hold(
         content=item.content,
         conflict=found,

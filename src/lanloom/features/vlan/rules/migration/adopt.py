@@ -16,7 +16,7 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, HOST_NETWORK_CONFIGS, VLAN_C
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features.vlan.rules.desired.adoption import NO_GIFT, Gift, gift_of
+from lanloom.features.vlan.rules.desired.adoption import NO_GRANT, AdoptionGrant, grant_of
 from lanloom.features.vlan.rules.migration.hostnetworks import Move, moves, refusal, to_nad
 from lanloom.features.vlan.rules.migration.plans import (
     Change,
@@ -49,7 +49,7 @@ def plan_adoption(now: Snapshot, namespace: str) -> MigrationPlan:
         *_finalizers(now),
         *_installers(now),
         *_mode(now),
-        *_gifts(now, begun),
+        *_grants(now, begun),
         *_moved(now, begun),
         *_taken(now, begun),
     )
@@ -146,14 +146,14 @@ def _mode(now: Snapshot) -> Iterator[Item]:
         yield Wait(until=f"the agents of {listed(coexisting)} work alone, a minute after the removal")
 
 
-def _wanted_gift(now: Snapshot, network: ClusterNetwork, begun: Iterable[Move]) -> Gift:
+def _wanted_grant(now: Snapshot, network: ClusterNetwork, begun: Iterable[Move]) -> AdoptionGrant:
     """Return what the nodes of a cluster network have yet to take."""
     name = network.metadata.name
     vlans = tuple(sorted({move.vid for move in begun if move.cluster_network == name}))
     nodes = _live_nodes(now, network)
     if not vlans:
         nodes = tuple(node for node in nodes if name != names.MGMT and _is_foreign(now, name, node))
-    return Gift(nodes, vlans) if nodes else NO_GIFT
+    return AdoptionGrant(nodes, vlans) if nodes else NO_GRANT
 
 
 def _live_nodes(now: Snapshot, network: ClusterNetwork) -> tuple[str, ...]:
@@ -170,19 +170,19 @@ def _is_foreign(now: Snapshot, network: str, node: str) -> bool:
     return report.mode == "beside" or "ForeignLink" in said
 
 
-def _gifts(now: Snapshot, begun: tuple[Move, ...]) -> Iterator[Item]:
+def _grants(now: Snapshot, begun: tuple[Move, ...]) -> Iterator[Item]:
     waits: list[str] = []
     for network in now.networks:
-        wanted, present = _wanted_gift(now, network, begun), gift_of(network)
+        wanted, present = _wanted_grant(now, network, begun), grant_of(network)
         name = network.metadata.name
-        if wanted == NO_GIFT:
+        if wanted == NO_GRANT:
             continue
-        gift = Gift(
+        grant = AdoptionGrant(
             tuple(sorted({*wanted.nodes, *present.nodes})), tuple(sorted({*wanted.vlans, *present.vlans}))
         )
-        if gift != present:
-            what = f"gives Lanloom the links on {listed(gift.nodes)}"
-            text = msgspec.json.encode(gift).decode()
+        if grant != present:
+            what = f"gives Lanloom the links on {listed(grant.nodes)}"
+            text = msgspec.json.encode(grant).decode()
             yield annotate(CLUSTER_NETWORKS, network.metadata.key, what, {names.ADOPT_LINKS: text})
         if name != names.MGMT:
             waits += [f"{name} on {node}" for node in wanted.nodes if _is_foreign(now, name, node)]
@@ -199,7 +199,7 @@ def _moved(now: Snapshot, begun: tuple[Move, ...]) -> Iterator[Item]:
 def _taken(now: Snapshot, begun: tuple[Move, ...]) -> Iterator[Item]:
     for network in now.networks:
         given = names.ADOPT_LINKS in network.metadata.annotations
-        if given or _wanted_gift(now, network, begun) != NO_GIFT:
+        if given or _wanted_grant(now, network, begun) != NO_GRANT:
             what = "has no links left to give"
             yield annotate(CLUSTER_NETWORKS, network.metadata.key, what, {names.ADOPT_LINKS: None})
 

@@ -33,7 +33,7 @@ def plan_hand_over(now: Snapshot, *, convert: bool = False) -> MigrationPlan:
     refusals = tuple(_unequal_mtus(now))
     if refusals:
         return MigrationPlan(refusals=refusals)
-    items = (*_labels(now), *_gifts(now), *_arrival(now), *_conditions(now), *_host_networks(now, convert))
+    items = (*_labels(now), *_grants(now), *_arrival(now), *_conditions(now), *_host_networks(now, convert))
     return MigrationPlan(items=items, notes=(*_refused(now), *_kept(now, convert)))
 
 
@@ -67,7 +67,7 @@ def _labels(now: Snapshot) -> Iterator[Item]:
             )
 
 
-def _gifts(now: Snapshot) -> Iterator[Item]:
+def _grants(now: Snapshot) -> Iterator[Item]:
     for network in now.networks:
         if names.ADOPT_LINKS in network.metadata.annotations:
             what = "gives Lanloom no links any more"

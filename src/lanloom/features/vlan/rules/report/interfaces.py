@@ -6,7 +6,12 @@ from typing import NamedTuple
 from lanloom.api.clusternetworknode import DhcpLease, VlanInterface
 from lanloom.api.meta import rfc3339
 from lanloom.api.subnets import IPV6_MTU_MIN
-from lanloom.features.vlan.rules.desired.activation import lack, other_addresses, own_address, too_small
+from lanloom.features.vlan.rules.desired.activation import (
+    missing_part,
+    other_addresses,
+    own_address,
+    too_small,
+)
 from lanloom.features.vlan.rules.desired.holds import DUPLICATE_ADDRESS, asked_addresses, duplicate
 from lanloom.features.vlan.rules.desired.madeaddress import made_address, modes_of
 from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS, Interface, Problem, is_down
@@ -132,7 +137,7 @@ def _assess_active(item: Interface, connection: Connection, observed: LinkState,
     if not link.up:
         why = "was set down" if is_down(item, observed) else "is down with its bridge"
         return Assessment("Pending", "InterfaceDown", f"{item.name} {why}; it is being brought up again")
-    if missing := lack(item, connection, observed):
+    if missing := missing_part(item, connection, observed):
         if missing.kind == "address":
             return _waiting(item)
         return Assessment("Pending", "RouteMissing", f"{missing.what} is gone; it is being restored")

@@ -15,7 +15,7 @@ from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.kube.errors import Forbidden, Unreachable
 from lanloom.processes.agent import keep_programs
-from lanloom.processes.leaving import Leaving
+from lanloom.processes.cnicleanup import CniCleanup
 from lanloom.runtime.cni.programs import install, program
 from tests.harness.cluster import Cluster, play
 from tests.harness.interceptor import READS, ScriptedClient
@@ -140,14 +140,14 @@ def names_in(directory: Path) -> set[str]:
 
 async def life(cluster: Installed, name: str, directory: Path, story: Story) -> None:
     """An agent's life, to its end."""
-    leaving = Leaving(cluster.agent, name, (NETWORKS,), Random(1))
-    task = cluster.begin("agent", leaving.run())
+    cleanup = CniCleanup(cluster.agent, name, (NETWORKS,), Random(1))
+    task = cluster.begin("agent", cleanup.run())
     await asyncio.sleep(5)
     assert not task.done()
     await story(cluster)
     await asyncio.sleep(5)
     await cluster.kill("agent")
-    await leaving.end(directory, OURS, SOCKET)
+    await cleanup.end(directory, OURS, SOCKET)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
@@ -184,10 +184,10 @@ def test_nothing_is_put_back(tmp_path: Path) -> None:
     """What an agent keeps installed is gone at its end, and not there again."""
 
     async def story(cluster: Installed) -> None:
-        leaving = Leaving(cluster.agent, NAME, (NETWORKS,), Random(1))
+        cleanup = CniCleanup(cluster.agent, NAME, (NETWORKS,), Random(1))
         there: list[bool] = []
         cluster.begin(
-            "agent", keep_programs(OURS, SOCKET, tmp_path, lambda _, found: there.append(found), leaving)
+            "agent", keep_programs(OURS, SOCKET, tmp_path, lambda _, found: there.append(found), cleanup)
         )
         await asyncio.sleep(200)
         assert set(there) == {True} and names_in(tmp_path) == {*OURS}

@@ -32,7 +32,7 @@ ASK_SECONDS = 3.0
 """How long the end of an agent may wait for the API server."""
 
 
-class Leaving:
+class CniCleanup:
     """Follow the agent's DaemonSet, `name`. `kinds` are those whose objects' pods the programs attach."""
 
     def __init__(self, client: Client, name: str, kinds: Sequence[Resource[Any]], rng: Random) -> None:

@@ -1,11 +1,11 @@
-"""A pool as stretches: what is used, reserved and free of it, and the holders."""
+"""A pool as ranges: what is used, reserved and free of it, and the holders."""
 
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.features.ipam.commands.stretches import squares, stretches
+from lanloom.features.ipam.commands.poolranges import pool_ranges, squares
 from lanloom.features.ipam.rules.addresses import (
     IPRange,
     format_address,
@@ -38,7 +38,7 @@ def network(pool: str, *, cidr: str, gateway: str, external: tuple[str, ...] = (
     held=st.lists(SIZES, max_size=5),
 )
 def test_stretches_are_the_pool(used: dict[int, str], external: list[int], held: list[int]) -> None:
-    """Stretches cover each address once, in order, with the state and the counts that the ledger has."""
+    """Ranges cover each address once, in order, with the state and the counts that the ledger has."""
     first = parse_address("10.0.0.0")
     outside = tuple(format_address(first + number) for number in external)
     net = network("10.0.0.0/26", cidr="10.0.0.0/26", gateway="10.0.0.1", external=outside)
@@ -47,7 +47,7 @@ def test_stretches_are_the_pool(used: dict[int, str], external: list[int], held:
         ledger.record(owner, [first + number for number, name in used.items() if name == owner])
     ledger.connect({first + number: Holder(what="a gateway") for number in held})
     (pool,) = net.pools()
-    found = stretches(ledger, pool, {})
+    found = pool_ranges(ledger, pool, {})
     assert found[0].range.first == pool.range.first and found[-1].range.last == pool.range.last
     assert all(a.range.last + 1 == b.range.first for a, b in pairwise(found))
     usage = ledger.usage(pool)
@@ -62,12 +62,12 @@ def test_stretches_are_the_pool(used: dict[int, str], external: list[int], held:
 
 
 def test_a_large_pool_of_ipv6() -> None:
-    """A pool over a /64 has as few stretches as it has owners, each with its holder and why it is not given."""
+    """A pool over a /64 has as few ranges as it has owners, each with its holder and why it is not given."""
     net = network("fd00:4::/64", cidr="fd00:4::/64", gateway="fd00:4::1", external=("fd00:4::a-fd00:4::f",))
     ledger = Ledger(net)
     ledger.record("shop/web", [parse_address("fd00:4::100"), parse_address("fd00:4::101")])
     (pool,) = net.pools()
-    found = stretches(ledger, pool, {"shop/web": "VirtualMachine shop/web, NIC 0"})
+    found = pool_ranges(ledger, pool, {"shop/web": "VirtualMachine shop/web, NIC 0"})
     assert [(str(item.range), item.state, item.who) for item in found] == [
         ("fd00:4::", "reserved", "address of the subnet itself"),
         ("fd00:4::1", "reserved", "gateway"),
