@@ -1,7 +1,7 @@
 """The contents of a cluster as large as clusters get, written into a server's data, or to a kube-apiserver.
 
-Objects are as they are long after their start: running machines with launcher pods and with what a manager remembers of
-their templates, NICs with addresses, nodes with as much in their status as kubelets report.
+Objects are as they are long after their start: running machines with launcher pods and with what KubeVirt tells of their
+templates, NICs with addresses, nodes with as much in their status as kubelets report.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.api.multus import NADS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
-from lanloom.features.liveupdate.rules.start import STARTED_FROM, start_of
+from lanloom.features.liveupdate.rules.start import GENERATION
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
@@ -219,8 +219,9 @@ async def _machine(client: Client, number: int, at: str, nads: int, networks: in
     spec = on({key: value.partition("/")[2] for key, value in attached.items()})
     body = machine(spec, name)
     owner = await _make(client, VIRTUAL_MACHINES, body, place)
-    running = instance(spec, name, owner=owner, place=place, nodeName=at)
-    running["metadata"]["annotations"] = {STARTED_FROM: start_of(1, spec).text}
+    revision = f"revision-start-vm-{owner}-1"
+    running = instance(spec, name, owner=owner, place=place, nodeName=at, virtualMachineRevisionName=revision)
+    running["metadata"]["annotations"] = {GENERATION: "1"}
     uid = await _make(client, VIRTUAL_MACHINE_INSTANCES, running, place)
     pod = launcher(uid, attached, name=name, node=at, place=place)
     await _make(client, PODS, pod, place, pod["status"])
