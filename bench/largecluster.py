@@ -1,6 +1,6 @@
 """The contents of a cluster as large as clusters get, written into a server's data, or to a kube-apiserver.
 
-Objects are as they are long after their start: running machines with launcher pods and with what KubeVirt tells of their
+Objects are as they are long after their start: running machines with launcher pods and with what KubeVirt says of their
 templates, NICs with addresses, nodes with as much in their status as kubelets report.
 """
 

@@ -1,21 +1,27 @@
-"""Edits that were made before a manager first saw the instance."""
+"""Edits that were made before a manager first saw the instance, and what managers ask for to know of edits."""
 
 from typing import Any
 
 import pytest
 
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES
-from lanloom.features.liveupdate.manager.rawmachines import CONTROLLER_REVISIONS, ControllerRevision
-from lanloom.features.liveupdate.rules.start import GENERATION
+from lanloom.features.liveupdate.manager.rawmachines import (
+    CONTROLLER_REVISIONS,
+    RAW_INSTANCES,
+    RAW_MACHINES,
+    ControllerRevision,
+)
+from lanloom.features.liveupdate.rules.start import GENERATION, STARTED_FROM
 from lanloom.kube.errors import ServerError
 from lanloom.kube.ports import Client
 from lanloom_embedded.local import LocalClient
 from tests.features.liveupdate.manager.scene import Scene, play
 from tests.features.liveupdate.objects import PLACE, POD_INTERFACE, POD_NETWORK, devices, on
-from tests.harness.interceptor import Interceptor, Request
+from tests.harness.interceptor import Interceptor, Request, ScriptedClient
 
 NADS = {"blue": "old"}
 START: dict[str, Any] = on(NADS) | {"hostname": "a", "subdomain": "x"}
+REVISION = "revision-start-vm-1"
 WITHOUT = {key: value for key, value in START.items() if key != "subdomain"}
 
 
@@ -33,17 +39,22 @@ class Keeping(Interceptor):
         if self._errors:
             self._errors -= 1
             raise ServerError(500, "InternalError", "etcdserver: leader changed")
-        assert request.name == "revision-start-vm-1"
+        assert request.name == REVISION
         return ControllerRevision(data=self._data)
 
 
 async def edited_unseen(scene: Scene, spec: dict[str, Any], *, annotated: bool) -> None:
     """A machine is started, and edited before there is a manager."""
-    await scene.start(NADS, spec=START, virtualMachineRevisionName="revision-start-vm-1")
+    await scene.start(NADS, spec=START, virtualMachineRevisionName=REVISION)
     if annotated:
-        patch = {"metadata": {"annotations": {GENERATION: "1"}}}
-        await scene.client.patch(VIRTUAL_MACHINE_INSTANCES, "vm", patch, PLACE)
+        await annotate(scene)
     await scene.edit(spec)
+
+
+async def annotate(scene: Scene, generation: str = "1") -> None:
+    """KubeVirt says which generation of the machine the instance has."""
+    patch = {"metadata": {"annotations": {GENERATION: generation}}}
+    await scene.client.patch(VIRTUAL_MACHINE_INSTANCES, "vm", patch, PLACE)
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["with revision", "without"])
@@ -84,8 +95,7 @@ def test_an_injected_network_is_no_edit(annotated: bool) -> None:
         own = devices([POD_INTERFACE], [POD_NETWORK], hostname="a")
         await scene.start({}, spec={"hostname": "a"}, own=own)
         if annotated:
-            patch = {"metadata": {"annotations": {GENERATION: "1"}}}
-            await scene.client.patch(VIRTUAL_MACHINE_INSTANCES, "vm", patch, PLACE)
+            await annotate(scene)
         await scene.edit({"hostname": "a", "nodeSelector": {"zone": "b"}})
         scene.lead()
         await scene.rest(5)
@@ -95,5 +105,62 @@ def test_an_injected_network_is_no_edit(annotated: bool) -> None:
         await scene.edit({"hostname": "b"})
         await scene.rest(5)
         assert await scene.restart_required()
+
+    play(told)
+
+
+def asked(client: ScriptedClient) -> list[Request]:
+    """What a manager asked for to know of edits."""
+    kinds = {item.full_name for item in (RAW_MACHINES, RAW_INSTANCES, CONTROLLER_REVISIONS)}
+    return [
+        item
+        for item in client.requests
+        if (item.verb == "get" and item.resource.full_name in kinds)
+        or (item.merges and STARTED_FROM in item.body.get("metadata", {}).get("annotations", {}))
+    ]
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        (START | {"hostname": "b"},),
+        (WITHOUT,),
+        (START | {"nodeSelector": {"zone": "b"}}, WITHOUT, START, START | {"hostname": "b"}),
+        (on({"blue": "new"}) | {"hostname": "a", "subdomain": "x"}, WITHOUT),
+    ],
+    ids=["changed", "taken out", "in turns", "with its network"],
+)
+def test_a_start_that_kubevirt_keeps_is_read_at_the_first_edit(edits: tuple[dict[str, Any], ...]) -> None:
+    """A machine whose template KubeVirt keeps takes no requests until it is edited, and each edit is known as one."""
+
+    async def told(scene: Scene) -> None:
+        await scene.start(NADS, spec=START, virtualMachineRevisionName=REVISION)
+        await annotate(scene)
+        client = ScriptedClient(Keeping(LocalClient(scene.engine), START))
+        scene.lead(client)
+        await scene.rest(5)
+        assert asked(client) == []
+        for spec in edits:
+            await scene.edit(spec)
+            await scene.rest(10)
+            other = any(spec.get(field) != START[field] for field in ("hostname", "subdomain"))
+            assert bool(await scene.restart_required()) == other
+        assert STARTED_FROM in (await scene.instance()).metadata.annotations
+
+    play(told)
+
+
+@pytest.mark.parametrize(
+    ("generation", "revision"), [("1", ""), ("", REVISION), ("0", REVISION), ("x", REVISION)]
+)
+def test_a_start_that_kubevirt_may_not_keep_is_remembered(generation: str, revision: str) -> None:
+    """A template is remembered at once where KubeVirt does not say that the instance has it, or does not keep it."""
+
+    async def told(scene: Scene) -> None:
+        await scene.start(NADS, spec=START, virtualMachineRevisionName=revision)
+        await annotate(scene, generation)
+        scene.lead(Keeping(LocalClient(scene.engine), START))
+        await scene.rest(5)
+        assert STARTED_FROM in (await scene.instance()).metadata.annotations
 
     play(told)

@@ -3,6 +3,9 @@
 The template at the start is remembered as hashes on the instance, together with the generation of its VirtualMachine.
 As long as that is the generation, nothing was edited, and nothing has to be read. Whole objects are read only of
 machines that were edited since, and again only after another change.
+
+Where KubeVirt keeps that template in a ControllerRevision, it is remembered at the first edit: a new leader would
+otherwise make three requests for each machine of the cluster.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,11 +30,11 @@ from lanloom.features.liveupdate.manager.rawmachines import (
 from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.restart import MESSAGE, RESTART_REQUIRED, needs_restart
 from lanloom.features.liveupdate.rules.start import (
-    GENERATION,
     STARTED_FROM,
     Start,
     first_seen,
     parse_start,
+    recorded_generation,
     start_of,
 )
 from lanloom.features.liveupdate.rules.strategy import policy_of
@@ -79,6 +82,8 @@ class Restarts:
     async def _needs(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> bool:
         start = parse_start(machine.metadata.annotations.get(STARTED_FROM, ""))
         if start is None:
+            if _is_kept(owner, machine) and not _differ(owner, machine):
+                return False
             start = await self._remember_start(owner, machine)
         if start.generation == owner.metadata.generation and not _differ(owner, machine):
             return False
@@ -126,8 +131,7 @@ class Restarts:
         return start
 
     async def _start_of(self, raw: RawMachine, instance: RawMachine, revision: str) -> Start:
-        generation, known = raw.metadata.generation, instance.metadata.annotations.get(GENERATION, "")
-        recorded = int(known) if known.isdecimal() else None
+        generation, recorded = raw.metadata.generation, recorded_generation(instance.metadata.annotations)
         template = template_of(raw.spec)
         if revision and recorded != generation:
             key = Key(instance.metadata.namespace, revision)
@@ -147,6 +151,12 @@ class Restarts:
             await self._writer.set_machine_condition(owner, RESTART_REQUIRED, wanted)
         elif not needed and existing is not None:
             await self._writer.set_machine_condition(owner, RESTART_REQUIRED, None)
+
+
+def _is_kept(owner: VirtualMachine, machine: VirtualMachineInstance) -> bool:
+    """Return whether an instance has the present template, by KubeVirt's word, and KubeVirt keeps that."""
+    has_present = recorded_generation(machine.metadata.annotations) == owner.metadata.generation
+    return has_present and bool(machine.status.virtual_machine_revision_name)
 
 
 def _differ(owner: VirtualMachine, machine: VirtualMachineInstance) -> bool:

@@ -39,6 +39,9 @@ _NETWORK: tuple[tuple[str, ...], ...] = (("networks",), ("domain", "devices", "i
 
 _WITH_MEMORY = "-memory"
 
+_DIGITS = 18
+"""A generation has no more."""
+
 
 class Start(Struct, frozen=True):
     """What is known of the template at an instance's start.
@@ -64,10 +67,16 @@ def parse_start(text: str) -> Start | None:
         not colon
         or not digest
         or not (generation.isascii() and generation.isdecimal())
-        or len(generation) > 18
+        or len(generation) > _DIGITS
     ):
         return None
     return Start(int(generation), digest, networks)
+
+
+def recorded_generation(annotations: Mapping[str, str]) -> int | None:
+    """Return the generation whose template an instance has, by its annotations; None where they don't tell."""
+    known = annotations.get(GENERATION, "")
+    return int(known) if known.isascii() and known.isdecimal() and len(known) <= _DIGITS else None
 
 
 def start_of(generation: int, template: Raw) -> Start:
