@@ -21,7 +21,7 @@ AT_ONCE = 16
 REQUESTS = 2_000
 ROUNDS = 5
 LIMIT = 10.0
-"""Times the p99 of a review without rules, measured beside it."""
+"""Times the p99 of a review without rules, measured next to it."""
 
 
 def rows() -> Iterator[Row]:
@@ -101,7 +101,7 @@ def _small() -> Iterator[bytes]:
 
 
 def _large() -> Iterator[bytes]:
-    """Each network with a map gives some nodes, one after the other, an address that nobody had before."""
+    """Each network with a map gives some nodes, one after the other, an address that no node had before."""
     for number, index in itertools.product(range(0, NETWORKS, STATIC_EVERY), range(4)):
         changed = {node_name(index): address(number, NODES + number + index)}
         yield _review(network(number, NODES, static=True, **changed), network(number, NODES, static=True))

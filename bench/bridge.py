@@ -1,6 +1,6 @@
 """What a node pays for an isolated network: the real `lanloom dummy bridge`, in a network namespace of its own.
 
-Beside it the node has 500 pairs of links, as one with many pods, of which some change all the time.
+Next to it the node has 500 pairs of links, as one with many pods, of which some change all the time.
 """
 
 import json

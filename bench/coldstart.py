@@ -1,8 +1,8 @@
 """What it takes a manager to be there again in a cluster with 10,000 NADs.
 
 The real Manager as a process of its own against a real `lanloom serve`, over HTTPS: from the start of the interpreter
-until its webhooks are registered and every cluster network and VlanConfig has been looked at. Beside it, in the same
-process, what nobody can save: listing and decoding the NADs once. A first manager, which is not measured, writes all
+until its webhooks are registered and every cluster network and VlanConfig has been looked at. Next to it, in the same
+process, what can't be saved: listing and decoding the NADs once. A first manager, which is not measured, writes all
 that is derived from the NADs; a cluster has that when its manager is started again.
 """
 
@@ -191,7 +191,7 @@ async def _managing(client: HttpClient, metrics: Watched) -> AsyncIterator[Manag
     settings = ManagerSettings(identity=identity, host="127.0.0.1", port=0, local=True)
     await install_webhooks(client)
     manager = Manager(client, settings, now=time.time, rng=Random(), metrics=metrics)
-    async with asyncio.TaskGroup() as group:  # so that nobody waits for a manager that failed
+    async with asyncio.TaskGroup() as group:  # so that no task waits for a manager that failed
         running = group.create_task(manager.run())
         yield manager
         running.cancel()

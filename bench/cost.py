@@ -1,4 +1,4 @@
-"""What something costs: CPU time, on which limits are, and time by the clock, which notes tell of beside it."""
+"""What something costs: CPU time, on which limits are, and time by the clock, which notes give next to it."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Who uses an isolated network, among 10,000 machines: the answer, whom an event wakes, and the way of a user's end.
+"""Who uses an isolated network, among 10,000 machines: the answer, what an event wakes, and the end of a user.
 
 500 namespaces, 50 networks; every machine is on one of them and on a VLAN of its own namespace, and every second one
 runs, so that it has an instance and a pod as well. The watches are those of the manager, on a server in the same
@@ -161,7 +161,7 @@ async def _wakes(watching: Watching) -> list[Row]:
 
 
 async def _ends(watching: Watching) -> Row:
-    """From the event of the last user's end until it is known that nobody is left."""
+    """From the event of the last user's end until it is known that no user is left."""
     cluster, nad = watching.cluster, Key("harvester-system", "last")
     answers: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
 

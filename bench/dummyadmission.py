@@ -116,7 +116,7 @@ async def _allowed(_request: AdmissionRequest) -> Verdict:
 
 
 def _ignore(_resource: str, _outcome: str, _seconds: float) -> None:
-    """Nobody listens."""
+    """No listener."""
 
 
 def _body(name: str, networks: str) -> bytes:

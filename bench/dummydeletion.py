@@ -1,7 +1,7 @@
-"""What machines cost networks that wait for their users to go, with the real manager: whom it looks at, and how soon.
+"""What machines cost networks that wait for their users to go, with the real manager: what it looks at, and how soon.
 
 50 isolated networks that are being deleted, 10,000 machines on them in 500 namespaces, the embedded engine and the
-manager in one process in virtual time: what passes there is what somebody waits for by the clock.
+manager in one process in virtual time: what passes there is what a user waits for by the clock.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ EVENTS = 50
 
 
 def rows() -> Iterator[Row]:
-    """Whom events wake, and how long the last one takes."""
+    """Measure what events wake, and how long the last one takes."""
     found: list[Row] = []
 
     async def story(scene: Scene) -> None:

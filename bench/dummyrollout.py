@@ -1,4 +1,4 @@
-"""What nodes cost isolated networks: writes of statuses while all acknowledge at once, and when a manager starts anew.
+"""What nodes cost isolated networks: writes of statuses while all acknowledge at once, and when a manager starts again.
 
 The embedded engine and the manager in one process in virtual time. Twenty networks on 200 nodes: what is written does
 not depend on how many nodes there are.

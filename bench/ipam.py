@@ -291,7 +291,7 @@ def _plain(cidr: str, keys: list[str]) -> float:
 
 
 def recorded(network: Network, keys: list[str]) -> Ledger:
-    """Return a ledger that was told of an address for each key."""
+    """Return a ledger that knows an address for each key."""
     ledger, first = Ledger(network), network.subnets[0].cidr.first + 1
     for number, key in enumerate(keys):
         ledger.record(key, (first + number,))

@@ -206,7 +206,7 @@ async def _take_over() -> list[Row]:
         async with _watching(place) as informers:
             async with _leading(
                 place, informers
-            ):  # the first one finds networks that nobody ever looked after
+            ):  # the first one finds networks that no manager ever looked after
                 await _settled(place, MANY)
             gc.collect()
             gc.freeze()

@@ -137,7 +137,7 @@ class StillCluster:
     async def watch(
         self, _resource: Resource[Any], _namespace: str = "", **_options: str
     ) -> AsyncGenerator[WatchEvent[Any], None]:
-        """Nothing, for ever."""
+        """Nothing, endlessly."""
         await asyncio.Event().wait()
         yield WatchEvent("BOOKMARK", Node())
 

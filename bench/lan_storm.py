@@ -50,7 +50,7 @@ Parts = dict[str, list[Part]]
 
 
 def rows() -> Iterator[Row]:
-    """Yield the time of a ping beside the loop, with storm control against without.
+    """Yield the time of a ping next to the loop, with storm control against without.
 
     The answered share is in the note.
     """

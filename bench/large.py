@@ -355,7 +355,7 @@ KINDS: tuple[Resource[Any], ...] = (
     LANS,
     NETWORKS,
 )
-"""Kinds that a server serves some time after it was told of them."""
+"""Kinds that a server serves some time after they were defined."""
 
 SERVERS = {"serve": filled_serve, "kube-apiserver": filled_apiserver}
 

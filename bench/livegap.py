@@ -3,8 +3,8 @@
 A pod that is on both networks asks the guest all the time. All by turns in one run:
 
 * Moves in place, between two VLANs of one bridge, with bare netlink: one process that has all ready and sends the two
-  requests that a port needs for that, in one go. Nobody looks which port it is, and nobody is told.
-* Live migrations to another network by Lanloom, with those of the lab's stand-in for KubeVirt 1.9, beside which Lanloom
+  requests that a port needs for that, in one go. No program looks which port it is, and none gets a report.
+* Live migrations to another network by Lanloom, with those of the lab's stand-in for KubeVirt 1.9, where Lanloom
   writes nothing but a condition; and with migrations that change no network.
 """
 

@@ -67,7 +67,7 @@ _OTHER_KINDS: tuple[Resource[Any], ...] = (
     NETWORKS,
     NICS,
 )
-"""The kinds that the manager's part follows beside KubeVirt's."""
+"""The kinds that the manager's part follows alongside KubeVirt's."""
 
 
 def rows() -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""What a large cluster costs a manager in API calls, step by step, alone and beside Harvester's controller.
+"""What a large cluster costs a manager in API calls, step by step, alone and alongside Harvester's controller.
 
 500 nodes, 20 cluster networks of 25 nodes each, 200 networks with node addresses. One process under a virtual clock:
 the embedded engine, the real manager, and what agents and Harvester's controller would write. The manager's requests

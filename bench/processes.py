@@ -1,4 +1,4 @@
-"""Processes that a benchmark runs beside itself: where they serve, what they print, and why they failed."""
+"""Processes that a benchmark starts: where they serve, what they print, and why they failed."""
 
 import subprocess
 import sys

@@ -1,7 +1,7 @@
 """What a refusal costs against an accepted request, among 1,400 networks, 16 at once.
 
 The webhook's verdict alone, on the engine in the same process: HTTPS is the same for both (`bench.admission`). What is
-refused depends on the cluster, so something has to be read anew. All requests are dry runs, which leave nothing behind.
+refused depends on the cluster, so something has to be read again. All requests are dry runs, which change nothing.
 """
 
 import asyncio

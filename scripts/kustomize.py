@@ -1,6 +1,6 @@
 """Build the base for Kustomize, which is deploy/ itself, and an overlay for each distribution of the chart.
 
-The overlays are beside deploy/, because no base may contain its overlay. They use fields that the kustomize of kubectl
+The overlays are next to deploy/, because no base may contain its overlay. They use fields that the kustomize of kubectl
 1.20 knows, and newer ones still do.
 """
 

@@ -108,7 +108,7 @@ def generated() -> dict[str, str]:
 
 
 def _definitions() -> str:
-    """Return the template of Lanloom's own kinds, which helm upgrades, and deletes only if it is told to."""
+    """Return the template of Lanloom's own kinds, which helm upgrades, and deletes only with an option."""
     texts = [crds.to_yaml(crds.manifest(kind)) for kind in own()]
     kept = "".join(f"---\n{text.replace(_METADATA, _METADATA + _KEEP, 1)}" for text in texts)
     return f"{_DEFINITIONS}{{{{- if .Values.crds.install }}}}\n{kept}{{{{- end }}}}\n"

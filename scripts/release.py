@@ -36,7 +36,7 @@ _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 def release(target: Path, binaries: Callable[[Path, int], None]) -> None:
-    """Write everything into a directory that is made anew; `binaries` writes what depends on the architecture."""
+    """Write everything into a new directory; `binaries` writes what depends on the architecture."""
     epoch = source_epoch()
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(epoch)}
     shutil.rmtree(target, ignore_errors=True)

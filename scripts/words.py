@@ -6,7 +6,8 @@ Prints what it finds, with the term; exit status 1 if there is anything.
   are good English elsewhere.
 - Public classes and modules of src are named by words of `nouns.txt`, in singular or plural. A new word is a new line
   there, so that a reviewer sees it: a term of networking, Kubernetes or Python, not one of our own.
-- Comments, docstrings and messages of src name who acts, and not `IDIOM`. What is in backquotes is quoted.
+- Comments, docstrings and messages of src name who acts, and not `IDIOM`; comments and docstrings of the other folders,
+  too. What is in backquotes is quoted.
 - The docstring of a function of `lanloom` begins with an imperative, and not with one of `OPENINGS`; that of a property
   names it.
 """
@@ -110,7 +111,7 @@ IDIOM = {
     "beside": "next to, alongside, in addition to",
     "for ever": "endlessly; or never with the opposite",
 } | {f"{verb} told": "reported to, informed, known" for verb in ("is", "are", "was", "were", "be", "been")}
-"""Word → what to write, in comments, docstrings and messages of src."""
+"""Word → what to write, in comments and docstrings, and in messages of src."""
 
 _IDIOM = re.compile(rf"\b({'|'.join(IDIOM)})\b".replace(" ", r"\s+"), re.IGNORECASE)
 _QUOTED = re.compile(r"`[^`]*`")
@@ -175,23 +176,27 @@ def unknown_nouns(path: Path, tree: ast.AST) -> Iterator[tuple[int, str, str]]:
                     yield node.lineno, node.name, word
 
 
-def prose(text: str, tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield comments, docstrings and messages, with their lines. A string without a space is a value."""
+def prose(text: str, tree: ast.AST, *, messages: bool) -> Iterator[tuple[int, str]]:
+    """Yield comments, docstrings and perhaps messages, with their lines. A string without a space is a value."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            yield node.lineno, node.value
+        match node:
+            case ast.Constant(value=str(said), lineno=line) if messages and " " in said:
+                yield line, said
+            case ast.Expr(value=ast.Constant(value=str(said), lineno=line)) if not messages:
+                yield line, said
 
 
-def idioms(text: str, tree: ast.AST) -> Iterator[tuple[int, str, str]]:
+def idioms(text: str, tree: ast.AST, *, messages: bool) -> Iterator[tuple[int, str, str]]:
     """Yield the idioms in a module's prose, with what to write instead."""
     if _IDIOM.search(text):
-        for line, said in prose(text, tree):
-            for found in _IDIOM.finditer(_QUOTED.sub("", said)):
+        for line, said in prose(text, tree, messages=messages):
+            unquoted = _QUOTED.sub("", said)
+            for found in _IDIOM.finditer(unquoted):
                 word = " ".join(found[0].lower().split())
-                yield line + said[: found.start()].count("\n"), word, IDIOM[word]
+                yield line + unquoted[: found.start()].count("\n"), word, IDIOM[word]
 
 
 def openings(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -210,8 +215,8 @@ def findings(path: Path) -> Iterator[str]:
     if path.parts[0] == "src":
         for line, name, word in unknown_nouns(path, tree):
             yield f"{path}:{line}: {name}: {word!r} is not in scripts/nouns.txt; use a term of the field, or add it"
-        for line, word, term in idioms(text, tree):
-            yield f"{path}:{line}: instead of {word!r}, write: {term}"
+    for line, word, term in idioms(text, tree, messages=path.parts[0] == "src"):
+        yield f"{path}:{line}: instead of {word!r}, write: {term}"
     if path.is_relative_to("src/lanloom"):
         for line, name in openings(tree):
             yield f"{path}:{line}: {name}: begin the docstring with what the function does"

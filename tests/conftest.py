@@ -26,7 +26,7 @@ register_profiles()
 
 
 def pytest_configure() -> None:
-    """Whoever ends a run by a signal of either kind leaves no lab and no server behind.
+    """A run that ends by a signal of either kind leaves no lab and no server behind.
 
     A shell has what it runs in the background ignore SIGINT, and all that it starts: tests that send one, too.
     """

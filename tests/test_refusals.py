@@ -15,7 +15,7 @@ from lanloom.refusals import title_for, titles_for
     ],
 )
 def test_objects_of_other_namespaces(reader: str, namespace: str, title: str) -> None:
-    """An object is named to users of its own namespace; to others only its kind is told."""
+    """An object is named to users of its own namespace; others read only its kind."""
     assert title_for(reader, "LAN", namespace, "blue") == title
 
 

@@ -75,7 +75,7 @@ APPLETS = (
     "vi",
     "wc",
 )
-"""What manifests run (`test`, `sleep`, `nsenter`, `sh`), and what helps somebody who looks into a container."""
+"""What manifests run (`test`, `sleep`, `nsenter`, `sh`), and what helps to look into a container."""
 
 _LEFT_OUT = re.compile(
     r"usr/share/(?!doc/[^/]+/copyright$|python3)"

@@ -41,7 +41,7 @@ def from_tar(archive: tarfile.TarFile) -> Iterator[tuple[str, File]]:
         elif member.isfile() or member.islnk():
             content = archive.extractfile(member)
             assert content is not None
-            # Set-id bits have no use where nobody logs in.
+            # Set-id bits have no use where no user logs in.
             yield path, File(content.read(), 0o755 if member.mode & 0o100 else 0o644)
 
 

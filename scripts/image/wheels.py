@@ -59,7 +59,7 @@ def _download(architecture: str) -> list[str]:
 
 
 def unpacked(wheel: Path) -> Files:
-    """Return the modules of a wheel and what is beside them; programs and headers are left out."""
+    """Return the modules of a wheel and what is next to them; programs and headers are left out."""
     return dict(_members(wheel.read_bytes()))
 
 

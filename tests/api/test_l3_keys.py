@@ -126,7 +126,7 @@ def test_two_networks_never_share_a_suffix(left: Key, right: Key) -> None:
     ],
 )
 def test_names_that_look_alike_when_joined(left: Key, right: Key) -> None:
-    """Where namespace and name can't be told apart, or are cut, a hash tells the networks apart."""
+    """Where namespace and name are the same for two networks, or are cut, a hash distinguishes the networks."""
     assert network_suffix(left) != network_suffix(right)
 
 

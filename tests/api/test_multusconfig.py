@@ -42,7 +42,7 @@ ISOLATED = NamespaceIsolation(enabled=True)
     ],
 )
 def test_who_may_use_what(isolation: NamespaceIsolation, namespace: str, nad: str, allowed: bool) -> None:
-    """With isolation, NADs of the own and of global namespaces can be used, and nobody is exempt."""
+    """With isolation, NADs of the own and of global namespaces can be used, and no namespace is exempt."""
     place, _, name = nad.partition("/")
     assert isolation.allows(namespace, Key(place, name)) is allowed
     assert (isolation.against(namespace, Key(place, name)) == "") is allowed
@@ -91,7 +91,7 @@ def test_a_configuration(content: str, isolation: NamespaceIsolation | None) -> 
     ids=["no JSON", "no text", "nested", "no flag"],
 )
 def test_what_can_not_be_read(content: str) -> None:
-    """What Multus could not read either is told as such, and never means that nothing is isolated."""
+    """What Multus could not read either is reported as such, and never means that nothing is isolated."""
     with pytest.raises(ValueError, match=r"JSON|true or false"):
         isolation_in(content.encode("latin-1"))
 

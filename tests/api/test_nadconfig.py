@@ -90,7 +90,7 @@ def nad(text: str, **labels: str) -> NetworkAttachmentDefinition:
     ],
 )
 def test_the_types_of_networks(text: str, network: VmNetwork | None) -> None:
-    """Plugin, bridge, vlan and vlanTrunk decide the type, in whatever case; other plugins and bridges are nobody's."""
+    """Plugin, bridge, vlan and vlanTrunk decide the type, in any case; a NAD with other ones has none."""
     assert parse_config(text) == network
 
 

@@ -82,7 +82,7 @@ def test_null_is_absent(item: Raw) -> None:
 
     def read(body: bytes) -> Any:
         try:
-            # What is kept as it came may hold nulls, as whoever writes it back must not lose them.
+            # What is kept as it came may hold nulls, as a client that writes it back must not lose them.
             return without_nulls(msgspec.json.decode(msgspec.json.encode(decoder.decode(body))))
         except msgspec.ValidationError:
             return None

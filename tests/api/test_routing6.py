@@ -87,7 +87,7 @@ def test_a_server_is_safe_or_refused(items: list[str]) -> None:
 
 
 def test_both_families_in_one_annotation() -> None:
-    """Routes and servers are told apart, each family in its order, and each is read as before without the other."""
+    """Routes and servers are read apart, each family in its order, and each is read as before without the other."""
     four, six = {"to": "10.20.0.0/16", "via": "192.168.1.2"}, {"to": "fd00:20::/48", "via": "fd00:1::1"}
     texts = {"routes": json.dumps([six, four]), "dns": "fd00:1::53, 9.9.9.9"}
     assert parse_routing(texts, FIELDS, "static", FOUR, SIX) == Routing(

@@ -15,7 +15,7 @@ from lanloom.nads.references import references_of
 
 
 def pod(namespace: str = "own", **labels: str) -> Pod:
-    """A pod with much that nobody needs."""
+    """A pod with much that Lanloom does not need."""
     body: dict[str, Any] = {
         "metadata": {
             "name": "p",
@@ -56,7 +56,7 @@ def test_what_is_asked_of_pods_is_kept() -> None:
 
 
 def test_what_nobody_asks_for_is_dropped() -> None:
-    """Labels, annotations and reports that are nobody's business take no memory."""
+    """Labels, annotations and reports that Lanloom does not read take no memory."""
     kept = strip_pod(pod())
     assert kept.metadata.labels.keys() == {"kubevirt.io", "kubevirt.io/created-by"}
     assert "checksum" not in kept.metadata.annotations

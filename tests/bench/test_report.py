@@ -72,13 +72,13 @@ def test_the_note_of_a_failure(error: BaseException, note: str) -> None:
 
 
 def test_an_interruption_ends_everything() -> None:
-    """Whoever interrupts a benchmark interrupts all of them."""
+    """An interrupted benchmark ends all of them."""
     with pytest.raises(KeyboardInterrupt):
         list(contained("broken", lambda: _broken(KeyboardInterrupt())))
 
 
 def test_a_failure_is_shown() -> None:
-    """The table and the line of progress show a failure by its note, without figures that nobody measured."""
+    """The table and the line of progress show a failure by its note, without figures that were not measured."""
     page = StringIO()
     show([KEPT, FAILED], Console(file=page, width=120))
     (line,) = (text for text in page.getvalue().splitlines() if "broken" in text)
@@ -107,7 +107,7 @@ def test_an_unknown_name(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_stopwatch_tells_cpu_from_waiting() -> None:
-    """A stopwatch counts the CPU seconds that it is told of apart from those of the clock."""
+    """A stopwatch counts the CPU seconds that are reported to it apart from those of the clock."""
     used = iter((5.0, 5.25))
     watch = Stopwatch(lambda: next(used))
     cost = watch.cost()

@@ -119,7 +119,7 @@ class Cluster:
 
 
 async def nothing(_client: Client) -> None:
-    """What runs beside a server that has nothing beside it."""
+    """What runs next to a server that has no other process."""
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 What is shown is each block of a page that is fenced as `console`: lines after `$ ` are typed, as one command where a
 line ends with a backslash; the others are printed. A line that is only `…` stands for any number of lines, and within a
 line for anything. A block fenced as `console lab` needs nodes: `tests/lab/test_pages.py` tries it. One fenced as `sh`
-prints nothing, and nobody tries it.
+prints nothing, and is not tried.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Which cluster, as whom, and in which namespace: the options that every command has, and what they change."""
+"""Which cluster, as which user, and in which namespace: the options that every command has, and what they change."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ OPTIONS = {
 }
 
 PROCESSES = {"agent", "manager", "serve", "doctor"}
-"""Commands that are told one file: they run in a pod, or look at a machine."""
+"""Commands that read one file: they run in a pod, or look at a machine."""
 
 
 def commands(group: click.Command, *names: str) -> Iterator[tuple[str, click.Command]]:
@@ -176,7 +176,7 @@ def test_the_namespace_of_the_context(cluster: Cluster, tmp_path: Path) -> None:
     ids=lambda words: " ".join(words[:2]),
 )
 def test_another_user(words: tuple[str, ...], how: str, cluster: Cluster, tmp_path: Path) -> None:
-    """Who acts as somebody without rights has none, whether the kubeconfig says so or an option."""
+    """A command that acts as a user without rights has none, whether the kubeconfig says so or an option."""
     before = cluster.state()
     if how == "kubeconfig":
         more: tuple[str, ...] = ("--kubeconfig", changed(cluster, tmp_path / "config", **{"as": "jane"}))
@@ -255,7 +255,7 @@ def test_completion_of_the_kubeconfig(option: str, kind: str, cluster: Cluster) 
 
 
 def test_completion_of_namespaces(cluster: Cluster) -> None:
-    """Namespaces of the cluster are completed, as whom the line says."""
+    """Namespaces of the cluster are completed, as the user that the line names."""
     assert cluster.offered("lanloom lan list -n sh") == ["plain,shop"]
     assert cluster.lanloom(environment=typing("lanloom lan list --as jane -n sh")).output == "\n"
 

@@ -137,7 +137,7 @@ PROCESSES = [["manager"], ["agent", "--node", "a"]]
 
 
 def _kubeconfig(directory: Path) -> str:
-    """A kubeconfig for a server that nobody will ask."""
+    """A kubeconfig for a server that no command asks."""
     path = directory / "kubeconfig"
     cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
     context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
@@ -150,7 +150,7 @@ def _kubeconfig(directory: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("words", PROCESSES, ids=lambda words: words[0])
 def test_a_port_for_metrics_that_is_taken_is_one_line(words: list[str], tmp_path: Path) -> None:
-    """A process whose metrics' port somebody else has says so in one line, with the option to change, and ends."""
+    """A process whose metrics' port another process has says so in one line, with the option to change, and ends."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = lanloom(*words, "--kubeconfig", _kubeconfig(tmp_path), "--metrics-address", address)
@@ -205,7 +205,7 @@ FREE = {
         "-N",
     ),
 }
-"""Options whose value nobody knows beforehand, or that is a text with a grammar of its own."""
+"""Options whose value is not known beforehand, or that is a text with a grammar of its own."""
 
 NEW = {("instance", "add", "instance"), ("instance", "rename", "name"), ("network", "add", "name")}
 NEW |= {("network", "rename", "name")}
@@ -286,7 +286,7 @@ def test_the_help_that_is_a_file(name: str, columns: str) -> None:
 
 @click.command()
 def interrupted() -> None:
-    """Wait until somebody presses Ctrl-C."""
+    """Wait for Ctrl-C."""
     raise KeyboardInterrupt
 
 

@@ -32,7 +32,7 @@ def written(file: io.TextIOWrapper) -> str:
 def test_what_an_encoding_does_not_have_is_shown_otherwise(
     encoding: str, shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change is told whatever the locale is; an arrow becomes one of two characters, and JSON stays JSON."""
+    """A change is printed whatever the locale is; an arrow becomes one of two characters, and JSON stays JSON."""
     file = stream(encoding)
     monkeypatch.setattr("sys.stdout", file)
     replace_unencodable()

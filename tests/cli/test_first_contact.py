@@ -121,7 +121,7 @@ async def test_missing_rights(command: str, tmp_path: Path) -> None:
 async def test_only_kinds_in_namespaces_can_be_listed_in_one(
     command: str, narrower: bool, tmp_path: Path
 ) -> None:
-    """Whoever may not list the objects of all namespaces is told of -n, but not for kinds that are in none."""
+    """A user who may not list the objects of all namespaces reads of -n, but not for kinds that are in none."""
     _, output = await typed(command, strict, tmp_path)
     assert output.endswith("for that right, or name a namespace with -n instead of -A") is narrower
     assert output.endswith("for that right") is not narrower
@@ -157,7 +157,7 @@ async def test_a_cluster_with_the_kinds_alone(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_tells_what_is_not_tried(tmp_path: Path) -> None:
-    """The objects are printed for programs, and beside them what could not be tried, with what to do."""
+    """The objects are printed for programs, and next to them what could not be tried, with what to do."""
     with served(tmp_path, manager=False) as cluster:
         status = {"conditions": [{"type": "Ready", "status": "True"}]}
         cluster.do(lambda client: client.create(NODES, {"metadata": {"name": "node1"}}))
@@ -217,7 +217,7 @@ def test_an_empty_cluster(manager: bool, tmp_path: Path) -> None:
     ],
 )
 def test_an_empty_list(words: str, text: str, tmp_path: Path) -> None:
-    """An empty list says where it looked, and whom a selector left out is not told to create anything."""
+    """An empty list says where it looked, and does not propose to create an object where a selector left some out."""
     with served(tmp_path, kubevirt=True) as cluster:
         done = cluster.lanloom(*words.split())
     assert " ".join(done.output.split()).startswith(text)

@@ -1,4 +1,4 @@
-"""What a command imports: whoever waits for a list waits for that most of all."""
+"""What a command imports: most of the wait for a list is for that."""
 
 import asyncio
 import base64

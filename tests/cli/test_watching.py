@@ -11,7 +11,7 @@ LISTED = {"metadata": {"resourceVersion": "7"}, "items": []}
 
 
 async def test_a_tenant_watches_a_namespace(tmp_path: Path) -> None:
-    """A list of one namespace is watched there, too: whoever may read no other one can watch it."""
+    """A list of one namespace is watched there, too: a user who may read no other one can watch it."""
     asked: list[str] = []
 
     async def tenant(request: web.BaseRequest) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""A console on loopback beside an embedded API server, and browsers of users with different rights."""
+"""A console on loopback with an embedded API server, and browsers of users with different rights."""
 
 import asyncio
 from collections.abc import AsyncIterator

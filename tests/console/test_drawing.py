@@ -88,7 +88,7 @@ def test_a_large_layer_is_cut() -> None:
 
 
 def drawn(drawing: Drawing | Chain, name: str) -> str:
-    """A drawing, which is that of the golden file; LANLOOM_GOLDEN=rewrite writes it anew."""
+    """A drawing, which is that of the golden file; LANLOOM_GOLDEN=rewrite writes it again."""
     text = str.replace(str(svg.drawing(drawing)), "><", ">\n<") + "\n"
     if os.environ.get("LANLOOM_GOLDEN") == "rewrite":
         (GOLDEN / name).write_text(text)
@@ -97,7 +97,7 @@ def drawn(drawing: Drawing | Chain, name: str) -> str:
 
 
 def test_a_chain_as_svg() -> None:
-    """A chain is a list of pictures, each with lines to those beside it, to the right and below."""
+    """A chain is a list of pictures, each with lines to those next to it, to the right and below."""
     boxes = [Box(key=str(n), label=f"hop {n}", note="port", words=f"word {n}") for n in range(3)]
     chain = Chain(title="The way", boxes=[(f"{box.key}. node1", box) for box in boxes])
     root = ElementTree.fromstring(drawn(chain, "chain.svg"))

@@ -16,7 +16,7 @@ def _rows(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_may_differ(name: str) -> None:
-    """Glyphs may be one step lighter or stand one cell beside, and a text may take a line more."""
+    """Glyphs may be one step lighter or stand one cell away, and a text may take a line more."""
     rows = _rows(name)
     lighter = [rows[0], *(row.replace(":", ".") for row in rows[1:])]
     beside = [rows[0], *(f" {row}"[: len(row)] for row in rows[1:])]
@@ -27,7 +27,7 @@ def test_what_may_differ(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_may_not_differ(name: str) -> None:
-    """Another ground, a part that is missing or new, and text that is gone are told."""
+    """Another ground, a part that is missing or new, and text that is gone are reported."""
     rows = _rows(name)
     ground = ["#808080", *rows[1:]]
     part = [*rows[:5], *rows[5 + len(rows) // 4 :]]
@@ -39,7 +39,7 @@ def test_what_may_not_differ(name: str) -> None:
 
 @pytest.mark.parametrize("hue", STRONG)
 def test_another_accent(hue: str) -> None:
-    """Links of another colour are told, whichever it is: but for the hues beside their own."""
+    """Links of another colour are reported, whichever it is: but for the hues next to their own."""
     rows = _rows(NAMES[1])
     changed = [rows[0], *(row.replace("H", hue) for row in rows[1:])]
     assert bool(differences("\n".join(changed), "\n".join(rows))) == (hue not in "GHI")

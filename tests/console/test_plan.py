@@ -86,7 +86,7 @@ async def test_a_network_is_planned_on_its_own_page(tmp_path: Path) -> None:
     ids=["yaml", "list", "aliases", "markup", "nothing", "refused", "other kind", "deep"],
 )
 async def test_what_can_not_be_planned_is_said(tmp_path: Path, text: str, said: str) -> None:
-    """A manifest that can't be read, or is refused, is told with the reason; markup in it is text."""
+    """A manifest that can't be read, or is refused, is reported with the reason; markup in it is text."""
     async with site(tmp_path) as made, made.browser() as browser:
         page = await paste(browser, text)
         assert said in page and HOSTILE not in page

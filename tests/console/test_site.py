@@ -1,4 +1,4 @@
-"""The console in front of a cluster: who sees what, what a browser is told, and what changes by itself."""
+"""The console in front of a cluster: who sees what, what a browser is sent, and what changes by itself."""
 
 import asyncio
 from pathlib import Path
@@ -154,7 +154,7 @@ async def test_nobody_is_let_in_without_rights(tmp_path: Path) -> None:
 
 
 async def test_a_browser_is_told_to_run_nothing_else(tmp_path: Path) -> None:
-    """Every answer forbids scripts, frames and forms of others and is kept by nobody; the cookie is no script's."""
+    """Every answer forbids scripts, frames and forms of others and is kept by no cache; the cookie is no script's."""
     async with site(tmp_path) as made, made.browser() as browser:
         (cookie,) = browser.cookie_jar
         assert cookie["httponly"] and cookie["samesite"] == "strict"
@@ -184,7 +184,7 @@ async def test_names_that_hate_us_are_text(tmp_path: Path) -> None:
 
 
 async def test_a_change_is_on_the_page_soon(tmp_path: Path) -> None:
-    """A stream sends the page, sends it anew after a change, and says that it lives while nothing changes."""
+    """A stream sends the page, sends it again after a change, and says that it lives while nothing changes."""
     async with (
         site(tmp_path) as made,
         made.browser() as browser,

@@ -1,4 +1,4 @@
-"""What a tenant is told of his LANs, whose nodes report on objects that he may not read."""
+"""What a tenant reads of his LANs, whose nodes report on objects that he may not read."""
 
 from pathlib import Path
 from typing import Any

@@ -69,7 +69,7 @@ async def test_who_has_an_address_and_since_when(filled: Site) -> None:
 
 
 async def test_what_a_network_keeps(filled: Site) -> None:
-    """A network lists what nobody gets: ranges of its administrator, its own, of others, and for a name until when."""
+    """A network lists addresses that no NIC gets: its administrator's, its own, others', and for a name until when."""
     held = (await filled.admin.get(NICS, "queue-0", "ours")).metadata.creation_timestamp or ""
     async with filled.browser() as browser:
         page = await read(browser, "/pools/office?show=all")
@@ -140,7 +140,7 @@ async def test_nics_of_machines(filled: Site) -> None:
 
 
 async def test_ipv6_as_ranges(filled: Site) -> None:
-    """A pool of IPv6 is drawn and listed as ranges, with counts that somebody can read."""
+    """A pool of IPv6 is drawn and listed as ranges, with counts that a person can read."""
     async with filled.browser() as browser:
         page = await read(browser, "/pools/dual")
         assert 'class="strip"' in page and "Ranges of fd00:4::100-fd00:4::1ff" in page
@@ -225,7 +225,7 @@ class Noted(Watcher):
 
 
 async def test_pages_follow_all_that_they_show(filled: Site) -> None:
-    """A change of any kind that a page is made of makes it anew."""
+    """A change of any kind that a page is made of makes it again."""
     catalogue = Catalogue(pages(FEATURES), lambda: 0.0)
     missing = set()
     for path in PATHS:

@@ -207,7 +207,7 @@ def deployment(node: str) -> Raw:
 
 
 async def running(client: HttpClient) -> Raw:
-    """Wait until the Deployment has a pod that runs and that nobody deletes, and return it."""
+    """Wait until the Deployment has a pod that runs and is not being deleted, and return it."""
 
     async def look() -> list[Raw]:
         listing = await client.request(

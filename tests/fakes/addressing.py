@@ -102,7 +102,7 @@ class Addressing:
         self._failed = failed
 
     def configure(self, active: Activation) -> None:
-        """Begins anew; what was begun before is given up."""
+        """Begins again; what was begun before is given up."""
         self.cancel(active)
         active.lease = None
         if active.profile.method == "manual":

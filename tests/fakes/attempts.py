@@ -35,7 +35,7 @@ class Attempts:
         return not any(uuid in held for held in (self._waiting, self._orphans, self._stopped))
 
     def fail(self, uuid: str, reason: str, tries: int) -> float:
-        """Notes a failure of a profile that is tried so often, 0 for ever; the seconds after which to `release` it."""
+        """Notes a failure of a profile that is tried so often, 0 always; the seconds after which to `release` it."""
         self.failed += 1
         self.failures[uuid] = Failure(reason, self.failed)
         self._tries[uuid] = self._tries.get(uuid, 0) + 1
@@ -43,7 +43,7 @@ class Attempts:
         return PAUSE if not tries or self._tries[uuid] < tries else BLOCKED
 
     def release(self, uuid: str, tries: int) -> None:
-        """The pause after a failure is over; who failed often enough begins to count anew."""
+        """The pause after a failure is over; who failed often enough begins to count from zero."""
         if tries and self._tries.get(uuid, 0) >= tries:
             del self._tries[uuid]
         self._waiting.discard(uuid)
@@ -53,7 +53,7 @@ class Attempts:
         self._orphans.add(uuid)
 
     def stopped(self, uuid: str) -> None:
-        """Somebody took it down: it waits until it is activated."""
+        """It was taken down by request: it waits until it is activated."""
         self._stopped.add(uuid)
 
     def loaded(self, uuid: str) -> None:
@@ -61,7 +61,7 @@ class Attempts:
         self._orphans.discard(uuid)
 
     def activated(self, uuid: str) -> None:
-        """Somebody asked for it: why it failed before says nothing any more."""
+        """It was activated by request: why it failed before says nothing any more."""
         self.failures.pop(uuid, None)
         self._tries.pop(uuid, None)
         self._waiting.discard(uuid)

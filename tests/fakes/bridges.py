@@ -1,6 +1,6 @@
 """Bridges that others made, in memory, as the kernel keeps them: MTU, hardware address, and what stands on them.
 
-A bridge whose MTU nobody set takes the least of its ports', and one whose hardware address nobody set the lowest. VLAN
+A bridge whose MTU was not set takes the least of its ports', without an own hardware address the lowest. VLAN
 links on it shrink with it, stay small, lose their IPv6 addresses below 1280 bytes, and take its hardware address.
 """
 
@@ -31,7 +31,7 @@ class Upper(Struct):
 
 
 class ForeignBridge(Struct):
-    """A bridge with others' ports and the VLAN links on it. `mtu_set` and `mac_set`: somebody set them."""
+    """A bridge with others' ports and the VLAN links on it. `mtu_set` and `mac_set`: they were set by request."""
 
     mtu: int = 1500
     mac: str = NIC

@@ -39,11 +39,11 @@ class Daemon:
         self._addressing = Addressing(kernel, switch, self._timers, now, self._succeed, self._fail)
         self._settling = False
         self.leaves_remade = False
-        """Whether a profile that goes leaves a device behind that was made anew a moment before."""
+        """Whether a profile that goes leaves a device behind that was made again a moment before."""
         kernel.watchers.append(self.settle)
 
     def load(self, names: tuple[str, ...]) -> None:
-        """Reads files anew; a file that is gone takes its profile along, an invalid one changes nothing."""
+        """Reads files again; a file that is gone takes its profile along, an invalid one changes nothing."""
         for name in names:
             self._load(name)
         self.settle()
@@ -86,7 +86,7 @@ class Daemon:
     def reapply(self, uuid: str, *, restore: bool) -> None:
         """Applies a profile's present content to its device.
 
-        With `restore`, what somebody removed comes back and addresses of others go, else neither. They go for a profile
+        With `restore`, what was removed comes back and addresses of others go, else neither. They go for a profile
         with IPv6, too.
         """
         profile = self._known(uuid)

@@ -45,7 +45,7 @@ class Devices:
     def follow(self, active: Activation, lost: Callable[[], None]) -> None:
         """Keeps a device in step with its parent's MTU; calls `lost` when it has had no carrier for too long.
 
-        An MTU that somebody gave the device itself stays until its parent's changes.
+        An MTU that was set on the device itself stays until its parent's changes.
         """
         parent = self._kernel.links.get(active.profile.parent)
         if parent is not None and parent.mtu != active.parent_mtu:

@@ -51,7 +51,7 @@ class FakeLinks:
 class FakeHost:
     """A host named `name` with NICs plugged into `switch`. `now` is the wall clock, in seconds since the epoch.
 
-    `host` has the ports; take it anew for each process that is simulated. Everything else is for tests: they
+    `host` has the ports; take a new one for each process that is simulated. Everything else is for tests: they
     plant what others would have made, break things as operators and accidents do, and look. `writes` counts the
     changes that took effect on links and files, by whomever.
     """
@@ -92,7 +92,7 @@ class FakeHost:
         return self.kernel.writes + self.directory.writes
 
     def plant_link(self, link: Link, *, default_route: bool = False) -> None:
-        """A link that somebody else made, and that its maker makes again at every boot."""
+        """A link that another program made, and makes again at every boot."""
         self.kernel.at_boot.append((link, default_route))
         self.kernel.plant(link, default_route)
 
@@ -106,7 +106,7 @@ class FakeHost:
             self.plant_link(link, default_route=default_route)
 
     def plant_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """A file of the profile directory, written by somebody else; NetworkManager has not read it yet."""
+        """A file of the profile directory, written by another program; NetworkManager has not read it yet."""
         self.directory.put(name, ProfileFile(content, mode))
 
     def remove_file(self, name: str) -> None:
@@ -130,7 +130,7 @@ class FakeHost:
         self.kernel.set_mtu(name, mtu)
 
     def add_address(self, device: str, address: str) -> None:
-        """`ip address add`: a CIDR beside what the device has."""
+        """`ip address add`: a CIDR in addition to what the device has."""
         self.kernel.change(device, addresses=(*self.kernel.links[device].addresses, address))
 
     def drop_rules(self, table: int) -> None:

@@ -106,7 +106,7 @@ class FakeKernel:
         self.add(link)
 
     def enslave_at_boot(self, nic: str, master: str) -> None:
-        """Puts a NIC under a link that somebody else makes at every boot, now and at each boot."""
+        """Puts a NIC under a link that another program makes at every boot, now and at each boot."""
         self.at_boot = [
             (replace(link, master=master) if link.name == nic else link, default_route)
             for link, default_route in self.at_boot
@@ -119,7 +119,7 @@ class FakeKernel:
         self._changed()
 
     def set_rules(self, device: str, rules: frozenset[Rule]) -> None:
-        """The routing rules that somebody has for a link, which the kernel itself does not know to belong to it."""
+        """The routing rules that a program has for a link, which the kernel itself does not know to belong to it."""
         if self.rules.get(device, frozenset()) != rules:
             self.rules[device] = rules
             self._changed()
@@ -138,7 +138,7 @@ class FakeKernel:
         return LinkState(shown, self.default_route_links, frozenset().union(*self.rules.values()))
 
     def lose_routes(self, device: str, routes: Iterable[Route]) -> None:
-        """Somebody deletes routes of a device, which stay away until `restore_routes`."""
+        """Deletes routes of a device, which stay away until `restore_routes`."""
         self.lost_routes[device] = self.lost_routes.get(device, frozenset()) | frozenset(routes)
         self._changed()
 
@@ -283,7 +283,7 @@ class FakeKernel:
             self.change(master, mac=mac_address(self._host, master))
 
     def join(self, name: str, master: str) -> None:
-        """Puts a link that is under nobody under a master."""
+        """Puts a link that has no master under a master."""
         if self.links[master].kind == "bridge":
             if self.links[name].kind == "bridge":
                 raise LinkError(f"can't put {name} under {master}: a bridge can't be a port of a bridge")

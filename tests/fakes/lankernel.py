@@ -207,7 +207,7 @@ class FakeLanKernel(Holder):
                 self.world.changed(ns)
 
     def _run_out(self, uid: str) -> None:
-        """Nobody said in time that the LAN may still be joined."""
+        """No agent said in time that the LAN may still be joined."""
         if self.stopped:
             self.world.closed.add(far_name(uid))
         else:

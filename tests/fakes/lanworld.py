@@ -52,7 +52,7 @@ class LanWorld:
     else is known of them. Ports at them are far ends in the place `bridge:NAME`.
 
     A step of a type in `refused` fails with its words. `holders` are the processes that hold namespaces open. On the
-    UDP ports in `unmarking` somebody else's VXLAN link knows no marks; an old kernel does not limit learned addresses,
+    UDP ports in `unmarking` another program's VXLAN link has no marks; an old kernel does not limit learned addresses,
     and one without `filters` filters no frames of bridges. `forgot` counts by namespace how often what was learned at
     peers was forgotten. A look at a LAN takes `pace` seconds. `closed` are the names of those ends at VLANs that let
     no frame through, because the process that holds them is stopped.
@@ -147,7 +147,7 @@ class LanWorld:
         self.changed(ns)
 
     def delete_name(self, ns: str) -> None:
-        """A namespace loses its name; with nobody in it, it ends."""
+        """A namespace loses its name; with no process in it, it ends."""
         space = self.names.pop(ns)
         if not space_is_held(self, space):
             for name in list(space.links):

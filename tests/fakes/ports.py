@@ -1,6 +1,6 @@
 """A node's kernel in memory, as far as ports of machines go: one machine's port, bridges, and namespaces of LANs.
 
-It outlives the agents that use it. `dies` counts down at each change: at 0 whoever makes it dies half-way.
+It outlives the agents that use it. `dies` counts down at each change: at 0 the process that makes it dies half-way.
 """
 
 from msgspec import Struct, field

@@ -53,7 +53,7 @@ class FakeSwitch:
     def set_router(self, vid: int, *prefixes: str, dhcpv6: str = "") -> None:
         """Starts a router that advertises these prefixes of IPv6 on a VLAN, or without any stops it.
 
-        `dhcpv6` is an address that a server gives to whoever asks.
+        `dhcpv6` is an address that a server gives to any client that asks.
         """
         self._advertised[vid] = tuple(map(IPv6Network, prefixes))
         self._dhcpv6[vid] = dhcpv6

@@ -10,7 +10,7 @@ Watchers = list[Callable[[], None]]
 
 
 async def bursts(watchers: Watchers) -> AsyncGenerator[None, None]:
-    """Yields some time after changes began of which the watchers are told."""
+    """Yields some time after changes began that are reported to the watchers."""
     changed = asyncio.Event()
     watchers.append(changed.set)
     try:

@@ -64,7 +64,7 @@ class HelloAdmission(TableAdmission):
     """Answers admission requests about greetings."""
 
     async def judge(self, request: AdmissionRequest) -> Verdict:
-        """Refuses a greeting of nobody."""
+        """Refuses a greeting without a name."""
         new = new_of(GREETINGS, request)
         if new is not None and not new.spec.whom:
             return refusal(f"Greeting {new.metadata.name}: spec.whom is empty; say whom to greet")

@@ -169,7 +169,7 @@ def test_the_command_of_a_new_feature_runs() -> None:
 
 
 async def test_an_agent_offers_the_cni_program_of_a_new_feature(tmp_path: Path) -> None:
-    """The agent puts the program into the runtime's directory, beside those of the other features, and answers it."""
+    """The agent puts the program into the runtime's directory, next to those of the other features, and answers it."""
     async with cluster() as client:
         cni = CniSettings(socket=tmp_path / "cni.sock", programs=tmp_path / "bin")
         host = FakeHost("node1", ("eth0",), switch=FakeSwitch({}), now=time.time)
@@ -219,6 +219,6 @@ async def test_an_agent_offers_no_cni_program_that_it_does_not_serve(tmp_path: P
     ],
 )
 def test_each_agent_has_one_socket(names: tuple[str, ...], socket: str) -> None:
-    """An agent of LANs has a socket of its own beside that of another agent, and one that has more does not need it."""
+    """An agent of LANs has a socket of its own next to another agent's, and one that has more does not need it."""
     serving = [feature for feature in WITH_HELLO if feature.name in names]
     assert cni_socket(serving, Path("/run/lanloom/cni.sock")) == Path("/run/lanloom") / socket

@@ -121,7 +121,7 @@ STORED = network("net1", subnet(external=["192.0.2.129/26"], pools=[{"range": "1
 
 
 def test_stored_ranges() -> None:
-    """What an earlier version stored means what it meant: it stays, with a warning, beside any other change."""
+    """What an earlier version stored means what it meant: it stays, with a warning, along with any other change."""
     changed = network(
         "net1", subnet(external=["192.0.2.129/26", "192.0.2.9"], pools=[{"range": "192.0.2.5/28"}])
     )

@@ -37,7 +37,7 @@ AGENT_ALONE = "dhcp"
 """A part of address management that agents run or not: a feature by that alone, in that feature's package."""
 
 GROUND = "nads"
-"""What features build on, and import: a feature to processes, and no folder beside the others."""
+"""What features build on, and import: a feature to processes, and no folder next to it."""
 
 each_feature = pytest.mark.parametrize(
     "feature",
@@ -73,7 +73,7 @@ def test_every_feature_has_the_same_parts(feature: Feature) -> None:
 
 
 def test_every_package_is_a_feature() -> None:
-    """No package lies beside the features that is none."""
+    """No package lies next to the features that is none."""
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert packages == {feature.name for feature in FEATURES} - {AGENT_ALONE, GROUND}
 

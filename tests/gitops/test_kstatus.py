@@ -103,7 +103,7 @@ WELL = NodeState()
     ],
 )
 def test_cluster_networks(found: ClusterNetwork, expected: tuple[str, str]) -> None:
-    """A ClusterNetwork is as ready as the worse of its uplinks and addresses; it has failed if somebody must act."""
+    """A ClusterNetwork is as ready as the worse of its uplinks and addresses; it has failed if a user must act."""
     assert verdicts(found) == expected
 
 

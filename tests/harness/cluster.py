@@ -1,4 +1,4 @@
-"""A cluster for one test: an embedded API server on the loop's clock, and the processes that run beside it."""
+"""A cluster for one test: an embedded API server on the loop's clock, and the processes that run next to it."""
 
 import asyncio
 import copy
@@ -23,7 +23,7 @@ Raw = dict[str, Any]
 
 
 def installed(*kinds: Resource[Any]) -> MemoryStorage:
-    """The storage of a server that serves these custom kinds, before anybody used it."""
+    """The storage of a server that serves these custom kinds, before its first use."""
     return copy.deepcopy(_installed(kinds))
 
 

@@ -59,7 +59,7 @@ def agent_of(node: str) -> str:
 class Harvester:
     """Its programs in a simulated cluster, and a client that writes as they do.
 
-    `acting` says that it changes links now, and nobody else does.
+    `acting` says that it changes links now, and no other program does.
     """
 
     def __init__(self, sim: SimCluster) -> None:

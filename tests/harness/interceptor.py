@@ -19,7 +19,7 @@ READS: tuple[Verb, ...] = ("get", "list")
 WRITES: tuple[Verb, ...] = ("create", "patch", "delete")
 
 Deed = Callable[[], Awaitable[object]]
-"""What somebody else does; it may raise what the client gets instead of an answer."""
+"""What another client does; it may raise what the client gets instead of an answer."""
 
 
 class Request(NamedTuple):
@@ -222,7 +222,7 @@ class ScriptedClient(Interceptor):
         skip: int = 0,
         times: int | None = 1,
     ) -> None:
-        """`deed` happens right before a request, after `skip` others; `times` None is for ever."""
+        """`deed` happens right before a request, after `skip` others; `times` None is always."""
         self._before.append(_Rule(lambda _send: deed(), verbs, of, _any, skip, times))
 
     def after(

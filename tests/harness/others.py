@@ -1,6 +1,6 @@
 """Links of others in a namespace, with all that the kernel tells of them: to compare before and after.
 
-`installed` makes a bridge as installers leave it: nobody set its MTU or hardware address, and a link with addresses
+`installed` makes a bridge as installers leave it: its MTU and hardware address were not set, and a link with addresses
 stands on it. Where a kernel has no VLAN links a macvlan stands in, which follows its lower link's MTU in the same way.
 """
 

@@ -34,7 +34,7 @@ Group = tuple[str, Any, Mapping[str, Any]]
 
 
 def check_page(groups: Sequence[Group], file: str) -> None:
-    """The page's part that `file` writes is what follows from the groups; LANLOOM_GOLDEN=rewrite writes it anew."""
+    """The page's part that `file` writes is what follows from the groups; LANLOOM_GOLDEN=rewrite writes it again."""
     begin = f"<!-- written by {file} -->"
     page = PAGE.read_text()
     head, found, rest = page.partition(begin)
@@ -57,7 +57,7 @@ def check_group(test: Any, cases: Mapping[str, Any], answer: Callable[[Any], str
 def unshown(
     rules: Iterable[Path], groups: Sequence[Group], answer: Callable[[Any], str]
 ) -> list[tuple[str, int]]:
-    """Where the rules refuse somebody, and no case takes that way: file and line."""
+    """Where the rules refuse a request, and no case takes that way: file and line."""
     files = list(rules)
     taken = _lines_run_by(files, lambda: [answer(case) for _, _, cases in groups for case in cases.values()])
     return sorted(set(_refusals(files)) - taken)

@@ -143,7 +143,7 @@ async def test_what_its_webhook_refuses(quiet: Quiet, harvester: Harvester) -> N
 @pytest.mark.slow
 @on_harvester
 async def test_what_its_webhook_refuses_of_changes(quiet: Quiet, harvester: Harvester) -> None:
-    """A VlanConfig without the label is frozen, its own controller's writes too; ids and bridges are for ever."""
+    """A VlanConfig without the label is frozen, its own controller's writes too; ids and bridges are immutable."""
     admin = quiet.admin
     await admin.create(HOST_NETWORK_CONFIGS, static())
     await admin.create(NADS, nad("net", "cluster-1", 5), "default")
@@ -224,7 +224,7 @@ async def test_ids_of_an_uplink(quiet: Quiet, harvester: Harvester) -> None:
 @pytest.mark.slow
 @on_harvester
 async def test_an_mtu_reaches_nads_and_links(quiet: Quiet, harvester: Harvester) -> None:
-    """Another MTU makes the bond anew under the same bridge, and goes to the ClusterNetwork and its NADs."""
+    """Another MTU makes the bond again under the same bridge, and goes to the ClusterNetwork and its NADs."""
     del harvester
     host, admin = quiet.sim.hosts["node1"], quiet.admin
     await admin.create(NADS, nad("net", "cluster-1", 2012, config={"mtu": 9000}), "default")
@@ -358,7 +358,7 @@ def test_a_lease_is_asked_for() -> None:
     """A request is one of BOOTP with the link's address; only the answer to it counts, with its mask."""
     asked = dhcp.packet(dhcp.message(1, b"abcd", bytes(range(6)), {}))
     assert asked[9] == 17
-    assert dhcp.read(asked, b"abcd") is None  # a client's message answers nobody
+    assert dhcp.read(asked, b"abcd") is None  # a client's message is no answer
     offer = bytearray(dhcp.message(2, b"abcd", bytes(range(6)), {1: b"\xff\xff\xff\x00"}))
     offer[0], offer[16:20] = 2, bytes([10, 0, 0, 9])
     found = dhcp.read(dhcp.packet(bytes(offer)), b"abcd")

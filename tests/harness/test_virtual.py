@@ -70,7 +70,7 @@ def test_orphans_end() -> None:
 
 
 def test_lost_errors_surface() -> None:
-    """An error in a task that nobody awaits fails the run."""
+    """An error in a task that is not awaited fails the run."""
 
     async def broken() -> None:
         raise ValueError("lost")

@@ -198,7 +198,7 @@ def run(
     """Run `main` to its end in virtual time, then cancel the tasks that it left and wait for them.
 
     Raises what `main` raises, `DeadlockError`, also after `longest` virtual seconds, or the first error of a task that
-    nobody awaited.
+    is not awaited.
     """
     loop = VirtualLoop(rng, start)
     loop.latest = start + longest

@@ -11,7 +11,7 @@ from tests.processes.deployed import pod
 
 
 class NoSystemd:
-    """A systemd that nobody may ask."""
+    """A systemd that must not be asked."""
 
     def run(self, *words: str) -> None:
         raise AssertionError(f"systemctl {words} was run for another root")
@@ -29,7 +29,7 @@ class OwnTree(Tree):
 
 
 class Recorder:
-    """A systemd that remembers what it was told, and whose units are all active or all not."""
+    """A systemd that records its commands, and whose units are all active or all not."""
 
     def __init__(self, *, active: bool) -> None:
         self._active = active
@@ -79,7 +79,7 @@ def test_a_second_installation_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_changed_file_is_replaced(tmp_path: Path) -> None:
-    """A script that somebody edited is replaced, and so said; status tells before."""
+    """A script that was edited is replaced, and so said; status tells before."""
     tree = Tree(tmp_path)
     install(tree, NoSystemd())
     script = tmp_path / str(SCRIPT).lstrip("/")
@@ -100,7 +100,7 @@ def test_status_of_an_empty_host(tmp_path: Path) -> None:
 
 
 def test_uninstalling_leaves_the_rest(tmp_path: Path) -> None:
-    """Exactly what was installed goes; others' files, also beside the script, stay."""
+    """Exactly what was installed goes; others' files, also next to the script, stay."""
     for name in ("etc/systemd/system/other.path", "usr/local/lib/lanloom/theirs"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("mine")
@@ -153,7 +153,7 @@ def test_a_link_in_the_place_of_a_file_is_replaced(tmp_path: Path) -> None:
 
 
 def test_on_this_host_the_unit_is_started(tmp_path: Path) -> None:
-    """On the host itself systemd reads the new unit and starts it; a second time nothing is told to it."""
+    """On the host itself systemd reads the new unit and starts it; a second time it gets no command."""
     first = Recorder(active=False)
     install(OwnTree(tmp_path), first)
     assert first.told[0] == ("daemon-reload",)
@@ -164,7 +164,7 @@ def test_on_this_host_the_unit_is_started(tmp_path: Path) -> None:
 
 
 def test_a_stopped_unit_is_started_again(tmp_path: Path) -> None:
-    """Installing again starts what somebody stopped."""
+    """Installing again starts what was stopped."""
     install(OwnTree(tmp_path), Recorder(active=False))
     again = Recorder(active=False)
     assert "started lanloom-nm-reload.path" in install(OwnTree(tmp_path), again)

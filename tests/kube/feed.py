@@ -65,7 +65,7 @@ class ThingServer:
         self._note("DELETED", thing(name, self._next(), self.objects.pop(name).colour))
 
     def spoil(self, name: str) -> None:
-        """Changes a Thing into something that can't be read; whoever changes it again mends it."""
+        """Changes a Thing into something that can't be read; the next change mends it."""
         meta = thing(name, self._next(), "").metadata
         found = Unreadable(key=meta.key, resource_version=meta.resource_version, why="its colour is a number")
         self._history.append((self._version, unreadable_event("MODIFIED", found)))

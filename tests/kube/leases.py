@@ -110,7 +110,7 @@ class FaultyClient:
     def _landed(self, task: asyncio.Task[Lease]) -> None:
         self._flying.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody may be left to hear it
+            task.exception()  # no task may be left to read it
 
     async def _travel(self, act: Callable[[], Lease]) -> Lease:
         await asyncio.sleep(self._delay())

@@ -1,4 +1,4 @@
-"""Answers that break off, or are no HTTP: whoever reads one is told so in words, with what to do about it."""
+"""Answers that break off, or are no HTTP: the error says so in words, with what to do about it."""
 
 import asyncio
 import re
@@ -110,13 +110,13 @@ async def test_an_answer_without_a_length_breaks_off(reader: str) -> None:
 
 
 def test_a_connection_that_is_reset() -> None:
-    """A reset is told as any other connection that breaks, whoever raises it."""
+    """A reset is reported as any other connection that breaks, from whichever layer."""
     for error in (ConnectionResetError(104, "reset"), aiohttp.ClientOSError(104, "reset"), BrokenPipeError()):
         assert re.search(NONE, f": {reason(error)}")
 
 
 def test_a_proxy_refuses() -> None:
-    """A proxy that lets nobody through is named, with its own code and words."""
+    """A proxy that lets no request through is named, with its own code and words."""
     info = aiohttp.RequestInfo(URL("http://x/"), "CONNECT", CIMultiDictProxy(CIMultiDict()), URL("http://x/"))
     error = aiohttp.ClientHttpProxyError(info, (), status=407, message="Proxy Authentication Required")
     assert reason(error).startswith("the proxy answered 407 Proxy Authentication Required; check")

@@ -74,7 +74,7 @@ async def pages(request: web.BaseRequest) -> web.StreamResponse:
 
 
 async def proxy(_request: web.BaseRequest) -> web.StreamResponse:
-    """What a proxy says that has nobody behind it."""
+    """What a proxy says that has no server behind it."""
     return web.Response(status=502, text="<h1>no upstream</h1>")
 
 
@@ -119,7 +119,7 @@ async def test_both_send_and_make_the_same(handler: Handler, work: Work) -> None
 
 
 async def test_without_a_connection_both_say_why() -> None:
-    """Nobody who listens, no such name, a CA of others: each in the words of the other client."""
+    """No listener, no such name, a CA of others: each in the words of the other client."""
     async with serving(always(RED)) as server:
         closed = server.config()
     configs = [closed, ClusterConfig(server="https://nowhere.invalid:6443")]

@@ -112,7 +112,7 @@ def test_in_a_pod(tmp_path: Path) -> None:
 
 
 def test_a_pod_without_a_service_account(tmp_path: Path) -> None:
-    """A pod whose service account is not mounted is told what is missing."""
+    """In a pod whose service account is not mounted, the error names what is missing."""
     with pytest.raises(ConfigError, match=r"service account's CA: can't read .*ca\.crt"):
         in_cluster({"KUBERNETES_SERVICE_HOST": "10.53.0.1"}, tmp_path)
 
@@ -131,7 +131,7 @@ def _account(tmp_path: Path) -> Path:
 
 
 def test_options_in_a_pod(account: Path, tmp_path: Path) -> None:
-    """A pod's service account acts as whom the options name; those that name parts of a kubeconfig are refused."""
+    """A pod's service account acts as the user of the options; those that name parts of a kubeconfig are refused."""
     environment = {"HOME": str(tmp_path), "KUBERNETES_SERVICE_HOST": "10.53.0.1"}
     found = load(None, OVERRIDES, environment=environment, account=account)
     assert (found.impersonate, found.namespace, found.timeout) == (Impersonation("jane"), "shop", 5.0)
@@ -174,7 +174,7 @@ def test_namespaces(
 
 
 def test_nobody_of_the_kubeconfig_is_left_in_a_login() -> None:
-    """Whoever logs in by a token gets nothing of the configured user: neither credentials nor a name to act as."""
+    """A client with a token of a login gets nothing of the configured user: no credentials and no name to act as."""
     full = ClusterConfig(
         server="https://a",
         ca=b"CA",

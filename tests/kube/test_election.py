@@ -271,7 +271,7 @@ def test_a_stolen_lease_is_given_up_at_once() -> None:
 
 
 def test_clean_stop_hands_over_at_once() -> None:
-    """A leader that is stopped releases the lease when its work has ended, and nobody waits for it to run out."""
+    """A leader that is stopped releases the lease when its work has ended, and no replica waits for it to run out."""
 
     async def main() -> None:
         election = Election(3, Random(3))
@@ -385,6 +385,6 @@ def test_refusals_are_waited_out() -> None:
 
 @pytest.mark.parametrize("times", [(10, 10, 2), (15, 2, 2), (15, 10, 0), (15, 16, 2)])
 def test_settings_that_can_not_be_safe(times: tuple[float, float, float]) -> None:
-    """Times under which two could lead, or nobody could renew, are refused."""
+    """Times under which two could lead, or none could renew, are refused."""
     with pytest.raises(ValueError, match="lease > renew > retry > 0"):
         Replica("r", LeaseServer(), [], asyncio.Event(), Times(*times), Random(0))

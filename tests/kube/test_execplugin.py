@@ -89,7 +89,7 @@ async def test_many_requests_run_one_program(tmp_path: Path) -> None:
 
 
 async def test_a_program_that_is_not_waited_for(tmp_path: Path) -> None:
-    """A program that takes longer than somebody waits is ended."""
+    """A program that takes longer than its caller waits is ended."""
     path = tmp_path / "plugin"
     path.write_text(
         f"#!/bin/sh\necho $$ > {tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; exec sleep 1000\n"

@@ -203,7 +203,7 @@ async def test_nulls_of_others_are_read() -> None:
 
 
 async def test_one_object_that_cannot_be_read() -> None:
-    """The others of a list are there; whoever wants all of them is told which one can't be read, and why."""
+    """A list has the others; a caller that wants all of them gets an error that names the unreadable one."""
     odd = {"metadata": {"namespace": "default", "name": "b", "uid": "u", "resourceVersion": "8"}, "colour": 5}
     page = {"metadata": {"resourceVersion": "9"}, "items": [RED, odd]}
     async with serving(always(page)) as server, HttpClient(server.config()) as client:
@@ -299,7 +299,7 @@ async def test_a_server_without_an_address() -> None:
 
 
 async def test_an_observer_hears_of_each_request() -> None:
-    """The observer is told verb, resource, code and time of every request, pages and refusals included."""
+    """The observer gets verb, resource, code and time of every request, pages and refusals included."""
     seen: list[tuple[str, str, str]] = []
 
     def observe(verb: str, resource: str, code: str, seconds: float) -> None:
@@ -328,7 +328,7 @@ async def test_an_observer_hears_of_each_request() -> None:
 
 
 async def test_an_observer_hears_of_requests_without_an_answer() -> None:
-    """A request that nobody answers has no HTTP code, and is told all the same."""
+    """A request without an answer has no HTTP code, and is reported all the same."""
     seen: list[str] = []
     async with serving(always(RED)) as server:
         config = server.config()

@@ -18,7 +18,7 @@ def node(name: str = "a", version: str = "") -> Node:
 
 
 class Scene:
-    """What is in flight beside the nodes of an informer that a test feeds."""
+    """What is in flight in addition to the nodes of an informer that a test feeds."""
 
     def __init__(self) -> None:
         self.now = 0.0

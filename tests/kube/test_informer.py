@@ -237,7 +237,7 @@ def test_others_run_during_a_long_list() -> None:
 
 
 def test_an_informer_says_how_it_fares() -> None:
-    """How long the server has been silent, and how often the watch was begun anew, can be read at any time."""
+    """How long the server has been silent, and how often the watch was begun again, can be read at any time."""
 
     async def main() -> None:
         followed = Followed()
@@ -384,7 +384,7 @@ def test_an_object_that_becomes_unreadable_stays_as_it_was() -> None:
 
 
 def test_a_first_list_with_an_unreadable_object() -> None:
-    """Who starts beside an unreadable object is synced with all the others."""
+    """An informer that starts with an unreadable object is synced with all the others."""
 
     async def main() -> None:
         followed = Followed()

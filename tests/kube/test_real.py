@@ -321,7 +321,7 @@ async def test_election(real_server: RealServer) -> None:
 
 
 async def test_events(real_server: RealServer) -> None:
-    """An event and its repetition are one Event with a count of two, beside its object."""
+    """An event and its repetition are one Event with a count of two, in the namespace of its object."""
     async with _client(real_server) as client:
         about = await client.create(CONFIG_MAPS, _map("a"), NAMESPACE)
         recorder = Recorder(client, "lanloom-test", "node1", now=time.time, rng=Random())

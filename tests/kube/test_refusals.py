@@ -1,4 +1,4 @@
-"""Which failures are refusals, and how often they are told."""
+"""Which failures are refusals, and how often they are reported."""
 
 import asyncio
 from random import Random
@@ -24,7 +24,7 @@ from tests.harness.virtual import run
 
 
 class RecordedRefusals:
-    """What was told of a key, with the seconds since the start; the first `lost` reports are not written."""
+    """What was reported of a key, with the seconds since the start; the first `lost` reports are not written."""
 
     def __init__(self, lost: int = 0) -> None:
         self.refusals: list[float] = []
@@ -45,7 +45,7 @@ class RecordedRefusals:
 
 
 def told(errors: list[KubeError | None], *, seconds: float, lost: int = 0) -> RecordedRefusals:
-    """What is told of a reconcile that ends with these errors, the last of them again and again."""
+    """What is reported of a reconcile that ends with these errors, the last of them again and again."""
 
     async def main() -> RecordedRefusals:
         found = RecordedRefusals(lost)
@@ -73,14 +73,14 @@ AWAY = ServerError(500, "InternalError", "failed calling webhook")
 
 @pytest.mark.parametrize("error", REFUSALS)
 def test_a_refusal_is_told_at_once(error: ApiError) -> None:
-    """What the server says about the request itself is told at once, and again as long as it goes on."""
+    """What the server says about the request itself is reported at once, and again as long as it goes on."""
     found = told([error], seconds=10 * REPEAT_SECONDS)
     assert found.refusals[0] == 0
     assert 3 <= len(found.refusals) <= 11 and not found.accepted_at
 
 
 def test_a_server_error_is_told_when_it_lasts() -> None:
-    """An error of the server is told after some seconds of nothing else."""
+    """An error of the server is reported after some seconds of nothing else."""
     found = told([AWAY], seconds=60)
     assert LASTING_SECONDS <= found.refusals[0] <= 3 * LASTING_SECONDS
     assert not told([AWAY, AWAY, AWAY, None], seconds=60).refusals
@@ -96,13 +96,13 @@ def test_what_is_no_refusal(error: KubeError) -> None:
 
 
 def test_an_outage_between_two_errors() -> None:
-    """A server that is away in between, as one that restarts, begins the time anew."""
+    """A server that is away in between, as one that restarts, restarts the time."""
     errors = [AWAY, TransportError("x")] * 5
     assert not told([*errors, None], seconds=60).refusals
 
 
 def test_another_reason() -> None:
-    """A refusal with another text is told soon, but not each of those whose text is never the same."""
+    """A refusal with another text is reported soon, but not each of those whose text is never the same."""
     found = told([REFUSALS[0], *(Invalid(422, "", "y") for _ in range(50))], seconds=REPEAT_SECONDS)
     assert len(found.refusals) == 2 and found.refusals[1] >= OTHER_SECONDS
     errors: list[KubeError | None] = [Invalid(422, "", f"took {number} ms") for number in range(1000)]
@@ -110,6 +110,6 @@ def test_another_reason() -> None:
 
 
 def test_the_end_is_told() -> None:
-    """That the writes go through again is told; a report that is lost is told again with the next failure."""
+    """That the writes go through again is reported; a report that is lost is repeated with the next failure."""
     found = told([REFUSALS[0], REFUSALS[0], None], seconds=1, lost=1)
     assert len(found.refusals) == 1 and len(found.accepted_at) == 1

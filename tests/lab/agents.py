@@ -15,7 +15,7 @@ for pid in $(pgrep -f '^python3 .* agent --node'); do kill -KILL $pid; done
 
 
 def replace_agent(lab: Lab, node: str, command: str) -> None:
-    """Lets the lab run another command in the place of `lanloom`, at once: it starts anew what was killed."""
+    """Lets the lab run another command in the place of `lanloom`, at once: it restarts what was killed."""
     lab.on(node, _REPLACE.format(command=command))
 
 

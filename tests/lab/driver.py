@@ -82,7 +82,7 @@ class Lab:
     def reaches(self, node: str, address: str, interface: str = "") -> bool:
         """Whether an echo from the node, over an interface if one is named, is answered.
 
-        A link that has just changed its hardware address may lose one: its neighbours ask anew only after a while.
+        A link that has just changed its hardware address may lose one: its neighbours ask again only after a while.
         """
         over = f"-I {interface} " if interface else ""
         status, _, _ = self._shell(node, f"ping -c 1 -W 1 {over}{address}")

@@ -60,7 +60,7 @@ done
 
 
 class Side(Protocol):
-    """Harvester, of which whoever tests it needs no more."""
+    """Harvester, as far as tests need it."""
 
     def on(self) -> None:
         """Install it, or install it again."""

@@ -18,7 +18,7 @@ Raw = dict[str, Any]
 
 NETWORK, BRIDGE, NAD = "iso", "iso-br", "iso-net"
 FOREIGN = "foreign0"
-"""A link of somebody else's."""
+"""A link of another program."""
 
 SUBNET, PREFIX = "10.77.0.0/24", "10.77.0."
 STATUS = "k8s.v1.cni.cncf.io/network-status"
@@ -43,7 +43,7 @@ class Isolated:
         return self.lab.kubectl("delete", "dcn", NETWORK, "--wait=false", "--ignore-not-found")
 
     def status(self) -> Raw:
-        """The network's status; empty when it is gone, or as long as nobody has looked at it."""
+        """The network's status; empty when it is gone, or while the manager has not processed it."""
         text = self.lab.kubectl("get", "dcn", NETWORK, "--ignore-not-found", "-o", "json")
         return dict(json.loads(text).get("status", {})) if text.strip() else {}
 
@@ -52,7 +52,7 @@ class Isolated:
         return str(self.status().get("message", ""))
 
     def drains(self) -> bool:
-        """Whether nobody new may use the network: its status may say why it stays a moment before that."""
+        """Whether the network accepts no new users: its status may say why it stays a moment before that."""
         return DRAINING in self.lab.kubectl("get", "net-attach-def", NAD, "-o", "json")
 
     def skipped(self, uid: str) -> str:

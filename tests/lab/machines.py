@@ -56,7 +56,7 @@ class Machine:
         return self._get("vmi", self.name)
 
     def reported_macs(self) -> list[str]:
-        """The MAC addresses of the instance's status; none while nobody has reported any."""
+        """The MAC addresses of the instance's status; none while none was reported."""
         found = self.instance().get("status", {}).get("interfaces") or []
         return [str(item.get("mac", "")) for item in found]
 
@@ -75,7 +75,7 @@ class Machine:
         status = self.instance().get("status", {})
         items = json.loads(self.lab.kubectl("get", "pods", "-o", "json"))["items"]
         names = {item["metadata"]["uid"]: str(item["metadata"]["name"]) for item in items}
-        active = status.get("activePods") or {}  # none while the instance is made anew or changes hands
+        active = status.get("activePods") or {}  # none while the instance is made again or changes hands
         here = (uid for uid, node in active.items() if node == status.get("nodeName"))
         return next((names[uid] for uid in here if uid in names), "")
 

@@ -1,4 +1,4 @@
-"""A container runtime on a lab's nodes, as far as CNI goes: sandboxes, a NAD's plugin, what it is told about a pod."""
+"""A container runtime on a lab's nodes, as far as CNI goes: sandboxes, a NAD's plugin, what it gets about a pod."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ done
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A pod's network namespace, under the id that the runtime gave it; one that is made anew has another number."""
+    """A pod's network namespace, under the id that the runtime gave it; one that is made again has another number."""
 
     node: str
     pod: str

@@ -55,7 +55,7 @@ def test_an_asset_is_made_once(tmp_path: Path) -> None:
 
 
 def test_processes_do_not_make_it_at_once(tmp_path: Path) -> None:
-    """Whoever comes second waits for the first and uses what it has made."""
+    """The second process waits for the first and uses what it has made."""
     target = tmp_path / "asset"
     processes = [multiprocessing.Process(target=publish_slowly, args=(target,)) for _ in range(4)]
     for process in processes:
@@ -67,7 +67,7 @@ def test_processes_do_not_make_it_at_once(tmp_path: Path) -> None:
 
 
 def test_waiting_is_said(tmp_path: Path) -> None:
-    """Who waits for another process is told so."""
+    """A process that waits for another one says so."""
     target, word = tmp_path / "asset", multiprocessing.Event()
     process = multiprocessing.Process(target=publish_when_told, args=(target, word))
     process.start()

@@ -1,4 +1,4 @@
-"""Live update beside each release of KubeVirt, with real guests, in one lab that plays one release after the other.
+"""Live update alongside each release of KubeVirt, with real guests, in one lab that plays one release after the other.
 
 What a guest must not notice is looked at in the guest. KubeVirt must have no reason to act for a move in place: no
 migration, no other pod, and no restart but where one is due.
@@ -72,7 +72,7 @@ def test_a_move_in_place(fixed: tuple[Machine, Identity], release: str) -> None:
 
 
 def test_the_spec_of_an_instance(fixed: tuple[Machine, Identity]) -> None:
-    """Beside KubeVirt, its webhook lets nobody else change an instance's spec, and without, nobody minds."""
+    """Alongside KubeVirt, its webhook refuses changes of an instance's spec by others; without it they are stored."""
     machine, _ = fixed
     play(machine.lab, "1.9")
     patch = '[{"op": "replace", "path": "/spec/networks/0/multus/networkName", "value": "vlan2013"}]'
@@ -95,7 +95,7 @@ def test_what_a_machine_was_started_from(fixed: tuple[Machine, Identity]) -> Non
 
 
 def test_a_port_that_an_edit_left_behind(fixed: tuple[Machine, Identity]) -> None:
-    """Beside 1.9, an edit leaves the port of a machine that can't migrate behind, and a move in place heals that."""
+    """Alongside 1.9, an edit leaves the port of a machine that can't migrate behind, and a move in place heals that."""
     machine, before = fixed
     play(machine.lab, "1.9")
     pods = machine.pods()

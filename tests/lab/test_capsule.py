@@ -1,4 +1,4 @@
-"""What a lab's inner side knows of processes that nobody waits for."""
+"""What a lab's inner side knows of processes without a parent that waits for them."""
 
 import re
 import subprocess
@@ -25,7 +25,7 @@ def test_orphans(tmp_path: Path, parent: int, ids: str, orphan: bool) -> None:
 
 
 def test_a_status_that_tells_little() -> None:
-    """A process without these lines is nobody's orphan."""
+    """A process without these lines is no orphan."""
     assert not is_orphan({"Name": "sh"}, 1)
 
 

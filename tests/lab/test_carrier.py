@@ -12,7 +12,7 @@ DIRECTORIES = Directories(
 
 
 def test_the_kernel_sees_the_labs_directories() -> None:
-    """The kernel boots from the tree, read-only, and is told where the project and the lab's state are."""
+    """The kernel boots from the tree, read-only, and gets by its options where the project and the lab's state are."""
     words = uml_command(KERNEL, DIRECTORIES, nodes=3)
     kernel = words[words.index("/cache/linux.uml") :]
     assert {"rootflags=/tree", "ro", "LAB_STATE=/state", "LAB_SRC=/src", "LAB_MODULES=/cache/modules"} <= set(
@@ -21,7 +21,7 @@ def test_the_kernel_sees_the_labs_directories() -> None:
 
 
 def test_the_kernel_is_caged() -> None:
-    """The kernel dies with whoever started it, and so do its processes."""
+    """The kernel dies with the process that started it, and so do its processes."""
     assert {"unshare", "--pid", "--fork", "--kill-child=KILL"} <= set(
         uml_command(KERNEL, DIRECTORIES, nodes=3)
     )

@@ -36,7 +36,7 @@ def test_the_nodes_run(lab: Lab) -> None:
     """Every node runs, with NetworkManager and the agent."""
 
     def run() -> bool:
-        # A kernel that is asked, and too busy to answer in time, is told of as if its nodes had failed.
+        # A kernel that is asked, and too busy to answer in time, is reported as if its nodes had failed.
         return all(
             node["state"] == "running" and programs(node).keys() >= {"NetworkManager", "agent"}
             for node in lab.status()["nodes"]
@@ -108,7 +108,7 @@ def test_exec_reports_a_missing_program(lab: Lab) -> None:
 
 
 def test_exec_gives_a_terminal(lab: Lab) -> None:
-    """Somebody at a terminal gets one on the node too: with its size, job control, and the exit status at the end."""
+    """A user at a terminal gets one on the node too: with its size, job control, and the exit status at the end."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (33, 123))
     shell = lab.start(
@@ -151,7 +151,7 @@ def test_the_host_stays_untouched(lab: Lab) -> None:
 
 
 def test_an_agent_that_is_stopped_and_killed(lab: Lab) -> None:
-    """An agent that somebody stops, continues and kills is started again, as one that is just killed."""
+    """An agent that is stopped, continued and killed by signals is started again, as one that is just killed."""
     find = "pid=$(pgrep -f '^python3 -m lanloom agent')"
     before = programs(lab.node("node1"))["agent"]["restarts"]
     lab.on("node1", f"{find}; kill -STOP $pid; kill -CONT $pid; kill -KILL $pid")
@@ -162,7 +162,7 @@ def test_an_agent_that_is_stopped_and_killed(lab: Lab) -> None:
 
 
 def test_a_node_that_lost_a_nic_reboots(lab: Lab) -> None:
-    """A node whose NIC somebody deleted has it again after a reboot, and nothing of the node of before lives on."""
+    """A node whose NIC was deleted has it again after a reboot, and nothing of the node of before lives on."""
     lab.on("node3", "setsid flock /var/lib/lanloom/alive sleep 10000 >/dev/null 2>&1 </dev/null &")
     eventually(lambda: "busy" in lab.on("node3", "flock -n /var/lib/lanloom/alive true || echo busy"))
     lab.on("node3", "ip link delete eth1")
@@ -196,7 +196,7 @@ def test_files_survive_a_reboot(lab: Lab) -> None:
 
 
 def test_a_stopped_node_is_off(lab: Lab) -> None:
-    """A stopped node is not Ready, answers nobody, and comes back with `start`."""
+    """A stopped node is not Ready, answers no request, and comes back with `start`."""
     lab.run("node", "stop", "node3")
     assert lab.node("node3")["state"] == "stopped"
     assert ready(lab, "node3") == "False"

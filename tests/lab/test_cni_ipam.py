@@ -91,7 +91,7 @@ def cluster(clean: Lab) -> Iterator[Cluster]:
 
 
 def without_networks(lab: Lab) -> bool:
-    """Whether the networks are gone: the manager holds them until nobody can have an address of them any more."""
+    """Whether the networks are gone: the manager holds them until no NIC can have an address of them any more."""
     lab.kubectl("delete", "networks.ipam.lanloom.io", "--all", "--timeout=30s", fails=None)
     return not json.loads(lab.kubectl("get", "networks.ipam.lanloom.io", "-o", "json"))["items"]
 
@@ -300,7 +300,7 @@ def test_the_example(cluster: Cluster) -> None:
 
 def test_a_name_keeps_its_addresses(cluster: Cluster) -> None:
     """A pod that is made again on another node has the addresses of its name, while others get others; they are shown
-    while nobody has the name, and free when they are released."""
+    while no pod has the name, and free when they are released."""
     mark = {"annotations": {STICKY_FOR: "1h"}}
     cluster.lab.apply(pod("web-0", "node1", **mark), pod("other", "node1"))
     first, given = cluster.begin("node1", "web-0")

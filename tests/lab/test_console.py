@@ -53,7 +53,7 @@ async def test_the_lab_on_a_page(cluster: Lab, page: Page) -> None:
     """Networks, faults of nodes and repairs show by themselves, with reasons, and go when they are over.
 
     A page is loaded by its link alone: each line waits until the page that is open shows it. What is waited for lasts:
-    agents mend some faults before anybody could see them.
+    agents mend some faults before a browser shows them.
     """
     expect.set_options(timeout=WAIT)
     title, main, problem = page.locator("h1"), page.locator("#main"), page.locator(".problems li")

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
 def test_pods_on_a_network(network: Isolated) -> None:
-    """Pods get addresses of the subnet, each its own; on one node they reach each other, and nobody elsewhere."""
+    """Pods get addresses of the subnet, each its own; on one node they reach each other, and no pod elsewhere."""
     found = network.add_pods(a="node1", b="node1", c="node2")
     assert len(set(found.values())) == 3
     assert all(address.startswith(PREFIX) for address in found.values())
@@ -34,7 +34,7 @@ def test_pods_on_a_network(network: Isolated) -> None:
 
 
 def test_a_network_that_is_used_stays(network: Isolated) -> None:
-    """A deletion waits for the pods, names them, and lets nobody new in; after the last of them it is done."""
+    """A deletion waits for the pods, names them, and admits no new users; after the last of them it is done."""
     network.add_pods(a="node1", b="node2", c="node2")
     network.delete()
     eventually(lambda: network.status().get("phase") == "DeletionBlocked")
@@ -80,7 +80,7 @@ def test_a_bridge_that_somebody_uses(network: Isolated) -> None:
 
 
 def test_a_bridge_that_is_deleted_by_hand(network: Isolated) -> None:
-    """A bridge that somebody deletes is made again, marked, and carries those who were on it."""
+    """A bridge that is deleted is made again, marked, and carries those who were on it."""
     address = network.add_pods(a="node1", b="node1")["b"]
     eventually(lambda: network.reaches("node1", "a", address))
     network.lab.on("node1", f"ip link delete {BRIDGE}")

@@ -76,7 +76,7 @@ def addresses(lab: Lab) -> set[str]:
 
 
 def ask(lab: Lab, options: str = "") -> set[str]:
-    """Start the guest's client anew, and return the addresses that it gets."""
+    """Restart the guest's client, and return the addresses that it gets."""
     lab.on("node1", f"{STOP}\n{FLUSH}", status=None)
     assert addresses(lab) == set()
     lab.on("node1", CLIENT.replace("{options}", options))

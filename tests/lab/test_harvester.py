@@ -1,4 +1,4 @@
-"""Beside Harvester's network controller, alone, and the ways between both, against real kernels and NetworkManager.
+"""Alongside Harvester's network controller, alone, and the ways between both, against real kernels and NetworkManager.
 
 Harvester is the lab's stand-in, or its real binaries where they are named (`tests/lab/harvester.py`).
 """
@@ -172,7 +172,7 @@ def lost_pings(lab: Lab, link: str) -> int:
 
 
 def test_adopt_and_hand_over(clean: Lab, harvester: Side) -> None:
-    """A cluster goes from Harvester's controller to Lanloom and back: no echo is lost, no link made anew."""
+    """A cluster goes from Harvester's controller to Lanloom and back: no echo is lost, no link made again."""
     clean.apply(
         host_network("storage", "static", ips=HOST_ADDRESSES),
         vm_network("vlan2012", "hci", 2012, "static", {"node1": ADDRESS}),

@@ -1,4 +1,4 @@
-"""Hosts that heal: what somebody breaks on a node is repaired within seconds, and an Event on the Node tells of it."""
+"""Hosts that heal: what a user breaks on a node is repaired within seconds, and an Event on the Node tells of it."""
 
 import json
 from functools import partial
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 LINK = interface_name("cluster-1", 2012)
 PROFILE = "/etc/NetworkManager/system-connections/cluster-1-vlan2012.nmconnection"
 SOON = RESYNC_SECONDS - 3
-"""Seconds within which a repair is expected on any machine: sooner than an agent looks that was told of nothing."""
+"""Seconds within which a repair is expected on any machine: sooner than an agent's resync without events."""
 
 EDIT = "sed -i 's,address1=[^/]*,address1=192.168.1.77,' "
 DAMAGE = {
@@ -47,7 +47,7 @@ DAMAGE = {
         "ip link delete cluster-1-br; ip link delete cluster-1-bo",
     ),
 }
-"""What somebody does to node1, node2 and node3 at once."""
+"""What a user does to node1, node2 and node3 at once."""
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_damage_is_repaired(carrying: Lab, damage: str) -> None:
 
 
 def test_a_deleted_sub_interface_comes_back(carrying: Lab) -> None:
-    """A sub-interface that somebody deletes is made again, with its address, and an Event tells of it."""
+    """A sub-interface that is deleted by hand is made again, with its address, and an Event tells of it."""
     before = events(carrying, "node3")
     carrying.on("node3", f"ip link delete {LINK}")
     eventually(partial(whole, carrying, "node3"), timeout=SOON)

@@ -1,4 +1,4 @@
-"""Which kernel a lab gets, and what the user is told about it."""
+"""Which kernel a lab gets, and what the user reads about it."""
 
 import pytest
 

@@ -126,7 +126,7 @@ def nodes_of(lab: Lab, spoke: str) -> set[str]:
 
 
 def test_a_machine_migrates(green: Lab) -> None:
-    """A machine without a device migrates: two pods have its spoke, nobody else gets it, and frames follow."""
+    """A machine without a device migrates: two pods have its spoke, no other pod gets it, and frames follow."""
     launch(green, "launcher-1", "node1")
     run(green, "launcher-1", "node1")
     eventually(lambda: is_reached(green))

@@ -26,7 +26,7 @@ def installers(lab: Lab) -> dict[str, Mapping[str, Any]]:
 
 
 def kept(found: dict[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """The same without what a port beside them and a VLAN on the uplink change while they are there."""
+    """The same without what a port next to them and a VLAN on the uplink change while they are there."""
     return {
         node: {
             name: {key: value for key, value in link.items() if key != "vlans"}

@@ -149,7 +149,7 @@ def test_what_a_lan_may_not_take(tenants: Lab) -> None:
 
 
 def test_two_tenants_have_the_same_subnet(tenants: Lab) -> None:
-    """LANs of two tenants give the same addresses to pods of each, and nobody reaches the other's."""
+    """LANs of two tenants give the same addresses to pods of each, and no pod reaches the other tenant's."""
     for name, namespace, vni in (("blue", OWNER, 4811), ("red", THIEF, 4812)):
         spokes = [f"{name}1", f"{name}2"]
         tenants.apply(lan(name, namespace, vni=vni, spokes=spokes, subnets=[{"cidr": "10.9.0.0/24"}]))

@@ -42,7 +42,7 @@ def reported(lab: Lab) -> list[str]:
 
 
 def leases(lab: Lab) -> dict[str, str]:
-    """The holders of the Leases beside the bridges, by name."""
+    """The holders of the Leases of the bridges, by name."""
     found = json.loads(lab.kubectl("get", "leases", "-n", "lanloom-bridges", "-o", "json"))
     return {item["metadata"]["name"]: item["spec"].get("holderIdentity", "") for item in found["items"]}
 

@@ -36,14 +36,14 @@ def test_a_new_lab_remembers_nothing(layout: Layout) -> None:
 
 
 def test_secrets_are_private(layout: Layout) -> None:
-    """Nobody else can read a file with secrets, or look into the directory."""
+    """No other user can read a file with secrets, or look into the directory."""
     replace_at(layout.tokens, b"secret")
     assert layout.tokens.stat().st_mode & 0o077 == 0
     assert layout.state.stat().st_mode & 0o077 == 0
 
 
 def test_a_lab_runs_once(layout: Layout) -> None:
-    """The second who wants to run a lab in one directory is told about the first."""
+    """A second run of a lab in one directory fails with a message about the first."""
     lock = layout.lock()
     assert layout.runs()
     with pytest.raises(AlreadyRunning, match="lab status"):
@@ -53,7 +53,7 @@ def test_a_lab_runs_once(layout: Layout) -> None:
 
 
 def test_removal_leaves_foreign_files(layout: Layout) -> None:
-    """Removing a lab's files leaves what somebody else put beside them."""
+    """Removing a lab's files leaves what a user put next to them."""
     layout.save(LabRecord(DEFAULT_DHCP))
     (layout.logs / "serve.log").touch()
     foreign = layout.state / "thesis.tex"

@@ -32,7 +32,7 @@ def consoles(lab: Lab) -> list[int]:
 
 
 def visited(link: str, path: str) -> str:
-    """A page that somebody sees who has logged in by a link."""
+    """A page as a user sees it after a login by a link."""
     browser = build_opener(ProxyHandler({}), HTTPCookieProcessor())
     browser.open(link, timeout=PATIENCE).read()
     page: bytes = browser.open(urljoin(link, path), timeout=PATIENCE).read()
@@ -79,7 +79,7 @@ def test_a_kept_lab_comes_back(own_lab: Lab) -> None:
     """After `down --keep`, `up` brings back nodes, their files, objects and the address of the API server."""
     layout = Layout(own_lab.state)
     layout.make()
-    (port,) = free_ports(1)  # of those that the kernel gives to nobody else while the lab is down
+    (port,) = free_ports(1)  # of those that the kernel gives to no other process while the lab is down
     layout.save(LabRecord(DEFAULT_DHCP, port))
     own_lab.run("up", "--nodes", "1")
     own_lab.run("node", "add", "extra")

@@ -149,7 +149,7 @@ def hold_midway(machine: Machine) -> None:
 
 
 def failure(machine: Machine) -> str:
-    """Why the machine's first migration failed; empty while nobody says."""
+    """Why the machine's first migration failed; empty while that is not reported."""
     state = machine.history()[0]["status"].get("migrationState") or {}
     return str(state.get("failureReason", ""))
 

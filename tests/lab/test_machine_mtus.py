@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.kernel]
 
 NODE, OTHER = "node1", "node2"
 HEADERS = 28
-"""Bytes of a packet beside the data of an echo."""
+"""Bytes of a packet in addition to the data of an echo."""
 
 TAG = 4
 """Bytes by which a frame may be larger than the MTU of a link: a link without VLANs has room for the tag of one."""
@@ -80,7 +80,7 @@ def packets(machine: Machine, address: str, size: int) -> int:
 
 
 def reaches(lab: Lab, node: str, address: str, size: int) -> bool:
-    """Whether an echo of so many bytes that nobody may fragment is answered to the node."""
+    """Whether an echo of so many bytes that must not be fragmented is answered to the node."""
     ping = f"ping -M do -c 2 -W 2 -s {size - HEADERS} {address} >/dev/null && echo yes"
     return "yes" in lab.on(node, ping, status=None)
 

@@ -61,7 +61,7 @@ class Names:
         return self.lab.lanloom("network", "usage", NETWORK)
 
     def is_held(self, address: str, owner: str) -> bool:
-        """Whether an address is shown as kept for a name that nobody has."""
+        """Whether an address is shown as kept for a name that no pod has."""
         return f"{address}: held for {owner} until 2" in self.usage()
 
     def events(self, kind: str) -> str:
@@ -125,7 +125,7 @@ def names(lab: Lab) -> Iterator[Names]:
 
 @pytest.fixture(autouse=True)
 def leaving(names: Names) -> Iterator[None]:
-    """After each test, nobody has or keeps an address."""
+    """After each test, no NIC has or keeps an address."""
     yield
     remove_machines(names.lab)
     names.lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=300s")
@@ -146,7 +146,7 @@ def pod(name: str, node: str, *, of: str = "", namespace: str = "default", **ann
 
 
 def test_a_stateful_set(names: Names) -> None:
-    """Pods that come again in another order and on other nodes have their addresses, which nobody gets meanwhile, and
+    """Pods that come again in another order, on other nodes, have their addresses, which no other pod gets, and
     which count for the quota until they are released."""
     lab = names.lab
     web = partial(pod, of="web")
@@ -183,7 +183,7 @@ def test_nobody_comes_again(names: Names) -> None:
 
 
 def test_a_list_by_ordinal(names: Names) -> None:
-    """Each pod of a StatefulSet has the address of its number, whichever comes first; one too many is told why not."""
+    """Each pod of a StatefulSet has the address of its number, whichever comes first; one too many gets an Event."""
     listed = json.dumps({NETWORK: ["10.22.0.10-10.22.0.19"]})
     db = partial(pod, of="db", addresses=listed)
     assert names.start(db("db-9", "node2"), db("db-0", "node1")) == ["10.22.0.19", "10.22.0.10"]

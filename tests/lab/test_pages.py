@@ -110,7 +110,7 @@ def shell(clean: Lab, tmp_path: Path) -> Iterator[Shell]:
 
 @pytest.mark.parametrize("section", SECTIONS.values(), ids=SECTIONS)
 def test_a_section(section: Section, shell: Shell) -> None:
-    """Each command prints what the page shows, or succeeds; LANLOOM_GOLDEN=rewrite writes the page anew."""
+    """Each command prints what the page shows, or succeeds; LANLOOM_GOLDEN=rewrite writes the page again."""
     page = ROOT / section.page
     before, title, rest = page.read_text().partition(f"\n{section.heading}\n")
     text, following, after = rest.partition("\n## ")
@@ -125,7 +125,7 @@ def test_a_section(section: Section, shell: Shell) -> None:
 
 
 def test_the_table_of_commands(shell: Shell) -> None:
-    """Each command of README's table without placeholders runs as it is printed, beside the example machine."""
+    """Each command of README's table without placeholders runs as it is printed, with the example machine."""
     table = (
         ROOT.joinpath("README.md").read_text().partition("| Command | Description |")[2].partition("\n\n")[0]
     )

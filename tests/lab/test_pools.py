@@ -65,7 +65,7 @@ def test_nodes_have_addresses_of_the_pool(pooled: Lab) -> None:
 
 
 def test_one_of_each_ip_version(pooled: Lab) -> None:
-    """Nodes get IPv6 addresses beside those they have and keep, reach each other at both, and one waits for its own."""
+    """Nodes get IPv6 addresses next to those they keep, reach each other at both, and one waits for its own."""
     pooled.apply(network("192.168.1.30-192.168.1.32", SIX.format("1")))
     both = {"ip-pool": "nodes/storage,nodes/pool6", "gateway": "192.168.1.1/24,fd00:1::1/64"}
     pooled.apply(vm_network("vlan2012", "cluster-1", 2012, "pool", None, **both))
@@ -83,7 +83,7 @@ def test_one_of_each_ip_version(pooled: Lab) -> None:
 
 
 def test_a_node_joins_a_full_pool(pooled: Lab) -> None:
-    """A node for which nothing is left is told so, with the reason on the NAD, and gets an address of a larger pool."""
+    """A node for which nothing is left gets an Event, the NAD the reason, and it gets an address of a larger pool."""
     pooled.run("node", "add", "node4")
     eventually(lambda: "AwaitingAddress" in reasons(pooled, "cluster-1", "node4"))
     eventually(

@@ -82,7 +82,7 @@ lanloom.owner=cluster-1/2012
 
 @pytest.fixture
 def agentless(lab: Lab) -> Iterator[Lab]:
-    """The lab with node1's agent stopped, which would remove what nobody wants; afterwards without the profiles."""
+    """The lab with node1's agent stopped, which would remove what no NAD asks for; afterwards without the profiles."""
     with without_agent(lab, "node1"):
         yield lab
         lab.on("node1", f"rm -f {DIRECTORY}/*.nmconnection; nmcli connection reload")

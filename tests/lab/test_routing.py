@@ -22,7 +22,7 @@ BOTH = {node: [STATIC[node], SIX[node]] for node in STATIC}
 
 
 def main_table(lab: Lab) -> str:
-    """The node's own default route, and what its main table has beside the VLAN's subnet."""
+    """The node's own default route, and what its main table has in addition to the VLAN's subnet."""
     return lab.on("node1", f"ip route show table main | grep -v 'dev {LINK}' || true")
 
 

@@ -1,4 +1,4 @@
-"""Programs that are kept running in namespaces, whatever somebody does to them. On this machine's own kernel."""
+"""Programs that are kept running in namespaces, whatever happens to them. On this machine's own kernel."""
 
 import asyncio
 import os

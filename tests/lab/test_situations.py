@@ -90,7 +90,7 @@ def beside(request: pytest.FixtureRequest, cluster: Lab) -> tuple[Lab, str]:
 
 
 def test_an_address_of_another_program(beside: tuple[Lab, str]) -> None:
-    """It is reported beside the node's own, survives repairs and edits, and hinders none of them."""
+    """It is reported next to the node's own, survives repairs and edits, and hinders none of them."""
     lab, own = beside
 
     def told() -> bool:
@@ -139,7 +139,7 @@ def test_a_network_without_addresses_changes_its_vlan(cluster: Lab) -> None:
 def test_a_port_with_a_small_mtu(cluster: Lab) -> None:
     """Bridge and sub-interface of a node keep their MTU when a pod with a smaller one comes and goes.
 
-    A bridge that the installer made follows its smallest port, as nobody set its MTU; admission warns of such a NAD.
+    A bridge that the installer made follows its smallest port, as its MTU was not set; admission warns of such a NAD.
     """
     cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
     eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
 def test_story_12_mgmt(clean: Lab) -> None:
-    """A network on mgmt puts VLAN 2014 beside the installer's on mgmt-br, with an address, and goes without a trace."""
+    """A network on mgmt puts VLAN 2014 next to the installer's on mgmt-br, with an address, and leaves no trace."""
     before = installers(clean)
     clean.kubectl("wait", "--for=condition=ready", "clusternetwork/mgmt", "--timeout=300s")
     clean.apply(vm_network("vlan2014", "mgmt", 2014))

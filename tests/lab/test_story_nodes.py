@@ -59,7 +59,7 @@ def power(lab: Lab, action: str) -> None:
 
 
 def test_story_7_a_node_joins(growing: Lab) -> None:
-    """A node that is added to the cluster gets the VLAN and an address by DHCP without anybody's doing."""
+    """A node that is added to the cluster gets the VLAN and an address by DHCP without further action."""
     growing.apply(vm_network("vlan2012", "cluster-1", 2012))
     eventually(lambda: all_have(growing, "cluster-1", 2012))
     growing.run("node", "add", "node4")

@@ -39,7 +39,7 @@ WITHOUT_AMX = "echo 'lanloom: this kernel boots'"
 
 
 def kernel_of(suite: str, version: str = "") -> UmlKernel:
-    """A kernel that nobody boots."""
+    """A kernel that is not booted."""
     version = version or VERSIONS[suite]
     return UmlKernel(Path("/k/linux.uml"), Path("/k/modules"), version, f"{version}um1", suite)
 

@@ -33,7 +33,7 @@ def carrying(cluster: Lab) -> Lab:
 
 
 def indexes(seen: Look) -> list[int]:
-    """The kernel's numbers of bridge and sub-interface, which a link that is made anew does not keep."""
+    """The kernel's numbers of bridge and sub-interface, which a link that is made again does not keep."""
     return [seen.links[name]["ifindex"] for name in ("cluster-1-br", LINK)]
 
 

@@ -26,7 +26,7 @@ GRACE = 15.0
 """Seconds for which a condition may be behind the kernel, on a busy machine."""
 
 PATIENCE = 180.0
-"""Seconds until all is whole again, on a busy machine: a repair that somebody undoes again and again gets rarer."""
+"""Seconds until all is whole again, on a busy machine: a repair that is undone again and again gets rarer."""
 
 LINK = interface_name("cluster-1", 2012)
 PROFILE = "/etc/NetworkManager/system-connections/cluster-1-vlan2012.nmconnection"
@@ -56,7 +56,7 @@ OF_A_NODE = (
     "ip link delete cluster-1-br",
     "ip link delete cluster-1-bo",
 )
-"""What somebody does on a node. Some of it fails, for want of what an earlier damage has taken."""
+"""What a user does on a node. Some of it fails, for want of what an earlier damage has taken."""
 
 OTHERS = {node: f"192.168.1.{20 + place}/24" for place, node in enumerate(NODES)}
 BEHIND_A_ROUTER = {

@@ -79,7 +79,7 @@ bridge vlan add vid 77 dev foreign-br self
 bridge vlan add vid 77-79 dev foreign0
 ip address add 10.77.0.1/24 dev foreign-br
 """
-"""A bridge that is nobody's business, with VLAN ids, a port and an address."""
+"""A bridge that is not Lanloom's, with VLAN ids, a port and an address."""
 
 UPROOT = "ip link delete foreign-br; ip link delete foreign0"
 

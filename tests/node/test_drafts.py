@@ -1,4 +1,4 @@
-"""Files that Lanloom writes: nobody who may write their directory reads them, or turns the writing elsewhere."""
+"""Files that Lanloom writes: a user who may write their directory can neither read them nor redirect the writing."""
 
 import ast
 import asyncio
@@ -158,7 +158,7 @@ def writes(node: ast.AST) -> bool:
 
 
 def test_files_of_hosts_are_written_in_one_place() -> None:
-    """Neither product nor server writes a file by name: `node/files.py` does, with a draft that nobody can plant."""
+    """Neither product nor server writes a file by name: `node/files.py` does, with a draft that no user can plant."""
     found = {
         str(path).partition("src/lanloom/")[2] or path.name
         for path in SOURCES

@@ -258,7 +258,7 @@ def test_dhcp_over_the_management_bridge() -> None:
 
 
 def test_profile_removed_while_its_device_waits() -> None:
-    """A device without carrier whose profile goes while NetworkManager is away is nobody's, and may be deleted."""
+    """A device without carrier whose profile goes while NetworkManager is away has no owner, and may be deleted."""
 
     async def scenario(fake: FakeHost, _: FakeSwitch) -> None:
         await bring_up(fake, profile())

@@ -26,7 +26,7 @@ from tests.fakes.kernel import FakeKernel
 
 @pytest.mark.parametrize(("master", "taken"), [("", True), ("vrf1", False)])
 def test_a_bridge_in_a_vrf(master: str, taken: bool) -> None:
-    """A bridge that somebody has put under another link is not the plugin's."""
+    """A bridge that was put under another link is not the plugin's."""
     bridge = Link(name="d-br", index=1, kind="bridge", ignores_routers=True, master=master)
     assert is_made_by_plugin(bridge, {"d-br": bridge}) is taken
 
@@ -126,7 +126,7 @@ async def test_a_step_of_a_feature() -> None:
 
 
 class Unknown(LinkStep, frozen=True, kw_only=True):
-    """A step that nobody registered."""
+    """A step that is not registered."""
 
     @property
     def title(self) -> str:

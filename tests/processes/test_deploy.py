@@ -136,7 +136,7 @@ def test_the_agent_of_lans_shares_its_mounts_with_the_host() -> None:
 
 
 def test_the_agent_asks_for_root_by_itself() -> None:
-    """The image runs as nobody unless a pod says otherwise: the agent says it."""
+    """The image runs as the user `nobody` unless a pod says otherwise: the agent says it."""
     assert container("agent")["securityContext"]["runAsUser"] == 0
     lines = (ROOT / "deploy/Dockerfile").read_text().splitlines()
     assert [line for line in lines if line.startswith("USER")] == ["USER 65534:65534"]

@@ -9,7 +9,7 @@ BEGIN, END = "<!-- written by tests/security/test_matrix.py -->", "<!-- end -->"
 
 
 def with_table(page: str) -> str:
-    """The page with its table written anew."""
+    """The page with its table rewritten."""
     head, found, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     assert found, f"{PAGE} has no place for the table"

@@ -33,7 +33,7 @@ OF_TENANTS = {"viewer": ("view",), "editor": ("view", "edit"), "admin": ("view",
 
 
 class Server:
-    """A server, and requests to it in somebody's name."""
+    """A server, and requests to it in a user's name."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self._config = config

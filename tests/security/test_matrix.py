@@ -15,7 +15,7 @@ from tests.security.tenants import Server, identity, prepare
 
 
 def test_the_page_has_the_table() -> None:
-    """The page's table is that of the cases; LANLOOM_GOLDEN=rewrite writes it anew."""
+    """The page's table is that of the cases; LANLOOM_GOLDEN=rewrite writes it again."""
     wanted = with_table(PAGE.read_text())
     if os.environ.get("LANLOOM_GOLDEN") == "rewrite":
         PAGE.write_text(wanted)
@@ -47,7 +47,7 @@ def outcome(server: Server, action: Action, role: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("title", ACTIONS)
 def test_who_may(server: Server, title: str) -> None:
-    """Each role may do what the table says; whom a webhook refuses is told why, and of no other tenant's object."""
+    """Each role may do what the table says; a refusal of a webhook says why, and names no other tenant's object."""
     action = ACTIONS[title]
     found = {role: outcome(server, action, role) for role in ROLES}
     told = {role: text for role, text in found.items() if text not in ("allowed", "no right")}

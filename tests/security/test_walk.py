@@ -24,7 +24,7 @@ async def report_underlays(client: Client) -> None:
 
 @pytest.mark.slow
 def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command of the page prints what the page shows; LANLOOM_GOLDEN=rewrite writes the page anew."""
+    """Each command of the page prints what the page shows; LANLOOM_GOLDEN=rewrite writes the page again."""
     place = tmp_path / "place"
     shutil.copytree(ROOT / "examples", place / "examples")
     monkeypatch.chdir(place)

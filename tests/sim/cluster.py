@@ -36,11 +36,11 @@ Raw = dict[str, Any]
 
 
 HISTORY = 40
-"""So many changes does the API server remember: whoever is away for a while finds its version gone (410)."""
+"""So many changes does the API server remember: a client that is away for a while finds its version gone (410)."""
 
 
 def _unobserved(_kind: str, _outcome: str, _seconds: float) -> None:
-    """Nobody counts reviews here."""
+    """Reviews are not counted here."""
 
 
 class Replicas:
@@ -80,7 +80,7 @@ class Replicas:
         mutates = url.endswith("/mutate")
         decide = mutate_all(admissions) if mutates else validate_all(admissions)
         asking = asyncio.create_task(answer(msgspec.json.encode(review), decide, _unobserved))
-        asking.add_done_callback(retrieve)  # nobody is left to do so where the API server gave up
+        asking.add_done_callback(retrieve)  # no task is left to do so where the API server gave up
         await asyncio.wait((asking,))
         if asking.cancelled() or asking.exception() is not None:
             raise WebhookError("the connection was closed without an answer")
@@ -202,7 +202,7 @@ class SimCluster(Simulation):
         host.directory.full = host.state.full = False
 
     async def _lose_api_server(self) -> None:
-        """The API server is away for everybody, for minutes."""
+        """The API server is away for all clients, for minutes."""
         if not self.faults.away:
             await self._without_api_server(self._rng.expovariate(1 / 90.0))
 
@@ -223,7 +223,7 @@ class SimCluster(Simulation):
         self.faults.away = False
 
     async def _steal_lease(self) -> None:
-        """Somebody who never renews takes every lease: the leader loses it, and nobody has it until it runs out."""
+        """A client that never renews takes every lease: the leader loses it, and none has it until it runs out."""
         self.note("steal the leases")
         spec = {"holderIdentity": "a thief", "leaseDurationSeconds": 15}
         try:

@@ -1,4 +1,4 @@
-"""Logs of a thousand clusters help nobody; those of the one that is replayed do."""
+"""Logs of a thousand clusters do not help; those of the one that is replayed do."""
 
 import gc
 import logging

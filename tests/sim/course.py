@@ -100,5 +100,5 @@ def find_harm(play: Callable[[int], object], *, first: int, schedules: int, find
             if re.search(finding, str(harm)):
                 return
         except AssertionError:
-            continue  # what else goes wrong is told by the other tests
+            continue  # what else goes wrong is reported by the other tests
     pytest.fail("no harm was found")

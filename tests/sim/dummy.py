@@ -50,7 +50,7 @@ from tests.sim.twomanagers import LateClient, TwoManagers
 T = TypeVar("T", bound=Object)
 
 HISTORY = 60
-"""So many changes does the API server remember: whoever is away for a while finds its version gone (410)."""
+"""So many changes does the API server remember: a client that is away for a while finds its version gone (410)."""
 
 STORE_SECONDS = 55.0
 """How long after the webhooks' answer an API server may still store an object, within its 60 seconds for a request."""

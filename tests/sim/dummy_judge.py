@@ -5,7 +5,7 @@ when he comes, and keeps it then. Who asked for a NAD before there was one was p
 about to go, he is as if he had come a moment later. Nor was a DaemonSet that came, or came back, while a NAD drained.
 
 A NAD that the API server stores only after the one before it was deleted, because the request took so long, is a twin:
-its network is found unused already, and its bridges go meanwhile. Whoever is on it keeps it nevertheless.
+its network is found unused already, and its bridges go meanwhile. The users on it keep it nevertheless.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ Promise = tuple[Key, str]
 
 
 class Verifier:
-    """Looks at every write, in the order in which they are committed. NADs that nobody loses have the label `label`."""
+    """Looks at every write, in the order of their commits. NADs that no user loses have the label `label`."""
 
     def __init__(self, note: Callable[[str], None], label: str = UID_LABEL) -> None:
         self._note = note

@@ -30,7 +30,7 @@ _ANNOTATION = "k8s.v1.cni.cncf.io/networks"
 
 
 class Users:
-    """Everybody who uses networks, makes them or wants them gone. Requests go their way while others are made."""
+    """All who use networks, make them or want them gone. Requests go their way while others are made."""
 
     def __init__(self, cluster: DummyCluster, rng: Random) -> None:
         self._cluster = cluster
@@ -199,7 +199,7 @@ class Users:
         await self._client.delete(DUMMY_CLUSTER_NETWORKS, name)
 
     async def _retire_network(self) -> None:
-        """Somebody deletes everybody whom he finds on a network, and the network; DaemonSets are only taken off it."""
+        """A user deletes all users that he finds on a network, and the network; DaemonSets are only taken off it."""
         name, taken_off = self._rng.choice(NAMES), []
         self._cluster.note(f"users: retire network {name}")
         for resource in EVERYBODY:
@@ -229,7 +229,7 @@ class Users:
         await self._client.create(DUMMY_CLUSTER_NETWORKS, network(name))
 
     async def _meddle(self) -> None:
-        """Somebody tries to do with a NAD what must not be done."""
+        """A user tries to do with a NAD what must not be done."""
         name = self._rng.choice(NAMES)
         if self._rng.random() < 0.5:
             await self._client.delete(NADS, name, PLACE)

@@ -55,7 +55,7 @@ _CUSTOM = {
 class Faults:
     """What goes wrong, and how often. `share` scales all probabilities.
 
-    `partitioned` are the callers who can't reach the API server, and `away` is true while nobody can. `cut` are
+    `partitioned` are the callers who can't reach the API server, and `away` is true while none can. `cut` are
     conditions under which a caller can't: those of hosts that a change cuts off.
     """
 

@@ -27,7 +27,7 @@ from tests.sim.simulation import Happening
 from tests.sim.twomanagers import HardOfHearing, TwoManagers
 
 HISTORY = 40
-"""So many changes does the API server remember: whoever is away for a while finds its version gone (410)."""
+"""So many changes does the API server remember: a client that is away for a while finds its version gone (410)."""
 
 
 class IpamCluster(TwoManagers):
@@ -78,7 +78,7 @@ class IpamCluster(TwoManagers):
                 del self.leaders[name]
 
     async def worst_moment(self, rng: Random) -> None:
-        """Returns just after one of the next grants, before those to whom they are given are written."""
+        """Returns just after one of the next grants, before the NICs that get them are written."""
         for _ in range(rng.choice((1, 1, 2, 3))):
             await self._granted.wait()
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What users do to networks and NICs, from a seed; nobody stops them from doing what they should not."""
+"""What users do to networks and NICs, from a seed; nothing stops them from doing what they should not."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -13,7 +13,7 @@ from tests.sim.ipam import IpamCluster
 
 NAMES = ("red", "blue")
 HOLD = "example.org/hold"
-"""A finalizer of somebody else's, who lets go some time later."""
+"""A finalizer of another controller, which lets go some time later."""
 
 _PREFIX = {"red": "192.0.2", "blue": "198.51.100"}
 
@@ -29,7 +29,7 @@ _REQUESTS = (*["pool"] * 8, "pool4", "a", "b", "{}.9", "{}.12", "{}.25", "{}.1",
 
 
 class Users:
-    """Everybody who has to do with addresses."""
+    """All users of addresses."""
 
     def __init__(self, cluster: IpamCluster, rng: Random) -> None:
         self._cluster = cluster

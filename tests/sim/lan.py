@@ -210,7 +210,7 @@ class LanCluster(TwoManagers):
         await asyncio.sleep(0)
 
     async def _meddle(self) -> None:
-        """Somebody deletes a link, or the name of a namespace."""
+        """A user deletes a link, or the name of a namespace."""
         name = self._rng.choice(NODE_NAMES)
         world = self.nodes[name].world
         if not world.names:
@@ -259,7 +259,7 @@ class LanCluster(TwoManagers):
         node.stop(wholly=wholly)
         try:
             await asyncio.sleep(seconds)
-        finally:  # or nobody who waits for it, as who powers its machine off, would ever end
+        finally:  # or no task that waits for it, as one that powers its machine off, would ever end
             node.go_on()
 
     async def _lose_hearing(self) -> None:

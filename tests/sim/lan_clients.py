@@ -102,7 +102,7 @@ class EmptyListClient(Interceptor):
 
 
 class FrugalClient(Interceptor):
-    """A client to which kinds that no story has are empty for ever: asking the server would only take time."""
+    """A client to which kinds that no story has are always empty: asking the server would only take time."""
 
     async def send(self, request: Request) -> Any:
         unused = request.verb == "list" and request.resource.plural not in USED

@@ -2,13 +2,13 @@
 
 Of NADs the rules are those of isolated networks (`dummy_judge`). On nodes a pod has its interface from the answer to
 ADD until DEL begins: no step of an agent may take it away, put it elsewhere, or give the spoke to another pod too. Who
-was cut off by somebody's hands is to be repaired, and counts again when that is done. What a user removed by force may
+was cut off by a user's hands is to be repaired, and counts again when that is done. What a user removed by force may
 go at any time. Two LANs that were let in at once although both claim a namespace are for their users to settle.
 
-Whoever decides can know no more than what it has read, so decisions are judged by that. A LAN goes after a manager has
+A process knows no more than what it has read, so its decisions are judged by that. A LAN goes after a manager has
 read the reports of all nodes, and only if no node that it has to wait for reported the LAN then. A spoke takes one user
 on a node, whatever it is attached as. An agent gives it to no user while it knows another one on another node; the pods
-of one machine, which migrates, are one user. Two that start at once, before either node was told, are both let in.
+of one machine, which migrates, are one user. Two that start at once, before either node got an event, are both let in.
 
 A VLAN is joined by one node at a time, to one LAN: two nodes that let frames through may be a loop. So it is for LANs
 that were removed by force, too, and those that were made in their place. What has the same VNI is joined to one VLAN at
@@ -38,10 +38,10 @@ from tests.sim.dummy_judge import Verifier
 
 RETURN_SECONDS = 120.0
 """How long a manager may not know that a node which it has given up is back: so long may a watch be silent, and then be
-begun anew."""
+begun again."""
 
 Known = frozenset[tuple[str, str]]
-"""Users of a spoke elsewhere of which a node was told: a node, and a pod as `namespace/name`."""
+"""Users of a spoke elsewhere that were reported to a node: a node, and a pod as `namespace/name`."""
 
 
 class Use(Struct, frozen=True, kw_only=True):
@@ -197,7 +197,7 @@ class LanVerifier(Verifier):
         return {self._keys[uid] for uid in _marks(space) if uid in self._keys}
 
     def begins(self, use: Use, known: Known) -> None:
-        """ADD was answered: the pod has its interface. `known` are those of which its node was told all the time."""
+        """ADD was answered: the pod has its interface. `known` are those reported to its node all the time."""
         for other in self._uses.values():
             if other.device.spoke != use.device.spoke or other.is_of(use):
                 continue
@@ -223,7 +223,7 @@ class LanVerifier(Verifier):
         self._broken = {place for place in self._broken if place[0] != node}
 
     def damage(self, node: str, ns: str) -> None:
-        """Somebody's hands broke something of a LAN on a node."""
+        """A user's hands broke something of a LAN on a node."""
         self._broken.add((node, ns))
 
     def step(self, node: str, step: LanStep) -> None:
@@ -312,7 +312,7 @@ def _marks(space: Space) -> set[str]:
 
 
 class JudgedClient(Interceptor):
-    """A manager's client. The witness is told when it reads the reports of nodes, and when it lets a LAN go."""
+    """A manager's client. The witness learns when it reads the reports of nodes, and when it lets a LAN go."""
 
     def __init__(self, inner: Client, witness: LanVerifier, manager: str) -> None:
         super().__init__(inner)

@@ -1,7 +1,7 @@
 """The kubelet, container runtime and Multus of a simulated node: they ask the agent for devices and interfaces.
 
 They do what the real ones do: a device is given to one pod at a time, and the answer to Allocate is kept; a sandbox
-that could not be set up is taken away and made anew, under another name; DEL succeeds where no agent answers; and after
+that could not be set up is removed and made again, under another name; DEL succeeds where no agent answers; and after
 the machine was off, every pod gets a new sandbox without another Allocate.
 """
 
@@ -118,7 +118,7 @@ class Kubelet:
         self._tasks.clear()
 
     def power_on(self) -> None:
-        """All pods of which there are records, or objects, begin anew."""
+        """All pods of which there are records, or objects, begin again."""
         for pod in list(self._pods.values()):
             self._start(pod)
 
@@ -143,7 +143,7 @@ class Kubelet:
             await self._write_status(pod, "Succeeded")
 
     def free(self) -> list[Device]:
-        """The devices of spokes that nobody has here."""
+        """The devices of spokes that no pod has here."""
         with suppress(AgentAway):
             devices = self._node.spokes.devices().values()
             return sorted(
@@ -170,7 +170,7 @@ class Kubelet:
         self._tasks[pod.uid] = task
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        """A pod's task never fails: what it can't know how to go on from is a fault of somebody's."""
+        """A pod's task never fails: what it can't know how to go on from is a fault of another part."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self.crashes.append(error)
 

@@ -58,7 +58,7 @@ HOST_BRIDGE = {"name": "iso-br", "alias": "lanloom-dummy 5e1f4a0c-0000-4000-8000
 
 
 class AgentAway(Exception):
-    """Nobody answers at the agent's sockets, or the agent died before it answered."""
+    """No agent answers at its sockets, or the agent died before it answered."""
 
 
 class Sim(Protocol):
@@ -120,7 +120,7 @@ class SimNode:
         return vlan in self.world.trunks.get(bridge_name(CLUSTER_NETWORK), ())
 
     def stop(self, *, wholly: bool) -> None:
-        """The agent hangs; `wholly`: with all of its threads. It neither asks nor is told anything."""
+        """The agent hangs; `wholly`: with all of its threads. It sends and receives nothing."""
         self._awake.clear()
         if self._kernel is not None:
             self._kernel.stopped = wholly
@@ -200,7 +200,7 @@ class SimNode:
         self._cluster.witness.step(self.name, step)
 
     def users_elsewhere(self, spoke: str) -> Known:
-        """The users that a spoke has on nodes that are Ready, as far as the agent was told by watches."""
+        """The users that a spoke has on nodes that are Ready, as far as watches brought them to the agent."""
         if self.plane is None:
             return frozenset()
         nodes = self._informers.get(NODES).store

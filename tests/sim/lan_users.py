@@ -44,7 +44,7 @@ PACES = (1.0, 1.0, 1.0, 5.0)
 
 
 class LanUsers:
-    """Everybody who uses LANs, makes them or wants them gone. Requests go their way while others are made."""
+    """All who use LANs, make them or want them gone. Requests go their way while others are made."""
 
     def __init__(self, cluster: LanCluster, rng: Random) -> None:
         self._cluster = cluster

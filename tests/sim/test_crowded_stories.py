@@ -19,7 +19,7 @@ SPARE = 250
 
 
 def _crowd(policy: object, spare: int = SPARE) -> Step:
-    """Somebody's long note on cluster-1, and perhaps a policy."""
+    """A user's long note on cluster-1, and perhaps a policy."""
     annotations = {names.ROLLOUT: json.dumps(policy)} if policy else {}
     length = ANNOTATIONS_MAX - RESERVE - spare - size(annotations) - len(NOTE)
     annotations[NOTE] = "x" * length

@@ -1,4 +1,4 @@
-"""No network is taken from under a user, and none stays that nobody uses, whatever befalls managers and API server."""
+"""No network is taken from under a user, and none stays without users, whatever befalls managers and API server."""
 
 import pytest
 
@@ -13,7 +13,7 @@ SCHEDULES = 1000
 
 @pytest.mark.parametrize("seed", FEW)
 def test_a_network_is_never_taken_from_under_a_user(seed: int) -> None:
-    """At every write those who were let in find their network, and in the end what nobody uses is gone."""
+    """At every write those who were let in find their network, and in the end what has no users is gone."""
     with replay(seed, HERE):
         play(seed)
 
@@ -40,5 +40,5 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
     ids=["notes", "fresh", "version", "restarts"],
 )
 def test_the_schedules_would_find_a_missing_protection(protections: Protections, first: int) -> None:
-    """Without the notes, those of restarts, the list read anew or the version, a network is taken from under a user."""
+    """Without the notes, those of restarts, the second list or the version, a network is taken from under a user."""
     find_harm(lambda seed: play(seed, protections), first=first, schedules=SCHEDULES)

@@ -12,7 +12,7 @@ SCHEDULES = 2000
 
 @pytest.mark.parametrize("seed", FEW)
 def test_an_address_is_never_given_twice_nor_lost(seed: int) -> None:
-    """At every write each address has one owner at the most, and in the end everybody has what can be had."""
+    """At every write each address has one owner at the most, and in the end every NIC has what can be had."""
     with replay(seed, HERE):
         play(seed)
 

@@ -44,7 +44,7 @@ def test_a_dead_process_has_no_effect() -> None:
 
 
 def test_death_comes_at_a_port() -> None:
-    """A process that is to die at its third pass does exactly two things more, and can be started anew."""
+    """A process that is to die at its third pass does exactly two things more, and can be started again."""
     done: list[int] = []
 
     async def main(life: Life) -> None:
@@ -69,7 +69,7 @@ def test_death_comes_at_a_port() -> None:
 
 
 def test_a_process_that_ends_by_itself_is_noticed() -> None:
-    """A crash, and an end that nobody asked for, are remembered."""
+    """A crash, and an end without a request, are remembered."""
 
     async def crash(_life: Life) -> None:
         raise ValueError("broken")

@@ -13,7 +13,7 @@ SCHEDULES = 2000
 
 @pytest.mark.parametrize("seed", FEW)
 def test_a_pod_keeps_its_lan(seed: int) -> None:
-    """At every write pods have what they use, and in the end nodes and API server have nothing that nobody uses."""
+    """At every write pods have what they use, and in the end nodes and API server have nothing without users."""
     with replay(seed, HERE):
         play(seed)
 

@@ -1,6 +1,6 @@
 """No machine loses a network, and every edit comes to an end, whatever befalls managers, agents and nodes.
 
-Two of three seeds run beside KubeVirt, each release with each set of methods of updating workloads
+Two of three seeds run alongside KubeVirt, each release with each set of methods of updating workloads
 (`vm_stories.beside_of`). There, no move in place may lead to a migration or an eviction, or succeed without the
 instance.
 """
@@ -18,7 +18,7 @@ SCHEDULES = 3000
 
 @pytest.mark.parametrize("seed", FEW)
 def test_a_machine_never_loses_a_network(seed: int) -> None:
-    """At every write each port has one owner at most, and every edit is done in the end, or somebody says why not."""
+    """At every write each port has one owner at most, and every edit is done in the end, or a report says why not."""
     with replay(seed, HERE):
         play(seed)
 

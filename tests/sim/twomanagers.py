@@ -1,6 +1,6 @@
 """An API server, and two managers of which one leads: they die, are cut off, overthrown, or hear nothing.
 
-Whoever derives from `TwoManagers` says what a manager is made of, and what else happens.
+A class that derives from `TwoManagers` says what a manager is made of, and what else happens.
 """
 
 import asyncio

@@ -54,7 +54,7 @@ _OFFICE = "office.nmconnection"
 
 
 def first_storage() -> MemoryStorage:
-    """A cluster's storage before anybody used it."""
+    """A cluster's storage before its first use."""
     return copy.deepcopy(_first_storage())
 
 
@@ -128,7 +128,7 @@ class Meddlers:
         match act:
             case "flush":
                 host.flush(link.name)
-            case "delete" if link.kind:  # nobody deletes a NIC
+            case "delete" if link.kind:  # no user deletes a NIC
                 host.delete_link(link.name)
             case "take routes away":
                 routes = sorted(host.kernel.state().links[link.name].routes)
@@ -227,7 +227,7 @@ async def run_agent(sim: SimCluster, name: str, life: Life) -> None:
 
 
 def _foreign(host: FakeHost) -> dict[str, object]:
-    """What nobody but its owner may change."""
+    """What only its owner may change."""
     links = {name: replace(host.kernel.links[name], index=0) for name in FOREIGN if name in host.kernel.links}
     return {**links, _OFFICE: host.directory.files.get(_OFFICE)}
 

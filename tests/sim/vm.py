@@ -1,7 +1,7 @@
 """A cluster that has nothing but machines and their networks: an API server, two managers, agents on three nodes.
 
-Somebody runs the machines (`vm_kubevirt`), with KubeVirt's own live update or without it. What managers send may arrive
-long after they gave it up.
+A program runs the machines (`vm_kubevirt`), with KubeVirt's own live update or without it. What managers send may
+arrive long after they gave it up.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from tests.sim.vm_kubevirt import NODES, KubeVirt
 from tests.sim.vm_state import PLACE, State
 
 HISTORY = 60
-"""So many changes does the API server remember: whoever is away for a while finds its version gone (410)."""
+"""So many changes does the API server remember: a client that is away for a while finds its version gone (410)."""
 
 LIMITS = Limits(first_wait=2.0, longest_wait=10.0, attempts=3)
 
@@ -88,12 +88,12 @@ class VmCluster(TwoManagers):
         self.engine.ledger.listen(self.state.see)
 
     async def start(self) -> None:
-        """The API server, the managers, the agents, and whoever runs machines."""
+        """The API server, the managers, the agents, and what runs machines."""
         await super().start()
         self._tasks.append(asyncio.create_task(self.kubevirt.run()))
 
     def check(self) -> None:
-        """Raise what has ended a process, or whoever runs machines: nothing may."""
+        """Raise what has ended a process, or what runs machines: nothing may."""
         for task in self._tasks:
             if task.done():
                 task.result()

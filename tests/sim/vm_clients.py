@@ -28,7 +28,7 @@ T = TypeVar("T", bound=Object)
 class Protections(Struct, frozen=True, kw_only=True):
     """What keeps machines on their networks; tests take one away and see what comes of it.
 
-    `version`: statuses of swaps are written on what was read. `fresh`: what decides is read anew. `tests`: edits are
+    `version`: statuses of swaps are written on what was read. `fresh`: what decides is read again. `tests`: edits are
     tested against what was read. `hold`: KubeVirt heeds the annotation of a machine that moves.
     """
 
@@ -44,7 +44,7 @@ ALL_OF_THEM = Protections()
 class SeenClient(Interceptor):
     """Notes when each task of a manager last looked at an instance, and judges what it begins by that.
 
-    Beside KubeVirt, its webhook refuses specs of instances that managers write.
+    Alongside KubeVirt, its webhook refuses specs of instances that managers write.
     """
 
     def __init__(self, inner: Client, witness: Verifier) -> None:
@@ -74,7 +74,7 @@ class SeenClient(Interceptor):
 
 
 class CarelessClient(Interceptor):
-    """Writes what it was told, whatever has become of the object meanwhile, as far as protections are taken away."""
+    """Writes what it read, whatever has become of the object meanwhile, as far as protections are taken away."""
 
     def __init__(self, inner: Client, protections: Protections) -> None:
         super().__init__(inner)

@@ -1,7 +1,7 @@
 """What must hold of machines and their networks: at every write, and when all is quiet.
 
 A port has one owner: the swap that moves it, or the migration that leaves it behind. A machine keeps its network as
-long as nobody has unplugged it: a port that stands on no bridge, or that Multus plugs anew under a guest, is a network
+long as no user has unplugged it: a port that stands on no bridge, or that Multus plugs again under it, is a network
 lost. What others begin at the same moment can't be prevented: what was there when a manager looked counts against it.
 """
 
@@ -97,7 +97,7 @@ class Verifier:
             self.complain(f"swap {_title(swap)} is {swap.status.phase}, and network-status says {told}")
 
     def _judge_success(self, swap: NetworkSwap) -> None:
-        """Beside KubeVirt, no swap succeeds of which the instance knows nothing, though its machine does."""
+        """Alongside KubeVirt, no swap succeeds of which the instance knows nothing, though its machine does."""
         key = Key(swap.metadata.namespace, swap.spec.machine)
         vm, vmi = self._state.machines.get(key), self._state.instances.get(key)
         if not self.companion or vm is None or vmi is None or vmi.metadata.uid != swap.spec.uid:
@@ -189,7 +189,7 @@ def _title(swap: NetworkSwap) -> str:
 def complaints(state: State, reasons: Callable[[Key], str]) -> Iterator[str]:
     """Everything that is not as it should be when all is quiet.
 
-    `reasons` tells what somebody has said about why a machine is not where it is wanted; empty for nothing.
+    `reasons` tells what was reported about why a machine is not where it is wanted; empty for nothing.
     """
     for swap in state.swaps.values():
         if swap.status.phase not in QUIET:
@@ -209,7 +209,7 @@ def complaints(state: State, reasons: Callable[[Key], str]) -> Iterator[str]:
 
 
 def _is_stuck(state: State, key: Key) -> bool:
-    """Whether a machine is to be on a network that is not there: KubeVirt migrates it for ever then."""
+    """Whether a machine is to be on a network that is not there: KubeVirt migrates it endlessly then."""
     vm = state.machines.get(key)
     return vm is not None and any(nad not in state.nads for nad in _nads(vm))
 

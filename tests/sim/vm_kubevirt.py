@@ -1,6 +1,6 @@
 """KubeVirt, as far as networks of machines go: played, reliable and slow.
 
-Whoever runs machines here reads an object, takes its time, and writes its status whole, on the version that it read.
+What runs machines here reads an object, takes its time, and writes its status whole, on the version that it read.
 Migrations have KubeVirt's phases, and fail now and then. Where KubeVirt is `installed`, it has live update of its own
 (`vm_virtcontroller`), as far as its release has it.
 """

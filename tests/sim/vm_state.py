@@ -1,7 +1,7 @@
 """What a simulated cluster has of machines right now: every object, and every port on every node.
 
-The API server's own changes keep it up to date, so whoever reads it sees what is stored and not what a watch brought.
-Ports are the kernel's truth: what Multus, agents or CNI plugins did, whatever anybody wrote about it.
+The API server's own changes keep it up to date, so a reader sees what is stored and not what a watch brought.
+Ports are the kernel's truth: what Multus, agents or CNI plugins did, whatever was written about it.
 """
 
 from collections.abc import Callable, Iterator

@@ -35,13 +35,13 @@ ACTS = 12
 
 
 BESIDE = ("1.9", "main", "1.8+gate", "main", "1.9", "1.8", "main", "1.9", "1.8+gate", "1.7")
-"""The releases of KubeVirt that two of three seeds run beside, in turn. In a fifth of these, KubeVirt is replaced."""
+"""The releases of KubeVirt that two of three seeds run alongside, in turn. In a fifth of these it is replaced."""
 
 METHODS = (("LiveMigrate",), ("LiveMigrate", "Evict"), ("Evict",), ())
 
 
 def beside_of(seed: int) -> Beside:
-    """Return what a seed runs beside: nothing, or a release with one of the sets of methods."""
+    """Return what a seed runs alongside: nothing, or a release with one of the sets of methods."""
     if seed % 3 == 0:
         return Beside("none")
     number = seed * 2 // 3

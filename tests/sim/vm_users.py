@@ -38,7 +38,7 @@ Raw = dict[str, Any]
 
 
 class Users:
-    """Everybody who has machines."""
+    """All owners of machines."""
 
     def __init__(self, cluster: "VmCluster", rng: Random) -> None:
         self._cluster = cluster
@@ -76,7 +76,7 @@ class Users:
                 await self._rng.choices(happenings, weights)[0]()
 
     async def rest(self) -> None:
-        """Nobody does anything more, and what was taken away is there again; what could not start is restarted."""
+        """No user does anything more, and what was taken away is there again; what could not start is restarted."""
         await self._restore_nads()
         for key, vmi in list(self._cluster.state.instances.items()):
             if vmi.status.phase != "Running":
@@ -109,7 +109,7 @@ class Users:
         await self._rename(vm, new)
 
     async def _revert(self) -> None:
-        """Somebody thinks better of the last edit."""
+        """A user takes back the last edit."""
         vm = await self._one()
         old = self._before.get(vm.metadata.name)
         if old is not None and len(old) == len(titles(vm)):
@@ -147,7 +147,7 @@ class Users:
         await carry_out(self._admin, machine, plan)
 
     async def _delete_swap(self) -> None:
-        """Somebody deletes a swap, mostly one that has not ended."""
+        """A user deletes a swap, mostly one that has not ended."""
         found = list((await self._admin.list(NETWORK_SWAPS, PLACE)).items)
         running = [item for item in found if item.status.phase not in FINAL]
         if found:

@@ -1,4 +1,4 @@
-"""KubeVirt's own live update beside the simulated machines: the lab's stand-in."""
+"""KubeVirt's own live update for the simulated machines: the lab's stand-in."""
 
 import asyncio
 from collections.abc import Mapping

@@ -47,7 +47,7 @@ def missing(before: Any, after: Any, path: str) -> Iterator[str]:
 def facts(item: Raw) -> Raw:
     """Return what a status has that must outlive every upgrade: addresses, links, and that the object is ready.
 
-    A LAN was ready for 0.1.0 without a word of any node, and is not for this version. The agents' hosts are made anew
+    A LAN was ready for 0.1.0 without a word of any node, and is not for this version. The agents' hosts are made again
     with them, so DHCP may give them other addresses.
     """
     status = item.get("status") or {}

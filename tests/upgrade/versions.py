@@ -18,7 +18,7 @@ from tests.harness.servers.real import RealServer, free_ports
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "6ddc16e8a3240313d420ff5f72099e9c2fddab4c"
-"""What was 0.1.0; nobody has tagged it."""
+"""What was 0.1.0; it has no tag."""
 
 
 class Version(NamedTuple):

@@ -98,7 +98,7 @@ def _colour(text: str) -> tuple[int, ...]:
 
 
 def _lost(one: str, other: str) -> str:
-    """Return a strong hue of one picture that the other has not, nor the hues beside it; empty if there is none."""
+    """Return a strong hue of one picture that the other has not, nor the hues next to it; empty if there is none."""
     for number, hue in enumerate(STRONG):
         near = sum(other.count(STRONG[(number + step) % 12]) for step in (-1, 0, 1))
         if one.count(hue) >= FEW and near < KEPT * one.count(hue):
@@ -140,7 +140,7 @@ def _unlike(rows: Sequence[str], others: Sequence[str]) -> tuple[Sequence[str], 
 
 
 def _row_distance(row: str, other: str) -> float:
-    """Return how many cells of two rows have nothing like them in the other row, at most one cell beside."""
+    """Return how many cells of two rows have nothing like them in the other row, at most one cell away."""
     if row == other:
         return 0
     width = max(len(row), len(other))

@@ -203,7 +203,7 @@ READ_HIDDEN = """() => {
   }
   return found;
 }"""
-"""Return cells that are not seen beside the name of their column, and links that take the focus and are not seen."""
+"""Return cells that are not seen next to the name of their column, and links that take the focus and are not seen."""
 
 
 async def test_no_page_of_a_phone_scrolls_sideways(tabs: Tabs) -> None:
@@ -222,7 +222,7 @@ async def test_no_page_of_a_phone_scrolls_sideways(tabs: Tabs) -> None:
 
 
 async def test_a_phone_shows_every_column(tabs: Tabs) -> None:
-    """At 320 pixels each cell of a table is seen beside the name of its column, and so is each link with the focus."""
+    """At 320 pixels each cell of a table is seen next to the name of its column, and so is each link with the focus."""
     found: dict[str, list[str]] = {}
     async with tabs.tab(viewport={"width": NARROW, "height": 900}) as page:
         for path in PATHS:
@@ -234,7 +234,7 @@ async def test_a_phone_shows_every_column(tabs: Tabs) -> None:
 
 
 async def test_the_way_of_a_frame_fits_its_window(tabs: Tabs) -> None:
-    """All hops of a trace are inside of the window: some beside each other, or one below the other on a phone."""
+    """All hops of a trace are inside of the window: some next to each other, or one below the other on a phone."""
     async with tabs.tab("/lans/ours/green/trace/web/db") as page:
         hops = page.locator(".chain svg")
         await expect(hops).to_have_count(12)
@@ -259,9 +259,9 @@ async def layout(page: Page) -> list[str]:
 async def test_pages_look_as_before(tabs: Tabs) -> None:
     """The parts of each page, their order and their edges are those of the golden file, at three widths.
 
-    Nothing stands beside the window: what is wider scrolls in its own box, by keyboard too. Pictures of both themes are
+    Nothing is outside of the window: what is wider scrolls in its own box, by keyboard too. Pictures of both themes are
     like the golden ones, but for the few cells that fonts and times change.
-    LANLOOM_GOLDEN=rewrite writes them anew.
+    LANLOOM_GOLDEN=rewrite writes them again.
     """
     layouts: dict[str, list[str]] = {}
     pictures: dict[Path, str] = {}

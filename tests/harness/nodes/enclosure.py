@@ -236,7 +236,7 @@ def _groups(controller: str, pattern: str) -> list[Path]:
 
 
 def _remove_groups(groups: Iterable[Path]) -> None:
-    """Remove control groups, which somebody else may do at the same time, and whose processes may just be ending."""
+    """Remove control groups, which another process may do at the same time, and whose processes may just be ending."""
     for top in groups:
         for directory, _, _ in os.walk(top, topdown=False):
             _remove_group(Path(directory), time.monotonic() + END_SECONDS)

@@ -18,7 +18,7 @@ class Relay(Forwarding):
     """Use as a context manager; `network` is the path of the namespace, `port` the server's on 127.0.0.1.
 
     `services` are more addresses of the namespace, with ports, at which it is reached there. A server that is not there
-    is told of by closing the connection.
+    is reported by closing the connection.
     """
 
     def __init__(self, network: Path, port: int, services: Sequence[tuple[str, int]] = ()) -> None:

@@ -2,7 +2,7 @@
 
 The embedded API server is worth what its likeness to the real one is worth, and no package registry ships the
 real one as a binary. Debian's source package does build, with Debian's Go compiler, in about four minutes on
-two cores; nothing is installed for it. Whoever has newer binaries names their directory in KUBEBUILDER_ASSETS
+two cores; nothing is installed for it. To use newer binaries, name their directory in KUBEBUILDER_ASSETS
 (the convention of envtest) and needs no build.
 
 The kubelet is in a directory of its own. It is compiled right after the servers, because most of its packages are
@@ -84,7 +84,7 @@ def _make_kubelet(partial: Path, progress: Progress) -> None:
 
 @contextmanager
 def _build(partial: Path, progress: Progress) -> "Iterator[Build]":
-    # Compiler and build tree (4 GB) are beside the result and not in /tmp, which may be small; what a killed
+    # Compiler and build tree (4 GB) are next to the result and not in /tmp, which may be small; what a killed
     # build leaves is removed with the partial result.
     with tempfile.TemporaryDirectory(dir=partial) as directory:
         work = Path(directory)

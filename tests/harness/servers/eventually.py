@@ -49,7 +49,7 @@ BAD = {"subnets": [{"cidr": "192.0.2.0/24", "gateway": "198.51.100.1"}]}
 async def reviewed(client: HttpClient) -> None:
     """Wait until the server asks a manager that answers, about what is to be filled in and what is to be judged.
 
-    A server learns of webhooks a moment after they are registered. Until then it asks nobody, or goes on asking the
+    A server learns of webhooks a moment after they are registered. Until then it asks none, or goes on asking the
     manager of the test before; and it learns of those that fill in and those that judge one by one.
     """
 

@@ -199,7 +199,7 @@ class RealServer:
         return (*options, *self._bound_tokens())
 
     def _bound_tokens(self) -> tuple[str, ...]:
-        """Releases before 1.21 mount tokens that are not bound to their pods, unless they are told to."""
+        """Releases before 1.21 mount tokens that are not bound to their pods, unless an option asks for it."""
         command = [str(self._binaries / "kube-apiserver"), "--version"]
         told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
         minor = int(told.split(".")[1])
@@ -270,9 +270,9 @@ def is_ready(port: int, context: ssl.SSLContext, token: str) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return loopback ports that nobody listens on at the moment, all different.
+    """Return loopback ports that no process listens on at the moment, all different.
 
-    None of them is one that the kernel chooses by itself for others, until a server that was told of it listens there.
+    None of them is one that the kernel chooses by itself for others, until a server that got it listens there.
     """
     ports: list[int] = []
     for port in random.sample(_PORTS, len(_PORTS)):

@@ -66,7 +66,7 @@ def test_kubectl_works_with_the_kubeconfig(real_server: RealServer, real_binarie
 
 
 def test_deleted_namespaces_disappear(real_server: RealServer, real_binaries: Path) -> None:
-    """The chosen controllers run: somebody finalises a namespace that is deleted."""
+    """The chosen controllers run: a controller finalises a namespace that is deleted."""
     kubectl(real_binaries, real_server, "create", "namespace", "short-lived")
     assert "deleted" in kubectl(
         real_binaries, real_server, "delete", "namespace", "short-lived", "--timeout=60s"
@@ -130,7 +130,7 @@ def test_webhooks_on_loopback_are_called(
         while "not today" not in try_namespace(real_binaries, real_server):
             assert time.monotonic() < deadline
         kubectl(real_binaries, real_server, "delete", "validatingwebhookconfiguration", "refusal")
-        # And for a moment it goes on asking: whoever comes next must not meet a webhook that is gone.
+        # And for a moment it goes on asking: the next test must not meet a webhook that is gone.
         while "created" not in try_namespace(real_binaries, real_server):
             assert time.monotonic() < deadline
 
@@ -165,7 +165,7 @@ def test_nothing_survives_a_killed_test_run(real_binaries: Path, tmp_path: Path)
 
 
 def is_running(pid: int) -> bool:
-    """A zombie that nobody has waited for yet does not count."""
+    """A zombie that no parent has waited for yet does not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

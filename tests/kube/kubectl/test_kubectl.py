@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).parents[2] / "golden/kube/kubectl.yaml"
 CASES: list[dict[str, Any]] = yaml.load(GOLDEN.read_text(), yaml.CSafeLoader)
 
 NAMED = shutil.which("kubectl", path=os.environ.get("KUBEBUILDER_ASSETS", ""))
-"""The kubectl beside the binaries that somebody names: what else a machine has may be of any version."""
+"""The kubectl next to the binaries that are named: what else a machine has may be of any version."""
 
 TOLD = (1, 22)
 """The first kubectl that tells programs whether they have a terminal."""

@@ -19,7 +19,7 @@ def test_a_question_goes_to_the_guest_alone() -> None:
 
 
 def test_answers() -> None:
-    """An answer is an ARP reply of the guest for its address; that of anybody else, and a short frame, are none."""
+    """An answer is an ARP reply of the guest for its address; that of another host, and a short frame, are none."""
     assert is_answer(ANSWER, GUEST, ADDRESS)
     assert not is_answer(ANSWER, PEER, ADDRESS)
     assert not is_answer(ANSWER, GUEST, bytes([192, 168, 20, 11]))

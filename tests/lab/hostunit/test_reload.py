@@ -58,7 +58,7 @@ def test_a_run_without_changes_tells_nothing(node: HostNode) -> None:
 
 
 def test_an_edit_is_reapplied_in_place(node: HostNode) -> None:
-    """A new address comes without the device being made anew."""
+    """A new address comes on the same device."""
     node.put(name(1), content(1))
     node.reload()
     node.until_addresses([1])
@@ -80,7 +80,7 @@ def test_an_edit_from_static_to_dhcp(node: HostNode) -> None:
 
 
 def test_an_edit_that_can_not_be_reapplied(node: HostNode) -> None:
-    """Another VLAN id and name in the file: the profile is activated anew, and the old device goes."""
+    """Another VLAN id and name in the file: the profile is activated again, and the old device goes."""
     node.put(name(1), content(1))
     node.reload()
     node.until_addresses([1])
@@ -189,7 +189,7 @@ def test_foreign_profiles_are_left_alone(node: HostNode) -> None:
 
 
 def test_who_takes_the_mark_off_takes_it_over(node: HostNode) -> None:
-    """A profile whose mark went is nobody's business any more: its edits and its end are not told."""
+    """A profile whose mark went is no longer Lanloom's: its edits and its end are not reported."""
     node.put(name(1), content(1))
     node.reload()
     node.until_addresses([1])

@@ -134,7 +134,7 @@ async def test_the_link_state(plant: Plant) -> None:
 
 @on_a_plant
 async def test_conditions_of_others(plant: Plant) -> None:
-    """A condition that somebody else wrote onto an instance stays."""
+    """A condition that another client wrote onto an instance stays."""
     await plant.add_machine(machine())
     found = (await plant.vmi()).status["conditions"]
     mine = {"type": "MigrationRequired", "status": "True"}

@@ -133,7 +133,7 @@ def test_migration_required() -> None:
 
 
 def test_specs_of_instances() -> None:
-    """Nobody but KubeVirt changes the spec of an instance."""
+    """Only KubeVirt changes the spec of an instance."""
     assert releases.refuse_spec({"a": 1}, {"a": 2}, by_kubevirt=False) == "update of VMI object is restricted"
     assert releases.refuse_spec({"a": 1}, {"a": 2}, by_kubevirt=True) == ""
     assert releases.refuse_spec({"a": 1}, {"a": 1}, by_kubevirt=False) == ""
@@ -156,7 +156,7 @@ def test_specs_of_instances() -> None:
     ],
 )
 def test_the_webhook_of_instances(user: str, before: Raw, after: Raw, said: str) -> None:
-    """Beside KubeVirt, others change conditions and annotations of an instance, not its spec or reserved labels."""
+    """Clients other than KubeVirt change conditions and annotations of an instance, not its spec or reserved labels."""
     vmis = GroupVersionResource("kubevirt.io", "v1", "virtualmachineinstances")
     request = AdmissionRequest(
         uid="u",
@@ -206,7 +206,7 @@ def test_annotation_of_an_instance() -> None:
 
 
 def test_a_change_that_was_taken_back() -> None:
-    """The updater's own migration is aborted when nothing asks for it any more; that of somebody else is not."""
+    """The updater's own migration is aborted when nothing asks for it any more; that of another client is not."""
     vmi = machine()
     own, other = migration("vm", "Running", **{MARK: ""}), migration("vm", "Running")
     assert sync_workloads(Updater(), (), [vmi], [own], NOW)[0] == Round(abort=(Key("vms", "vm"),))

@@ -112,7 +112,7 @@ class Site:
         return self.hosts.sessions[node][-1]
 
     async def delete(self, name: str, grace: int | None = None) -> None:
-        """Somebody deletes a pod."""
+        """A user deletes a pod."""
         await self.client.delete(PODS, name, PLACE, grace=grace)
 
 

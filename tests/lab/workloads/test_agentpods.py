@@ -86,7 +86,7 @@ async def test_a_pod_is_its_nodes(site: Site) -> None:
 
 @among_agents
 async def test_a_deleted_pod_comes_again(site: Site) -> None:
-    """A pod that somebody deletes comes again while its node runs, gently or at once."""
+    """A deleted pod comes again while its node runs, gently or at once."""
     for grace in (None, 0):
         before = (await pods(site))["n1"].metadata
         await site.client.delete(PODS, before.name, LANLOOM_NAMESPACE, grace=grace)
@@ -131,7 +131,7 @@ async def test_a_pod_goes_with_its_node(site: Site) -> None:
 
 @among_agents
 async def test_a_pod_comes_back_with_the_node_object(site: Site) -> None:
-    """A Node object that somebody deletes takes the pod of its running node along, and brings it when it is back."""
+    """A deleted Node object takes the pod of its running node along, and brings it when it is back."""
     await site.client.delete(NODES, "n1")
     await site.rest(60)
     assert (await pods(site)).keys() == {"n2"}

@@ -88,7 +88,7 @@ async def test_only_nodes_with_the_labels_of_the_selector(town: Town) -> None:
 
 @in_a_town
 async def test_a_deleted_pod_comes_again(town: Town) -> None:
-    """A pod that somebody deletes is replaced once it is gone."""
+    """A deleted pod is replaced once it is gone."""
     await town.add_daemons()
     await town.rest()
     before = await town.uids()
@@ -180,7 +180,7 @@ async def test_pods_that_serve_nobody_are_replaced_first(town: Town) -> None:
 
 @in_a_town
 async def test_on_delete_leaves_it_to_others(town: Town) -> None:
-    """With the strategy OnDelete old pods stay until somebody deletes them."""
+    """With the strategy OnDelete old pods stay until they are deleted."""
     await town.add_daemons(spec={"updateStrategy": {"type": "OnDelete"}})
     await town.rest()
     before = await town.uids()

@@ -123,7 +123,7 @@ async def test_an_end_by_force(site: Site) -> None:
 
 @on_a_site
 async def test_a_node_goes_and_comes(site: Site) -> None:
-    """The containers of a node that goes off are gone; they begin anew when it is back."""
+    """The containers of a node that goes off are gone; they begin again when it is back."""
     await site.add_daemon("d")
     await site.rest()
     site.stop("n1")

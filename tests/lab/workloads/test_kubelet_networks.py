@@ -146,7 +146,7 @@ async def test_a_node_that_reboots(site: Site) -> None:
 
 @on_a_site
 async def test_a_pod_deleted_while_its_node_is_off(site: Site) -> None:
-    """It stays until the node is back, as nobody knows how it is."""
+    """It stays until the node is back, as its state is unknown."""
     await site.add_pod("a")
     await site.rest()
     site.stop("n1")

@@ -83,7 +83,7 @@ async def test_nodes_that_are_not_ready_get_nothing(town: Town) -> None:
 
 @in_a_town
 async def test_a_bound_pod_stays(town: Town) -> None:
-    """A pod that names its node is nobody's business, whatever that node is like."""
+    """A pod that names its node is left to its node, whatever that node is like."""
     await add_pod(town, "bound", nodeName="n2", nodeSelector={"disk": "fast"})
     await town.rest()
     assert (await get(town, "bound")).spec.node_name == "n2"
@@ -101,7 +101,7 @@ async def test_a_pod_that_goes_needs_no_node(town: Town) -> None:
 
 @in_a_town
 async def test_anti_affinity(town: Town) -> None:
-    """A pod that must not join others has a node without them, or none, and is told why."""
+    """A pod that must not join others has a node without them, or none, and a condition says why."""
     term = {"labelSelector": {"matchLabels": {"owner": "vm"}}, "topologyKey": "kubernetes.io/hostname"}
     away = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     for index in range(4):

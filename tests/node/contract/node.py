@@ -98,7 +98,7 @@ class Node(Protocol):
     def advertise(self, *prefixes: str, dhcpv6: str = "") -> None:
         """Makes the router of the switch's VLAN `DHCP_VLAN` advertise these prefixes alone; none stops it.
 
-        `dhcpv6` is an address of the first one that it gives to whoever asks.
+        `dhcpv6` is an address of the first one that it gives to any client that asks.
         """
 
     def lease6(self, address: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The contract of the port NetworkManager for a profile with an IPv6 address beside the one of IPv4."""
+"""The contract of the port NetworkManager for a profile with an IPv6 address in addition to the one of IPv4."""
 
 import asyncio
 from contextlib import suppress
@@ -41,7 +41,7 @@ async def start(node: Node, address6: str = ADDRESS6, more: str = "") -> None:
 async def until_addresses(node: Node, *addresses6: str) -> None:
     """Waits until the device has its address of IPv4, and exactly these of IPv6, which can be used.
 
-    NetworkManager takes an address that it gives anew, while the kernel looks for other hosts with it, for a duplicate.
+    NetworkManager takes an address that it gives again, while the kernel looks for hosts with it, for a duplicate.
     """
 
     async def so() -> bool:
@@ -60,7 +60,7 @@ async def test_both_families(node: Node) -> None:
 
 @on_node
 async def test_an_address_of_another_host(node: Node) -> None:
-    """An IPv6 address that somebody else has makes the whole profile fail, for the reason of one of IPv4."""
+    """An IPv6 address that another host has makes the whole profile fail, for the reason of one of IPv4."""
     await node.host.links.apply(uplink(DHCP_VLAN))
     await load(node, content(TAKEN6))
 
@@ -100,7 +100,7 @@ async def test_an_edit_beside_an_address_that_stays(node: Node) -> None:
 
 @on_node
 async def test_lost_addresses(node: Node) -> None:
-    """What somebody removed, and what a device lost that was set down, comes back if it is asked for as agents do."""
+    """What was removed, and what a device lost that was set down, comes back if it is asked for as agents do."""
     await start(node)
 
     async def without() -> bool:

@@ -1,4 +1,4 @@
-"""The contract of the port Links for isolated bridges: made for one owner, changed and removed for nobody else."""
+"""The contract of the port Links for isolated bridges: made for one owner, changed and removed for no other."""
 
 import asyncio
 from collections.abc import Callable
@@ -64,7 +64,7 @@ async def test_the_host_stays_out(node: Node, gateway: str) -> None:
 
 @on_node
 async def test_ports_of_the_bridge_before(node: Node) -> None:
-    """A bridge that is made anew gets the ports that the former one had, but none that is another link or another's."""
+    """A bridge made again gets the ports that the former one had, but none that is another link or another's."""
     await node.host.links.apply((ENSURE,))
     node.set_master("eth2", BRIDGE)
     found = await links(node)
@@ -108,7 +108,7 @@ async def test_known_bridge_with_another_mark(node: Node, alias: str) -> None:
 
 @on_node
 async def test_isolated_bridge_stays(node: Node) -> None:
-    """A bridge that is there stays the same one, with its ports, and is set up if somebody set it down."""
+    """A bridge that is there stays the same one, with its ports, and is set up if it was set down."""
     await node.host.links.apply((ENSURE,))
     node.set_master("eth2", BRIDGE)
     index = (await links(node))[BRIDGE].index
@@ -139,7 +139,7 @@ async def test_ports_keep_a_bridge(node: Node) -> None:
 
 @on_node
 async def test_links_above_keep_a_bridge(node: Node) -> None:
-    """A VLAN link that somebody made on the bridge would go with it, and so keeps it."""
+    """A VLAN link that another program made on the bridge would go with it, and so keeps it."""
     await node.host.links.apply((ENSURE,))
     node.plant_vlan(BRIDGE, 7)
     await refused(node, REMOVE, LinkInUse, "it has the ports dummy-br.7")
@@ -147,7 +147,7 @@ async def test_links_above_keep_a_bridge(node: Node) -> None:
 
 @on_node
 async def test_bridges_of_others(node: Node) -> None:
-    """A bridge of another owner, of a cluster network or of somebody else is neither taken over nor removed."""
+    """A bridge of another owner, of a cluster network or of another program is neither taken over nor removed."""
     node.plant_bridge("x-br")
     await node.host.links.apply(
         (EnsureIsolatedBridge(name="b-br", owner=OTHER), EnsureBridge(name="c-br", mtu=1500))
@@ -188,7 +188,7 @@ async def test_vlan_networks_leave_it_alone(node: Node) -> None:
 
 @on_node
 async def test_removed_mark(node: Node) -> None:
-    """A bridge that lost its mark, or has half of one, is nobody's: it is neither used nor removed."""
+    """A bridge that lost its mark, or has half of one, has no owner: it is neither used nor removed."""
     await node.host.links.apply((ENSURE,))
     for alias in ("lanloom-dummy", "lanloom-dummy a/b", f"lanloom-dummy  {OWNER}", "mine"):
         node.set_alias(BRIDGE, alias)
@@ -294,7 +294,7 @@ def with_a_vlan_link(node: Node) -> None:
 
 
 def with_an_alias(node: Node) -> None:
-    """A bridge that somebody has named."""
+    """A bridge that was renamed."""
     node.plant_plugins_bridge(BRIDGE)
     node.set_alias(BRIDGE, "mine")
 
@@ -336,7 +336,7 @@ async def test_half_made(node: Node) -> None:
 
 @on_node
 async def test_deletion_of_the_half_made(node: Node) -> None:
-    """What is half-made may be deleted by whoever knows that it has no owner; with a mark or in use it may not."""
+    """What is half-made may be deleted by a caller that knows it has no owner; with a mark or in use it may not."""
     name = unfinished_name(OWNER)
     node.plant_bare_bridge(name)
     await node.host.links.apply((DeleteLink(name=name),))

@@ -70,7 +70,7 @@ async def test_steps_are_idempotent(node: Node) -> None:
 
 @on_node
 async def test_vlan_ranges(node: Node) -> None:
-    """Two hundred ids on port and bridge are seen as one range beside the others."""
+    """Two hundred ids on port and bridge are seen as one range next to the others."""
     ids = tuple(range(2000, 2200))
     await node.host.links.apply(uplink(7, *ids))
     found = await links(node)

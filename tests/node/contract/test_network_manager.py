@@ -74,7 +74,7 @@ async def test_dhcp(node: Node) -> None:
 
 @on_node
 async def test_a_lease_among_other_addresses(node: Node) -> None:
-    """The lease names its own address beside those that others put on the device, which survive a reapply."""
+    """The lease names its own address next to those that others put on the device, which survive a reapply."""
     await node.host.links.apply(uplink(2012))
     await load(node, profile())
     lease = (await until_phase(node, "active")).lease
@@ -165,7 +165,7 @@ async def test_edited_while_deactivated(node: Node) -> None:
 
 @on_node
 async def test_duplicate_address(node: Node) -> None:
-    """An address that somebody else answers for is not taken: the profile fails."""
+    """An address that another host answers for is not taken: the profile fails."""
     await node.host.links.apply(uplink(2012))
     await load(node, profile(ipv4=static("192.168.12.1/24")))
     await until_given_up(node)
@@ -175,7 +175,7 @@ async def test_duplicate_address(node: Node) -> None:
 
 @on_node
 async def test_duplicate_address_without_end(node: Node) -> None:
-    """What is tried for ever while another host has its address stays down when taken down, and comes when edited."""
+    """What is tried endlessly while another host has its address stays down when taken down, and comes when edited."""
     forever = b"\n[connection]\nautoconnect-retries=0\n"
     await node.host.links.apply(uplink(DHCP_VLAN))
     await load(node, profile(ipv4=static("192.168.12.1/24")) + forever)

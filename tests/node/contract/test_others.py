@@ -1,4 +1,4 @@
-"""The contract of the port Links for links of others: the life of what Lanloom makes beside them leaves no trace."""
+"""The contract of the port Links for links of others: the life of what Lanloom makes next to them leaves no trace."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -69,7 +69,7 @@ async def test_beside_an_uplink(node: Node) -> None:
     await node.host.links.apply((DeleteLink(name="c-br"), DeleteLink(name="c-bo")))
     await unchanged(node, known)
     after = await settings(node)
-    # The kernel sets a NIC down that leaves its bond; nobody but the user knows what it is for now.
+    # The kernel sets a NIC down that leaves its bond; only the user knows what it is for now.
     assert after == before | {"eth1": replace(before["eth1"], up=after["eth1"].up)}
 
 

@@ -117,7 +117,7 @@ async def test_ignored_file(node: Node, content: bytes, mode: int) -> None:
 @pytest.mark.parametrize("address", ["192.168.13.7/99", "192.168.13.7"])
 @on_node
 async def test_doubtful_prefix(node: Node, address: str) -> None:
-    """A prefix length that is missing or out of range becomes 24 in silence: whoever writes profiles must check it."""
+    """A prefix length that is missing or out of range becomes 24 in silence: a writer of profiles must check it."""
     await node.host.links.apply(uplink(2013))
     await load(node, profile(vid=2013, ipv4=static(address)))
     assert (await until_phase(node, "active")).addresses == (ADDRESS,)

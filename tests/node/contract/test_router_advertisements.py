@@ -119,7 +119,7 @@ async def test_an_address_that_is_removed(node: Node) -> None:
 
 @on_node
 async def test_an_address_of_another_host(node: Node) -> None:
-    """An address that somebody else has is seen as tentative and then gone; it comes when that host is gone."""
+    """An address that another host has is seen as tentative and then gone; it comes when that host is gone."""
     await start(node)
     taken = eui64(IPv6Network(SUBNET), (await device(node)).mac)
     node.occupy(taken)

@@ -47,7 +47,7 @@ async def test_gateway_in_a_table_of_its_own(node: Node) -> None:
 
 @on_node
 async def test_gateway_that_somebody_deletes(node: Node) -> None:
-    """A dump shows table and rules of a gateway; what somebody deletes of them stays away until a reapply."""
+    """A dump shows table and rules of a gateway; what is deleted of them stays away until a reapply."""
     rules = {Rule(30100, "192.168.13.0/24", 254), Rule(30200, "192.168.13.0/24", 12345)}
     await start(node, content(f"{GATEWAY}\n{RULES}"))
 
@@ -80,7 +80,7 @@ BEYOND = Route("10.9.0.0/16", MAIN_TABLE, "192.168.13.2")
 
 @on_node
 async def test_routes_that_somebody_deletes(node: Node) -> None:
-    """Routes that somebody deletes stay away; a reapply restores all but the host's own, an activation that, too."""
+    """Deleted routes stay away; a reapply restores all but the host's own, an activation that, too."""
     await start(node, content("route1=10.9.0.0/16,192.168.13.2"))
 
     async def whole() -> bool:

@@ -210,7 +210,7 @@ async def test_deleted_device_and_load(node: Node) -> None:
 
 @on_node
 async def test_foreign_address(node: Node) -> None:
-    """An address that somebody added is seen, and survives an edit that is reapplied; an activation removes it."""
+    """An address that another program added is seen, and survives a reapplied edit; an activation removes it."""
     await start(node)
     node.add_address(DEVICE, FOREIGN)
 

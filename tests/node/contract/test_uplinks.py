@@ -143,7 +143,7 @@ async def test_miimon_of_another_mode(node: Node, before: str, after: str, miimo
 
 @on_node
 async def test_mtu_up_and_down(node: Node) -> None:
-    """The MTU of an uplink changes in place, up and down; NICs follow the bond, and nothing is made anew."""
+    """The MTU of an uplink changes in place, up and down; NICs follow the bond, and nothing is made again."""
     await node.host.links.apply(uplink(2012))
     before = await links(node)
     for mtu in (9000, 1400, 1500):
@@ -396,7 +396,7 @@ SOMEBODYS: dict[str, Callable[[Node], None]] = {
     "as made by hand": lambda node: node.plant_bare_bridge("c-br"),
     "a NIC": lambda node: node.plant_bridge("c-br"),
 }
-"""Bridges that CNI's plugin doesn't make. In the other cases its bridge was changed by somebody."""
+"""Bridges that CNI's plugin doesn't make. In the other cases its bridge was changed by a user."""
 
 CHANGES: dict[str, Callable[[Node], None]] = {
     "an address": lambda node: node.add_address("c-br", "10.36.0.1/24"),

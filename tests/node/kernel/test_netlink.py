@@ -71,7 +71,7 @@ async def test_tagged(links: NetlinkLinks) -> None:
 
 
 async def test_dead_agent(links: NetlinkLinks) -> None:
-    """A link that an agent made and could not mark before it died is found and made anew."""
+    """A link that an agent made and could not mark before it died is found and made again."""
     ip("link add lanloom-new type bridge", where="bare")
     await links.apply(uplink())
     assert "lanloom-new" not in (await links.dump()).links

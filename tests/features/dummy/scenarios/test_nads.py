@@ -46,7 +46,7 @@ def test_a_nad_that_is_only_written_otherwise_is_left_alone() -> None:
 
 
 def test_a_changed_nad_that_is_used_is_not_touched_but_told() -> None:
-    """While it is used the condition Drifted says by whom, an Event once; when the last one goes it is put right."""
+    """While it is used the condition Drifted names its users, an Event once; when the last one goes it is put right."""
     state = run(on.both(on.used(VM, OTHER_VM), on.drifted), ready())
     assert config_of(state)["bridge"] == "mgmt-br"
     assert condition(state, DRIFTED) == "True Changed"
