@@ -12,10 +12,19 @@ def _ensure(step: EnsureIsolatedBridge, kernel: FakeKernel) -> None:
         kernel.make(step.name, "bridge", alias_of(step.owner))
         for port in step.lost_ports(kernel.links):
             kernel.join(port.name, step.name)
-    gateway = bool(step.gateway)
-    kernel.change(step.name, alias=alias_of(step.owner), secluded=True, forwarding=gateway)
+    kernel.change(step.name, alias=alias_of(step.owner), secluded=True, forwarding=step.forwards_ipv4)
     if not kernel.links[step.name].up:
         kernel.set_up(step.name)
+    link = kernel.links[step.name]
+    had = {*link.addresses, *link.addresses6}
+    given = (set(link.given) | set(step.addresses) - had) & set(step.addresses)
+    found = (had - set(link.given)) | given
+    kernel.change(
+        step.name,
+        addresses=tuple(sorted(each for each in found if ":" not in each)),
+        addresses6=tuple(sorted(each for each in found if ":" in each)),
+        given=tuple(sorted(given)),
+    )
 
 
 @apply.register

@@ -77,6 +77,7 @@ class FakeKernel:
         self.default_route_links: frozenset[str] = frozenset()
         self.rules: dict[str, frozenset[Rule]] = {}
         self.lost_routes: dict[str, frozenset[Route]] = {}
+        self.forwards = frozenset({4})
         self.watchers: Watchers = []
         self.writes = 0
         self.at_boot: list[tuple[Link, bool]] = [(Link(name=nic, index=0, up=True), False) for nic in nics]
@@ -135,7 +136,13 @@ class FakeKernel:
             name: replace(link, operstate=self._operstate(link), routes=self._routes(link))
             for name, link in self.links.items()
         }
-        return LinkState(shown, self.default_route_links, frozenset().union(*self.rules.values()))
+        rules = frozenset().union(*self.rules.values())
+        return LinkState(shown, self.default_route_links, rules, self.forwards)
+
+    def forward(self, *versions: int) -> None:
+        """Forwards these IP versions from now on."""
+        self.forwards = frozenset(versions)
+        self._changed()
 
     def lose_routes(self, device: str, routes: Iterable[Route]) -> None:
         """Deletes routes of a device, which stay away until `restore_routes`."""

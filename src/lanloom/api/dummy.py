@@ -80,9 +80,9 @@ class DummyClusterNetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=T
     use the network. With `scope` node each node has a network of its own; cluster is one over all nodes: a LAN, which
     the link `underlay` carries between the nodes, with packets of at most `mtu` bytes, 0 for what fits a usual link.
     With a `subnet` (a CIDR, or one of IPv4 and one of IPv6 with a comma between) those who use it get addresses of it,
-    each only once in the cluster; `gateway` node, which is of IPv4 only, gives every node's bridge the subnet's first
-    address and hides what goes out behind the node's own. `namespaces` are those, besides `nad_namespace`, whose
-    machines and pods may use the network; missing, or `*`, for all.
+    each only once in the cluster; `gateway` node gives every node's bridge the first address of each subnet and hides
+    what goes out behind the node's own. `namespaces` are those, besides `nad_namespace`, whose machines and pods may
+    use the network; missing, or `*`, for all.
     """
 
     bridge_name: str = ""

@@ -5,7 +5,8 @@ link. What the link is called and what it stands on prove nothing: Harvester's c
 links of their own on bridges of Lanloom's, and give them names that Lanloom might have given.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from ipaddress import IPv6Interface
 
 from lanloom.node.marks import owner_of
 from lanloom.node.ports import Link
@@ -44,22 +45,23 @@ def strangers_above(name: str, links: Mapping[str, Link], named: Named = UNNAMED
 
 
 def is_made_by_plugin(
-    link: Link, links: Mapping[str, Link], *, gateway: str = "", filtering: bool = False
+    link: Link, links: Mapping[str, Link], *, addresses: Collection[str] = (), filtering: bool = False
 ) -> bool:
     """Return whether CNI's plugin must have created this bridge, so that Lanloom may make it its own.
 
     A pod that starts before the agent, as after a reboot, has the plugin create a bridge that is not there. The plugin
     leaves the defaults of the kernel, but sets `accept_ra` to 0 (plugins/main/bridge of containernetworking/plugins);
-    `gateway` is the address (a CIDR) that it assigns, if any, and with `filtering` the bridge may filter VLANs, as it
+    `addresses` are those (CIDRs) that it may have given the bridge. With `filtering` the bridge may filter VLANs, as it
     does for networks with a VLAN. The ports are veth links whose peers are in the network namespaces of pods.
     """
     plain = link.ignores_routers and not link.spanning_tree and (filtering or not link.vlan_filtering)
-    alone = not (link.alias or link.master or link.addresses6)
+    alone = not (link.alias or link.master)
+    found = (*link.addresses, *(each for each in link.addresses6 if not IPv6Interface(each).is_link_local))
     return (
         link.kind == "bridge"
         and plain
         and alone
-        and set(link.addresses) <= {gateway}
+        and set(found) <= set(addresses)
         and not any(other.parent == link.name for other in links.values())
         and all(other.leads_away for other in links.values() if other.master == link.name)
     )

@@ -47,9 +47,10 @@ class Link(Struct, frozen=True, kw_only=True):
     veth whose other end is in another network namespace.
     `secluded` is of bridges on which the host takes part in IPv4 with that bridge's own addresses alone (rp_filter and
     arp_ignore are set, or there is no IPv4); `forwarding`, of those whose IPv4 packets it passes on to other links.
-    `addresses6` are IPv6 CIDRs but those of the link itself, known only of VLAN links, as far as no other host has the
-    address, and where a step is about an unmarked bridge. `tentative6` are those of them that wait for the answer of
-    another host which may have them, too.
+    `addresses6` are IPv6 CIDRs: of VLAN links, without those of the link itself, as far as no other host has the
+    address; and of the bridge that a step is about, if it is isolated or has no mark. `tentative6` are those of them
+    that wait for the answer of another host which may have them, too. `given` are the addresses of such a bridge that
+    Lanloom gave it, of both IP versions; a kernel before 5.18 does not know which these are.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Link(Struct, frozen=True, kw_only=True):
     forwarding: bool = False
     addresses6: tuple[str, ...] = ()
     tentative6: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
 
     @property
     def ours(self) -> bool:
@@ -110,12 +112,14 @@ class LinkState(Struct, frozen=True):
     """Every link of the host, by name, and its IPv4 routing as far as links matter to it.
 
     `default_route_links` are the names of those that a default route of the main table goes out of. `rules` are all
-    routing rules.
+    routing rules. `forwards` are the IP versions, 4 and 6, that the host forwards between all links; they are known
+    where the dump is of bridges alone.
     """
 
     links: Mapping[str, Link]
     default_route_links: frozenset[str] = frozenset()
     rules: frozenset[Rule] = frozenset()
+    forwards: frozenset[int] = frozenset()
 
 
 class AbstractStructMeta(StructMeta, ABCMeta):

@@ -80,6 +80,9 @@ class Node(Protocol):
     def add_address(self, device: str, address: str) -> None:
         """Gives a device an address (a CIDR) by hand."""
 
+    def addresses(self, device: str) -> set[str]:
+        """The addresses of a device as CIDRs, of both IP versions."""
+
     def add_default_route(self, device: str) -> None:
         """Adds a default route out of a device by hand."""
 
@@ -176,6 +179,10 @@ class FakeNode:
             self._fake.kernel.change(device, addresses6=(address,))
         else:
             self._fake.add_address(device, address)
+
+    def addresses(self, device: str) -> set[str]:
+        link = self._fake.kernel.links[device]
+        return {*link.addresses, *link.addresses6}
 
     def add_default_route(self, device: str) -> None:
         self._fake.add_default_route(device)

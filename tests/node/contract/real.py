@@ -4,6 +4,7 @@ For use inside `tests.harness.kernel` only, where root may do all this and every
 """
 
 import asyncio
+import json
 import os
 import subprocess
 import time
@@ -346,6 +347,11 @@ class RealNode:
 
     def add_address(self, device: str, address: str) -> None:
         ip(f"address add {address} dev {device}")
+
+    def addresses(self, device: str) -> set[str]:
+        words = ["ip", "-n", "node", "-json", "address", "show", "dev", device]
+        (link,) = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+        return {f"{each['local']}/{each['prefixlen']}" for each in link["addr_info"]}
 
     def add_default_route(self, device: str) -> None:
         ip(f"route add default dev {device}")

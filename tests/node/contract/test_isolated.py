@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from lanloom.features.dummy.rules.hostbridge import (
+    LINK_LOCAL,
     EnsureIsolatedBridge,
     Port,
     RemoveIsolatedBridge,
@@ -52,14 +53,34 @@ async def test_isolated_bridge(node: Node) -> None:
     assert (bridge.owner_uid, bridge.ours, bridge.alias) == (OWNER, False, alias_of(OWNER))
 
 
-@pytest.mark.parametrize("gateway", ["", "10.7.0.1/24"])
+@pytest.mark.parametrize("gateways", [(), ("10.7.0.1/24",)])
 @on_node
-async def test_the_host_stays_out(node: Node, gateway: str) -> None:
+async def test_the_host_stays_out(node: Node, gateways: tuple[str, ...]) -> None:
     """The host takes part in a bridge's IPv4 with that bridge's addresses alone, and passes on only for a gateway."""
-    for given in (gateway, "10.8.0.1/24", gateway):
-        await node.host.links.apply((structs.replace(ENSURE, gateway=given),))
+    for given in (gateways, ("10.8.0.1/24",), gateways):
+        await node.host.links.apply((structs.replace(ENSURE, gateways=given),))
         bridge = (await links(node))[BRIDGE]
         assert (bridge.secluded, bridge.forwarding) == (True, bool(given))
+
+
+@on_node
+async def test_gateways(node: Node) -> None:
+    """A bridge has its gateways also after it was set down or flushed; only those that were given to it go again."""
+    routed = structs.replace(ENSURE, gateways=("10.7.0.1/24", "fd00:7::1/64"))
+
+    async def had() -> set[str]:
+        await node.host.links.apply((routed,))
+        return node.addresses(BRIDGE)
+
+    wanted = {*routed.gateways, LINK_LOCAL}
+    assert await had() == wanted
+    node.set_up(BRIDGE, False)
+    assert await had() == wanted
+    node.flush(BRIDGE)
+    assert await had() == wanted
+    node.add_address(BRIDGE, "10.7.0.9/32")
+    routed = structs.replace(ENSURE, gateways=("10.8.0.1/24",))
+    assert await had() == {"10.8.0.1/24", "10.7.0.9/32"}
 
 
 @on_node
@@ -242,8 +263,8 @@ async def test_gateway_of_pods_that_came_first(node: Node) -> None:
     """The plugin's bridge may have the network's gateway, and no other address."""
     node.plant_plugins_bridge(BRIDGE)
     node.add_address(BRIDGE, "10.7.0.1/24")
-    routed = EnsureIsolatedBridge(name=BRIDGE, owner=OWNER, gateway="10.7.0.1/24")
-    for other in (ENSURE, structs.replace(routed, gateway="10.7.0.1/16")):
+    routed = EnsureIsolatedBridge(name=BRIDGE, owner=OWNER, gateways=("10.7.0.1/24",))
+    for other in (ENSURE, structs.replace(routed, gateways=("10.7.0.1/16",))):
         await refused(node, other, NotOurs, "Lanloom did not create the link")
     node.add_address(BRIDGE, "10.8.0.1/24")
     await refused(node, routed, NotOurs, "Lanloom did not create the link")

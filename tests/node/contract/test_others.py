@@ -99,7 +99,9 @@ async def test_beside_vlan_ids(node: Node) -> None:
 async def test_beside_an_isolated_bridge(node: Node) -> None:
     """An isolated bridge is made and removed, and no other link changes."""
     before, known = await site(node)
-    await node.host.links.apply((EnsureIsolatedBridge(name="dummy-br", owner=OWNER, gateway="10.7.0.1/24"),))
+    await node.host.links.apply(
+        (EnsureIsolatedBridge(name="dummy-br", owner=OWNER, gateways=("10.7.0.1/24",)),)
+    )
     during = await settings(node)
     assert {name: during[name] for name in before} == before
     await unchanged(node, known)

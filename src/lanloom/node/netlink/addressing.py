@@ -6,6 +6,7 @@ Everything raises OSError with the kernel's number and words.
 
 import errno
 import socket
+import struct
 from collections.abc import Iterator
 from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip_network
 
@@ -15,6 +16,10 @@ from lanloom.node.netlink.messages import (
     ADDRESS,
     IFA_ADDRESS,
     IFA_LOCAL,
+    IFA_PROTO,
+    NETCONFA_FORWARDING,
+    NETCONFA_IFINDEX,
+    NETCONFA_IFINDEX_ALL,
     NLM_F_CREATE_NEW,
     ROUTE,
     RTA_DST,
@@ -23,6 +28,7 @@ from lanloom.node.netlink.messages import (
     RTA_TABLE,
     RTM_DELADDR,
     RTM_GETADDR,
+    RTM_GETNETCONF,
     RTM_GETROUTE,
     RTM_NEWADDR,
     RTM_NEWROUTE,
@@ -32,7 +38,9 @@ from lanloom.node.netlink.messages import (
     attributes,
     dump,
     filtering,
+    get,
     nested,
+    number,
     request,
     tolerating,
     word,
@@ -46,8 +54,11 @@ _LARGEST_SHORT_TABLE = 255
 _WITHOUT_BROADCAST = 31
 
 
-def add_address(sock: socket.socket, index: int, cidr: str) -> None:
-    """Add an address to a link, without a search for duplicates: its giver has made sure. One that is there stays."""
+def add_address(sock: socket.socket, index: int, cidr: str, protocol: int = 0) -> None:
+    """Add an address to a link, without a search for duplicates: its giver has made sure. One that is there stays.
+
+    `protocol` is the kernel's note of its origin.
+    """
     found = ip_interface(cidr)
     four = isinstance(found, IPv4Interface)
     family, flags = (socket.AF_INET, 0) if four else (socket.AF_INET6, IFA_F_NODAD)
@@ -56,16 +67,19 @@ def add_address(sock: socket.socket, index: int, cidr: str) -> None:
     body += attribute(IFA_LOCAL, found.ip.packed) + attribute(IFA_ADDRESS, found.ip.packed)
     if four and length < _WITHOUT_BROADCAST:
         body += attribute(IFA_BROADCAST, found.network.broadcast_address.packed)
+    if protocol:
+        body += attribute(IFA_PROTO, bytes([protocol]))
     with tolerating(errno.EEXIST):
         request(sock, RTM_NEWADDR, body, flags=NLM_F_CREATE_NEW)
 
 
 class Address(Struct, frozen=True):
-    """An address of the link with this index, with its prefix length, and the kernel's flags of it."""
+    """An address of the link with this index, with its prefix length, and the kernel's flags and origin of it."""
 
     index: int
     cidr: IPv4Interface | IPv6Interface
     flags: int
+    protocol: int = 0
 
 
 def addresses(
@@ -82,13 +96,41 @@ def addresses(
             values = attributes(body, ADDRESS.size)
             payload = values.get(IFA_LOCAL) or values[IFA_ADDRESS]
             cidr = (IPv4Interface if found == socket.AF_INET else IPv6Interface)((payload, length))
-            yield Address(each, cidr, flags)
+            yield Address(each, cidr, flags, int.from_bytes(values.get(IFA_PROTO, b"")))
+
+
+def addresses_with_origin(sock: socket.socket, index: int) -> list[Address]:
+    """Return what the kernel knows of the addresses of one link; others cost nothing. Raises LinkError."""
+    with filtering(sock):
+        return list(addresses(sock, index=index))
 
 
 def addresses_of(sock: socket.socket, index: int) -> list[IPv4Interface | IPv6Interface]:
-    """Return the addresses of one link; what others there are costs nothing. Raises LinkError."""
-    with filtering(sock):
-        return [each.cidr for each in addresses(sock, index=index)]
+    """Return the addresses of one link; others cost nothing. Raises LinkError."""
+    return [each.cidr for each in addresses_with_origin(sock, index)]
+
+
+PROTOCOL = 76
+"""The origin (IFA_PROTO) of addresses that Lanloom gives a bridge. The kernel's own numbers are below 4."""
+
+
+def forwarded_versions(sock: socket.socket) -> frozenset[int]:
+    """Return the IP versions, 4 and 6, that the namespace forwards as a whole. Raises OSError."""
+    return frozenset(version for version, family in _FAMILIES.items() if _forwards(sock, family))
+
+
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+
+
+def _forwards(sock: socket.socket, family: int) -> bool:
+    body = struct.pack("=Bxxx", family) + attribute(NETCONFA_IFINDEX, SIGNED.pack(NETCONFA_IFINDEX_ALL))
+    try:
+        found = get(sock, RTM_GETNETCONF, body)
+    except OSError as error:
+        if error.errno in (errno.EAFNOSUPPORT, errno.EOPNOTSUPP):  # a kernel without the family
+            return False
+        raise
+    return bool(number(attributes(found, 4).get(NETCONFA_FORWARDING)))
 
 
 def ip_addresses(sock: socket.socket, nsid: int | None = None) -> frozenset[str]:
@@ -103,9 +145,10 @@ def ip_addresses(sock: socket.socket, nsid: int | None = None) -> frozenset[str]
     return frozenset(str(each.cidr.ip) for each in found)
 
 
-def remove_ipv6_address(sock: socket.socket, index: int, address: IPv6Interface) -> None:
+def remove_address(sock: socket.socket, index: int, address: IPv4Interface | IPv6Interface) -> None:
     """Take an address from a link; one that is gone is no error."""
-    head = ADDRESS.pack(socket.AF_INET6, address.network.prefixlen, 0, 0, index)
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    head = ADDRESS.pack(family, address.network.prefixlen, 0, 0, index)
     with tolerating(errno.EADDRNOTAVAIL):
         request(sock, RTM_DELADDR, head + attribute(IFA_LOCAL, address.packed))
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from lanloom.api.bonds import BOND_MODES
 from lanloom.node.netlink import reader
-from lanloom.node.netlink.addressing import addresses, addresses_of
+from lanloom.node.netlink.addressing import PROTOCOL, addresses, addresses_with_origin
 from lanloom.node.netlink.bonds import IFLA_BOND_MIIMON, IFLA_BOND_MODE, IFLA_BOND_PRIMARY, decode_settings
 from lanloom.node.netlink.bridgeports import vlans
 from lanloom.node.netlink.messages import (
@@ -157,14 +157,14 @@ def read_isolated(sock: socket.socket, bridge: str) -> dict[str, Link]:
 
 
 def inspect_bridge(sock: socket.socket, links: dict[str, Link], name: str) -> dict[str, Link]:
-    """Return the links, the one of this name with its addresses if it is a bridge without any mark."""
+    """Return the links, the one of this name with its addresses if it is a bridge that is isolated or has no mark."""
     link = links.get(name)
-    if link is None or link.kind != "bridge" or link.alias:
+    if link is None or link.kind != "bridge" or (link.alias and not link.owner_uid):
         return links
-    found = addresses_of(sock, link.index)
-    four = _ordered(each for each in found if each.version == 4)
-    others = tuple(str(each) for each in found if each.version == 6 and not each.is_link_local)
-    return links | {name: replace(link, addresses=four, addresses6=others)}
+    found = addresses_with_origin(sock, link.index)
+    four, six = (_ordered(each.cidr for each in found if each.cidr.version == version) for version in (4, 6))
+    given = _ordered(each.cidr for each in found if each.protocol == PROTOCOL)
+    return links | {name: replace(link, addresses=four, addresses6=six, given=given)}
 
 
 def _raw_links(sock: socket.socket, wanted: bytes = b"") -> list[_Raw]:

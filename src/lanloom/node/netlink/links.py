@@ -12,6 +12,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from lanloom.node.errors import LinkError
+from lanloom.node.netlink.addressing import forwarded_versions
 from lanloom.node.netlink.dump import read_isolated, read_state
 from lanloom.node.netlink.messages import dump_socket
 from lanloom.node.netlink.writer import LinkWriter
@@ -21,6 +22,9 @@ LINK_GROUP = 1 << 0
 GROUPS = LINK_GROUP | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8
 """RTNLGRP_LINK (VLAN ids of bridges too), RTNLGRP_IPV4_IFADDR, _ROUTE and _RULE, _IPV6_IFADDR, as a mask of their bits.
 """
+
+FORWARDING_GROUPS = 1 << 23 | 1 << 24
+"""RTNLGRP_IPV4_NETCONF and _IPV6_NETCONF: settings of both IP versions, of links and of the whole namespace."""
 
 _SIZE = 1 << 16
 
@@ -85,14 +89,14 @@ class NetlinkLinks:
     """The links of the network namespace that `in_thread` runs its functions in; by default the process's own.
 
     With the name of an isolated `bridge` it shows bridges alone, with the ports of that one and of all that are marked,
-    and watches links but no VLAN ids, addresses and routes: on a node where many links come and go, each of many
-    processes looks at its few.
+    and watches links and forwarding, but no VLAN ids, addresses and routes: on a node where many links come
+    and go, each of many processes looks at its few.
     """
 
     def __init__(self, in_thread: InThread = asyncio.to_thread, *, bridge: str = "") -> None:
         self._in_thread = in_thread
         self._read = partial(_dump_isolated, bridge) if bridge else _dump
-        self._groups = LINK_GROUP if bridge else GROUPS
+        self._groups = LINK_GROUP | FORWARDING_GROUPS if bridge else GROUPS
 
     async def dump(self) -> LinkState:
         """Read the kernel's state in five dumps: links, VLAN ids, addresses, routes, rules."""
@@ -132,7 +136,7 @@ def _dump() -> LinkState:
 
 def _dump_isolated(bridge: str) -> LinkState:
     with dump_socket() as dumps:
-        return LinkState(read_isolated(dumps, bridge))
+        return LinkState(read_isolated(dumps, bridge), forwards=forwarded_versions(dumps))
 
 
 def _apply(steps: tuple[LinkStep, ...]) -> None:

@@ -13,7 +13,7 @@ from ipaddress import IPv6Interface
 from lanloom.node.errors import KernelUnsupported
 from lanloom.node.marks import MARK, UNFINISHED
 from lanloom.node.netlink import changes
-from lanloom.node.netlink.addressing import add_route, addresses_of, remove_ipv6_address
+from lanloom.node.netlink.addressing import add_route, addresses_of, remove_address
 from lanloom.node.netlink.bonds import SET_WHILE_DOWN, encode_miimon, encode_mode, encode_settings
 from lanloom.node.netlink.bridgeports import change_vlans
 from lanloom.node.netlink.changes import address, alias, info, master, name
@@ -120,7 +120,7 @@ class LinkWriter:
         self.take_no_address(index)
         for found in addresses_of(self.sock, index):
             if isinstance(found, IPv6Interface) and found.is_link_local:
-                remove_ipv6_address(self.sock, index, found)
+                remove_address(self.sock, index, found)
 
     def set_master(self, link: str, master_name: str) -> None:
         """Put a link under a master and up, or release it."""
@@ -253,7 +253,7 @@ def _restore_routes(step: RestoreRoutes, writer: LinkWriter) -> None:
 
 @apply.register
 def _remove_address6(step: RemoveAddress6, writer: LinkWriter) -> None:
-    remove_ipv6_address(writer.sock, writer.links[step.link].index, IPv6Interface(step.address))
+    remove_address(writer.sock, writer.links[step.link].index, IPv6Interface(step.address))
 
 
 @apply.register(AddVlans)

@@ -112,10 +112,10 @@ class Scene:
         owner: str = OWNER,
         bridge: str = BRIDGE,
         links: Links | None = None,
-        gateway: str = "",
+        gateways: tuple[str, ...] = (),
     ) -> Kept:
         """Starts a reconciler; the scene's end ends it."""
-        task = Assignment(bridge=bridge, owner=owner, state=state, gateway=gateway)
+        task = Assignment(bridge=bridge, owner=owner, state=state, gateways=gateways)
         kept = Kept(links or self.fake.host.links, task)
         self._running.append(kept)
         return kept

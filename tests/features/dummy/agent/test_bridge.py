@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 
 from lanloom.features.dummy.rules.hostbridge import (
+    LINK_LOCAL,
     EnsureIsolatedBridge,
     RemoveIsolatedBridge,
     State,
@@ -165,9 +166,71 @@ async def test_the_gateway_of_pods_that_came_first(scene: Scene) -> None:
     """With a gateway the plugin's bridge has its address, which stays; without one it is another program's."""
     scene.fake.kernel.add(structs.replace(PLUGINS, addresses=("10.7.0.1/24",)))
     assert FOREIGN[""] in await scene.keep().failure()
-    await scene.keep(gateway="10.7.0.1/24").until_ready()
+    await scene.keep(gateways=("10.7.0.1/24",)).until_ready()
     found = scene.found[BRIDGE]
     assert (found.owner_uid, found.addresses) == (OWNER, ("10.7.0.1/24",))
+
+
+GATEWAYS = ("10.7.0.1/24", "fd00:7::1/64")
+
+
+def addresses(scene: Scene) -> set[str]:
+    """The addresses of the bridge."""
+    found = scene.found[BRIDGE]
+    return {*found.addresses, *found.addresses6}
+
+
+@pytest.mark.parametrize("gateways", [GATEWAYS[:1], GATEWAYS[1:], GATEWAYS])
+def test_the_gateways_of_a_bridge(gateways: tuple[str, ...]) -> None:
+    """A bridge has its gateways, with IPv6 a link-local address, too; whatever takes them away, they are back soon."""
+    wanted = {*gateways, LINK_LOCAL} if any(":" in each for each in gateways) else set(gateways)
+
+    @on_a_host
+    async def story(scene: Scene) -> None:
+        scene.fake.kernel.forward(4, 6)
+        kept = scene.keep(gateways=gateways)
+        await kept.until_ready()
+        assert addresses(scene) == wanted
+        assert scene.found[BRIDGE].forwarding == (GATEWAYS[0] in gateways)
+        scene.fake.delete_link(BRIDGE)
+        await until(lambda: BRIDGE in scene.found and kept.ready)
+        assert addresses(scene) == wanted
+        scene.fake.set_link_up(BRIDGE, False)
+        await until(lambda: scene.found[BRIDGE].up and kept.ready)
+        assert addresses(scene) == wanted
+
+    story()
+
+
+@on_a_host
+async def test_addresses_of_others(scene: Scene) -> None:
+    """Addresses that a keeper before gave for other gateways go; those of other programs stay."""
+    scene.fake.kernel.forward(4, 6)
+    await (former := scene.keep(gateways=GATEWAYS)).until_ready()
+    await former.kill()
+    found = scene.found[BRIDGE]
+    scene.fake.kernel.change(BRIDGE, addresses=(*found.addresses, "10.7.0.9/32"))
+    await scene.keep(gateways=("10.8.0.1/24",)).until_ready()
+    assert addresses(scene) == {"10.8.0.1/24", "10.7.0.9/32"}
+
+
+@on_a_host
+async def test_a_host_that_does_not_forward(scene: Scene) -> None:
+    """With a gateway of IPv6, a keeper on a host that does not forward IPv6 keeps the bridge, and is not ready.
+
+    Before it gives up it says why, with the remedy; where the host begins in time, it becomes ready.
+    """
+    failure = await scene.keep(gateways=GATEWAYS).failure()
+    assert "this node does not forward IPv6" in failure and "sysctl -w" in failure
+    assert addresses(scene) == {*GATEWAYS, LINK_LOCAL} and scene.found[BRIDGE].up
+    await scene.keep(gateways=GATEWAYS[:1]).until_ready()
+    kept = scene.keep(gateways=GATEWAYS)
+    await asyncio.sleep(2)
+    assert not kept.ready
+    scene.fake.kernel.forward(4, 6)
+    await kept.until_ready()
+    scene.fake.kernel.forward(6)
+    await until(lambda: not kept.ready)
 
 
 @pytest.mark.parametrize("alias", ["mine", ""])
@@ -231,17 +294,17 @@ async def test_another_bridge_of_that_name(scene: Scene) -> None:
     assert scene.found[BRIDGE].alias == "mine"
 
 
-@pytest.mark.parametrize("gateway", ["", "10.7.0.1/24"])
-def test_host_let_in(gateway: str) -> None:
+@pytest.mark.parametrize("gateways", [(), ("10.7.0.1/24",)])
+def test_host_let_in(gateways: tuple[str, ...]) -> None:
     """A host that an operator lets into the network is kept out again, but for the gateway that is asked for."""
 
     @on_a_host
     async def scenario(scene: Scene) -> None:
-        kept = scene.keep(gateway=gateway)
+        kept = scene.keep(gateways=gateways)
         await kept.until_ready()
-        scene.fake.kernel.change(BRIDGE, secluded=False, forwarding=not gateway)
+        scene.fake.kernel.change(BRIDGE, secluded=False, forwarding=not gateways)
         await until(lambda: scene.found[BRIDGE].secluded and kept.ready)
-        assert scene.found[BRIDGE].forwarding == bool(gateway)
+        assert scene.found[BRIDGE].forwarding == bool(gateways)
 
     scenario()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lanloom.features.dummy.rules.objects import nad_config
+from lanloom.features.dummy.rules.objects import bridge_addresses, nad_config
 from tests.features.dummy.kernel.test_bridge_process import (
     PATIENCE,
     SOON,
@@ -163,16 +163,98 @@ def test_gateway_that_is_not_the_networks(daemons: Daemons, pods: tuple[str, ...
 
 
 def test_the_gateway_of_another_subnet(daemons: Daemons, pods: tuple[str, ...]) -> None:
-    """With what the network's NAD says, the first pod of another subnet gives the bridge the gateway of that one."""
+    """A bridge with another subnet has the gateway of that one alone, by its keeper or by its first pod."""
     forced = {key: value for key, value in nad_config(ROUTED_NETWORK).items() if key == "forceAddress"}
     call("ADD", pods[0], **ROUTED, **forced)
-    daemons.start(gateway=GATEWAY)
+    former = daemons.start(gateway=GATEWAY)
     until(daemons.ready().exists)
     call("DEL", pods[0], **ROUTED, **forced)
+    former.kill()
+    former.wait()
+    daemons.ready().unlink()
+    daemons.start(gateway="10.8.0.1/24")
+    until(daemons.ready().exists)
     other = {"ipam": {"type": "static", "addresses": [{"address": "10.8.0.9/24"}]}}
     call("ADD", pods[1], **ROUTED | forced | other)
     shown = ip("address show dev dummy-br")
     assert "inet 10.8.0.1/24" in shown and GATEWAY not in shown and there()
+
+
+BOTH = isolated(subnet="10.7.0.0/24,fd00:7::/64", gateway="node")
+ADDRESSES = {"type": "static", "addresses": [{"address": "10.7.0.9/24"}, {"address": "fd00:7::9/64"}]}
+SWITCHES = ("net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding")
+GATEWAYS = {"10.9.0.2": "10.7.0.1", "fd00:9::2": "fd00:7::1"}
+"""Addresses of a host beyond the node, by the gateway to them."""
+
+
+def on_host(words: str) -> subprocess.CompletedProcess[str]:
+    """What a command on the node comes to."""
+    command = ["ip", "netns", "exec", "host", *words.split()]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def beyond(pods: tuple[str, ...]) -> bool:
+    """Makes the second pod a host beyond the node, and tells the first one where; whether the kernel can translate.
+
+    Where it can't, that host knows the way back, which it needs then.
+    """
+    ip(f"link add out up type veth peer name out netns {pods[1]}")
+    translates = all(
+        on_host(f"{program} -t nat -N trial").returncode == 0 for program in ("iptables", "ip6tables")
+    )
+    back = [] if translates else ["route add 10.7.0.0/24 via 10.9.0.1", "route add fd00:7::/64 via fd00:9::1"]
+    for words in ("10.9.0.1/24", "fd00:9::1/64 nodad"):
+        ip(f"address add dev out {words}")
+    lines = [
+        "link set out up",
+        "address add dev out 10.9.0.2/24",
+        "address add dev out fd00:9::2/64 nodad",
+        *back,
+    ]
+    for words in lines:
+        subprocess.run(["ip", "-n", pods[1], *words.split()], check=True)
+    return translates
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_gateways_of_both_ip_versions(daemons: Daemons, pods: tuple[str, ...], *, first: bool) -> None:
+    """Whichever of both came first, a pod reaches hosts beyond its node by IPv4 and IPv6, also after a repair.
+
+    The process is ready when the node forwards both, which neither it nor the plugin turns on.
+    """
+    translates = beyond(pods)
+    given = nad_config(BOTH) | {"ipam": ADDRESSES, "bridge": "dummy-br", "ipMasq": translates}
+    start = partial(daemons.start, gateway=bridge_addresses(BOTH))
+    if first:
+        start()
+        until(there)
+    call("ADD", pods[0], **given)
+    process = start()
+    until(there)
+    for address, gateway in GATEWAYS.items():
+        until(partial(ping, pods[0], gateway))
+        subprocess.run(["ip", "-n", pods[0], "route", "add", address, "via", gateway], check=True)
+    for address, switch in zip(GATEWAYS, SWITCHES, strict=True):
+        assert on_host(f"sysctl --values {switch}").stdout.strip() == "0"
+        assert not ping(pods[0], address) and not daemons.ready().exists()
+        assert on_host(f"sysctl -w {switch}=1").returncode == 0
+    if process.poll() is not None:  # it gave up meanwhile, as its kubelet would notice
+        start()
+    until(daemons.ready().exists)
+    for address in GATEWAYS:
+        until(partial(ping, pods[0], address))
+    ip("link set dummy-br down")
+    until(there)
+    for address in GATEWAYS:
+        until(partial(ping, pods[0], address))
+
+
+def test_a_node_without_forwarding(daemons: Daemons) -> None:
+    """On a node that does not forward IPv6, the process of a gateway of IPv6 makes the bridge and says why it ends."""
+    (daemons.directory / "why").touch()
+    assert daemons.start(gateway="fd00:7::1/64").wait(PATIENCE) == 1
+    assert "this node does not forward IPv6" in (daemons.directory / "why").read_text()
+    assert there()
 
 
 def test_routers_are_ignored(daemons: Daemons, pods: tuple[str, ...]) -> None:

@@ -18,9 +18,8 @@ from lanloom.api.nadconfig import parse_config
 from lanloom.api.names import READY_LABEL
 from lanloom.features.dummy.rules.model import Isolated, is_ours, resource_name
 from lanloom.features.dummy.rules.objects import (
-    bridge_address,
+    bridge_addresses,
     cluster_network_body,
-    gateway_of,
     implied_cluster_network,
     ipam_network,
     is_as_wanted,
@@ -93,6 +92,23 @@ def test_a_network_with_a_gateway() -> None:
     config = nad_config(ROUTED)
     assert (config["isGateway"], config["ipMasq"]) == (True, True)
     assert "isDefaultGateway" not in config
+
+
+@pytest.mark.parametrize(
+    ("subnet", "addresses", "gateways"),
+    [
+        ("10.115.0.0/24", "10.115.0.1/24", ["10.115.0.1"]),
+        ("fd00:115::/64", "fd00:115::1/64", ["fd00:115::1"]),
+        ("10.115.0.0/24,fd00:115::/64", "10.115.0.1/24,fd00:115::1/64", ["10.115.0.1", "fd00:115::1"]),
+    ],
+)
+def test_a_gateway_of_each_ip_version(subnet: str, addresses: str, gateways: list[str]) -> None:
+    """Each subnet has a gateway, with IPv6 without the plugin's part in it: it would turn on a node's forwarding."""
+    net = isolated(subnet=subnet, gateway="node")
+    config = nad_config(net)
+    assert (config["ipMasq"], "isGateway" in config) == (True, ":" not in subnet)
+    assert bridge_addresses(net) == addresses
+    assert [item["gateway"] for item in ipam_network(net).body()["spec"]["subnets"]] == gateways
 
 
 def test_the_gateway_of_a_former_subnet_goes() -> None:
@@ -230,8 +246,11 @@ def test_addresses_are_for_the_networks_namespaces() -> None:
 
 def test_the_gateway_is_the_first_address() -> None:
     """Every node's bridge has the subnet's first address, where a gateway is asked for."""
-    assert (gateway_of(GATEWAYED), gateway_of(PLAIN), gateway_of(isolated())) == ("10.115.0.1", "", "")
-    assert (bridge_address(GATEWAYED), bridge_address(PLAIN)) == ("10.115.0.1/24", "")
+    assert (bridge_addresses(GATEWAYED), bridge_addresses(PLAIN), bridge_addresses(isolated())) == (
+        "10.115.0.1/24",
+        "",
+        "",
+    )
     assert ipam_network(GATEWAYED).body()["spec"]["subnets"][0]["gateway"] == "10.115.0.1"
 
 

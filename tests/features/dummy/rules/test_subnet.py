@@ -86,6 +86,15 @@ def test_isolated_networks_may_be_alike() -> None:
     )
 
 
+def test_gateways_of_one_subnet_of_ipv6() -> None:
+    """Two networks with gateways have no common subnet of IPv6 either, whatever their subnets of IPv4 are."""
+    mine = isolated(subnet="10.115.0.0/24,fd00:115::/64", gateway="node")
+    other = isolated("other", "o", subnet="10.116.0.0/24,fd00:115::/64", gateway="node")
+    assert "fd00:115::/64 of DummyClusterNetwork other, which has a gateway" in overlaps(
+        mine, Ranges(), [other]
+    )
+
+
 @given(st.text(), st.ip_addresses(v=4))
 def test_what_others_report_is_never_believed_unread(cidr: str, address: Any) -> None:
     """Whatever stands in a node's spec, nothing is raised; and every address of a subnet is found in it."""

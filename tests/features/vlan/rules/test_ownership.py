@@ -175,7 +175,7 @@ def test_an_isolated_bridge_is_ours_by_its_owner(maker: str, state: str, above: 
     if maker in ("dummy", "lan"):
         return
     task = Assignment(bridge="x-br", owner=UID, state="present" if state == "present" else "absent")
-    assert evaluate(task, links).steps == ()
+    assert evaluate(task, LinkState(links)).steps == ()
     assert orphaned_bridges((), links) == ()
 
 
@@ -186,7 +186,7 @@ def test_an_isolated_bridge_stays_below_others(above: str) -> None:
         "x-br": Link(name="x-br", index=3, kind="bridge", up=True, alias=alias_of(UID)),
         "other": Link(name="other", index=5, kind="vlan", **{above: "x-br"}),  # type: ignore[arg-type]
     }
-    verdict = evaluate(Assignment(bridge="x-br", owner=UID, state="absent"), links)
+    verdict = evaluate(Assignment(bridge="x-br", owner=UID, state="absent"), LinkState(links))
     assert (verdict.steps, "other" in verdict.fault) == ((), True)
     assert orphaned_bridges((), links) == ()
 

@@ -93,9 +93,9 @@ class BridgeReconciler:
         return verdict
 
     async def _evaluate(self) -> Verdict:
-        links = (await self._links.dump()).links
-        verdict = evaluate(self._task, links)
-        self._task = remembering(self._task, links)
+        host = await self._links.dump()
+        verdict = evaluate(self._task, host)
+        self._task = remembering(self._task, host.links)
         return verdict
 
     def _limit_patience(self, verdict: Verdict) -> None:

@@ -9,6 +9,12 @@ import socket
 from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
 from lanloom.node.errors import LinkError
 from lanloom.node.marks import unfinished_name
+from lanloom.node.netlink.addressing import (
+    PROTOCOL,
+    add_address,
+    addresses_with_origin,
+    remove_address,
+)
 from lanloom.node.netlink.changes import address, alias, master, name
 from lanloom.node.netlink.messages import (
     DEVCONF_ARP_IGNORE,
@@ -39,10 +45,11 @@ def ensure(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
     if step.name not in writer.links:
         raise LinkError(f"{step.title}: it was removed during its creation")
     bridge = writer.links[step.name]
-    if not (bridge.secluded and bridge.forwarding == bool(step.gateway)):
-        seclude(writer, bridge.index, forwarding=bool(step.gateway))
+    if not (bridge.secluded and bridge.forwarding == step.forwards_ipv4):
+        seclude(writer, bridge.index, forwarding=step.forwards_ipv4)
     if not bridge.up:
         writer.set_up(bridge.index)
+    _give_addresses(step, writer, bridge.index)
     for port in step.lost_ports(writer.links) if missing else ():
         with tolerating(errno.ENODEV):
             writer.change(port.index, master(bridge.index))
@@ -89,6 +96,21 @@ def _take_over(step: EnsureIsolatedBridge, link: Link, writer: LinkWriter) -> No
             writer.change(link.index, address(hardware_address(unfinished_name(step.owner))))
     writer.change(link.index, alias(alias_of(step.owner)))
     _reread(step, writer)
+
+
+def _give_addresses(step: EnsureIsolatedBridge, writer: LinkWriter, index: int) -> None:
+    """Give the bridge the addresses of its gateways, and take those back that it was given for others.
+
+    The kernel forgets those of IPv6 when the bridge is set down.
+    """
+    found = {str(each.cidr): each for each in addresses_with_origin(writer.sock, index)}
+    for cidr, each in found.items():
+        if each.protocol == PROTOCOL and cidr not in step.addresses:
+            remove_address(writer.sock, index, each.cidr)
+    for cidr in step.addresses:
+        if cidr not in found:
+            with tolerating(errno.EOPNOTSUPP, errno.EAFNOSUPPORT):  # without IPv6, which is another fault
+                add_address(writer.sock, index, cidr, PROTOCOL)
 
 
 def _reread(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:

@@ -34,9 +34,9 @@ TERMINATION_LOG = Path("/dev/termination-log")
 )
 @click.option(
     "--gateway",
-    metavar="CIDR",
+    metavar="CIDR[,CIDR]",
     default="",
-    help="Address that the CNI plugin assigns to the bridge, if the network has a gateway.",
+    help="Addresses of the bridge, if the network has gateways: one, or one of each IP version.",
 )
 @click.option(
     "--ready-file",
@@ -92,10 +92,10 @@ def command(
         raise click.BadParameter(
             f"{owner!r} is not a uid; a uid has at most 63 letters, digits and dashes", param_hint="--owner"
         )
-    _check_gateway(gateway)
+    gateways = _gateways(gateway)
     configure_logs(log_level)
     present = state == "present"
-    task = Assignment(bridge=name, owner=owner, state="present" if present else "absent", gateway=gateway)
+    task = Assignment(bridge=name, owner=owner, state="present" if present else "absent", gateways=gateways)
     try:
         run_process(_keep(task, ready_file))
     except ExceptionGroup as errors:
@@ -105,17 +105,20 @@ def command(
         raise click.ClickException(message) from None
 
 
-def _check_gateway(gateway: str) -> None:
-    from ipaddress import IPv4Interface
+def _gateways(text: str) -> tuple[str, ...]:
+    from ipaddress import ip_interface
 
+    given = tuple(text.split(",")) if text else ()
     try:
-        good = not gateway or str(IPv4Interface(gateway)) == gateway
+        good = len({ip_interface(each).version for each in given}) == len(given)
     except ValueError:
         good = False
-    if not good:
+    if not good or any("%" in each or str(ip_interface(each)) != each for each in given):
         raise click.BadParameter(
-            f"{gateway!r} is not an address such as 10.115.0.1/24", param_hint="--gateway"
+            f"{text!r} is not an address such as 10.115.0.1/24, or one of each IP version with a comma",
+            param_hint="--gateway",
         )
+    return given
 
 
 def _reason(error: Exception, ready_file: Path) -> str:

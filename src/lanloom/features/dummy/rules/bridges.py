@@ -23,7 +23,7 @@ from lanloom.features.dummy.rules.model import (
     Settings,
     is_ours,
 )
-from lanloom.features.dummy.rules.objects import bridge_address
+from lanloom.features.dummy.rules.objects import bridge_addresses
 from lanloom.features.dummy.rules.observed import (
     Action,
     Change,
@@ -66,7 +66,7 @@ def keeping(observed: Observed, net: Isolated) -> Bridges:
             net.bridge,
             _with_image(observed.settings, running, net.uid),
             "present",
-            bridge_address(net),
+            bridge_addresses(net),
         )
     except UnknownImage as error:
         return _failed(known, "NoImage", str(error))
@@ -120,7 +120,7 @@ def remover(observed: Observed, bridge: str) -> Create | None:
     """Return a DaemonSet that removes bridges whose own DaemonSet does not exist; None if no image for it is known."""
     meta = observed.dcn.metadata
     try:
-        body = daemon_set_body(meta.name, meta.uid, bridge, observed.settings, "absent", _address(observed))
+        body = daemon_set_body(meta.name, meta.uid, bridge, observed.settings, "absent", _addresses(observed))
     except UnknownImage:
         return None
     return Create(DAEMON_SETS, body)
@@ -150,10 +150,10 @@ def _argument(item: DaemonSet, flag: str) -> str:
         return ""
 
 
-def _address(observed: Observed) -> str:
-    """Return the address of the network's bridges; empty if the spec is invalid."""
+def _addresses(observed: Observed) -> str:
+    """Return the addresses of the network's bridges; empty if the spec is invalid."""
     try:
-        return bridge_address(parse(observed.dcn))
+        return bridge_addresses(parse(observed.dcn))
     except Malformed:
         return ""
 

@@ -96,7 +96,7 @@ def daemon_set_body(
 ) -> Raw:
     """Return the whole DaemonSet for the DummyClusterNetwork of that name and uid. Raises UnknownImage.
 
-    `gateway` is the address of the bridge as a CIDR. It identifies a bridge that pods created earlier.
+    `gateway` are the addresses of the bridge as CIDRs with commas. They identify a bridge that pods created earlier.
     """
     _check_image(name, settings.image)
     title = daemon_set_name(name, uid)

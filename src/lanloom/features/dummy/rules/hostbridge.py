@@ -3,6 +3,7 @@
 A step refuses what is not the network's own (`node/steps.py`); `agent/linkwriter.py` applies it to the kernel.
 """
 
+import errno
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal
 
@@ -19,7 +20,7 @@ from lanloom.node.marks import (
     unfinished_name,
 )
 from lanloom.node.ownership import is_made_by_plugin, is_ours
-from lanloom.node.ports import Link, LinkStep
+from lanloom.node.ports import Link, LinkState, LinkStep
 from lanloom.node.steps import DeleteLink, check_name
 
 ISOLATED_MARK = register_family("lanloom-dummy", "DummyClusterNetwork")
@@ -29,6 +30,15 @@ ISOLATED_MARK = register_family("lanloom-dummy", "DummyClusterNetwork")
 def alias_of(owner: str) -> str:
     """Return the ifalias of an owner's bridge."""
     return f"{ISOLATED_MARK} {owner}"
+
+
+LINK_LOCAL = "fe80::1/64"
+"""The link-local address of a gateway of IPv6. To forward a packet, Linux asks for the hardware address of its receiver
+only from such an address (ndisc_send_ns). It is the same on all nodes, as the gateway is."""
+
+
+def _is_ipv4(cidr: str) -> bool:
+    return ":" not in cidr
 
 
 class Port(Struct, frozen=True):
@@ -41,14 +51,16 @@ class Port(Struct, frozen=True):
 class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
     """A bridge marked as the isolated one of `owner` (a uid), up, without spanning tree.
 
-    The host gets no IPv6 link-local address on it, and uses IPv4 on it only with the bridge's own addresses. With a
-    `gateway` (a CIDR, which CNI's plugin gives the bridge), the host forwards packets. The bridge filters no VLANs: no
-    frame leaves it, whatever its tags, so there is nothing to separate. Guests may use VLANs of their own, and the
-    bridge works on kernels that can't filter. The kernel sets the MTU to the smallest MTU of the ports.
+    The host gets no IPv6 link-local address on it, and uses IPv4 on it only with the bridge's own addresses. With
+    `gateways` (CIDRs, at most one of each IP version), the bridge has these addresses, and the host forwards packets of
+    IPv4; those of IPv6 are forwarded by the host as a whole or not at all. Addresses that were given to the bridge
+    before, for other gateways, are removed; those of other programs stay. The bridge filters no VLANs: no frame leaves
+    it, whatever its tags, so there is nothing to separate. Guests may use VLANs of their own, and the bridge works on
+    kernels that can't filter. The kernel sets the MTU to the smallest MTU of the ports.
 
-    A bridge of that name that CNI's `bridge` plugin created, perhaps with the address `gateway`, is marked and kept. So
-    is the bridge with the index `known`, which was the owner's before another program changed its mark. Raises NotOurs
-    for any other link of that name that is not that owner's.
+    A bridge of that name that CNI's `bridge` plugin created, perhaps with addresses of `gateways`, is marked and kept.
+    So is the bridge with the index `known`, which was the owner's before another program changed its mark. Raises
+    NotOurs for any other link of that name that is not that owner's.
 
     A new bridge gets those of `ports` that still exist without a master: it replaces a bridge that was deleted while it
     had ports.
@@ -58,7 +70,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
 
     name: str
     owner: str
-    gateway: str = ""
+    gateways: tuple[str, ...] = ()
     known: int = 0
     ports: tuple[Port, ...] = ()
 
@@ -66,6 +78,24 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
     def title(self) -> str:
         """The title of the step."""
         return f"can't create the bridge {self.name}"
+
+    @property
+    def forwards_ipv4(self) -> bool:
+        """Whether the host forwards IPv4 packets that come in by the bridge."""
+        return any(map(_is_ipv4, self.gateways))
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses that the bridge has to have, as CIDRs."""
+        six = not all(map(_is_ipv4, self.gateways))
+        return (*self.gateways, LINK_LOCAL) if six else self.gateways
+
+    def remedy(self, code: int) -> str:
+        """Implement the base class."""
+        # The kernel says that IPv6 is disabled on the bridge.
+        if code == errno.EACCES and LINK_LOCAL in self.addresses:
+            return f"; run `sysctl -w net.ipv6.conf.{self.name}.disable_ipv6=0` on the node"
+        return super().remedy(code)
 
     @property
     def inspects(self) -> str:
@@ -97,7 +127,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
         """Return whether a link without the owner's mark becomes the owner's bridge. Another's mark always holds."""
         if is_ours(link) or link.owner_uid or link.kind != "bridge":
             return False
-        return link.index == self.known or is_made_by_plugin(link, links, gateway=self.gateway)
+        return link.index == self.known or is_made_by_plugin(link, links, addresses=self.gateways)
 
 
 class RemoveIsolatedBridge(LinkStep, frozen=True, kw_only=True):
@@ -174,7 +204,7 @@ PORTS_SECONDS = 60.0
 class Assignment(Struct, frozen=True, kw_only=True):
     """The bridge `bridge` of `owner`, a uid: it should exist, or no bridge of that owner should.
 
-    `gateway` is the address (a CIDR) that the pods of the network have CNI's plugin assign to the bridge, if any.
+    `gateways` are the addresses (CIDRs) of the bridge, if the network has gateways.
     `known` is the index of the bridge that had the owner's mark when it was last observed, 0 for none; `ports` are its
     ports then.
     """
@@ -182,7 +212,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
     bridge: str
     owner: str
     state: State
-    gateway: str = ""
+    gateways: tuple[str, ...] = ()
     known: int = 0
     ports: tuple[Port, ...] = ()
 
@@ -190,7 +220,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
     def making(self) -> EnsureIsolatedBridge:
         """Return the step that creates the bridge, or takes it over."""
         return EnsureIsolatedBridge(
-            name=self.bridge, owner=self.owner, gateway=self.gateway, known=self.known, ports=self.ports
+            name=self.bridge, owner=self.owner, gateways=self.gateways, known=self.known, ports=self.ports
         )
 
 
@@ -221,22 +251,56 @@ def remembering(task: Assignment, links: Mapping[str, Link]) -> Assignment:
     return replace(task, known=link.index, ports=ports)
 
 
-def evaluate(task: Assignment, links: Mapping[str, Link]) -> Verdict:
-    """Return the verdict on a host with these links."""
-    return _present(task, links) if task.state == "present" else _absent(task, links)
+def evaluate(task: Assignment, host: LinkState) -> Verdict:
+    """Return the verdict on a host in this state."""
+    return _present(task, host) if task.state == "present" else _absent(task, host.links)
 
 
-def _present(task: Assignment, links: Mapping[str, Link]) -> Verdict:
-    if fault := _fault(task.making, links):
+def _present(task: Assignment, host: LinkState) -> Verdict:
+    making, link = task.making, host.links.get(task.bridge)
+    if fault := _fault(making, host.links):
         return Verdict(fault=fault)
-    link = links.get(task.bridge)
-    done = link is not None and is_ours(link, owner=task.owner) and link.up and _is_apart(task, link)
-    return Verdict(ready=True) if done else Verdict(steps=(task.making,))
+    done = (
+        link is not None
+        and is_ours(link, owner=task.owner)
+        and link.up
+        and _is_apart(making, link)
+        and _has_addresses(making, link)
+    )
+    fault = _forwarding_fault(making, host)
+    return Verdict(ready=done and not fault, steps=() if done else (making,), fault=fault)
 
 
-def _is_apart(task: Assignment, link: Link) -> bool:
+def _is_apart(making: EnsureIsolatedBridge, link: Link) -> bool:
     """Return whether the host uses the network no more than it should."""
-    return link.secluded and link.forwarding == bool(task.gateway)
+    return link.secluded and link.forwarding == making.forwards_ipv4
+
+
+def _has_addresses(making: EnsureIsolatedBridge, link: Link) -> bool:
+    """Return whether a bridge has the addresses of its gateways, and was given no others."""
+    return set(link.given) <= set(making.addresses) <= {*link.addresses, *link.addresses6}
+
+
+_SWITCHES = {4: "net.ipv4.ip_forward", 6: "net.ipv6.conf.all.forwarding"}
+
+
+def _forwarding_fault(making: EnsureIsolatedBridge, host: LinkState) -> str:
+    """Return the problem of a host that does not forward what it is a gateway for; empty if it does.
+
+    With IPv4 alone, CNI's plugin turns forwarding on. A host that begins to forward IPv6 forgets the routes that
+    routers told it, so that is left to its operator.
+    """
+    if LINK_LOCAL not in making.addresses:
+        return ""
+    wanted = {4 if _is_ipv4(each) else 6 for each in making.gateways}
+    missing = sorted(wanted - host.forwards)
+    if not missing:
+        return ""
+    versions = " and ".join(f"IPv{version}" for version in missing)
+    commands = " and ".join(f"`sysctl -w {_SWITCHES[version]}=1`" for version in missing)
+    problem = f"the bridge {making.name} is a gateway, and this node does not forward {versions}"
+    first = "if it has routes from router advertisements, set accept_ra=2 on their links; then "
+    return f"{problem}: {first if 6 in missing else ''}run {commands} on it"
 
 
 def _absent(task: Assignment, links: Mapping[str, Link]) -> Verdict:

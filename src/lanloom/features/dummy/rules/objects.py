@@ -25,6 +25,7 @@ from lanloom.api.lan import DEFAULT_PORT, LAN, LANS, READY, RESERVED_VNIS, VNI_M
 from lanloom.api.madenetworks import MadeNetwork, MadeSubnet
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.subnets import Subnet
 from lanloom.features.dummy.rules.daemonset import Acknowledgement
 from lanloom.features.dummy.rules.hostbridge import alias_of
 from lanloom.features.dummy.rules.model import Isolated, Raw, Settings, is_ours, ownership, resource_name
@@ -53,10 +54,12 @@ _IDLE: Raw = {
 def nad_config(net: Isolated) -> Raw:
     """Return the CNI configuration, for the `bridge` plugin of the CNI project.
 
-    The gateway is local to each node: `isGateway` gives the bridge the gateway address of the subnet, and `ipMasq`
-    translates outgoing traffic to the address of the node. Pods keep their default route. `forceAddress` removes the
-    bridge's former address after a change of the subnet. Without it, the plugin would fail for every pod. With two
-    subnets, each pod gets an address of each.
+    The gateway is local to each node. `ipMasq` translates outgoing traffic to the address of the node. Pods keep their
+    default route. With two subnets, each pod gets an address of each.
+
+    `isGateway` gives the bridge the gateway address of the subnet, as the keeper of the bridge does, too. With a subnet
+    of IPv6 it is left out: the plugin would turn on the forwarding of IPv6, for all links of the node. `forceAddress`
+    removes the bridge's former address after a change of the subnet. Without it, the plugin would fail for every pod.
     """
     config: Raw = {"cniVersion": CNI_VERSION, "name": net.nad.name, "type": "bridge", "bridge": net.bridge}
     if net.mtu:
@@ -66,7 +69,9 @@ def nad_config(net: Isolated) -> Raw:
         if len(net.subnets) == 2:
             config["ipam"]["ips"] = ["pool4", "pool6"]
         if net.gateway == "node":
-            config |= {"isGateway": True, "ipMasq": True, "forceAddress": True}
+            config["ipMasq"] = True
+            if all(subnet.version == 4 for subnet in net.subnets):
+                config |= {"isGateway": True, "forceAddress": True}
     return config
 
 
@@ -132,21 +137,21 @@ def _is(value: Any, other: Any) -> bool:
     return value is None or (type(value) is type(other) and value == other)
 
 
-def gateway_of(net: Isolated) -> str:
+def _gateway(net: Isolated, subnet: Subnet) -> str:
     """Return the address of the bridge on every node: the first of the subnet; empty without a gateway."""
-    return str(net.subnets[0].network_address + 1) if net.subnets and net.gateway == "node" else ""
+    return str(subnet.network_address + 1) if net.gateway == "node" else ""
 
 
-def bridge_address(net: Isolated) -> str:
-    """Return the gateway as a CIDR, which the bridge has on every node; empty without a gateway."""
-    gateway = gateway_of(net)
-    return f"{gateway}/{net.subnets[0].prefixlen}" if gateway else ""
+def bridge_addresses(net: Isolated) -> str:
+    """Return the gateways as CIDRs with commas, which the bridge has on every node; empty without a gateway."""
+    subnets = net.subnets if net.gateway == "node" else ()
+    return ",".join(f"{_gateway(net, subnet)}/{subnet.prefixlen}" for subnet in subnets)
 
 
 def ipam_network(net: Isolated) -> MadeNetwork:
     """Return the Network (ipam.lanloom.io) with one pool of each subnet for all NICs on the isolated network.
 
-    Its first and last addresses and the gateway are reserved. With `namespaces`, a node attaches pods of no others.
+    Its first and last addresses and the gateways are reserved. With `namespaces`, a node attaches pods of no others.
     Raises ValueError for a network without a subnet, which has no addresses.
     """
     if not net.subnets:
@@ -154,7 +159,7 @@ def ipam_network(net: Isolated) -> MadeNetwork:
     return MadeNetwork(
         name=resource_name(net.name, net.uid),
         **ownership(net.name, net.uid),
-        subnets=tuple(MadeSubnet(str(subnet), gateway_of(net)) for subnet in net.subnets),
+        subnets=tuple(MadeSubnet(str(subnet), _gateway(net, subnet)) for subnet in net.subnets),
         namespaces=net.namespaces,
     )
 

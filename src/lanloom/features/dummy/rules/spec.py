@@ -201,11 +201,6 @@ def _faults(spec: DummyClusterNetworkSpec) -> Iterator[str]:
             'spec.gateway is "node", which requires spec.subnet for its address: '
             "set a subnet such as 10.115.0.0/24, or remove the gateway"
         )
-    elif spec.gateway == "node" and ":" in spec.subnet:
-        yield (
-            'spec.gateway is "node", which is of IPv4 only, and spec.subnet has a subnet of IPv6: '
-            "remove the gateway, or that subnet"
-        )
     yield from _cluster_faults(spec) if spec.scope == "cluster" else _node_faults(spec)
 
 
