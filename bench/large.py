@@ -403,6 +403,7 @@ async def _measure(count: int, directory: Path, kubeconfig: Path, client: HttpCl
         if "kube-apiserver" in found:
             found["agents at once"] = await agents_at_once(kubeconfig, count, client)
         note(found, "manager that led, resident MB", led.figures().resident)
+        known = await requests(3 - number)
         led.end(signal.SIGKILL)
         before, at = spare.figures().cpu, time.monotonic()
         await taken(client, f"manager-{3 - number}")
@@ -410,6 +411,7 @@ async def _measure(count: int, directory: Path, kubeconfig: Path, client: HttpCl
         after = await spare.quiet()
         note(found, "take-over CPU s", after.cpu - before)
         note(found, "take-over s", time.monotonic() - at)
+        note(found, "take-over requests", _more(await requests(3 - number), known))
         note(found, "manager that took over, resident MB", spare.figures().resident)
 
 
