@@ -85,6 +85,34 @@ def test_events_during_a_reconcile_cause_another() -> None:
     _scene(main())
 
 
+def test_reconciles_that_wait_for_nothing_let_others_run() -> None:
+    """A controller with many keys, whose reconciles do nothing, lets each other task run between any two of them."""
+
+    async def main() -> None:
+        done, most = 0, 0
+
+        async def reconcile(_key: str) -> None:
+            nonlocal done
+            done += 1
+
+        async def watch() -> None:
+            nonlocal most
+            while done < 100:
+                before = done
+                await asyncio.sleep(0)
+                most = max(most, done - before)
+
+        recording = Recording(reconcile)
+        for number in range(100):
+            recording.controller.enqueue(str(number))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(recording.work(1))
+            group.create_task(watch())
+        assert (done, most) == (100, 1)
+
+    _scene(main())
+
+
 def test_a_later_look_is_taken() -> None:
     """The seconds that a reconcile returns are when the key comes again; no number means never."""
 

@@ -238,6 +238,9 @@ class Controller(Generic[K]):
                 self._queue.done(key)
             if self._observe is not None:
                 self._observe(self.name, key, loop.time() - started, outcome)
+            # Most reconciles of a new leader find nothing to do and wait for nothing. Of thousands in a row, a lease
+            # must be renewed meanwhile, and webhooks answered.
+            await asyncio.sleep(0)
 
     def _note_start(self, key: K, now: float) -> None:
         """Remember starts in their order, none for longer than it matters."""
