@@ -15,6 +15,7 @@ from lanloom.kube.errors import (
     AlreadyExists,
     Conflict,
     Gone,
+    ServerError,
     from_status,
 )
 from lanloom.kube.ports import Listing, WatchEvent
@@ -257,6 +258,55 @@ async def test_many_networks_are_taken_over_with_one_list(cluster: IpamCluster) 
     assert successor.count("list", of=NICS) == 2
     holders = {item.status.allocator.holder for item in (await cluster.client.list(NETWORKS)).items}
     assert holders == {"manager-2"}
+
+
+@pytest.mark.parametrize("failing", [1, 40, 60, 110])
+def test_claims_that_fail_at_first_take_no_more_lists(failing: int) -> None:
+    """Networks that can't be written for some seconds, as while a dead leader's webhook is called, share one list."""
+
+    async def refuse() -> None:
+        raise ServerError(500, "InternalError", "failed calling webhook: connection refused")
+
+    @in_a_cluster
+    async def story(cluster: IpamCluster) -> None:
+        for number in range(40):
+            await cluster.network(f"net{number}")
+            await cluster.nic(f"nic{number}", "pool", network=f"net{number}")
+        await cluster.rest()
+        await cluster.kill("manager-1")
+        successor = ScriptedClient(LocalClient(cluster.engine))
+        successor.before(refuse, "patch", of=NETWORKS, times=failing)
+        cluster.lead("manager-2", successor)
+        await cluster.rest()
+        assert successor.count("list", of=NICS) == 2
+        found = (await cluster.client.list(NETWORKS)).items
+        assert {item.status.allocator.holder for item in found} == {"manager-2"}
+        assert {item.status.used for item in found} == {"1"}
+
+    story()
+
+
+@in_a_cluster
+async def test_networks_that_stay_refused_hold_no_others_up(cluster: IpamCluster) -> None:
+    """A network that can't be claimed costs the others some seconds, and gives addresses once it can be."""
+    await cluster.network("one")
+    await cluster.network("two")
+    await cluster.kill("manager-1")
+    successor = ScriptedClient(LocalClient(cluster.engine))
+    successor.fail(
+        ServerError(500, "InternalError", "refused"),
+        "patch",
+        of=NETWORKS,
+        where=lambda request: request.name == "one",
+    )
+    cluster.lead("manager-2", successor)
+    await cluster.nic("first", "pool", network="one")
+    await cluster.nic("second", "pool", network="two")
+    await cluster.rest()
+    assert (await cluster.ips("first"), len(await cluster.ips("second"))) == ((), 1)
+    successor.calm()
+    await cluster.rest()
+    assert len(await cluster.ips("first")) == 1
 
 
 @in_a_cluster

@@ -7,7 +7,6 @@ still writes to the network's object is refused, because it does so on an older 
 import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -26,7 +25,7 @@ from lanloom.api.meta import Key
 from lanloom.features.ipam.manager.allocation import AllocationState
 from lanloom.features.ipam.manager.livenics import LiveNics, NicList
 from lanloom.features.ipam.reader import BY_NETWORK, IpamInformers, networks_of
-from lanloom.kube.errors import KubeError, NotFound
+from lanloom.kube.errors import KubeError, NotFound, ServerError, TransportError
 from lanloom.kube.patches import StatusWriter, struct_diff
 from lanloom.kube.ports import Client
 
@@ -41,6 +40,9 @@ have learned of ours.
 
 CONFIRM_SECONDS = 5.0
 """After this long a NIC that was listed and that the watch has not brought is read live."""
+
+_CLAIM_AGAIN = (1.0, 2.0, 4.0)
+"""The pauses in seconds before claims that failed are repeated."""
 
 _AT_ONCE = 16
 """So many networks are claimed at the same time."""
@@ -301,25 +303,46 @@ class AllocatorTerm:
 
     async def take_all(self, networks: Iterable[Network]) -> None:
         """Take many networks over with one list of NICs. Those that can't be taken now are left for another time."""
-        slots = asyncio.Semaphore(_AT_ONCE)
-
-        async def claim(network: Network) -> Network | None:
-            async with slots:
-                with suppress(KubeError):
-                    return await self.allocation(network.metadata.name).claim(network)
-            return None
-
-        claimed = await asyncio.gather(*map(claim, networks))
+        claimed = await self._claim_all(networks)
+        if not claimed:
+            return
         try:
-            live = await self._live.read(
-                [network.metadata.name for network in claimed if network is not None]
-            )
+            live = await self._live.read([network.metadata.name for network in claimed])
         except KubeError:
             return
         for network in claimed:
-            if network is not None and self.state_of(network.metadata.name) is None:
+            if self.state_of(network.metadata.name) is None:
                 self.allocation(network.metadata.name).open(network, live)
                 await asyncio.sleep(0)  # a lease must be renewed meanwhile, and webhooks answered
+
+    async def _claim_all(self, networks: Iterable[Network]) -> list[Network]:
+        """Claim networks, and return those that could be.
+
+        What fails with an error of the server is repeated: as long as a webhook is called at a leader that has died,
+        every claim fails, and networks that are claimed later one by one take a list of all NICs each.
+        """
+        slots = asyncio.Semaphore(_AT_ONCE)
+        claimed: list[Network] = []
+        left: list[Network] = []
+
+        async def claim(network: Network) -> None:
+            async with slots:
+                allocation = self.allocation(network.metadata.name)
+                try:
+                    claimed.append(await allocation.claim(allocation.newest(network)))
+                except (ServerError, TransportError):
+                    left.append(network)
+                except KubeError:
+                    pass
+
+        await asyncio.gather(*map(claim, networks))
+        for pause in _CLAIM_AGAIN:
+            if not left:
+                break
+            await asyncio.sleep(pause)
+            again, left = left, []
+            await asyncio.gather(*map(claim, again))
+        return claimed
 
 
 def _version_of(network: Network) -> dict[str, str]:
