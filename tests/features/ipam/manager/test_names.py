@@ -22,6 +22,7 @@ from lanloom.api.meta import ObjectMeta, parse_rfc3339
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import STATEFUL_SET_SIZES, StatefulSet, StatefulSetOrdinals, StatefulSetSpec
 from lanloom.features.ipam.manager.evidence import Evidence, is_expected, is_leaked, period_of
+from lanloom.kube.lookup import ignore_not_found
 from lanloom.kube.ports import Client
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
@@ -214,8 +215,9 @@ def test_other_owners_are_not_names() -> None:
             nic = await cluster.find_nic()
             assert nic is not None
             assert not nic.is_sticky
-            await cluster.client.patch(NICS, "web-eth0", {"metadata": {"finalizers": None}}, "default")
             await cluster.remove(NICS, "web-eth0")
+            with ignore_not_found("web-eth0"):
+                await cluster.client.patch(NICS, "web-eth0", {"metadata": {"finalizers": None}}, "default")
 
     play(story, OwnerCluster)
 
