@@ -9,7 +9,7 @@ from typing import Literal
 import structlog
 from msgspec.structs import replace
 
-from lanloom.api.core import PODS, EventDraft
+from lanloom.api.core import PODS, EventDraft, Pod
 from lanloom.api.kubevirt import (
     MIGRATIONS,
     VIRTUAL_MACHINE_INSTANCES,
@@ -75,6 +75,7 @@ class Machines:
         self._edits = Edits(client, informers, writer, recorder, settings, act=act, now=now)
         self._targets = Targets(client, informers)
         self._without_migration: dict[Key, str] = {}
+        self._compared: tuple[VirtualMachineInstance, Pod | None, Evaluation] | None = None
         self.blocked: set[Key] = set()
         """The machines that wait for a network or a node."""
 
@@ -148,7 +149,11 @@ class Machines:
         return bool(self._edits.plan(owner, machine, strategies))
 
     def _compare(self, machine: VirtualMachineInstance) -> Evaluation:
-        return evaluate(machine, self._informers.launcher_of(machine))
+        """Return how a machine compares with its pod; each step of a reconcile asks for that again."""
+        pod, last = self._informers.launcher_of(machine), self._compared
+        if last is None or last[0] is not machine or last[1] is not pod:
+            last = self._compared = machine, pod, evaluate(machine, pod)
+        return last[2]
 
     async def _take_edit(
         self, owner: VirtualMachine | None, machine: VirtualMachineInstance
