@@ -14,14 +14,14 @@ outside. A test outside reports for them:
 import os
 import shlex
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from msgspec import Struct
 
-from lanloom.node.kernel import probe
+from lanloom.node.kernel import KernelFeature, probe
 from lanloom_lab.assets import default_cache, private_tree
 from lanloom_lab.kernel import HOST_LAB_NEEDS, KernelOption, parse_kernel
 from lanloom_lab.launch import memory_directory
@@ -36,6 +36,8 @@ INSIDE = "LANLOOM_TESTS_INSIDE"
 
 SHARED = Path("/inside/shared")
 """Where the tests inside find the directory that is shared with them."""
+
+Needs = Sequence[KernelFeature]
 
 SLOWEST = 15
 """Tests inside whose times are printed."""
@@ -55,13 +57,18 @@ class Case(Struct, frozen=True):
 
 
 def run_inside(
-    scratch: Path, *paths: str, seconds: float = 1200, shared: Path | None = None
+    scratch: Path,
+    *paths: str,
+    seconds: float = 1200,
+    shared: Path | None = None,
+    needs: Needs = HOST_LAB_NEEDS,
 ) -> tuple[Case, ...]:
     """The outcomes of the tests below `paths` (relative to the checkout), run inside; `scratch` is an empty
     directory.
 
-    `shared` is a directory that they find as SHARED, read-only. Raises AssertionError with the last lines of the
-    output when pytest did not come to an end within `seconds`.
+    `shared` is a directory that they find as SHARED, read-only. `needs` are the features that the machine's own kernel
+    must have for them. Raises AssertionError with the last lines of the output when pytest did not come to an end
+    within `seconds`.
     """
     words = ["python3", "-m", "pytest", "--junitxml=/inside/results/report.xml", "-vv", *paths]
     results = _run(
@@ -69,19 +76,25 @@ def run_inside(
         f"export {INSIDE}=1 {TIMES}={os.environ.get(TIMES, 1)}\nexec {shlex.join(words)}\n",
         seconds,
         shared,
+        needs,
     )
     assert (results / "report.xml").exists(), f"the tests inside came to no end:\n{_tail(results / 'output')}"
     return _cases(results / "report.xml")
 
 
 def check_inside(
-    scratch: Path, subtests: pytest.Subtests, *paths: str, fewest: int = 1, shared: Path | None = None
+    scratch: Path,
+    subtests: pytest.Subtests,
+    *paths: str,
+    fewest: int = 1,
+    shared: Path | None = None,
+    needs: Needs = HOST_LAB_NEEDS,
 ) -> None:
     """Run tests inside, and report each: there are at least `fewest`, and all pass.
 
     How long the slowest took is printed (`-rP`).
     """
-    cases = run_inside(scratch, *paths, shared=shared)
+    cases = run_inside(scratch, *paths, shared=shared, needs=needs)
     for case in sorted(cases, key=lambda case: -case.seconds)[:SLOWEST]:
         print(f"{case.seconds:7.2f} s  {case.name}")
     assert len(cases) >= fewest
@@ -106,15 +119,15 @@ def run_program_inside(scratch: Path, *arguments: str, seconds: float = 500) -> 
     return (results / "printed").read_text()
 
 
-def _run(scratch: Path, command: str, seconds: float, shared: Path | None = None) -> Path:
+def _run(
+    scratch: Path, command: str, seconds: float, shared: Path | None = None, needs: Needs = HOST_LAB_NEEDS
+) -> Path:
     """Run a shell command inside, in the checkout; the directory that it sees as /inside/results."""
     results = scratch / "results"
     results.mkdir()
     (results / "command").write_text(command)
     wish = parse_kernel(os.environ.get("LANLOOM_LAB_KERNEL", "auto"))
-    own_kernel = (
-        wish.kind != "uml" and os.geteuid() == 0 and all(item.present for item in probe(HOST_LAB_NEEDS))
-    )
+    own_kernel = wish.kind != "uml" and os.geteuid() == 0 and all(item.present for item in probe(needs))
     environment = _environment(results, shared)
     words = _host_command(scratch) if own_kernel else _uml_command(scratch, wish, environment)
     end = run_kernel(words, seconds, environment=environment, log=results / "output")
