@@ -208,8 +208,10 @@ async def test_the_rights_suffice_for_addresses(server: RealServer) -> None:
             await service.answer(cni_call("ADD", "", pod="nobody"))
         await made.admin.delete(PODS, "addressed", LANLOOM_NAMESPACE)
         await service.answer(cni_call("DEL", pod.metadata.uid))
-        (nic,) = (await made.admin.list(NICS)).items
-        assert nic.metadata.deletion_timestamp is not None
+        await eventually(
+            lambda: made.admin.list(NICS),
+            lambda found: [nic.metadata.is_deleting for nic in found.items] == [True],
+        )
 
 
 async def test_the_rights_suffice_for_isolated_networks(server: RealServer) -> None:

@@ -67,8 +67,10 @@ class AgentCluster(IpamCluster):
         return [item["address"] for item in result["ips"]]
 
     async def call(self, command: Any, *words: str, node: str = NODE, **settings: Any) -> Raw:
-        """What any call gives, as it goes over the socket."""
+        """What any call gives, as it goes over the socket; after a DEL, once all that follows its answer is over."""
         result = await self.agent(node).answer(request(command, *words, **settings))
+        if command == "DEL":
+            await self.rest()
         plain: Raw = msgspec.json.decode(msgspec.json.encode(result))
         return plain
 

@@ -1,5 +1,6 @@
 """What becomes of addresses that were given: DEL, CHECK and GC on a real API; and STATUS."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +36,44 @@ def test_a_del_of_a_pod_that_ends() -> None:
         (nic,) = await cluster.nics()
         assert nic.metadata.deletion_timestamp is not None
         assert await cluster.call("DEL", "nobody", "uid") == {}
+
+    play(story)
+
+
+def test_a_del_waits_for_no_server() -> None:
+    """DEL is answered before the API server is asked; the NIC is deleted once that answers."""
+
+    async def story(cluster: AgentCluster) -> None:
+        uid = await cluster.pod()
+        await cluster.add("web", uid)
+        await cluster.client.delete(PODS, "web", "default")
+        client, answers = ScriptedClient(cluster.client), asyncio.Event()
+        client.before(answers.wait, "get")
+        assert await cluster.agent(client=client).answer(request("DEL", "web", uid)) == {}
+        (nic,) = await cluster.nics()
+        assert nic.metadata.deletion_timestamp is None
+        answers.set()
+        await cluster.rest()
+        (nic,) = await cluster.nics()
+        assert nic.metadata.deletion_timestamp is not None
+
+    play(story)
+
+
+def test_a_del_that_comes_late() -> None:
+    """A DEL whose requests come after the next ADD of the same pod leaves the pod what that ADD gave it."""
+
+    async def story(cluster: AgentCluster) -> None:
+        uid = await cluster.pod()
+        await cluster.add("web", uid)
+        client, answers = ScriptedClient(cluster.client), asyncio.Event()
+        client.before(answers.wait, "get")
+        await cluster.agent(client=client).answer(request("DEL", "web", uid))
+        assert await cluster.add("web", uid, container="c2") == ["192.0.2.10/24"]
+        answers.set()
+        await cluster.rest()
+        (nic,) = await cluster.nics()
+        assert (nic.metadata.deletion_timestamp, nic.status.ips) == (None, ("192.0.2.10",))
 
     play(story)
 
@@ -80,7 +119,8 @@ def test_the_api_server_is_away() -> None:
             with refusal(code, "API server"):
                 await agent.answer(request(command))
         assert await agent.answer(request("DEL")) == {}
-        assert client.count("get") == 6
+        await cluster.rest()
+        assert client.count("get") == 5
 
     play(story)
 

@@ -142,8 +142,10 @@ class IpamService:
     def __init__(self, client: Client, node: str, recorder: Recorder, *, rng: Random) -> None:
         self._client = client
         self._node = node
+        self._label = node_value(node)
         self._events = PodEvents(recorder)
         self._nics = NodeNics(client, node, rng)
+        self._ending: set[asyncio.Task[None]] = set()
         self._commands = {
             "ADD": self._add,
             "DEL": self._delete,
@@ -220,13 +222,22 @@ class IpamService:
         return found
 
     async def _delete(self, call: Call) -> Raw:
-        """Delete the NIC, and never fail, or the pod could not end. The owner reference removes its NIC in any case."""
+        """Answer at once, and release the NIC then.
+
+        The NIC has its addresses until the manager has read that the pod has ended, so it does not matter when that is.
+        If it never is, the owner reference or the manager deletes the NIC.
+        """
+        task = asyncio.create_task(self._end(call))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return {}
+
+    async def _end(self, call: Call) -> None:
         try:
-            async with asyncio.timeout(REQUEST_SECONDS["DEL"] - 1.0):
+            async with asyncio.timeout(REQUEST_SECONDS["DEL"]):
                 await self._release(parse_args(call.args), call)
         except (KubeError, CniError, TimeoutError) as error:
             log.warning("nic-not-deleted", args=call.args[:500], error=str(error) or "no answer in time")
-        return {}
 
     async def _release(self, ref: PodRef, call: Call) -> None:
         """Delete a pod's own NIC, unless the pod goes on and will want it again (its sandbox is made again)."""
@@ -242,21 +253,23 @@ class IpamService:
     async def _check(self, call: Call) -> Raw:
         parse_ipam(call.config)
         ref = parse_args(call.args)
-        own = Key(ref.namespace, pod_nic(ref, call))
-        # The NIC is most likely the pod's own; what is wrong with the pod is said first.
-        pod, found = await asyncio.gather(
-            self._pod(call), get_or_none(self._client, NICS, own), return_exceptions=True
-        )
-        holder = await self._holder(_result(pod), call)
-        key = Key(holder.namespace, holder.nic)
-        nic = _result(found) if key == own else await get_or_none(self._client, NICS, key)
-        if nic is None:
-            key = Key(holder.namespace, holder_by_name(holder, call, "").nic)
-            nic = await get_or_none(self._client, NICS, key)
-        if nic is None or not nic.status.ips:
-            raise CniError(DIFFERENT, f"Nic {key} no longer has addresses; delete the pod")
+        nic = await get_or_none(self._client, NICS, Key(ref.namespace, pod_nic(ref, call)))
+        if nic is None or nic.metadata.is_deleting or nic.metadata.labels.get(NODE_LABEL) != self._label:
+            nic = await self._find(call)
+        if not nic.status.ips:
+            raise _without_addresses(nic.metadata.key)
         check_given(nic, call.config.get("prevResult"))
         return {}
+
+    async def _find(self, call: Call) -> Nic:
+        """Return the NIC of a pod that is not simply the pod's own; what is wrong with the pod is said first."""
+        holder = await self._holder(await self._pod(call), call)
+        for one in (holder, holder_by_name(holder, call, "")):
+            key = Key(one.namespace, one.nic)
+            nic = await get_or_none(self._client, NICS, key)
+            if nic is not None:
+                return nic
+        raise _without_addresses(key)
 
     async def _status(self, call: Call) -> Raw:
         config = parse_ipam(call.config)
@@ -272,7 +285,7 @@ class IpamService:
     async def _collect(self, call: Call) -> Raw:
         """Delete NICs of this node's pods that are none of the runtime's attachments, and whose pod has ended."""
         name, valid = call.network_name, valid_attachments(call.config)
-        nics = await self._client.list(NICS, labels=f"{NODE_LABEL}={node_value(self._node)}")
+        nics = await self._client.list(NICS, labels=f"{NODE_LABEL}={self._label}")
         for nic in nics.items:
             of_this = nic.metadata.annotations.get(NETWORK_NAME) == name and nic.spec.owner.kind == POD
             if of_this and is_stale(nic, valid) and not await self._lives(nic):
@@ -314,6 +327,10 @@ class IpamService:
                 UNKNOWN_CONTAINER, f"{title} was replaced: it is not the one of pod {pod.metadata.name}"
             )
         return machine_holder(pod, machine, call)
+
+
+def _without_addresses(nic: Key) -> CniError:
+    return CniError(DIFFERENT, f"Nic {nic} no longer has addresses; delete the pod")
 
 
 def _result(outcome: T | BaseException) -> T:
