@@ -22,11 +22,15 @@ class Recording:
     """A controller and what it did: (seconds since the start, key, outcome)."""
 
     def __init__(
-        self, reconcile: Callable[[str], Awaitable[float | None]], workers: int = 1, spacing: float = 0.0
+        self,
+        reconcile: Callable[[str], Awaitable[float | None]],
+        workers: int = 1,
+        spacing: float = 0.0,
+        seed: int = 0,
     ) -> None:
         self.seen: list[tuple[float, str, Outcome]] = []
         self.controller = Controller(
-            "test", reconcile, rng=Random(0), workers=workers, spacing=spacing, observe=self._observe
+            "test", reconcile, rng=Random(seed), workers=workers, spacing=spacing, observe=self._observe
         )
 
     def _observe(self, _controller: str, key: str, _seconds: float, outcome: Outcome) -> None:
@@ -160,6 +164,24 @@ def test_failures_are_retried(error: Exception, outcome: Outcome) -> None:
         assert times[0] == 0
         assert 0.14 <= times[-1] <= 0.31
         assert (0, "good", "done") in recording.seen
+
+    _scene(main())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_crowded_server_is_left_alone_for_a_second(seed: int) -> None:
+    """After a 429 a key waits for a second at least, as API servers ask for, and longer each time."""
+
+    async def main() -> None:
+        async def reconcile(_key: str) -> None:
+            if len(recording.seen) < 3:
+                raise ServerError(429, "TooManyRequests", "too many requests")
+
+        recording = Recording(reconcile, seed=seed)
+        recording.controller.enqueue("a")
+        await recording.work(60)
+        first, second, third, last = (when for when, _, _ in recording.seen)
+        assert 1 <= second - first <= 2 <= third - second <= 4 <= last - third <= 8
 
     _scene(main())
 

@@ -174,6 +174,30 @@ def test_a_server_that_refuses_is_asked_less_and_less() -> None:
     _scene(main())
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_crowded_server_is_left_alone_for_a_second(seed: int) -> None:
+    """After a 429 an informer waits for a second at least, as API servers ask for, and longer each time."""
+
+    async def main() -> None:
+        times: list[float] = []
+
+        class Crowded(ThingServer):
+            async def list(self, *resource: Any, **selectors: Any) -> Any:
+                times.append(asyncio.get_running_loop().time())
+                if len(times) < 4:
+                    raise ServerError(429, "TooManyRequests", "too many requests")
+                return await super().list(*resource, **selectors)
+
+        informer: Informer[Thing] = Informer(Crowded(Random(1)), THINGS, rng=Random(seed))  # type: ignore[arg-type]
+        task = asyncio.create_task(informer.run())
+        await asyncio.sleep(60)
+        task.cancel()
+        first, second, third, last = times
+        assert 1 <= second - first <= 2 <= third - second <= 4 <= last - third <= 8
+
+    _scene(main())
+
+
 def test_bugs_do_not_end_the_informer() -> None:
     """After an unexpected error the informer lists again, as after any doubt about what it has."""
 

@@ -21,6 +21,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import structlog
 
 from lanloom.kube.errors import (
+    TOO_MANY_REQUESTS,
     AlreadyExists,
     ApiError,
     Conflict,
@@ -44,6 +45,16 @@ def backoff(attempt: int, rng: Random, *, first: float, cap: float) -> float:
     The random part keeps a fleet of agents from coming back at the same moment.
     """
     return float(min(cap, first * 2 ** min(attempt, _MOST_DOUBLINGS)) * (0.5 + rng.random() / 2))
+
+
+_CROWDED_PAUSE = 2.0
+"""The first pause after a server had too many requests. API servers ask for one second, which is half of it."""
+
+
+def first_pause(error: KubeError, usual: float) -> float:
+    """Return the first pause for `backoff` after an error: `usual`, but for a server with too many requests."""
+    crowded = isinstance(error, ServerError) and error.code == TOO_MANY_REQUESTS
+    return max(usual, _CROWDED_PAUSE) if crowded else usual
 
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.02, 60.0
@@ -87,11 +98,11 @@ class WorkQueue(Generic[K]):
             timer.cancel()
         self._timers[key] = loop.call_at(when, self._expire, key)
 
-    def add_rate_limited(self, key: K) -> None:
-        """Queue the key again after a failure; each failure in a row doubles the wait."""
+    def add_rate_limited(self, key: K, first: float = _FIRST_RETRY) -> None:
+        """Queue the key again after a failure; each failure in a row doubles the wait, from `first`."""
         attempt = self._failures.get(key, 0)
         self._failures[key] = attempt + 1
-        self.add_after(key, backoff(attempt, self._rng, first=_FIRST_RETRY, cap=_LONGEST_RETRY))
+        self.add_after(key, backoff(attempt, self._rng, first=first, cap=_LONGEST_RETRY))
 
     def forget(self, key: K) -> None:
         """Forget the failures of a key that did well: its next one waits as briefly as a first one."""
@@ -261,7 +272,7 @@ class Controller(Generic[K]):
         except _PASSING as error:
             report = log.debug if error.reported else log.info
             report("reconcile will be retried", controller=self.name, key=str(key), error=str(error))
-            self._queue.add_rate_limited(key)
+            self._queue.add_rate_limited(key, first_pause(error, _FIRST_RETRY))
             await self._report_failure(key, error)
             return "retry"
         except MemoryError:

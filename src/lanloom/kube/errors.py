@@ -24,6 +24,8 @@ from typing import Any
 
 from lanloom.api.reading import Unreadable
 
+TOO_MANY_REQUESTS = 429
+
 
 class KubeError(Exception):
     """Base of every error of this package.
@@ -156,7 +158,7 @@ def from_status(code: int, status: dict[str, Any]) -> ApiError:
         kind: type[ApiError] = AlreadyExists if reason == "AlreadyExists" else Conflict
     elif code >= 500 and _DENIED.match(message):
         kind = Forbidden
-    elif code == 429 or code >= 500:
+    elif code == TOO_MANY_REQUESTS or code >= 500:
         kind = ServerError
     else:
         kind = _BY_CODE.get(code, ApiError)

@@ -21,7 +21,7 @@ from msgspec import Struct
 from lanloom.api.meta import Key, Object
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
-from lanloom.kube.controller import backoff
+from lanloom.kube.controller import backoff, first_pause
 from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError, SilentWatch
 from lanloom.kube.ports import Client, Watcher, WatchEvent
 from lanloom.kube.store import Change, Indexes, MutationCache, Store
@@ -143,6 +143,7 @@ class Informer(Generic[T]):
     async def run(self) -> None:
         """Follow the resource until cancelled; errors are logged and retried with growing pauses."""
         while True:
+            first = _FIRST_PAUSE
             try:
                 await self._follow()
             except Gone:
@@ -156,12 +157,13 @@ class Informer(Generic[T]):
                     await self._stay_empty()
                     continue
                 self._log_error(error)
+                first = first_pause(error, first)
             except MemoryError:
                 raise
             except Exception:
                 log.exception("informer failed; listing again", resource=self.resource.full_name)
                 self._version = ""
-            pause = backoff(self._failures, self._rng, first=_FIRST_PAUSE, cap=self._longest_pause)
+            pause = backoff(self._failures, self._rng, first=first, cap=self._longest_pause)
             self._failures += 1
             await asyncio.sleep(pause)
 
