@@ -320,7 +320,7 @@ async def filled_apiserver(count: int, _directory: Path, found: Raw) -> AsyncIte
             await prepare(client)
             for kind in KINDS:
                 await eventually(partial(client.list, kind), lambda _: True)
-            shares = [("server", str(server.kubeconfig), str(count), str(part)) for part in range(SHARES)]
+            shares = [("etcd", server.etcd_url, str(count), str(part)) for part in range(SHARES)]
             await _filled(shares, found)
             await install_webhooks(client)  # the objects are older than that
             metrics = bytearray()

@@ -1,12 +1,14 @@
-"""The contents of a cluster as large as clusters get, written into a server's data, or to a kube-apiserver.
+"""The contents of a cluster as large as clusters get, written into a server's data: that of Lanloom, or an etcd.
 
 Objects are as they are long after their start: running machines with launcher pods and with what KubeVirt says of their
 templates, NICs with addresses, nodes with as much in their status as kubelets report.
 """
 
 import asyncio
+import json
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from ipaddress import ip_address
@@ -14,18 +16,20 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
+from uuid import NAMESPACE_URL, uuid5
+
+from aiohttp import ClientSession
 
 from lanloom.api.core import CRDS, NAMESPACES, NODES, PODS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.ipam import FINALIZER, NETWORKS, NICS, NODE_LABEL, node_value
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.lan import LAN_NODES, LANS
+from lanloom.api.meta import Object, ObjectMeta
 from lanloom.api.multus import NADS
 from lanloom.api.names import BRIDGES_NAMESPACE, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.features.liveupdate.rules.start import GENERATION
-from lanloom.kube.http import HttpClient
-from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
@@ -50,7 +54,10 @@ NOW = "2026-11-01T00:00:00Z"
 _WRITERS = 48
 
 SHARES = 2
-"""So many processes write to a server at once."""
+"""So many processes write to an etcd at once."""
+
+_AT_ONCE = 64
+"""Objects in one transaction of etcd."""
 
 Raw = dict[str, Any]
 Job = Callable[[Client], Awaitable[Any]]
@@ -259,10 +266,82 @@ async def fill(directory: Path, count: int) -> None:
     await engine.close()
 
 
-async def fill_server(kubeconfig: str, count: int, part: int) -> None:
-    """Write one part of the cluster to a server, of `SHARES`."""
-    async with HttpClient(load(kubeconfig)) as client:
-        await _do(client, islice(jobs(count), part, None, SHARES))
+class Etcd:
+    """A client with which `jobs` make objects in the data of a kube-apiserver, past the server.
+
+    By requests it takes the better part of an hour. Objects are as the server would have stored them, with as much
+    in `managedFields`; only that built-in ones are JSON, which it reads as well.
+    """
+
+    def __init__(self, session: ClientSession, url: str) -> None:
+        self._session = session
+        self._url = f"{url}/v3/kv/txn"
+        self._made: dict[str, Raw] = {}
+
+    async def create(self, kind: Resource[Any], body: Raw, place: str = "") -> Object:
+        """Make an object, which `write` will write."""
+        key, meta = _key(kind, body["metadata"]["name"], place), body["metadata"]
+        whole = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+        own = {"uid": _uid(key), "creationTimestamp": NOW} | ({"generation": 1} if kind.group else {})
+        managed = {
+            "manager": "a-controller",
+            "operation": "Update",
+            "apiVersion": kind.api_version,
+            "time": NOW,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": _fields(body),
+        }
+        self._made[key] = whole | {"metadata": meta | own | {"managedFields": [managed]}}
+        return Object(metadata=ObjectMeta(name=meta["name"], namespace=place, uid=_uid(key)))
+
+    async def patch(
+        self, kind: Resource[Any], name: str, patch: Raw, place: str = "", *, subresource: str
+    ) -> None:
+        """Set the status of an object that is not written yet."""
+        self._made[_key(kind, name, place)][subresource] = patch[subresource]
+
+    async def get(self, kind: Resource[Any], name: str, place: str = "") -> Object:
+        """Return the metadata of an object, which another process may make."""
+        return Object(metadata=ObjectMeta(name=name, namespace=place, uid=_uid(_key(kind, name, place))))
+
+    async def write(self, least: int = _AT_ONCE) -> None:
+        """Write what was made, if that is enough for a transaction."""
+        while len(self._made) >= max(1, least):
+            keys = list(islice(self._made, _AT_ONCE))
+            puts = [
+                {"requestPut": {"key": _base64(key), "value": _base64(json.dumps(self._made.pop(key)))}}
+                for key in keys
+            ]
+            async with self._session.post(self._url, json={"success": puts}) as answer:
+                answer.raise_for_status()
+
+
+def _key(kind: Resource[Any], name: str, place: str) -> str:
+    plural = "minions" if kind is NODES else kind.plural
+    return "/".join(("/registry", *filter(None, (kind.group, plural, place, name))))
+
+
+def _uid(key: str) -> str:
+    return str(uuid5(NAMESPACE_URL, key))
+
+
+def _fields(value: Any) -> Raw:
+    """Return the names of all fields, as a server writes down who set them."""
+    return {f"f:{key}": _fields(item) for key, item in value.items()} if isinstance(value, dict) else {}
+
+
+def _base64(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+async def fill_etcd(url: str, count: int, part: int) -> None:
+    """Write one part of the cluster into the data of a kube-apiserver, of `SHARES`."""
+    async with ClientSession() as session:
+        client: Any = Etcd(session, url)
+        for job in islice(jobs(count), part, None, SHARES):
+            await job(client)
+            await client.write()
+        await client.write(1)
 
 
 async def prepare(client: Client) -> None:
@@ -291,5 +370,5 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["data", directory, count]:
             asyncio.run(fill(Path(directory), int(count)))
-        case ["server", kubeconfig, count, part]:
-            asyncio.run(fill_server(kubeconfig, int(count), int(part)))
+        case ["etcd", url, count, part]:
+            asyncio.run(fill_etcd(url, int(count), int(part)))
