@@ -25,8 +25,10 @@ def _ensure(step: EnsureIsolatedBridge, kernel: FakeKernel) -> None:
         addresses6=tuple(sorted(each for each in found if ":" in each)),
         given=tuple(sorted(given)),
     )
+    kernel.set_ingress(step.name, step.ingress)
 
 
 @apply.register
 def _remove(step: RemoveIsolatedBridge, kernel: FakeKernel) -> None:
+    kernel.set_ingress(step.name, frozenset())
     kernel.delete(step.name)

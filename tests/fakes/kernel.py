@@ -13,6 +13,7 @@ from lanloom.node.marks import MARK
 from lanloom.node.ports import (
     LOCAL_TABLE,
     MAIN_TABLE,
+    IngressRule,
     Link,
     LinkState,
     LinkStep,
@@ -78,6 +79,7 @@ class FakeKernel:
         self.rules: dict[str, frozenset[Rule]] = {}
         self.lost_routes: dict[str, frozenset[Route]] = {}
         self.forwards = frozenset({4})
+        self.ingress: frozenset[IngressRule] = frozenset()
         self.watchers: Watchers = []
         self.writes = 0
         self.at_boot: list[tuple[Link, bool]] = [(Link(name=nic, index=0, up=True), False) for nic in nics]
@@ -98,6 +100,7 @@ class FakeKernel:
         self.links = {}
         self.default_route_links = frozenset()
         self.rules, self.lost_routes = {}, {}
+        self.ingress = frozenset()
         self._own, self._set_macs, self._had_ports = {}, set(), set()
 
     def plant(self, link: Link, default_route: bool) -> None:
@@ -137,12 +140,19 @@ class FakeKernel:
             for name, link in self.links.items()
         }
         rules = frozenset().union(*self.rules.values())
-        return LinkState(shown, self.default_route_links, rules, self.forwards)
+        return LinkState(shown, self.default_route_links, rules, self.forwards, self.ingress)
 
     def forward(self, *versions: int) -> None:
         """Forwards these IP versions from now on."""
         self.forwards = frozenset(versions)
         self._changed()
+
+    def set_ingress(self, link: str, rules: frozenset[IngressRule]) -> None:
+        """The routing rules of IPv6 for what comes in by a link, which stay without it."""
+        before = self.ingress
+        self.ingress = frozenset(rule for rule in before if rule.link != link) | rules
+        if self.ingress != before:
+            self._changed()
 
     def lose_routes(self, device: str, routes: Iterable[Route]) -> None:
         """Deletes routes of a device, which stay away until `restore_routes`."""

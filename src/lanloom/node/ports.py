@@ -108,18 +108,30 @@ class Rule(NamedTuple):
     table: int
 
 
+class IngressRule(NamedTuple):
+    """A routing rule of IPv6 for packets that come in by `link` and are for others than the host.
+
+    Those from `source` (a CIDR) are routed as the host's own; without a source, all that no other rule passes are
+    dropped.
+    """
+
+    link: str
+    source: str = ""
+
+
 class LinkState(Struct, frozen=True):
     """Every link of the host, by name, and its IPv4 routing as far as links matter to it.
 
     `default_route_links` are the names of those that a default route of the main table goes out of. `rules` are all
-    routing rules. `forwards` are the IP versions, 4 and 6, that the host forwards between all links; they are known
-    where the dump is of bridges alone.
+    routing rules. `forwards` are the IP versions, 4 and 6, that the host forwards between all links, and `ingress` its
+    rules of Lanloom's, None where the kernel has none of IPv6; both are known where the dump is of bridges alone.
     """
 
     links: Mapping[str, Link]
     default_route_links: frozenset[str] = frozenset()
     rules: frozenset[Rule] = frozenset()
     forwards: frozenset[int] = frozenset()
+    ingress: frozenset[IngressRule] | None = None
 
 
 class AbstractStructMeta(StructMeta, ABCMeta):

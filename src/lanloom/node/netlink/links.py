@@ -12,6 +12,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from lanloom.node.errors import LinkError
+from lanloom.node.netlink import ingress
 from lanloom.node.netlink.addressing import forwarded_versions
 from lanloom.node.netlink.dump import read_isolated, read_state
 from lanloom.node.netlink.messages import dump_socket
@@ -23,8 +24,8 @@ GROUPS = LINK_GROUP | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8
 """RTNLGRP_LINK (VLAN ids of bridges too), RTNLGRP_IPV4_IFADDR, _ROUTE and _RULE, _IPV6_IFADDR, as a mask of their bits.
 """
 
-FORWARDING_GROUPS = 1 << 23 | 1 << 24
-"""RTNLGRP_IPV4_NETCONF and _IPV6_NETCONF: settings of both IP versions, of links and of the whole namespace."""
+FORWARDING_GROUPS = 1 << 18 | 1 << 23 | 1 << 24
+"""RTNLGRP_IPV6_RULE, RTNLGRP_IPV4_NETCONF and _IPV6_NETCONF: settings of links and of the whole namespace."""
 
 _SIZE = 1 << 16
 
@@ -136,7 +137,8 @@ def _dump() -> LinkState:
 
 def _dump_isolated(bridge: str) -> LinkState:
     with dump_socket() as dumps:
-        return LinkState(read_isolated(dumps, bridge), forwards=forwarded_versions(dumps))
+        links = read_isolated(dumps, bridge)
+        return LinkState(links, forwards=forwarded_versions(dumps), ingress=ingress.read(dumps))
 
 
 def _apply(steps: tuple[LinkStep, ...]) -> None:

@@ -12,6 +12,7 @@ from lanloom.features.dummy.rules.hostbridge import (
     State,
     alias_of,
 )
+from lanloom.node.ports import IngressRule
 from lanloom.node.steps import EnsureBridge
 from tests.features.dummy.agent.hosts import (
     BRIDGE,
@@ -212,6 +213,36 @@ async def test_addresses_of_others(scene: Scene) -> None:
     scene.fake.kernel.change(BRIDGE, addresses=(*found.addresses, "10.7.0.9/32"))
     await scene.keep(gateways=("10.8.0.1/24",)).until_ready()
     assert addresses(scene) == {"10.8.0.1/24", "10.7.0.9/32"}
+
+
+@pytest.mark.parametrize("gateways", [(), GATEWAYS])
+def test_rules_for_what_guests_send(gateways: tuple[str, ...]) -> None:
+    """Packets of guests are routed from the subnet of a gateway alone; the rules return, and go with the bridge."""
+    passed = {IngressRule(BRIDGE, "fd00:7::/64")} if gateways else set()
+    other = IngressRule("other-br")
+
+    @on_a_host
+    async def story(scene: Scene) -> None:
+        scene.fake.kernel.forward(4, 6)
+        scene.fake.kernel.set_ingress("other-br", frozenset({other}))
+        kept = scene.keep(gateways=gateways)
+        await kept.until_ready()
+        assert scene.fake.kernel.ingress == {other, IngressRule(BRIDGE), *passed}
+        for left in (frozenset(), frozenset({IngressRule(BRIDGE), IngressRule(BRIDGE, "fd00:8::/64")})):
+            kept.shown.clear()
+            scene.fake.kernel.set_ingress(BRIDGE, left)
+            await until(lambda: kept.ready and False in kept.shown)
+            assert scene.fake.kernel.ingress == {other, IngressRule(BRIDGE), *passed}
+        await kept.kill()
+        scene.fake.delete_link(BRIDGE)
+        await scene.keep("absent").until_ready()
+        assert scene.fake.kernel.ingress == {other}
+        await (again := scene.keep(gateways=gateways)).until_ready()
+        await again.kill()
+        await scene.keep("absent").until_ready()
+        assert BRIDGE not in scene.found and scene.fake.kernel.ingress == {other}
+
+    story()
 
 
 @on_a_host

@@ -53,7 +53,7 @@ def call(command: str, pod: str, **more: Any) -> None:
 
 def ping(pod: str, address: str) -> bool:
     """Whether one of a few echoes from a pod is answered."""
-    words = ["ip", "netns", "exec", pod, "ping", "-c", "1", "-w", "2", address]
+    words = ["ip", "netns", "exec", pod, "ping", "-c", "1", "-w", "2", *address.split()]
     return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
 
@@ -247,6 +247,55 @@ def test_gateways_of_both_ip_versions(daemons: Daemons, pods: tuple[str, ...], *
     until(there)
     for address in GATEWAYS:
         until(partial(ping, pods[0], address))
+
+
+def echoes(pod: str) -> int:
+    """How many requests for an echo have come to a pod by IPv6."""
+    words = ["ip", "netns", "exec", pod, "cat", "/proc/net/snmp6"]
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    (line,) = [line for line in shown.splitlines() if line.startswith("Icmp6InEchos ")]
+    return int(line.split()[1])
+
+
+def rules() -> list[str]:
+    """The node's routing rules of IPv6 that are not the kernel's."""
+    return [line for line in ip("-6 rule").splitlines() if "iif" in line]
+
+
+@pytest.mark.parametrize("gateway", ["", "fd00:7::1/64"])
+def test_what_guests_send(daemons: Daemons, pods: tuple[str, ...], gateway: str) -> None:
+    """On a node that forwards IPv6, packets of guests leave the bridge from the subnet of its gateway alone."""
+    beyond(pods)
+    assert on_host(f"sysctl -w {SWITCHES[1]}=1").returncode == 0
+    process = daemons.start(gateway=gateway)
+    until(daemons.ready().exists)
+    call("ADD", pods[0], ipam={"type": "static", "addresses": [{"address": "fd00:7::9/64"}]})
+    lines = [
+        f"neigh add fd00:7::1 lladdr {hardware_address()} dev net1",
+        "address add fd00:77::5/128 dev net1 nodad",
+        "route add fd00:9::2 via fd00:7::1",
+    ]
+    for words in lines:
+        subprocess.run(["ip", "-n", pods[0], "-6", *words.split()], check=True)
+
+    def send(source: str) -> int:
+        before = echoes(pods[1])
+        ping(pods[0], f"-I {source} fd00:9::2")
+        return echoes(pods[1]) - before
+
+    assert send("fd00:77::5") == 0
+    assert bool(send("fd00:7::9")) == bool(gateway)
+    ip("-6 rule del pref 1001")
+    until(lambda: len(rules()) == (2 if gateway else 1))
+    assert send("fd00:77::5") == 0
+    process.kill()
+    process.wait()
+    ip("-6 rule del pref 1001")
+    assert send("fd00:77::5")  # the rule is the fence
+    call("DEL", pods[0])
+    daemons.start("absent", ready="gone")
+    until(daemons.ready("gone").exists)
+    assert not rules()
 
 
 def test_a_node_without_forwarding(daemons: Daemons) -> None:

@@ -6,9 +6,15 @@ Several processes may apply them at once: each goes on where any of them has com
 import errno
 import socket
 
-from lanloom.features.dummy.rules.hostbridge import EnsureIsolatedBridge, RemoveIsolatedBridge, alias_of
+from lanloom.features.dummy.rules.hostbridge import (
+    EnsureIsolatedBridge,
+    RemoveIsolatedBridge,
+    alias_of,
+    rules_of,
+)
 from lanloom.node.errors import LinkError
 from lanloom.node.marks import unfinished_name
+from lanloom.node.netlink import ingress
 from lanloom.node.netlink.addressing import (
     PROTOCOL,
     add_address,
@@ -28,7 +34,7 @@ from lanloom.node.netlink.messages import (
     word,
 )
 from lanloom.node.netlink.writer import LinkWriter, apply, hardware_address
-from lanloom.node.ports import Link
+from lanloom.node.ports import IngressRule, Link
 
 LOST_RACE = (errno.EEXIST, errno.EBUSY, errno.ENODEV)
 """The answers to one who finishes a bridge that another one has finished, or taken away, a moment before."""
@@ -50,6 +56,7 @@ def ensure(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
     if not bridge.up:
         writer.set_up(bridge.index)
     _give_addresses(step, writer, bridge.index)
+    _change_rules(step.name, step.ingress, writer)
     for port in step.lost_ports(writer.links) if missing else ():
         with tolerating(errno.ENODEV):
             writer.change(port.index, master(bridge.index))
@@ -61,6 +68,8 @@ def remove(step: RemoveIsolatedBridge, writer: LinkWriter) -> None:
     """Delete the bridge, unless something joined it since the dump that the step is from."""
     writer.refresh()
     step.guard(writer.links)
+    # Before the bridge: the process after one that died here finds the bridge.
+    _change_rules(step.name, frozenset(), writer)
     writer.delete(step.name)
 
 
@@ -111,6 +120,14 @@ def _give_addresses(step: EnsureIsolatedBridge, writer: LinkWriter, index: int) 
         if cidr not in found:
             with tolerating(errno.EOPNOTSUPP, errno.EAFNOSUPPORT):  # without IPv6, which is another fault
                 add_address(writer.sock, index, cidr, PROTOCOL)
+
+
+def _change_rules(bridge: str, wanted: frozenset[IngressRule], writer: LinkWriter) -> None:
+    found = rules_of(bridge, ingress.read(writer.sock) or ())
+    for rule in sorted(wanted - found, reverse=True):  # what is passed comes before what is dropped
+        ingress.add(writer.sock, rule)
+    for rule in found - wanted:
+        ingress.remove(writer.sock, rule)
 
 
 def _reread(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:

@@ -5,6 +5,7 @@ A step refuses what is not the network's own (`node/steps.py`); `agent/linkwrite
 
 import errno
 from collections.abc import Iterable, Mapping
+from ipaddress import IPv6Interface
 from typing import ClassVar, Literal
 
 from msgspec import Struct
@@ -20,7 +21,7 @@ from lanloom.node.marks import (
     unfinished_name,
 )
 from lanloom.node.ownership import is_made_by_plugin, is_ours
-from lanloom.node.ports import Link, LinkState, LinkStep
+from lanloom.node.ports import IngressRule, Link, LinkState, LinkStep
 from lanloom.node.steps import DeleteLink, check_name
 
 ISOLATED_MARK = register_family("lanloom-dummy", "DummyClusterNetwork")
@@ -53,10 +54,12 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
 
     The host gets no IPv6 link-local address on it, and uses IPv4 on it only with the bridge's own addresses. With
     `gateways` (CIDRs, at most one of each IP version), the bridge has these addresses, and the host forwards packets of
-    IPv4; those of IPv6 are forwarded by the host as a whole or not at all. Addresses that were given to the bridge
-    before, for other gateways, are removed; those of other programs stay. The bridge filters no VLANs: no frame leaves
-    it, whatever its tags, so there is nothing to separate. Guests may use VLANs of their own, and the bridge works on
-    kernels that can't filter. The kernel sets the MTU to the smallest MTU of the ports.
+    IPv4. Those of IPv6 are forwarded by the host as a whole or not at all, and `ingress` tells which of them. Addresses
+    that were given to the bridge before, for other gateways, are removed; those of other programs stay.
+
+    The bridge filters no VLANs: no frame leaves it, whatever its tags, so there is nothing to separate. Guests may use
+    VLANs of their own, and the bridge works on kernels that can't filter. The kernel sets the MTU to the smallest of
+    the ports.
 
     A bridge of that name that CNI's `bridge` plugin created, perhaps with addresses of `gateways`, is marked and kept.
     So is the bridge with the index `known`, which was the owner's before another program changed its mark. Raises
@@ -89,6 +92,12 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
         """The addresses that the bridge has to have, as CIDRs."""
         six = not all(map(_is_ipv4, self.gateways))
         return (*self.gateways, LINK_LOCAL) if six else self.gateways
+
+    @property
+    def ingress(self) -> frozenset[IngressRule]:
+        """The rules by which the host routes packets of guests only from the subnet of its gateway of IPv6."""
+        sources = (str(IPv6Interface(each).network) for each in self.gateways if not _is_ipv4(each))
+        return frozenset({IngressRule(self.name), *(IngressRule(self.name, each) for each in sources)})
 
     def remedy(self, code: int) -> str:
         """Implement the base class."""
@@ -131,7 +140,7 @@ class EnsureIsolatedBridge(LinkStep, frozen=True, kw_only=True):
 
 
 class RemoveIsolatedBridge(LinkStep, frozen=True, kw_only=True):
-    """Delete the isolated bridge of that name and `owner`. A missing bridge is no error.
+    """Delete the isolated bridge of that name and `owner`, and its routing rules. A missing bridge is no error.
 
     Raises LinkInUse while any link is a port of it or is on top of it, and NotOurs for a link of another owner.
     """
@@ -253,7 +262,7 @@ def remembering(task: Assignment, links: Mapping[str, Link]) -> Assignment:
 
 def evaluate(task: Assignment, host: LinkState) -> Verdict:
     """Return the verdict on a host in this state."""
-    return _present(task, host) if task.state == "present" else _absent(task, host.links)
+    return _present(task, host) if task.state == "present" else _absent(task, host)
 
 
 def _present(task: Assignment, host: LinkState) -> Verdict:
@@ -264,16 +273,22 @@ def _present(task: Assignment, host: LinkState) -> Verdict:
         link is not None
         and is_ours(link, owner=task.owner)
         and link.up
-        and _is_apart(making, link)
+        and _is_apart(making, link, host)
         and _has_addresses(making, link)
     )
     fault = _forwarding_fault(making, host)
     return Verdict(ready=done and not fault, steps=() if done else (making,), fault=fault)
 
 
-def _is_apart(making: EnsureIsolatedBridge, link: Link) -> bool:
+def _is_apart(making: EnsureIsolatedBridge, link: Link, host: LinkState) -> bool:
     """Return whether the host uses the network no more than it should."""
-    return link.secluded and link.forwarding == making.forwards_ipv4
+    has_rules = host.ingress is None or rules_of(making.name, host.ingress) == making.ingress
+    return link.secluded and link.forwarding == making.forwards_ipv4 and has_rules
+
+
+def rules_of(link: str, ingress: Iterable[IngressRule]) -> frozenset[IngressRule]:
+    """Return the rules of one link."""
+    return frozenset(rule for rule in ingress if rule.link == link)
 
 
 def _has_addresses(making: EnsureIsolatedBridge, link: Link) -> bool:
@@ -303,16 +318,19 @@ def _forwarding_fault(making: EnsureIsolatedBridge, host: LinkState) -> str:
     return f"{problem}: {first if 6 in missing else ''}run {commands} on it"
 
 
-def _absent(task: Assignment, links: Mapping[str, Link]) -> Verdict:
+def _absent(task: Assignment, host: LinkState) -> Verdict:
     """Return the verdict on a bridge that should not exist.
 
     A link of that name with another owner is left alone; a renamed bridge of the owner is not. A bridge that would be
     taken over if it should exist is taken over first, and then deleted: perhaps no reconciler has observed it before.
     """
+    links = host.links
     if _is_adoptable(task, links):
         free = () if standing_on(task.bridge, links) else (_removal(task, task.bridge),)
         return Verdict(steps=(task.making, *free))
     own = sorted(name for name, link in links.items() if is_ours(link, owner=task.owner))
+    if task.bridge not in links and rules_of(task.bridge, host.ingress or ()):
+        own.append(task.bridge)  # it was deleted by hand
     removals = [_removal(task, name) for name in own]
     faults = [text for step in removals if (text := _fault(step, links))]
     steps: list[LinkStep] = [step for step in removals if not _fault(step, links)]
