@@ -46,27 +46,6 @@ async def test_created_object_is_read_back_with_what_the_server_adds() -> None:
         assert await client.get(CONFIG_MAPS, "a", "default") == made
 
 
-async def test_name_is_taken_once() -> None:
-    """Creating a name that is taken raises AlreadyExists."""
-    async with running_engine() as engine:
-        client = LocalClient(engine)
-        await client.create(CONFIG_MAPS, config_map("a"), "default")
-        with pytest.raises(errors.AlreadyExists, match='configmaps "a" already exists'):
-            await client.create(CONFIG_MAPS, config_map("a"), "default")
-
-
-async def test_stale_version_conflicts() -> None:
-    """A patch that names an old version raises Conflict and changes nothing."""
-    async with running_engine() as engine:
-        client = LocalClient(engine)
-        made = await client.create(CONFIG_MAPS, config_map("a", k="1"), "default")
-        await client.patch(CONFIG_MAPS, "a", {"data": {"k": "2"}}, "default")
-        stale = {"metadata": {"resourceVersion": made.metadata.resource_version}, "data": {"k": "3"}}
-        with pytest.raises(errors.Conflict):
-            await client.patch(CONFIG_MAPS, "a", stale, "default")
-        assert (await client.get(CONFIG_MAPS, "a", "default")).data == {"k": "2"}
-
-
 async def test_json_patch_changes_everything_or_nothing() -> None:
     """A JSON patch is applied whole; one with a test that fails raises Invalid and changes nothing."""
     async with running_engine() as engine:
@@ -81,15 +60,6 @@ async def test_json_patch_changes_everything_or_nothing() -> None:
         with pytest.raises(errors.Invalid):
             await client.json_patch(CONFIG_MAPS, "a", [change | {"value": "3"}, test], "default")
         assert (await client.get(CONFIG_MAPS, "a", "default")).data == {"k": "2"}
-
-
-async def test_patch_without_effect_makes_no_event() -> None:
-    """A patch that changes nothing leaves the version as it is."""
-    async with running_engine() as engine:
-        client = LocalClient(engine)
-        made = await client.create(CONFIG_MAPS, config_map("a", k="1"), "default")
-        same = await client.patch(CONFIG_MAPS, "a", {"data": {"k": "1"}}, "default")
-        assert same.metadata.resource_version == made.metadata.resource_version
 
 
 async def test_applied_crd_is_served_at_once() -> None:
@@ -123,19 +93,6 @@ async def test_deleted_crd_takes_its_objects_along() -> None:
         )
         with pytest.raises(errors.NotFound):
             await client.get(CLUSTER_NETWORK_NODES, "s")
-
-
-async def test_finalizer_holds_an_object_back() -> None:
-    """An object with a finalizer is marked when it is deleted, and goes with its last finalizer."""
-    async with running_engine() as engine:
-        client = LocalClient(engine)
-        body = {"metadata": {"name": "a", "finalizers": ["example.com/hold"]}}
-        await client.create(CONFIG_MAPS, body, "default")
-        await client.delete(CONFIG_MAPS, "a", "default")
-        assert (await client.get(CONFIG_MAPS, "a", "default")).metadata.deletion_timestamp
-        await client.patch(CONFIG_MAPS, "a", {"metadata": {"finalizers": None}}, "default")
-        with pytest.raises(errors.NotFound):
-            await client.get(CONFIG_MAPS, "a", "default")
 
 
 async def test_namespace_takes_its_content_along() -> None:
@@ -202,20 +159,6 @@ async def test_watch_tells_what_happens_after_its_version() -> None:
         await until(lambda: len(seen) == 3)
         task.cancel()
         assert seen == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
-
-
-async def test_background_deletion_takes_dependents_along() -> None:
-    """An object goes when its only owner has gone."""
-    async with running_engine() as engine:
-        client = LocalClient(engine)
-        owner = await client.create(CONFIG_MAPS, config_map("owner"), "default")
-        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
-        await client.create(
-            CONFIG_MAPS, {"metadata": {"name": "dep", "ownerReferences": [reference]}}, "default"
-        )
-        await client.delete(CONFIG_MAPS, "owner", "default")
-        kind = kind_of(engine, "configmaps")
-        await until(lambda: not engine.list_page(kind, Selection("default")).items)
 
 
 async def test_status_of_a_kind_without_one_is_not_found() -> None:
