@@ -6,7 +6,6 @@ from functools import partial
 import pytest
 
 from lanloom.api.core import NODES
-from lanloom.api.dummy import DummyClusterNetwork
 from tests.features.dummy.cluster.ground import Ground, eventually
 from tests.features.dummy.cluster.managed import managed
 
@@ -49,30 +48,6 @@ async def test_a_node_that_is_away_for_long_is_not_waited_for(cluster: Ground) -
         cluster.kubelets.silent.clear()
         cluster.kubelets.look_again()
         await eventually(partial(net.made, uid), lambda found: found == [])
-
-
-async def test_a_node_that_just_fell_silent_is_waited_for(cluster: Ground) -> None:
-    """The deletion waits for a node that was ready a moment ago, until its time is over."""
-    async with managed(cluster) as net:
-        await (await net.manager(node_timeout=8.0)).leads()
-        uid = (await net.create_ready()).metadata.uid
-        cluster.kubelets.silent.add("n3")
-        await net.delete()
-        away = 0.0
-
-        async def just_fell_silent() -> DummyClusterNetwork:
-            nonlocal away
-            away = time.time()
-            await cluster.report("n3", "Unknown", away)
-            return await net.get()
-
-        # Until it is seen that the deletion waits for this node alone, however long the others take.
-        await eventually(
-            just_fell_silent,
-            lambda dcn: dcn.status.phase == "Terminating" and "waiting for n3" in dcn.status.message,
-        )
-        await net.released(uid)
-        assert time.time() >= away + 7  # whole seconds are stored
 
 
 async def test_a_node_that_is_removed_is_not_waited_for(cluster: Ground) -> None:
