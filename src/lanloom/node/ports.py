@@ -45,7 +45,7 @@ class Link(Struct, frozen=True, kw_only=True):
     it; `routes`, all routes out of a VLAN link, and empty for any other. `spanning_tree` and `ignores_routers` are of
     bridges: the latter takes no routes from IPv6's routers (accept_ra is 0, or there is no IPv6). `leads_away` is of a
     veth whose other end is in another network namespace.
-    `secluded` is of bridges on which the host takes part in IPv4 with that bridge's own addresses alone (rp_filter and
+    `ipv4_strict` is of bridges on which the host takes part in IPv4 with the own addresses alone (rp_filter and
     arp_ignore are set, or there is no IPv4); `forwarding`, of those whose IPv4 packets it passes on to other links.
     `addresses6` are IPv6 CIDRs: of VLAN links, without those of the link itself, as far as no other host has the
     address; and of the bridge that a step is about, if it is isolated or has no mark. `tentative6` are those of them
@@ -77,7 +77,7 @@ class Link(Struct, frozen=True, kw_only=True):
     spanning_tree: bool = False
     ignores_routers: bool = False
     leads_away: bool = False
-    secluded: bool = False
+    ipv4_strict: bool = False
     forwarding: bool = False
     addresses6: tuple[str, ...] = ()
     tentative6: tuple[str, ...] = ()

@@ -60,7 +60,7 @@ async def test_the_host_stays_out(node: Node, gateways: tuple[str, ...]) -> None
     for given in (gateways, ("10.8.0.1/24",), gateways):
         await node.host.links.apply((structs.replace(ENSURE, gateways=given),))
         bridge = (await links(node))[BRIDGE]
-        assert (bridge.secluded, bridge.forwarding) == (True, bool(given))
+        assert (bridge.ipv4_strict, bridge.forwarding) == (True, bool(given))
 
 
 @on_node

@@ -230,7 +230,7 @@ def _with_settings(link: Link, families: Mapping[int, bytes]) -> Link:
     strict = _setting(four, DEVCONF_RP_FILTER - 1) and _setting(four, DEVCONF_ARP_IGNORE - 1)
     return replace(
         link,
-        secluded=bool(strict) or not four,
+        ipv4_strict=bool(strict) or not four,
         forwarding=bool(_setting(four, DEVCONF_FORWARDING - 1)),
         ignores_routers=not _setting(six, DEVCONF_ACCEPT_RA),
     )

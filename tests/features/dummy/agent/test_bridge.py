@@ -333,8 +333,8 @@ def test_host_let_in(gateways: tuple[str, ...]) -> None:
     async def scenario(scene: Scene) -> None:
         kept = scene.keep(gateways=gateways)
         await kept.until_ready()
-        scene.fake.kernel.change(BRIDGE, secluded=False, forwarding=not gateways)
-        await until(lambda: scene.found[BRIDGE].secluded and kept.ready)
+        scene.fake.kernel.change(BRIDGE, ipv4_strict=False, forwarding=not gateways)
+        await until(lambda: scene.found[BRIDGE].ipv4_strict and kept.ready)
         assert scene.found[BRIDGE].forwarding == bool(gateways)
 
     scenario()

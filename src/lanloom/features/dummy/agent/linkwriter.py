@@ -51,8 +51,8 @@ def ensure(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
     if step.name not in writer.links:
         raise LinkError(f"{step.title}: it was removed during its creation")
     bridge = writer.links[step.name]
-    if not (bridge.secluded and bridge.forwarding == step.forwards_ipv4):
-        seclude(writer, bridge.index, forwarding=step.forwards_ipv4)
+    if not (bridge.ipv4_strict and bridge.forwarding == step.forwards_ipv4):
+        restrict_ipv4(writer, bridge.index, forwarding=step.forwards_ipv4)
     if not bridge.up:
         writer.set_up(bridge.index)
     _give_addresses(step, writer, bridge.index)
@@ -135,7 +135,7 @@ def _reread(step: EnsureIsolatedBridge, writer: LinkWriter) -> None:
     step.guard(writer.links)
 
 
-def seclude(writer: LinkWriter, index: int, *, forwarding: bool) -> None:
+def restrict_ipv4(writer: LinkWriter, index: int, *, forwarding: bool) -> None:
     """Keep the host out of a bridge's IPv4 but for that bridge's own addresses. Raises OSError.
 
     The kernel answers requests for every address of the host on every link, and takes and passes on packets that come

@@ -283,7 +283,7 @@ def _present(task: Assignment, host: LinkState) -> Verdict:
 def _is_apart(making: EnsureIsolatedBridge, link: Link, host: LinkState) -> bool:
     """Return whether the host uses the network no more than it should."""
     has_rules = host.ingress is None or rules_of(making.name, host.ingress) == making.ingress
-    return link.secluded and link.forwarding == making.forwards_ipv4 and has_rules
+    return link.ipv4_strict and link.forwarding == making.forwards_ipv4 and has_rules
 
 
 def rules_of(link: str, ingress: Iterable[IngressRule]) -> frozenset[IngressRule]:
