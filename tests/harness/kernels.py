@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import WorkerController
 
 KERNELS = tuple(os.environ.get("LANLOOM_LAB_KERNELS", "").split())
 FIXTURE = "lab_kernel"
@@ -53,13 +52,3 @@ class ByFileAndKernel(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
-
-    def _reschedule(self, node: WorkerController) -> None:
-        """Give a worker its next file when it begins the last test of the one before.
-
-        xdist does so two tests earlier, and gives one more where a file has one test: these files would wait for a test
-        that takes minutes, while other workers have nothing left to do. A worker must know the test after the one that
-        it runs, so there can't be fewer.
-        """
-        if not self.workqueue or self._pending_of(self.assigned_work[node]) < 2:
-            super()._reschedule(node)
