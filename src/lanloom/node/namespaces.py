@@ -119,12 +119,16 @@ def open_namespace(path: Path) -> Namespace:
     return Namespace(descriptor, str(path))
 
 
-def make_namespace(title: str) -> Namespace:
-    """Return a new network namespace without a name; it ends with the last of what holds it. Raises NamespaceError."""
+def make_namespace(title: str, prepare: Callable[[], None] = lambda: None) -> Namespace:
+    """Return a new network namespace without a name; it ends with the last of what holds it.
+
+    `prepare` runs inside first. Raises NamespaceError, and what that raises.
+    """
 
     def make() -> Namespace:
         if _libc.unshare(_CLONE_NEWNET) != 0:
             raise _failure(f"can't make the network namespace {title}")
+        prepare()
         return Namespace(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC), title)
 
     return in_own_thread(make)

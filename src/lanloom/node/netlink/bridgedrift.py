@@ -106,8 +106,8 @@ def link_drift(kind: str, data: Mapping[int, bytes]) -> Iterator[str]:
 
 
 def _changed(settings: Mapping[str, Setting], found: Mapping[int, bytes]) -> Iterator[str]:
-    for name, setting in settings.items():
-        if setting.attribute in found and number(found[setting.attribute]) != setting.value:
+    for name, (attribute_type, value, _) in settings.items():
+        if attribute_type in found and number(found[attribute_type]) != value:
             yield name
 
 

@@ -32,11 +32,11 @@ def _make_namespace(step: MakeNamespace, writer: LanWriter) -> None:
     if held is not None:
         writer.names.bind(step.ns, held.namespace)
         return
-    fresh = make_namespace(step.ns)
+    fresh = make_namespace(step.ns, isolate_ip)
     try:
-        fresh.call(isolate_ip)
         writer.names.bind(step.ns, fresh)
-        writer.lans[step.ns] = OpenLan(fresh, filtered=False)
+        lan = writer.lans[step.ns] = OpenLan(fresh, filtered=False)
+        lan.sealed = True
     except BaseException:
         fresh.close()
         raise
