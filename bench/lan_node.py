@@ -41,7 +41,7 @@ from lanloom.runtime.context import AgentContext
 from tests.fakes import FakeHost, FakeSwitch
 
 LANS_COUNT, SPOKES = 100, 10
-ALLOCATE_MS = 20.0
+ALLOCATE_RATIO = 7.0
 REBOOT_RATIO = 4.0
 MEMORY_KB = 20.0
 NODE = "node1"
@@ -67,17 +67,15 @@ class Figures(Struct, frozen=True):
 def rows() -> Iterator[Row]:
     """Allocate, reboot, memory."""
     figures = Figures(**json.loads(printed([sys.executable, "-m", "bench.lan_node"], seconds=900)))
-    times, count = sorted(figures.allocations), len(figures.allocations)
-    attached, raw = sorted(figures.attachments), sorted(figures.macvtaps)
+    count = len(figures.allocations)
     yield Row(
-        name=f"Allocate by the real data plane, p99 of {count}, up to {LANS_COUNT} LANs with {SPOKES} spokes",
-        measured=times[int(count * 0.99)] * 1000,
-        limit=ALLOCATE_MS,
-        unit="ms",
-        note=f"median {statistics.median(times) * 1000:.1f} ms, {figures.cpu / count * 1000:.1f} ms of CPU; what ADD "
-        f"waits for after each: p99 {attached[int(count * 0.99)] * 1000:.1f} ms, median "
-        f"{statistics.median(attached) * 1000:.1f} ms; a macvtap by plain messages: p99 "
-        f"{raw[int(count * 0.99)] * 1000:.1f} ms, median {statistics.median(raw) * 1000:.1f} ms",
+        name=f"Allocate by the real data plane, up to {LANS_COUNT} LANs with {SPOKES} spokes, p99 against that of a "
+        "macvtap by plain messages after each",
+        measured=_late(figures.allocations) / _late(figures.macvtaps),
+        limit=ALLOCATE_RATIO,
+        unit="×",
+        note=f"{_shown(figures.allocations)}, {figures.cpu / count * 1000:.1f} ms of CPU, against "
+        f"{_shown(figures.macvtaps)}; what ADD waits for after each: {_shown(figures.attachments)}",
     )
     yield Row(
         name=f"{LANS_COUNT} LANs with {SPOKES} spokes after a reboot, against plain rtnetlink messages",
@@ -93,6 +91,15 @@ def rows() -> Iterator[Row]:
         unit="KiB",
         note=f"{figures.memory / 1e6:.1f} MB for {count}",
     )
+
+
+def _late(seconds: list[float]) -> float:
+    """Return the 99th percentile."""
+    return sorted(seconds)[int(len(seconds) * 0.99)]
+
+
+def _shown(seconds: list[float]) -> str:
+    return f"{_late(seconds) * 1000:.1f} ms (median {statistics.median(seconds) * 1000:.1f} ms)"
 
 
 class Bare:
