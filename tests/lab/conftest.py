@@ -78,10 +78,8 @@ def remove_networks(lab: Lab) -> None:
         if node["state"] == "stopped":
             lab.run("node", "start", node["name"])
     lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=300s")
-    lab.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=300s")
-    lab.kubectl("delete", "dummyclusternetworks", "--all", "--timeout=300s")
-    lab.kubectl("delete", "network-attachment-definitions", "--all", "--namespace=default")
-    lab.kubectl("delete", "vlanconfigs", "--all")
+    for kinds in ("lans.lan.k8slan.io,dummyclusternetworks", "network-attachment-definitions,vlanconfigs"):
+        lab.kubectl("delete", kinds, "--all", "--namespace=default", "--timeout=300s")
     eventually(
         lambda: not [item for item in _items(lab, "clusternetworknodes") if "mgmt-" not in item], timeout=300
     )

@@ -1,15 +1,17 @@
 """Hosts that heal: what a user breaks on a node is repaired within seconds, and an Event on the Node tells of it."""
 
 import json
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from lanloom.features.vlan.rules.desired.names import interface_name
 from lanloom.features.vlan.rules.report.status import RESYNC_SECONDS
+from tests.lab.conftest import remove_networks
 from tests.lab.driver import Lab, eventually
 from tests.lab.looks import NODES, all_have, look
-from tests.lab.objects import STATIC, vm_network
+from tests.lab.objects import STATIC, example, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -50,13 +52,26 @@ DAMAGE = {
 """What a user does to node1, node2 and node3 at once."""
 
 
+@pytest.fixture(scope="module")
+def networked(lab: Lab) -> Iterator[Lab]:
+    """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes, for all tests: they leave it whole."""
+    try:
+        lab.kubectl("apply", "-f", example("cluster-1.yaml"))
+        lab.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
+        yield lab
+    finally:
+        remove_networks(lab)
+
+
 @pytest.fixture
-def carrying(cluster: Lab) -> Lab:
-    """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes, which all agents have seen whole."""
-    cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
-    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
-    cluster.kubectl("wait", "--for=condition=L3Ready", "clusternetwork/cluster-1", "--timeout=300s")
-    return cluster
+def carrying(networked: Lab) -> Lab:
+    """The lab with the network, which all agents have seen whole."""
+    eventually(lambda: all_have(networked, "cluster-1", 2012) == STATIC)
+    for condition in ("ready", "L3Ready"):
+        networked.kubectl(
+            "wait", f"--for=condition={condition}", "clusternetwork/cluster-1", "--timeout=300s"
+        )
+    return networked
 
 
 def whole(lab: Lab, node: str) -> bool:
