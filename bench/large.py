@@ -206,6 +206,27 @@ async def requests(number: int) -> dict[str, float]:
     return {what: count for what, count in made.items() if LEASES.full_name not in what}
 
 
+async def at_rest(led: Process, number: int) -> Figures:
+    """Return the figures of when a leader, by its number, had nothing left to do.
+
+    One that waits for the pages of a long list hardly uses a processor.
+    """
+    while True:
+        asked, found = await _work(number), await led.quiet(10.0)
+        if await _work(number) == asked:
+            return found
+
+
+async def _work(number: int) -> dict[str, float]:
+    """Return the requests of a manager but for watches and checks, which never end."""
+    done = ('code="200"', 'verb="list"'), ('code="200"', 'verb="patch"')
+    return {
+        what: count
+        for what, count in (await requests(number)).items()
+        if any(all(part in what for part in parts) for parts in done)
+    }
+
+
 async def changes(client: Client, neighbour: Client, led: Process, number: int, wire: Wire) -> Raw:
     """Return for one change of each kind: the manager's CPU and requests, and what an agent that it spares receives.
 
@@ -375,7 +396,7 @@ async def _measure(count: int, directory: Path, kubeconfig: Path, client: HttpCl
     own = acting(kubeconfig, directory, MANAGERS[0])
     with manager(own, 0) as first:
         await ready(0)
-        settled = await first.quiet()
+        settled = await at_rest(first, 0)
         note(found, "first manager CPU s", settled.cpu)
         note(found, "first manager until quiet s", settled.seconds)
         first.end()
@@ -384,6 +405,8 @@ async def _measure(count: int, directory: Path, kubeconfig: Path, client: HttpCl
         start = await second.quiet()
         note(found, "start CPU s", start.cpu)
         await third.quiet()
+        led, number = (second, 1) if await leads(client, "manager-1") else (third, 2)
+        await at_rest(led, number)
         note(found, "manager resident MB", second.figures().resident)
         note(found, "manager peak MB", second.figures().peak)
         async with agent(kubeconfig, directory, client, found) as wire:
@@ -395,8 +418,7 @@ async def _measure(count: int, directory: Path, kubeconfig: Path, client: HttpCl
             note(found, "managers idle, % of a core", [100 * each / IDLE_SECONDS for each in idle])
             made = [_more(await requests(number), asked[number - 1]) for number in (1, 2)]
             note(found, "managers idle, requests", made)
-            led, spare = (second, third) if await leads(client, "manager-1") else (third, second)
-            number = 1 if led is second else 2
+            spare = third if led is second else second
             neighbour = acting(kubeconfig, directory, AGENTS, **{"node-name": "node2"})
             async with HttpClient(load(str(neighbour))) as other:
                 note(found, "changes", await changes(client, other, led, number, wire))
@@ -408,7 +430,7 @@ async def _measure(count: int, directory: Path, kubeconfig: Path, client: HttpCl
         before, at = spare.figures().cpu, time.monotonic()
         await taken(client, f"manager-{3 - number}")
         note(found, "lease taken after s", time.monotonic() - at)
-        after = await spare.quiet()
+        after = await at_rest(spare, 3 - number)
         note(found, "take-over CPU s", after.cpu - before)
         note(found, "take-over s", time.monotonic() - at)
         note(found, "take-over requests", _more(await requests(3 - number), known))
