@@ -167,6 +167,13 @@ _PASSING = (Conflict, AlreadyExists, NotFound, ServerError, TransportError)
 BURST = 20
 """Reconciles of a key, each within `spacing` of the one before, after which the key is spaced in any case."""
 
+IN_A_ROW = 16
+"""So many reconciles of a worker, for which keys are ready, may follow each other before others run.
+
+Most of a new leader find nothing to do and wait for nothing. Of thousands in a row, a lease must be renewed meanwhile,
+and webhooks answered.
+"""
+
 _REMEMBERED = 10
 """For how many times `spacing` a start is remembered."""
 
@@ -239,7 +246,12 @@ class Controller(Generic[K]):
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
+        in_a_row = 0
         while True:
+            in_a_row = in_a_row + 1 if len(self._queue) else 0
+            if in_a_row == IN_A_ROW:
+                in_a_row = 0
+                await asyncio.sleep(0)
             key = await self._queue.get()
             started = loop.time()
             self._note_start(key, started)
@@ -249,9 +261,6 @@ class Controller(Generic[K]):
                 self._queue.done(key)
             if self._observe is not None:
                 self._observe(self.name, key, loop.time() - started, outcome)
-            # Most reconciles of a new leader find nothing to do and wait for nothing. Of thousands in a row, a lease
-            # must be renewed meanwhile, and webhooks answered.
-            await asyncio.sleep(0)
 
     def _note_start(self, key: K, now: float) -> None:
         """Remember starts in their order, none for longer than it matters."""
