@@ -48,6 +48,9 @@ BY_WIRE = "wire"
 NADs from which nothing follows for addresses are left out.
 """
 
+BY_NAD = "address-nad"
+"""The index of the store of reports: the NADs by which nodes have addresses."""
+
 BY_PLACE = "spoke-on-wire"
 """The index of the stores of NADs and LANs: the spokes that they name."""
 
@@ -87,9 +90,7 @@ def wire_informers(informers: Informers) -> WireInformers:
         networks=informers.get(NETWORKS, indexes=_NETWORK_INDEXES),
         nads=informers.get(NADS, indexes=_NAD_INDEXES),
         nodes=informers.get(NODES),
-        reports=informers.get(
-            CLUSTER_NETWORK_NODES, indexes={BY_WIRE: lambda item: map(str, read_report(item))}
-        ),
+        reports=informers.get(CLUSTER_NETWORK_NODES, indexes=_REPORT_INDEXES),
         lans=informers.get(LANS, indexes=_LAN_INDEXES, optional=True),
         host_networks=informers.get(
             HOST_NETWORK_CONFIGS,
@@ -252,6 +253,10 @@ class WireReader(Wires):
             found.update(
                 self._on_wires(self.wires_of(nad)), (item.metadata.name for item in self.networks_of(nad))
             )
+        if is_pooled(old) != is_pooled(new):
+            # Whose addresses a report tells depends on it, also on a wire that the NAD has left.
+            for report in self._reports.by(BY_NAD, str(present(old, new)[0].metadata.key)):
+                found.update(self._on_wires(read_report(report)))
         self._notify(found)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
@@ -307,6 +312,10 @@ _NAD_INDEXES: Indexes[NetworkAttachmentDefinition] = {
     BY_WIRE: lambda item: map(str, bridged(item)) if tells_of_addresses(item) else (),
     BY_PLACE: spokes_named,
     BY_NAMED: lambda item: map(_ident, networks_named(item)),
+}
+_REPORT_INDEXES: Indexes[ClusterNetworkNode] = {
+    BY_WIRE: lambda item: map(str, read_report(item)),
+    BY_NAD: lambda item: {interface.network for interface in item.status.interfaces},
 }
 _LAN_INDEXES: Indexes[LAN] = {
     BY_WIRE: lambda item: (str(wire_of_lan(item)),),

@@ -339,6 +339,25 @@ def test_the_lease_of_a_node_is_its_own() -> None:
     in_a_cluster(story)
 
 
+def test_a_nad_that_is_made_again_elsewhere() -> None:
+    """An address that a node still has by a NAD is a pool's as soon as the NAD is, and no more when it goes."""
+
+    async def story(cluster: WireCluster) -> None:
+        await left_behind(cluster)
+        await cluster.rest()
+        nad = "NetworkAttachmentDefinition default/gone"
+        held = OtherUse(ip="192.0.2.10", by="the address of node node1", of=nad)
+        for _ in range(2):
+            assert (await cluster.net()).status.in_use == (held,)
+            await cluster.nad("gone", "", vlan=151, stated=node_addresses("pool", ip_pool="other"))
+            await cluster.rest()
+            assert (await cluster.net()).status.in_use == ()
+            await cluster.client.delete(NADS, "gone", PLACE)
+            await cluster.rest()
+
+    in_a_cluster(story)
+
+
 def test_a_node_does_not_conflict_with_itself() -> None:
     """A node's own NIC may have the address by which Kubernetes knows it."""
 
