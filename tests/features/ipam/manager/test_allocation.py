@@ -1,6 +1,7 @@
 """What NICs get, and what their status says."""
 
 import asyncio
+from typing import Any
 
 from lanloom.api.core import EVENTS
 from lanloom.api.ipam import NETWORKS, NICS, NicStatus
@@ -14,7 +15,7 @@ from tests.features.ipam.cluster import (
     condition,
     in_a_cluster,
 )
-from tests.harness.interceptor import ScriptedClient
+from tests.harness.interceptor import Deed, Interceptor, Request, ScriptedClient
 
 SUBNET = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1"}
 
@@ -334,6 +335,40 @@ async def test_slow_events_delay_no_address(cluster: IpamCluster) -> None:
         "two",
         "three",
     ]
+
+
+class _Granting(Interceptor):
+    """An API server that is about to store the first grant when something else happens."""
+
+    meanwhile: Deed | None
+
+    async def send(self, request: Request) -> Any:
+        grants = request.body.get("status", {}).get("grants") if request.merges else None
+        if grants and self.meanwhile is not None:
+            deed, self.meanwhile = self.meanwhile, None
+            await deed()
+        return await super().send(request)
+
+
+@in_a_cluster
+async def test_a_nic_that_leaves_while_it_gets_the_last_address(cluster: IpamCluster) -> None:
+    """The last address goes to the next NIC, if the one that was to get it is deleted before its grant is stored."""
+    await cluster.kill("manager-1")
+    await cluster.network("net", {"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.10-192.0.2.10"}]})
+    for name in ("one", "two"):
+        await cluster.nic(name, "pool")
+        await asyncio.sleep(1)
+
+    async def leave() -> None:
+        await cluster.delete("one")
+        await asyncio.sleep(1)
+
+    client = _Granting(LocalClient(cluster.engine))
+    client.meanwhile = leave
+    cluster.lead("manager-2", client)
+    await cluster.rest()
+    assert client.meanwhile is None
+    assert await cluster.ips("two") == ("192.0.2.10",)
 
 
 @in_a_cluster

@@ -136,9 +136,9 @@ class AllocationState:
         if changed or ledgers != self.ledger.others.peers or self._is_stale():
             self.ledger.connect(sharing.held, ledgers)
             self.sharing = sharing
-            self._requeue_refused()
+            self.requeue_refused()
         elif self.ledger.take_freed():
-            self._requeue_refused()
+            self.requeue_refused()
         meetings = frozenset(self.ledger.meetings)
         for address in meetings ^ self._reported_meetings:
             self._update_due(self.ledger.owner_of(address))
@@ -190,7 +190,7 @@ class AllocationState:
         old, self.network = self.network, network
         if network.spec != old.spec or network.metadata.deletion_timestamp != old.metadata.deletion_timestamp:
             self._configure()
-            self._requeue_refused()
+            self.requeue_refused()
             if network.spec.namespaces != old.spec.namespaces:
                 for key in self._nics:
                     self._update_due(key)
@@ -254,6 +254,12 @@ class AllocationState:
         self._refused[key] = _request_key(nic)
         self._update_due(key)
 
+    def requeue_refused(self) -> None:
+        """Let NICs that were refused ask again: something was released, or the network changed."""
+        waiting, self._refused = self._refused, {}
+        for key in waiting:
+            self._update_due(key)
+
     def _configure(self) -> None:
         try:
             model = network_of(self.network)
@@ -316,12 +322,7 @@ class AllocationState:
         """Offer freed addresses to the NICs that have them as well, and to those that wait."""
         for key in tuple(self._conflicts):
             self._record(key, self._claims(key))
-        self._requeue_refused()
-
-    def _requeue_refused(self) -> None:
-        waiting, self._refused = self._refused, {}
-        for key in waiting:
-            self._update_due(key)
+        self.requeue_refused()
 
     def _update_due(self, key: str) -> None:
         """Update whether a NIC needs something."""

@@ -323,14 +323,18 @@ class NetworkAllocator:
             grants[key] = _grant_of(item, grants.get(key))
             state.expect_write(item.nic)
         views, status = self._status(state, grants.values())
-        before = state.network.status
+        before, network = state.network.status, None
         try:
             network = await self._write(allocation, state, status)
         finally:
             for item in giving:
                 if item.decision.operation is not None:
                     item.decision.operation.abort()
-        state.observe_network(network)
+            if network is not None:
+                state.observe_network(network)
+            # A NIC that left meanwhile gets nothing: what was about to be its own was refused to others.
+            if not all(set(item.decision.ips or ()) <= set(state.held(item.nic)) for item in giving):
+                state.requeue_refused()
         self._record_events(state, views, before)
 
     async def _report(self, allocation: NetworkAllocation, state: AllocationState) -> float | None:
