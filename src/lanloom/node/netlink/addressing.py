@@ -12,6 +12,7 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip
 
 from msgspec import Struct
 
+from lanloom.node.errors import LinkError
 from lanloom.node.netlink.messages import (
     ADDRESS,
     IFA_ADDRESS,
@@ -111,11 +112,11 @@ def addresses_of(sock: socket.socket, index: int) -> list[IPv4Interface | IPv6In
 
 
 PROTOCOL = 76
-"""The origin (IFA_PROTO) of addresses that Lanloom gives a bridge. The kernel's own numbers are below 4."""
+"""The origin of addresses (IFA_PROTO) and rules (FRA_PROTOCOL) of Lanloom. It is none of the kernel's or iproute2's."""
 
 
 def forwarded_versions(sock: socket.socket) -> frozenset[int]:
-    """Return the IP versions, 4 and 6, that the namespace forwards as a whole. Raises OSError."""
+    """Return the IP versions, 4 and 6, that the namespace forwards as a whole. Raises LinkError."""
     return frozenset(version for version, family in _FAMILIES.items() if _forwards(sock, family))
 
 
@@ -129,7 +130,7 @@ def _forwards(sock: socket.socket, family: int) -> bool:
     except OSError as error:
         if error.errno in (errno.EAFNOSUPPORT, errno.EOPNOTSUPP):  # a kernel without the family
             return False
-        raise
+        raise LinkError(f"can't read whether the host forwards: {error.strerror}") from error
     return bool(number(attributes(found, 4).get(NETCONFA_FORWARDING)))
 
 
