@@ -2,7 +2,8 @@
 
 `python -m bench.largerollout 5000` rolls a change of a cluster network out to so many nodes, a tenth of them at a time,
 and shows what the manager writes and what that brings every agent. The engine, the manager and stand-ins for agents
-run in one process in virtual time; a stand-in reports the change 5 to 15 seconds after its node was released.
+run in one process in virtual time; a stand-in reports that it takes the change up within a second after its node was
+released, and that it has it after 5 to 15 seconds.
 """
 
 import asyncio
@@ -22,8 +23,9 @@ from lanloom.api.multus import NADS
 from lanloom.features.vlan.agent.publisher import NODE_REPORTS, ReportWriter
 from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.manager.controllers import VlanManager
-from lanloom.features.vlan.rules.rollout.policy import EVERY_NODE, rollout_state
-from lanloom.kube.conditions import set_condition
+from lanloom.features.vlan.rules.rollout.policy import rollout_state
+from lanloom.features.vlan.rules.rollout.released import EVERY_NODE, ReleasedNodes
+from lanloom.kube.conditions import ConditionStatus, set_condition
 from lanloom.kube.events import Recorder
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.processes.definitions import manifests
@@ -51,22 +53,27 @@ class Fleet:
         if new is None:
             return
         state = rollout_state(new)
-        nodes = self._reporters if EVERY_NODE in state.released else state.released
-        for name in nodes:
-            if self._carried.get(name) != state.revision:
+        released = ReleasedNodes(state.released)
+        for name in self._reporters:
+            if name in released and self._carried.get(name) != state.revision:
                 self._carried[name] = state.revision
                 task = asyncio.get_running_loop().create_task(self._report(name, state.revision))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
     async def _report(self, name: str, revision: str) -> None:
+        await asyncio.sleep(self._rng.random())
+        await self._publish(name, revision, "False", "Activating")
         await asyncio.sleep(5 + 10 * self._rng.random())
+        await self._publish(name, revision, "True", "Fine")
+
+    async def _publish(self, name: str, revision: str, status: ConditionStatus, reason: str) -> None:
         now = asyncio.get_running_loop().time()
-        conditions = set_condition((), type="ready", status="True", reason="Fine", generation=1, now=now)
-        status = ClusterNetworkNodeStatus(
+        conditions = set_condition((), type="ready", status=status, reason=reason, generation=1, now=now)
+        report = ClusterNetworkNodeStatus(
             cluster_network=NETWORK, node=name, revision=revision, conditions=conditions
         )
-        await self._reporters[name].publish({NETWORK: status})
+        await self._reporters[name].publish({NETWORK: report})
 
 
 class _Own:
@@ -83,7 +90,8 @@ class _Own:
         return ()
 
 
-async def _roll_out(count: int) -> dict[str, float]:
+async def roll_out(count: int) -> dict[str, float]:
+    """Return what a change cost that reached so many nodes in stages."""
     now = asyncio.get_running_loop().time
     engine = Engine(MemoryStorage(), now=now, rng=Random(0))
     await engine.start()
@@ -149,7 +157,7 @@ async def _finished(admin: LocalClient) -> None:
 
 def main(count: int) -> None:
     """Show the figures."""
-    print(json.dumps(run(_roll_out(count)), indent=1))
+    print(json.dumps(run(roll_out(count)), indent=1))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from lanloom.api import names
 from lanloom.api.core import EVENTS
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, ClusterNetwork
 from lanloom.api.multus import NADS
-from lanloom.features.vlan.rules.rollout.policy import EVERY_NODE, RolloutState, rollout_state
+from lanloom.features.vlan.rules.rollout.policy import RolloutState, rollout_state
+from lanloom.features.vlan.rules.rollout.released import EVERY_NODE
 from lanloom.features.vlan.rules.rollout.stages import ROLLED_OUT
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
 from tests.features.vlan.cluster import nad

@@ -168,9 +168,10 @@ async def test_cluster_networks_and_their_nodes_are_shown() -> None:
         await each.shown.until_at_least(1, "lanloom_reconcile_duration_seconds_count", **done)
 
 
-def test_the_progress_of_a_roll_out_is_shown() -> None:
+@pytest.mark.parametrize("released", [["node1", "node2"], ["node1..node2"], ["node1..node2", "node2"]])
+def test_the_progress_of_a_roll_out_is_shown(released: list[str]) -> None:
     """Of a network with a roll-out policy it is shown how many nodes may carry it, how many do, and that it stopped."""
-    state = {"revision": "new", "released": ["node1", "node2"], "stopped": "node2 failed"}
+    state = {"revision": "new", "released": released, "stopped": "node2 failed"}
     staged = cluster_network(
         "staged", **{names.ROLLOUT: '{"maxUnavailable": 1}', names.ROLLOUT_STATE: json.dumps(state)}
     )

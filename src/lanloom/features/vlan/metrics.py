@@ -4,7 +4,7 @@ Every replica shows the cluster as it sees it, so a query takes the maximum over
 """
 
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
@@ -14,7 +14,8 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.meta import Condition
-from lanloom.features.vlan.rules.rollout.policy import EVERY_NODE, rollout_state
+from lanloom.features.vlan.rules.rollout.policy import RolloutState, rollout_state
+from lanloom.features.vlan.rules.rollout.released import EVERY_NODE, ReleasedNodes
 from lanloom.kube.informer import Informer
 from lanloom.runtime.metrics import OnDemand, gauge
 
@@ -70,19 +71,17 @@ def _unmet(report: ClusterNetworkNode) -> Iterator[Condition]:
     return (condition for condition in report.status.conditions if condition.status != "True")
 
 
-def _rollouts(networks: Iterable[ClusterNetwork], reports: Iterable[ClusterNetworkNode]) -> Iterator[Metric]:
+def _rollouts(
+    networks: Iterable[ClusterNetwork], reports: Collection[ClusterNetworkNode]
+) -> Iterator[Metric]:
     """Yield the progress of cluster networks with a roll-out policy."""
     states = {item.metadata.name: rollout_state(item) for item in networks}
     carrying = Tally((item.status.cluster_network, item.status.revision) for item in reports)
-    everywhere = Tally(item.status.cluster_network for item in reports)
     yield gauge(
         "lanloom_rollout_nodes_released",
         "Nodes that may carry the current configuration of a cluster network with a roll-out policy.",
         ("cluster_network",),
-        [
-            ((name,), everywhere[name] if EVERY_NODE in state.released else len(state.released))
-            for name, state in states.items()
-        ],
+        [((name,), _released(name, state, reports)) for name, state in states.items()],
     )
     yield gauge(
         "lanloom_rollout_nodes_updated",
@@ -96,3 +95,10 @@ def _rollouts(networks: Iterable[ClusterNetwork], reports: Iterable[ClusterNetwo
         ("cluster_network",),
         [((name,), bool(state.stopped)) for name, state in states.items()],
     )
+
+
+def _released(name: str, state: RolloutState, reports: Iterable[ClusterNetworkNode]) -> int:
+    """Return how many nodes are released: those named, and of others those that report of the cluster network."""
+    released = ReleasedNodes(state.released)
+    reporting = (item.status.node for item in reports if item.status.cluster_network == name)
+    return len({*released.names, *(node for node in reporting if node in released)} - {EVERY_NODE})

@@ -74,11 +74,16 @@ def network_with(**annotations: str) -> ClusterNetwork:
         (network_with(rollout="{}"), False, False),
         (network_with(rollout="{", rollout_state='{"revision": "new", "released": ["node1"]}'), True, False),
         (network_with(rollout="{}", rollout_state='{"revision": "new", "released": ["*"]}'), True, True),
+        (
+            network_with(rollout="{}", rollout_state='{"revision": "new", "released": ["n..node1"]}'),
+            True,
+            False,
+        ),
         (network_with(rollout="{}", rollout_state='{"revision": "old", "released": ["*"]}'), False, False),
         (network_with(rollout="{}", rollout_state="{"), False, False),
         (network_with(rollout="{}", rollout_state="[" * 100_000), False, False),
     ],
-    ids=["no policy", "no state", "released", "all", "another revision", "broken", "hostile"],
+    ids=["no policy", "no state", "released", "all", "a range", "another revision", "broken", "hostile"],
 )
 def test_who_may_carry_it(network: ClusterNetwork, node1: bool, node2: bool) -> None:
     """Under a policy only who is released for the present revision; none by a state that can't be read."""

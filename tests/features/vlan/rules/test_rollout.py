@@ -5,11 +5,11 @@ from msgspec.structs import replace
 
 from lanloom.features.vlan.rules.report.readiness import Cause
 from lanloom.features.vlan.rules.rollout.policy import (
-    EVERY_NODE,
     Percentage,
     RolloutPolicy,
     RolloutState,
 )
+from lanloom.features.vlan.rules.rollout.released import EVERY_NODE
 from lanloom.features.vlan.rules.rollout.stages import (
     Member,
     roll_out,

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lanloom.features.vlan.rules.rollout.policy import (
-    EVERY_NODE,
     Percentage,
     RolloutPolicy,
     RolloutState,
 )
+from lanloom.features.vlan.rules.rollout.released import EVERY_NODE
 from lanloom.features.vlan.rules.rollout.stages import (
     Member,
     NodeProgress,

@@ -69,6 +69,18 @@ async def test_a_node_waits_for_its_release(quiet: Quiet) -> None:
 
 @pytest.mark.slow
 @on_a_quiet_cluster
+async def test_nodes_are_released_by_ranges_of_names(quiet: Quiet) -> None:
+    """A range releases the nodes between two names and those two; another node waits."""
+    await _with_a_policy(quiet)
+    await _move(quiet, ("node1..node2",))
+    await quiet.until(lambda: all(quiet.addresses(node) == (MOVED[node],) for node in ("node1", "node2")))
+    assert (await quiet.told("Held", "node3")).type == "L3Ready"
+    await asyncio.sleep(600)
+    assert quiet.addresses("node3") == (STATIC["node3"],)
+
+
+@pytest.mark.slow
+@on_a_quiet_cluster
 async def test_a_node_that_waits_is_healed_and_survives_its_agent(quiet: Quiet) -> None:
     """A held network is repaired in its last form, also after a reboot."""
     await _with_a_policy(quiet)

@@ -21,13 +21,15 @@ from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.l3 import AnnotationError, parse_node_name
 from lanloom.api.l3keys import is_l3_key, network_suffix, values_in_nads
 from lanloom.api.multus import NetworkAttachmentDefinition
+from lanloom.features.vlan.rules.rollout.released import ReleasedNodes
 from lanloom.text import quote
-
-EVERY_NODE = "*"
 
 
 class RolloutState(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The progress of a roll-out: the nodes that may carry `revision`, and why no more are released, if so."""
+    """The progress of a roll-out: the nodes that may carry `revision`, and why no more are released, if so.
+
+    `released` is written and read by `released.ReleasedNodes`.
+    """
 
     revision: str = ""
     released: tuple[str, ...] = ()
@@ -96,7 +98,7 @@ def may_carry(network: ClusterNetwork, node: str, present: str) -> bool:
     if names.ROLLOUT not in network.metadata.annotations:
         return True
     state = rollout_state(network)
-    return state.revision == present and (node in state.released or EVERY_NODE in state.released)
+    return state.revision == present and node in ReleasedNodes(state.released)
 
 
 POLICY_MAX = 64 * 1024

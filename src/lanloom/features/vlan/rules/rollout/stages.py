@@ -40,12 +40,12 @@ from lanloom.api.l3 import AnnotationError
 from lanloom.features.vlan.rules.report.readiness import Cause
 from lanloom.features.vlan.rules.report.status import PASSING
 from lanloom.features.vlan.rules.rollout.policy import (
-    EVERY_NODE,
     RolloutPolicy,
     RolloutState,
     parse_rollout,
     rollout_state,
 )
+from lanloom.features.vlan.rules.rollout.released import EVERY_NODE, MOST_NAMED, ReleasedNodes
 from lanloom.kube.conditions import Finding
 
 ROLLED_OUT = "RolledOut"
@@ -100,15 +100,18 @@ def roll_out(
     state = previous if previous.revision == present else RolloutState(revision=present)
     if EVERY_NODE in state.released:
         return state, Finding("True", FINISHED)
-    progress = _progress(members, present, state)
+    before = ReleasedNodes(state.released)
+    progress = _progress(members, present, before)
+    awaited = _awaited(members, present, before, progress)
     failed = [name for name, value in progress.items() if value is NodeProgress.FAILED]
     stopped = "; ".join(f"{name}: {_worst(members[name]).reason}" for name in failed[:_NAMED])
-    released = _arrived(state, progress)
+    new = [name for name, value in progress.items() if value is NodeProgress.DONE]
     if not failed:
         holders = _holders(members, progress)
         progress |= dict.fromkeys(holders, NodeProgress.UPDATING)
         live = sum(member.live for member in members.values())
-        released = (*released, *holders, *_next(policy, progress, live))
+        new += (*holders, *_next(policy, progress, live))
+    released = before.added(new, members, awaited)
     if all(value is NodeProgress.DONE for value in progress.values()):
         released = (EVERY_NODE,)
     state = replace(state, released=released, stopped=stopped)
@@ -132,13 +135,34 @@ def progress_of(member: Member, present: str, released: bool) -> NodeProgress:
     return NodeProgress.UNREADY if reasons - {HELD} else NodeProgress.READY
 
 
-def _progress(members: Mapping[str, Member], present: str, state: RolloutState) -> dict[str, NodeProgress]:
+def _progress(
+    members: Mapping[str, Member], present: str, released: ReleasedNodes
+) -> dict[str, NodeProgress]:
     """Return the progress of each node, by name."""
-    found = {name: progress_of(members[name], present, name in state.released) for name in sorted(members)}
+    found = {name: progress_of(members[name], present, name in released) for name in sorted(members)}
     for name, value in found.items():
         if value is NodeProgress.FAILED and _merely_waits(members[name], members):
             found[name] = NodeProgress.UPDATING
     return found
+
+
+def _awaited(
+    members: Mapping[str, Member],
+    present: str,
+    released: ReleasedNodes,
+    progress: Mapping[str, NodeProgress],
+) -> frozenset[str]:
+    """Return released nodes that have not taken the configuration up: their agents may know no ranges.
+
+    They are named until they have, at most `MOST_NAMED` at a time. Other agents take it up before they would be.
+    """
+    found = [
+        name
+        for name, value in progress.items()
+        if value is NodeProgress.UPDATING and members[name].live and members[name].revision != present
+    ]
+    earlier = frozenset(released.names)  # they may be about to read their names
+    return frozenset(sorted(found, key=lambda name: name not in earlier)[:MOST_NAMED])
 
 
 def _merely_waits(member: Member, members: Mapping[str, Member]) -> bool:
@@ -153,12 +177,6 @@ def _holders(members: Mapping[str, Member], progress: Mapping[str, NodeProgress]
     moving = [name for name, value in progress.items() if value is NodeProgress.UPDATING]
     wanted = {other for name in moving for other in members[name].awaits}
     return tuple(sorted(name for name in wanted if progress.get(name) in _WAITING))
-
-
-def _arrived(state: RolloutState, progress: Mapping[str, NodeProgress]) -> tuple[str, ...]:
-    """Return those released, and those that turn out to carry the configuration already."""
-    done = [name for name, value in progress.items() if value is NodeProgress.DONE]
-    return tuple(dict.fromkeys((*state.released, *done)))
 
 
 def _next(policy: RolloutPolicy, progress: Mapping[str, NodeProgress], live: int) -> tuple[str, ...]:
@@ -223,17 +241,17 @@ def _waits(
 ) -> Iterable[str]:
     """Return the clauses that name what a roll-out waits for."""
     moving = [name for name in kinds[NodeProgress.UPDATING] if members[name].live]
-    released = [
-        name for name in (*kinds[NodeProgress.READY], *kinds[NodeProgress.UNREADY]) if name in state.released
-    ]
-    if moving or released:
-        yield f"updating: {_named(sorted((*moving, *released)))}"
+    released = ReleasedNodes(state.released)
+    waiting = (*kinds[NodeProgress.READY], *kinds[NodeProgress.UNREADY])
+    starting = [name for name in waiting if name in released]
+    if moving or starting:
+        yield f"updating: {_named(sorted((*moving, *starting)))}"
     lost = [name for name in kinds[NodeProgress.UPDATING] if not members[name].live]
     if lost:
         yield f"{_named(lost)} went down during the update: start them again, or remove them from the cluster"
     if kinds[NodeProgress.NO_CARRIER]:
         yield f"without a carrier: {_named(kinds[NodeProgress.NO_CARRIER])}"
-    unready = [name for name in kinds[NodeProgress.UNREADY] if name not in state.released]
+    unready = [name for name in kinds[NodeProgress.UNREADY] if name not in released]
     if unready:
         yield f"not ready before the update: {_named(unready)}"
     if kinds[NodeProgress.DOWN]:
