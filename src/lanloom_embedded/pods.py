@@ -3,8 +3,8 @@
 import aiohttp
 
 from lanloom.kube.errors import TransportError
-from lanloom.kube.reasons import reason
 from lanloom_embedded.front.proxy import Answer
+from lanloom_embedded.reasons import reason
 
 SECONDS, MOST_BYTES = 10.0, 8 << 20
 """How long a pod may take to answer, and how much."""

@@ -14,9 +14,9 @@ import aiohttp
 import msgspec
 
 from lanloom.kube.errors import TransportError
-from lanloom.kube.reasons import reason
 from lanloom_embedded.engine.webhooks import WebhookError
 from lanloom_embedded.kinds import Raw
+from lanloom_embedded.reasons import reason
 
 _DEFAULT_TIMEOUT = 10.0
 

@@ -13,8 +13,8 @@ from yarl import URL
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import TransportError
 from lanloom.kube.http import HttpClient
-from lanloom.kube.reasons import reason
 from lanloom_embedded.pods import fetch
+from lanloom_embedded.reasons import reason
 from lanloom_embedded.webhooks import HttpsPoster
 from tests.kube.things import THINGS
 

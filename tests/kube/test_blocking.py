@@ -1,4 +1,4 @@
-"""Reading without an event loop: the same requests, values and errors as over aiohttp."""
+"""Reading without an event loop: the same requests, values and errors as with one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -23,6 +23,7 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
 from lanloom.kube.config import Impersonation
+from lanloom.kube.connection import Request
 from lanloom.kube.errors import ApiError, NotFound
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
@@ -69,10 +70,10 @@ class As(HttpClient):
         super().__init__(replace(load(str(server.kubeconfig)), impersonate=identity))
         self._trial = trial
 
-    async def _begin(self, about: Any, method: str, url: Any, **options: Any) -> Any:
-        if self._trial and method == "PATCH":
-            options["params"] = {"dryRun": "All"}
-        return await super()._begin(about, method, url, **options)
+    async def _begin(self, about: Any, pool: Any, tls: Any, request: Request) -> Any:
+        if self._trial and request.method == "PATCH":
+            request = request._replace(target=f"{request.target}?dryRun=All")
+        return await super()._begin(about, pool, tls, request)
 
 
 class Server(NamedTuple):

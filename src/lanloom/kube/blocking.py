@@ -1,6 +1,6 @@
 """Reading objects with the standard library alone, for commands that read once and end.
 
-aiohttp and an event loop take longer to import than such a command takes to do its work. `BlockingReader` speaks the
+An event loop takes longer to import than such a command takes to do its work. `BlockingReader` speaks the
 reading half of `lanloom.kube.ports.Client`, so that the same coroutines use it. It waits inside of each call, so a
 coroutine that awaits nothing else runs from its first line to its last without an event loop (`finished`).
 

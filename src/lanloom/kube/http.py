@@ -1,16 +1,15 @@
-"""The client for an API server over HTTP, by aiohttp. What the answers say is for `lanloom.kube.codec`."""
+"""The client for an API server over HTTP. What the answers say is for `lanloom.kube.codec`."""
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeVar
+from urllib.parse import urlencode, urlsplit
 
-import aiohttp
 import msgspec
-from multidict import CIMultiDict
-from yarl import URL
 
 from lanloom.api.core import PODS
 from lanloom.api.meta import Object
@@ -18,12 +17,13 @@ from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec, mapping, refusal
 from lanloom.kube.config import ClusterConfig, client_context
+from lanloom.kube.connection import Answer, Connection, NoAnswer, Request
 from lanloom.kube.credentials import identity_headers, read_token
 from lanloom.kube.errors import Unauthorized, Unreachable, from_status
 from lanloom.kube.execplugin import Credential, ExecCredentials
 from lanloom.kube.outage import Outage
+from lanloom.kube.pool import ConnectionPool
 from lanloom.kube.ports import Listing, WatchEvent
-from lanloom.kube.reasons import reason
 from lanloom.kube.silence import (
     BOOKMARKED_IDLE_SECONDS,
     IDLE_SECONDS,
@@ -36,6 +36,7 @@ from lanloom.kube.silence import (
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
+Headers = list[tuple[str, str]]
 
 PAGE = 500
 """Objects in a page of a list."""
@@ -96,8 +97,8 @@ class HttpClient:
         self._token_age = token_age
         self._keepalive = keepalive
         self._observe = observe
-        self._session: aiohttp.ClientSession | None = None
-        self._ssl = client_context(config) if config.server.startswith("https:") else False
+        self._pool: ConnectionPool | None = None
+        self._tls = client_context(config) if config.server.startswith("https:") else None
         self._certificate: tuple[bytes, bytes] | None = None
         self._plugin = ExecCredentials(config.exec, now) if config.exec is not None else None
         self._seconds = REQUEST_SECONDS if config.timeout is None else config.timeout or None
@@ -121,9 +122,9 @@ class HttpClient:
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            await pool.close()
 
     async def request(
         self,
@@ -141,18 +142,20 @@ class HttpClient:
 
     async def download(self, path: str, take: Callable[[bytes], object]) -> None:
         """Give the answer to GET in parts to `take`. It may take long, but no part longer than a request."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=REQUEST_SECONDS)
-        async with self._send(_About("get", ""), "GET", path, None, timeout=timeout) as response:
-            async for part in response.content.iter_any():
+        async with self._send(_About("get", ""), "GET", path, None, seconds=None) as answer:
+            while True:
+                async with asyncio.timeout(REQUEST_SECONDS):
+                    part = await answer.part()
+                if not part:
+                    return
                 take(part)
 
     async def ask_pod(self, namespace: str, pod: str, path: str) -> str:
         """Implement `PodReader`. Raises Unreachable for an answer that is too long, too."""
         address = f"{PODS.path(namespace, pod, 'proxy')}/{path}"
-        about, timeout = _About("get", ""), aiohttp.ClientTimeout(total=POD_SECONDS)
-        async with self._send(about, "GET", address, None, timeout=timeout) as response:
+        async with self._send(_About("get", ""), "GET", address, None, seconds=POD_SECONDS) as answer:
             body = bytearray()
-            async for part in response.content.iter_any():
+            while part := await answer.part():
                 body += part
                 if len(body) > POD_BYTES:
                     raise Unreachable(f"its answer has more than {POD_BYTES >> 20} MiB")
@@ -197,13 +200,12 @@ class HttpClient:
             "timeoutSeconds": str(WATCH_SECONDS),
         }
         codec = self._codec(resource)
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS)
         about = _About("watch", resource.full_name)
         async with self._send(
-            about, "GET", resource.path(namespace), None, query=query, timeout=timeout
-        ) as response:
+            about, "GET", resource.path(namespace), None, query=query, seconds=None
+        ) as answer:
             limit = self._idle
-            lines = lines_of(response)
+            lines = lines_of(answer)
             while line := await next_line(limit, lines, resource.full_name):
                 event = codec.event(line)
                 if event.type == "BOOKMARK":
@@ -284,11 +286,10 @@ class HttpClient:
         query: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> bytes:
-        timeout = aiohttp.ClientTimeout(total=self._seconds)
         async with self._send(
-            about, method, path, body, query=query, content_type=content_type, timeout=timeout
-        ) as response:
-            return await response.read()
+            about, method, path, body, query=query, content_type=content_type, seconds=self._seconds
+        ) as answer:
+            return await answer.read()
 
     @asynccontextmanager
     async def _send(
@@ -298,38 +299,46 @@ class HttpClient:
         path: str,
         body: Any,
         *,
-        timeout: aiohttp.ClientTimeout,
+        seconds: float | None,
         query: Mapping[str, str] | None = None,
         content_type: str = JSON,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> AsyncIterator[Answer]:
         """Send one request. Raises ApiError for a refusal, and Unreachable for every way to get no answer."""
         headers, credential = await self._headers()
         data = None
         if body is not None:
-            data, headers["Content-Type"] = msgspec.json.encode(body), content_type
-        url = URL(self._config.server + path, encoded=True)
+            data = msgspec.json.encode(body)
+            headers.append(("Content-Type", content_type))
+        target = urlsplit(self._config.server).path + path
+        if query:
+            target += ("&" if "?" in target else "?") + urlencode(query)
+        call = f"{method} {self._config.server}{path}"
         began, answered = asyncio.get_running_loop().time(), False
+        request = Request(method, target, headers, data)
+        pool, tls = self._opened(), self._tls
         try:
-            async with await self._begin(
-                about, method, url, params=query, data=data, headers=headers, timeout=timeout
-            ) as response:
-                if response.status >= 300:
-                    status = refusal(await response.read(), response.status, response.reason or "")
-                    refused = from_status(response.status, status)
-                    refused.asked, refused.namespaced = about.resource, about.namespaced
-                    if isinstance(refused, Unauthorized) and credential is not None and self._plugin:
-                        self._plugin.refused(credential)
+            async with asyncio.timeout(seconds):
+                connection, answer = await self._begin(about, pool, tls, request)
+                try:
+                    if answer.status >= 300:
+                        status = refusal(await answer.read(), answer.status, answer.reason)
+                        refused = from_status(answer.status, status)
+                        refused.asked, refused.namespaced = about.resource, about.namespaced
+                        if isinstance(refused, Unauthorized) and credential is not None and self._plugin:
+                            self._plugin.refused(credential)
+                        if self._outage is not None:
+                            self._outage.refused(refused, began)
+                        raise refused
                     if self._outage is not None:
-                        self._outage.refused(refused, began)
-                    raise refused
-                if self._outage is not None:
-                    self._outage.answered()
-                answered = True
-                yield response
+                        self._outage.answered()
+                    answered = True
+                    yield answer
+                finally:
+                    pool.release(connection, tls)
         except TimeoutError:
-            raise self._unreachable(f"{method} {url}: no answer in time", began, answered) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise self._unreachable(f"{method} {url}: {reason(error)}", began, answered) from None
+            raise self._unreachable(f"{call}: no answer in time", began, answered) from None
+        except (NoAnswer, OSError) as error:
+            raise self._unreachable(f"{call}: {error}", began, answered) from None
 
     def _unreachable(self, message: str, began: float, answered: bool) -> Unreachable:
         """Return the error of a request without an answer.
@@ -343,47 +352,35 @@ class HttpClient:
             self._outage.failed(error, began)
         return error
 
-    async def _begin(self, about: _About, method: str, url: URL, **options: Any) -> aiohttp.ClientResponse:
+    async def _begin(
+        self, about: _About, pool: ConnectionPool, tls: ssl.SSLContext | None, request: Request
+    ) -> tuple[Connection, Answer]:
         """Send the request, and return when the head of the answer is there."""
         started = asyncio.get_running_loop().time()
         code = NO_ANSWER
         try:
             async with asyncio.timeout(self._seconds):
-                response = await self._opened().request(
-                    method,
-                    url,
-                    ssl=self._ssl,
-                    server_hostname=self._config.server_name or None,
-                    allow_redirects=False,
-                    **options,
-                )
-            code = str(response.status)
-            return response
+                connection, answer = await pool.request(request, tls)
+            code = str(answer.status)
+            return connection, answer
         finally:
             if self._observe is not None:
                 self._observe(about.verb, about.resource, code, asyncio.get_running_loop().time() - started)
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            proxy = URL(self._config.proxy)
-            if proxy.scheme == "socks5":
-                from lanloom.kube.socks import SocksConnector
-
-                connector: aiohttp.TCPConnector = SocksConnector(proxy, limit=0)
-            else:
-                connector = aiohttp.TCPConnector(limit=0, socket_factory=self._keepalive.connection)
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                read_bufsize=1 << 18,
-                proxy=proxy if proxy.scheme in ("http", "https") else None,
+    def _opened(self) -> ConnectionPool:
+        if self._pool is None:
+            self._pool = ConnectionPool(
+                self._config.server,
+                proxy=self._config.proxy,
+                server_name=self._config.server_name,
+                keepalive=self._keepalive,
             )
-        return self._session
+        return self._pool
 
-    async def _headers(self) -> tuple[CIMultiDict[str], Credential | None]:
+    async def _headers(self) -> tuple[Headers, Credential | None]:
         """Return the headers of a request, and what a program printed for them."""
-        headers = CIMultiDict({"Accept": JSON, "User-Agent": "lanloom"})
-        if not self._config.compression:
-            headers["Accept-Encoding"] = "identity"
+        encoding = "gzip" if self._config.compression else "identity"
+        headers = [("Accept", JSON), ("User-Agent", "lanloom"), ("Accept-Encoding", encoding)]
         token, credential = await self._bearer(), None
         if self._plugin is not None and not (
             token or self._config.username or self._config.client_certificate
@@ -398,7 +395,7 @@ class HttpClient:
         """Have new connections show this certificate. Those that show another one are not used again."""
         if certificate != self._certificate:
             self._certificate = certificate
-            self._ssl = client_context(self._config, certificate)
+            self._tls = client_context(self._config, certificate)
 
     async def _bearer(self) -> str:
         """Return the token; one from a file is read again when it is older than `token_age`."""

@@ -5,8 +5,7 @@ import socket
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
-import aiohttp
-
+from lanloom.kube.connection import Answer
 from lanloom.kube.errors import SilentWatch, TransportError
 
 WATCH_SECONDS = 300
@@ -62,10 +61,10 @@ async def next_line(seconds: float, lines: AsyncIterator[bytes], what: str) -> b
         raise SilentWatch(f"the watch of {what} received nothing for {seconds:g} s") from None
 
 
-async def lines_of(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def lines_of(answer: Answer) -> AsyncIterator[bytes]:
     """Yield the lines of a stream, however long; ends with the stream."""
     rest = bytearray()
-    async for chunk in response.content.iter_any():
+    while chunk := await answer.part():
         rest += chunk
         if b"\n" not in chunk:
             if len(rest) > _LONGEST_LINE:

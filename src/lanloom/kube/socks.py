@@ -3,11 +3,6 @@
 import asyncio
 import socket
 import struct
-from typing import Any
-
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
 
 _REFUSALS = {
     1: "general failure",
@@ -21,59 +16,18 @@ _REFUSALS = {
 }
 
 
-class SocksConnector(aiohttp.TCPConnector):
-    """Connect through the SOCKS proxy of that URL, whose port is 1080 if it names none."""
-
-    def __init__(self, proxy: URL, **options: Any) -> None:
-        super().__init__(resolver=_Unresolved(), **options)
-        self._socks = proxy
-
-    async def _wrap_create_connection(
-        self,
-        *args: Any,
-        req: Any,
-        timeout: Any,
-        addr_infos: Any = None,
-        client_error: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Open the connection through the proxy, and go on with it as the base class does."""
-        try:
-            async with asyncio.timeout(timeout.sock_connect):
-                opened = await _open(self._socks, req.url.raw_host or "", req.url.port or 443)
-        except OSError as error:
-            raise aiohttp.ClientProxyConnectionError(req.connection_key, error) from error
-        try:
-            return await self._wrap_existing_connection(
-                *args, req=req, timeout=timeout, sock=opened, **kwargs
-            )
-        except BaseException:
-            opened.close()
-            raise
-
-
-class _Unresolved(AbstractResolver):
-    """Look no name up: the proxy does."""
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        return [ResolveResult(hostname=host, host="0.0.0.0", port=port, family=family, proto=0, flags=0)]
-
-    async def close(self) -> None:
-        """Close nothing."""
-
-
-async def _open(proxy: URL, host: str, port: int) -> socket.socket:
-    """Return a connection to a host by way of the proxy. Raises OSError."""
+async def connect_by_socks(
+    proxy: str, proxy_port: int, login: tuple[str, str], host: str, port: int
+) -> socket.socket:
+    """Return a connection to a host by way of the proxy; `login` is a user and a password. Raises OSError."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(proxy.host or "", proxy.explicit_port or 1080, type=socket.SOCK_STREAM)
+    found = await loop.getaddrinfo(proxy, proxy_port, type=socket.SOCK_STREAM)
     family, kind, protocol, _, address = found[0]
     opened = socket.socket(family, kind, protocol)
     try:
         opened.setblocking(False)
         await loop.sock_connect(opened, address)
-        await _greet(opened, proxy.user or "", proxy.password or "")
+        await _greet(opened, *login)
         await _request(opened, host, port)
     except BaseException:
         opened.close()

@@ -81,7 +81,7 @@ def invoke(command: click.Command, case: dict[str, Any], made: Site) -> tuple[in
     return done.exit_code, done.output
 
 
-@pytest.mark.parametrize("command", [probe, blocking_probe], ids=["aiohttp", "blocking"])
+@pytest.mark.parametrize("command", [probe, blocking_probe], ids=["asynchronous", "blocking"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 async def test_what_lanloom_sends(case: dict[str, Any], command: click.Command, tmp_path: Path) -> None:
     """Lanloom sends what kubectl sends, refuses what it can't, and says what it ignores."""

@@ -40,7 +40,7 @@ _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 def read_cluster(cluster: ClusterOptions) -> "State":
     """Return the networks that the options choose, and the NICs. Ends the command where that fails.
 
-    People wait for it, and so do scripts that call it often: neither aiohttp nor an event loop is imported.
+    People wait for it, and so do scripts that call it often: no event loop is imported.
     """
     from lanloom.runtime.slimimports import uncollected
 
