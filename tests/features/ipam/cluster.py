@@ -23,6 +23,7 @@ from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
 from lanloom_embedded.local import LocalClient
 from tests.harness.cluster import Cluster, play
+from tests.harness.interceptor import Deed, Interceptor, Request
 
 PLACE = "default"
 STANDARD = {
@@ -124,6 +125,21 @@ class IpamCluster(Cluster):
         return sorted(
             (item for item in found if item.reason == reason), key=lambda item: item.first_timestamp or ""
         )
+
+
+class GrantingClient(Interceptor):
+    """An API server that is about to store the first grant when something else happens."""
+
+    def __init__(self, inner: Client, meanwhile: Deed) -> None:
+        super().__init__(inner)
+        self.meanwhile: Deed | None = meanwhile
+
+    async def send(self, request: Request) -> Any:
+        grants = request.body.get("status", {}).get("grants") if request.merges else None
+        if grants and self.meanwhile is not None:
+            deed, self.meanwhile = self.meanwhile, None
+            await deed()
+        return await super().send(request)
 
 
 def condition(status: NicStatus | NetworkStatus, type: str) -> Condition:

@@ -1,7 +1,6 @@
 """What NICs get, and what their status says."""
 
 import asyncio
-from typing import Any
 
 from lanloom.api.core import EVENTS
 from lanloom.api.ipam import NETWORKS, NICS, NicStatus
@@ -11,11 +10,12 @@ from lanloom.features.ipam.manager.decisions import touched
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import (
     PLACE,
+    GrantingClient,
     IpamCluster,
     condition,
     in_a_cluster,
 )
-from tests.harness.interceptor import Deed, Interceptor, Request, ScriptedClient
+from tests.harness.interceptor import ScriptedClient
 
 SUBNET = {"cidr": "192.0.2.0/24", "gateway": "192.0.2.1"}
 
@@ -337,19 +337,6 @@ async def test_slow_events_delay_no_address(cluster: IpamCluster) -> None:
     ]
 
 
-class _Granting(Interceptor):
-    """An API server that is about to store the first grant when something else happens."""
-
-    meanwhile: Deed | None
-
-    async def send(self, request: Request) -> Any:
-        grants = request.body.get("status", {}).get("grants") if request.merges else None
-        if grants and self.meanwhile is not None:
-            deed, self.meanwhile = self.meanwhile, None
-            await deed()
-        return await super().send(request)
-
-
 @in_a_cluster
 async def test_a_nic_that_leaves_while_it_gets_the_last_address(cluster: IpamCluster) -> None:
     """The last address goes to the next NIC, if the one that was to get it is deleted before its grant is stored."""
@@ -363,8 +350,7 @@ async def test_a_nic_that_leaves_while_it_gets_the_last_address(cluster: IpamClu
         await cluster.delete("one")
         await asyncio.sleep(1)
 
-    client = _Granting(LocalClient(cluster.engine))
-    client.meanwhile = leave
+    client = GrantingClient(LocalClient(cluster.engine), leave)
     cluster.lead("manager-2", client)
     await cluster.rest()
     assert client.meanwhile is None

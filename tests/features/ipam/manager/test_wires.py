@@ -22,7 +22,7 @@ from lanloom.kube.conditions import find
 from lanloom.kube.errors import ServerError
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.store import Store
-from tests.features.ipam.cluster import PLACE, condition
+from tests.features.ipam.cluster import PLACE, GrantingClient, condition
 from tests.features.ipam.manager.wirecluster import SUBNET, WireCluster, nad_body, node_addresses
 from tests.harness.cluster import play
 from tests.harness.interceptor import Interceptor, Request
@@ -286,6 +286,41 @@ def test_two_networks_of_a_wire_share_what_is_free() -> None:
                 await cluster.delete(nic.metadata.name)
         await cluster.rest()
         assert all(nic.status.ips for nic in await cluster.nics())
+
+    in_a_cluster(story)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_an_address_that_another_network_held_in_vain(stored: bool) -> None:
+    """A NIC that waits gets the last address of a wire when the NIC of another network leaves before its grant counts.
+
+    Whether the grant of that one is still stored, or refused, makes no difference.
+    """
+
+    async def story(cluster: WireCluster) -> None:
+        only = {"cidr": "192.0.2.0/24", "pools": [{"range": "192.0.2.10-192.0.2.10"}]}
+        await cluster.configure(only)
+        await cluster.network("other", only)
+        await cluster.nad("lan")
+        await cluster.nad("others", "other")
+        await cluster.rest()
+        await cluster.kill("manager-1")
+        await cluster.nic("theirs", "pool", network="other")
+
+        async def leave() -> None:
+            await cluster.nic("one", "pool")
+            await asyncio.sleep(1)
+            assert (await cluster.refusal("one"))[0] == "Exhausted"
+            await cluster.delete("theirs")
+            await asyncio.sleep(1)
+            if not stored:
+                raise ServerError(500, "InternalError", "etcd is not there")
+
+        client = GrantingClient(cluster.client, leave)
+        cluster.lead("manager-2", client)
+        await cluster.rest()
+        assert client.meanwhile is None
+        assert await cluster.ips("one") == ("192.0.2.10",)
 
     in_a_cluster(story)
 

@@ -176,7 +176,10 @@ class NicWriter:
 
 
 class NetworkAllocator:
-    """Look after the networks of a term. `now` gives seconds since the epoch, `wires` who else has addresses."""
+    """Look after the networks of a term. `now` gives seconds since the epoch, `wires` who else has addresses.
+
+    `on_release` is called with the name of a network whose wires have addresses again that it held for a NIC in vain.
+    """
 
     def __init__(
         self,
@@ -185,9 +188,11 @@ class NetworkAllocator:
         events: EventQueue,
         now: Callable[[], float],
         wires: WireReader | None = None,
+        on_release: Callable[[str], None] = lambda _name: None,
     ) -> None:
         self._term = term
         self._wires = wires
+        self._on_release = on_release
         self._writer = writer
         self._events = events
         self._now = now
@@ -335,6 +340,7 @@ class NetworkAllocator:
             # A NIC that left meanwhile gets nothing: what was about to be its own was refused to others.
             if not all(set(item.decision.ips or ()) <= set(state.held(item.nic)) for item in giving):
                 state.requeue_refused()
+                self._on_release(state.name)
         self._record_events(state, views, before)
 
     async def _report(self, allocation: NetworkAllocation, state: AllocationState) -> float | None:

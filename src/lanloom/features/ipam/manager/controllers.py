@@ -79,7 +79,7 @@ class IpamManager:
         self._term = AllocatorTerm(client, informers, identity)
         events = EventQueue(recorder)
         writer = NicWriter(client, recorder, events)
-        self._allocator = NetworkAllocator(self._term, writer, events, now, wires)
+        self._allocator = NetworkAllocator(self._term, writer, events, now, wires, self._enqueue_peers)
         self._orphans = Orphans(informers, writer, self._term.epoch_of, now)
         self._networks: Controller[str] = Controller(
             "network",
@@ -131,9 +131,13 @@ class IpamManager:
     def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
         for name in self._term.nic_changed(old, new):
             self._networks.enqueue(name)
-            if self._wires is not None and name:
-                for peer in self._wires.sharing(name).peers:
-                    self._networks.enqueue(peer)
+            self._enqueue_peers(name)
+
+    def _enqueue_peers(self, name: str) -> None:
+        """Let the other networks of a network's wires be reconciled: what it has is another now."""
+        if self._wires is not None and name:
+            for peer in self._wires.sharing(name).peers:
+                self._networks.enqueue(peer)
 
     def _wires_changed(self, networks: frozenset[str]) -> None:
         for name in sorted(networks):
