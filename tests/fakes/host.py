@@ -133,6 +133,10 @@ class FakeHost:
         """`ip address add`: a CIDR in addition to what the device has."""
         self.kernel.change(device, addresses=(*self.kernel.links[device].addresses, address))
 
+    def remove_address(self, device: str, address: str) -> None:
+        """`ip address delete`: a CIDR, in the kernel's way with secondary addresses."""
+        self.kernel.remove_address(device, address)
+
     def drop_rules(self, table: int) -> None:
         """`ip rule del table TABLE`."""
         for device, rules in tuple(self.kernel.rules.items()):

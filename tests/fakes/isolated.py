@@ -15,17 +15,26 @@ def _ensure(step: EnsureIsolatedBridge, kernel: FakeKernel) -> None:
     kernel.change(step.name, alias=alias_of(step.owner), ipv4_strict=True, forwarding=step.forwards_ipv4)
     if not kernel.links[step.name].up:
         kernel.set_up(step.name)
+    _give_addresses(step, kernel)
+    kernel.set_ingress(step.name, step.ingress)
+
+
+def _give_addresses(step: EnsureIsolatedBridge, kernel: FakeKernel) -> None:
+    for former in set(kernel.links[step.name].given) - set(step.addresses):
+        if ":" not in former:
+            kernel.promote_secondaries(step.name)
+            kernel.remove_address(step.name, former)
     link = kernel.links[step.name]
     had = {*link.addresses, *link.addresses6}
     given = (set(link.given) | set(step.addresses) - had) & set(step.addresses)
-    found = (had - set(link.given)) | given
+    new = [each for each in step.addresses if each not in had]
+    kept6 = (each for each in link.addresses6 if each not in link.given or each in given)
     kernel.change(
         step.name,
-        addresses=tuple(sorted(each for each in found if ":" not in each)),
-        addresses6=tuple(sorted(each for each in found if ":" in each)),
+        addresses=(*link.addresses, *(each for each in new if ":" not in each)),
+        addresses6=(*kept6, *(each for each in new if ":" in each)),
         given=tuple(sorted(given)),
     )
-    kernel.set_ingress(step.name, step.ingress)
 
 
 @apply.register

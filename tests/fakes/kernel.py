@@ -88,6 +88,7 @@ class FakeKernel:
         self._own: dict[str, Link] = {}
         self._set_macs: set[str] = set()
         self._had_ports: set[str] = set()
+        self._promoting: set[str] = set()
         self.boot()
 
     def boot(self) -> None:
@@ -101,7 +102,7 @@ class FakeKernel:
         self.default_route_links = frozenset()
         self.rules, self.lost_routes = {}, {}
         self.ingress = frozenset()
-        self._own, self._set_macs, self._had_ports = {}, set(), set()
+        self._own, self._set_macs, self._had_ports, self._promoting = {}, set(), set(), set()
 
     def plant(self, link: Link, default_route: bool) -> None:
         """Adds a link that a default route may go out of."""
@@ -190,6 +191,17 @@ class FakeKernel:
         if link != self.links[name]:
             self._put(link)
 
+    def promote_secondaries(self, name: str) -> None:
+        """A link's next address of a subnet takes the place of the first from now on."""
+        self._promoting.add(name)
+
+    def remove_address(self, name: str, cidr: str) -> None:
+        """Takes an IPv4 address from a link; later ones of its subnet go with the first unless the link promotes."""
+        found, gone = self.links[name].addresses, IPv4Interface(cidr)
+        subnet = [each for each in found if IPv4Interface(each).network == gone.network]
+        taken = subnet if subnet[:1] == [cidr] and name not in self._promoting else [cidr]
+        self.change(name, addresses=tuple(each for each in found if each not in taken))
+
     def set_up(self, name: str, up: bool = True) -> None:
         """Sets a link up or down, and the VLAN links above it along; one that is down has no addresses of IPv6."""
         self.change(name, up=up, **({} if up else {"addresses6": ()}))
@@ -243,6 +255,7 @@ class FakeKernel:
     def _remove(self, name: str) -> None:
         self._set_macs.discard(name)
         self._had_ports.discard(name)
+        self._promoting.discard(name)
         self.lost_routes.pop(name, None)
         self.default_route_links -= {name}
         bond = self.links.pop(name).kind == "bond"

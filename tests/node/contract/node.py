@@ -80,6 +80,9 @@ class Node(Protocol):
     def add_address(self, device: str, address: str) -> None:
         """Gives a device an address (a CIDR) by hand."""
 
+    def remove_address(self, device: str, address: str) -> None:
+        """Takes an IPv4 address (a CIDR) from a device by hand."""
+
     def addresses(self, device: str) -> set[str]:
         """The addresses of a device as CIDRs, of both IP versions."""
 
@@ -179,6 +182,9 @@ class FakeNode:
             self._fake.kernel.change(device, addresses6=(address,))
         else:
             self._fake.add_address(device, address)
+
+    def remove_address(self, device: str, address: str) -> None:
+        self._fake.remove_address(device, address)
 
     def addresses(self, device: str) -> set[str]:
         link = self._fake.kernel.links[device]

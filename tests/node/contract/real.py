@@ -37,6 +37,7 @@ unmanaged-devices=interface-name:eth*;interface-name:*-br;interface-name:*-bo;in
 """
 
 # A read-only /sys tells NetworkManager that there is no udev to wait for; else it never manages a link that it finds.
+# Secondary addresses go with the first one of their subnet, which is the kernel's default, but not systemd's.
 PREPARE = """\
 mount --make-rprivate /
 mount -t tmpfs t /etc/NetworkManager
@@ -44,6 +45,7 @@ mount -t tmpfs t /run
 mount -t tmpfs t /var/lib/NetworkManager
 umount -l /sys
 mount -t sysfs -o ro s /sys
+sysctl -qw net.ipv4.conf.all.promote_secondaries=0 net.ipv4.conf.default.promote_secondaries=0
 mkdir -p /run/dbus
 mkdir -m 700 /etc/NetworkManager/system-connections
 printf '%s' "$CONFIGURATION" >/etc/NetworkManager/NetworkManager.conf
@@ -347,6 +349,9 @@ class RealNode:
 
     def add_address(self, device: str, address: str) -> None:
         ip(f"address add {address} dev {device}")
+
+    def remove_address(self, device: str, address: str) -> None:
+        ip(f"address delete {address} dev {device}")
 
     def addresses(self, device: str) -> set[str]:
         words = ["ip", "-n", "node", "-json", "address", "show", "dev", device]

@@ -84,6 +84,28 @@ async def test_gateways(node: Node) -> None:
 
 
 @on_node
+async def test_removal_takes_secondary_addresses(node: Node) -> None:
+    """A link loses with the first address of a subnet all others of it, but no address with another prefix length."""
+    node.plant_bare_bridge("x-br")
+    for address in ("10.7.0.1/24", "10.7.0.9/24", "10.7.0.10/32", "10.7.1.1/24"):
+        node.add_address("x-br", address)
+    node.remove_address("x-br", "10.7.0.1/24")
+    assert node.addresses("x-br") == {"10.7.0.10/32", "10.7.1.1/24"}
+
+
+@pytest.mark.parametrize("gateways", [(), ("10.8.0.1/24",), ("10.7.0.1/25",), ("10.7.0.2/24",)])
+@on_node
+async def test_addresses_of_others_in_the_former_subnet(node: Node, gateways: tuple[str, ...]) -> None:
+    """Addresses that other programs added next to a gateway stay when that gateway changes or goes."""
+    others = ("10.7.0.9/24", "10.7.0.10/24", "10.7.0.11/32")
+    await node.host.links.apply((structs.replace(ENSURE, gateways=("10.7.0.1/24",)),))
+    for address in others:
+        node.add_address(BRIDGE, address)
+    await node.host.links.apply((structs.replace(ENSURE, gateways=gateways),))
+    assert node.addresses(BRIDGE) == {*others, *gateways}
+
+
+@on_node
 async def test_ports_of_the_bridge_before(node: Node) -> None:
     """A bridge made again gets the ports that the former one had, but none that is another link or another's."""
     await node.host.links.apply((ENSURE,))

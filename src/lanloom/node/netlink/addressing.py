@@ -13,11 +13,15 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip
 from msgspec import Struct
 
 from lanloom.node.errors import LinkError
+from lanloom.node.netlink.changes import change
 from lanloom.node.netlink.messages import (
     ADDRESS,
+    DEVCONF_PROMOTE_SECONDARIES,
     IFA_ADDRESS,
     IFA_LOCAL,
     IFA_PROTO,
+    IFLA_AF_SPEC,
+    IFLA_INET_CONF,
     NETCONFA_FORWARDING,
     NETCONFA_IFINDEX,
     NETCONFA_IFINDEX_ALL,
@@ -147,11 +151,26 @@ def ip_addresses(sock: socket.socket, nsid: int | None = None) -> frozenset[str]
 
 
 def remove_address(sock: socket.socket, index: int, address: IPv4Interface | IPv6Interface) -> None:
-    """Take an address from a link; one that is gone is no error."""
+    """Take an address from a link; one that is gone is no error.
+
+    The addresses of others stay, as those of IPv4 do not by themselves.
+    """
+    if address.version == 4:
+        promote_secondaries(sock, index)
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     head = ADDRESS.pack(family, address.network.prefixlen, 0, 0, index)
     with tolerating(errno.EADDRNOTAVAIL):
         request(sock, RTM_DELADDR, head + attribute(IFA_LOCAL, address.packed))
+
+
+def promote_secondaries(sock: socket.socket, index: int) -> None:
+    """Let the next IPv4 address of a subnet take the place of the first on a link, from now on.
+
+    Otherwise the kernel takes all addresses of a subnet away with the first. To add them again would lose their
+    lifetimes, and packets meanwhile.
+    """
+    promote = nested(IFLA_INET_CONF, word(DEVCONF_PROMOTE_SECONDARIES, 1))
+    change(sock, index, nested(IFLA_AF_SPEC, nested(socket.AF_INET, promote)))
 
 
 def add_route(
