@@ -1,35 +1,14 @@
-"""The lab's controller of DaemonSets, in virtual time."""
+"""The lab's controller of DaemonSets, in virtual time; what `tests/features/dummy/cluster` tests with both is not here."""
 
 import asyncio
-from typing import Literal
 
 import pytest
 
 from lanloom.api.core import NODES, PODS, Pod
 from lanloom.api.workloads import DAEMON_SETS
-from lanloom.kube.errors import NotFound
 from lanloom_lab.workloads.daemonsets import max_unavailable, selector
 from tests.features.dummy.cluster.kubelets import HELD
 from tests.lab.workloads.town import PLACE, Town, in_a_town
-
-
-@in_a_town
-async def test_every_node_gets_a_pod_of_the_template(town: Town) -> None:
-    """Each node has one pod, owned by the DaemonSet, with the template's labels and annotations."""
-    await town.add_daemons()
-    await town.rest()
-    assert await town.nodes_with_pods() == ["n1", "n2", "n3"]
-    daemons = await town.daemons()
-    for pod in await town.pods():
-        meta = pod.metadata
-        assert meta.name.startswith("daemon-")
-        assert meta.labels["app"] == "daemon"
-        assert {"controller-revision-hash", "pod-template-generation"} < meta.labels.keys()
-        assert meta.annotations["note"] == "kept"
-        (owner,) = meta.owner_references
-        assert (owner.kind, owner.uid) == ("DaemonSet", daemons.metadata.uid)
-        assert owner.controller
-        assert owner.block_owner_deletion
 
 
 @in_a_town
@@ -59,20 +38,6 @@ async def test_numbers_return_to_zero(town: Town) -> None:
 
 
 @in_a_town
-async def test_nodes_come_and_go(town: Town) -> None:
-    """A new node gets a pod; the pod of a node that is gone goes although no kubelet stops it."""
-    await town.add_daemons()
-    await town.rest()
-    await town.add_node("n4")
-    await town.rest()
-    assert await town.nodes_with_pods() == ["n1", "n2", "n3", "n4"]
-    await town.client.delete(NODES, "n2")
-    await town.rest()
-    assert await town.nodes_with_pods() == ["n1", "n3", "n4"]
-    assert (await town.daemons()).status.desired_number_scheduled == 3
-
-
-@in_a_town
 async def test_only_nodes_with_the_labels_of_the_selector(town: Town) -> None:
     """A template with a nodeSelector gets pods on the nodes with these labels, now and after the labels change."""
     await town.add_daemons(nodeSelector={"disk": "fast"})
@@ -84,31 +49,6 @@ async def test_only_nodes_with_the_labels_of_the_selector(town: Town) -> None:
     await town.client.patch(NODES, "n2", {"metadata": {"labels": {"disk": "slow"}}})
     await town.rest()
     assert await town.nodes_with_pods() == []
-
-
-@in_a_town
-async def test_a_deleted_pod_comes_again(town: Town) -> None:
-    """A deleted pod is replaced once it is gone."""
-    await town.add_daemons()
-    await town.rest()
-    before = await town.uids()
-    await town.client.delete(PODS, (await town.pods())[0].metadata.name, PLACE)
-    await town.rest()
-    after = await town.uids()
-    assert after.keys() == before.keys()
-    assert [name for name in before if before[name] != after[name]] == ["n1"]
-
-
-@in_a_town
-async def test_a_failed_pod_is_replaced(town: Town) -> None:
-    """A pod that failed gives way to a new one after a moment."""
-    await town.add_daemons()
-    await town.rest()
-    before = await town.uids()
-    failed = (await town.pods())[1].metadata.name
-    await town.client.patch(PODS, failed, {"status": {"phase": "Failed"}}, PLACE, subresource="status")
-    await town.rest()
-    assert [name for name, uid in (await town.uids()).items() if before[name] != uid] == ["n2"]
 
 
 @in_a_town
@@ -130,52 +70,6 @@ async def test_one_pod_too_many_goes(town: Town) -> None:
 def old_ones(pods: tuple[Pod, ...], before: dict[str, str]) -> list[str]:
     """The nodes whose pod is the one of before."""
     return [pod.spec.node_name for pod in pods if before[pod.spec.node_name] == pod.metadata.uid]
-
-
-@in_a_town
-async def test_a_rolling_update_waits_for_the_new_pods(town: Town) -> None:
-    """With maxUnavailable 1 the second old pod goes only once the first new one is ready."""
-    await town.add_daemons()
-    await town.rest()
-    before = await town.uids()
-    town.kubelets.verdict = lambda pod: HELD
-    await town.change_image("two")
-    await town.rest()
-    assert len(old_ones(await town.pods(), before)) == 2
-    status = (await town.daemons()).status
-    assert (status.updated_number_scheduled, status.number_ready) == (1, 2)
-    town.kubelets.verdict = lambda pod: None
-    town.kubelets.look_again()
-    await town.rest()
-    assert old_ones(await town.pods(), before) == []
-    status = (await town.daemons()).status
-    assert (status.updated_number_scheduled, status.number_ready, status.observed_generation) == (3, 3, 2)
-
-
-@in_a_town
-async def test_all_at_once_with_a_hundred_percent(town: Town) -> None:
-    """With maxUnavailable 100 % every old pod goes at once."""
-    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}}
-    await town.add_daemons(spec={"updateStrategy": strategy})
-    await town.rest()
-    before = await town.uids()
-    town.kubelets.verdict = lambda pod: HELD
-    await town.change_image("two")
-    await town.rest()
-    assert len(await town.pods()) == 3
-    assert old_ones(await town.pods(), before) == []
-
-
-@in_a_town
-async def test_pods_that_serve_nobody_are_replaced_first(town: Town) -> None:
-    """An old pod that is not ready goes at once, whatever maxUnavailable is."""
-    town.kubelets.verdict = lambda pod: HELD if pod.spec.node_name != "n1" else None
-    await town.add_daemons()
-    await town.rest()
-    before = await town.uids()
-    await town.change_image("two")
-    await town.rest()
-    assert old_ones(await town.pods(), before) == ["n1"]
 
 
 @in_a_town
@@ -203,36 +97,6 @@ async def test_ready_for_long_enough(town: Town) -> None:
     assert (status.number_ready, status.number_available) == (3, 0)
     await asyncio.sleep(40)
     assert (await town.daemons()).status.number_available == 3
-
-
-@in_a_town
-async def test_a_deleted_daemon_set_takes_its_pods_along(town: Town) -> None:
-    """Deleted in the background or the foreground, a DaemonSet's pods go with it, and none comes again."""
-    ways: tuple[Literal["Background", "Foreground"], ...] = ("Background", "Foreground")
-    for propagation in ways:
-        await town.add_daemons()
-        await town.rest()
-        await town.client.delete(DAEMON_SETS, "daemon", PLACE, propagation=propagation)
-        await town.rest()
-        assert await town.pods() == ()
-        with pytest.raises(NotFound):
-            await town.daemons()
-
-
-@in_a_town
-async def test_orphans_are_adopted(town: Town) -> None:
-    """Pods that a DaemonSet left behind belong to the next one of its kind, without a restart."""
-    await town.add_daemons()
-    await town.rest()
-    before = await town.uids()
-    await town.client.delete(DAEMON_SETS, "daemon", PLACE, propagation="Orphan")
-    await town.rest()
-    assert await town.uids() == before
-    await town.add_daemons()
-    await town.rest()
-    assert await town.uids() == before
-    owner = (await town.daemons()).metadata.uid
-    assert {each.uid for pod in await town.pods() for each in pod.metadata.owner_references} == {owner}
 
 
 @in_a_town
