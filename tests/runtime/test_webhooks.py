@@ -303,6 +303,15 @@ def test_the_registered_webhooks_are_those_of_the_golden_file() -> None:
     assert found == list(yaml.load_all(golden, yaml.CSafeLoader))
 
 
+def test_what_is_not_filled_in_is_judged() -> None:
+    """A kind of which some objects are not sent to be filled in has a webhook that judges all of them."""
+    table = webhooks_of(FEATURES)
+    for row in table:
+        if row.unless:
+            judging = [each for each in table if (each.verb, each.resource) == ("validate", row.resource)]
+            assert any(set(row.operations) <= set(each.operations) and not each.unless for each in judging)
+
+
 class Broken(Scripted):
     """A feature with a bug."""
 

@@ -56,6 +56,11 @@ def webhook_configurations(
         webhooks = found[verb] = []
         if own:
             webhooks.append(_webhook(f"{verb}.lanloom.io", _rules(own, statuses=statuses), config))
+        for row in table:
+            if row.verb == verb and row.unless:
+                rules = _rules(((row.resource, row.operations),), statuses=statuses)
+                webhook = _webhook(f"{verb}.{row.resource.plural}.lanloom.io", rules, config)
+                webhooks.append(webhook | {"objectSelector": _without_label(row.unless)})
         if shared:
             webhook = _webhook(f"{verb}.shared.lanloom.io", _rules(shared, statuses=statuses), config)
             webhooks.append(webhook | {CONDITIONS: [_NOT_HARVESTERS]})
@@ -150,6 +155,10 @@ def _rules(resources: Watched, *, statuses: bool) -> list[dict[str, Any]]:
         }
         for resource, operations in resources
     ]
+
+
+def _without_label(label: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": label, "operator": "DoesNotExist"}]}
 
 
 def _webhook(name: str, rules: list[dict[str, Any]], client_config: dict[str, Any]) -> dict[str, Any]:

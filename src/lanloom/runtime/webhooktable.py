@@ -47,13 +47,15 @@ class Webhook(NamedTuple):
     """A row of the table. `function` is called with the feature's admission and the request.
 
     It returns a Verdict for `mutate`, an awaitable of one for the other verbs. `validate` sees the status
-    subresource of kinds that are not Harvester's, too.
+    subresource of kinds that are not Harvester's, too. Objects with the label `unless` are not sent, so that Lanloom's
+    own don't wait for it: `validate` must refuse one in which something is left to fill in.
     """
 
     verb: Verb
     resource: Resource[Any]
     operations: tuple[str, ...]
     function: Callable[[Any, AdmissionRequest], Any]
+    unless: str = ""
 
 
 Writer = Literal["others", "both", "harvester"]
@@ -179,9 +181,9 @@ async def verdict_of(validation: Awaitable[tuple[str, ...]]) -> Verdict:
 
 
 def watched(table: Iterable[Webhook], verb: Verb, *writers: Writer) -> Watched:
-    """Return the resources and operations of a verb, of kinds that these write."""
+    """Return the resources and operations of a verb, of kinds that these write, but for those with a label."""
     return tuple(
         (row.resource, row.operations)
         for row in table
-        if row.verb == verb and writer_of(row.resource) in writers
+        if row.verb == verb and not row.unless and writer_of(row.resource) in writers
     )

@@ -1,4 +1,4 @@
-"""The lab's controller of DaemonSets, in virtual time; what `tests/features/dummy/cluster` tests with both is not here."""
+"""The lab's controller of DaemonSets, in virtual time, where `tests/features/dummy/cluster` does not test it."""
 
 import asyncio
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lanloom.api.core import PODS
-from lanloom.api.ipam import NETWORKS, NICS
+from lanloom.api.ipam import NETWORKS, NICS, NODE_LABEL
 from tests.features.ipam.admission.cases import (
     Case,
     Cases,
@@ -57,6 +57,12 @@ SHAPE_CASES: Cases = {
             "and underscores"
         ),
         owner={"kind": "Instance", "name": "web 1"},
+    ),
+    "the NIC of a node's pod is held from the beginning": Case(
+        request(NICS, nic(meta={"labels": {NODE_LABEL: "node1"}, "finalizers": []})),
+        (),
+        "Nic default/web-0: metadata.finalizers: ipam.lanloom.io/addresses is missing, which a NIC with label "
+        "ipam.lanloom.io/node must have from the beginning; add it, or omit the label",
     ),
     "a NIC is kept for a period": Case(
         request(NICS, nic(meta={"annotations": {"ipam.lanloom.io/sticky-for": "400d"}})),

@@ -13,6 +13,7 @@ from lanloom.api.ipam import (
     FINALIZER,
     INSTANCE,
     NODE,
+    NODE_LABEL,
     POD,
     STICKY_FOR,
     VIRTUAL_MACHINE,
@@ -56,6 +57,8 @@ async def check_nic_change(
     if old is not None:
         check_owner_stays(new, old)
     _check_sticky(new, old)
+    if old is None:
+        _check_held(new)
     if old is not None and old.spec == new.spec:
         return ()
     with _at(new):
@@ -78,6 +81,15 @@ def _check_sticky(new: Nic, old: Nic | None) -> None:
     text = new.metadata.annotations.get(STICKY_FOR)
     if text is not None and (old is None or old.metadata.annotations.get(STICKY_FOR) != text):
         parse_period(f"Nic {new.metadata.key}: annotation {STICKY_FOR}", text)
+
+
+def _check_held(new: Nic) -> None:
+    """Raise Malformed for a NIC of a node that nothing holds: none is filled in, as its agent waits for the answer."""
+    if NODE_LABEL in new.metadata.labels and FINALIZER not in new.metadata.finalizers:
+        raise Malformed(
+            f"Nic {new.metadata.key}: metadata.finalizers: {FINALIZER} is missing, which a NIC with label "
+            f"{NODE_LABEL} must have from the beginning; add it, or omit the label"
+        )
 
 
 async def _views(
