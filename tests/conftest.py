@@ -2,6 +2,8 @@
 
 import gc
 import signal
+from types import FrameType
+from typing import NoReturn
 
 import pytest
 from xdist.remote import Producer
@@ -26,13 +28,23 @@ register_profiles()
 
 
 def pytest_configure() -> None:
+    """Looks for no garbage among what is collected."""
+    gc.disable()  # what is collected stays
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
     """A run that ends by a signal of either kind leaves no lab and no server behind.
 
-    A shell has what it runs in the background ignore SIGINT, and all that it starts: tests that send one, too.
+    It ends also where a test takes the exception for an error, such as one of servers that got the signal as well. A
+    shell has what it runs in the background ignore SIGINT, and all that it starts: tests that send one, too.
     """
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        session.shouldstop = f"got {signal.Signals(number).name}"
+        signal.default_int_handler(number, frame)
+
     for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.default_int_handler)
-    gc.disable()  # what is collected stays
+        signal.signal(each, interrupt)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
