@@ -14,8 +14,6 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, NamedTuple
 
-from prometheus_client import CollectorRegistry
-
 from bench.cost import Stopwatch, kept_waiting
 from bench.report import Row
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
@@ -42,6 +40,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
 from lanloom.kube.ports import Client
 from lanloom.runtime.context import ManagerContext
+from lanloom.runtime.exposition import CollectorRegistry
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import Change, MemoryStorage
 from lanloom_embedded.local import LocalClient

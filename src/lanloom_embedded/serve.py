@@ -22,7 +22,6 @@ from typing import Any
 
 import structlog
 from msgspec import Struct, convert
-from prometheus_client import Counter, Gauge
 
 from lanloom import __version__
 from lanloom.api.core import CRDS
@@ -36,6 +35,7 @@ from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.processes.metrics import ManagerMetrics
 from lanloom.processes.rbac import agent_roles, tenant_roles
 from lanloom.runtime.certificates import expires
+from lanloom.runtime.exposition import Counter, Gauge
 from lanloom.runtime.https.connections import limits_of_process
 from lanloom.runtime.https.errors import StatusError
 from lanloom.runtime.https.server import HttpsServer, listen, present, server_context

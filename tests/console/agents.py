@@ -1,10 +1,9 @@
 """Agents of LANs behind the API server: what they answer to those who ask their pods for metrics."""
 
-from prometheus_client import CollectorRegistry, generate_latest
-
 from lanloom.features.lan.agent.metrics import LanAgentMetrics, SpokeTraffic
 from lanloom.features.lan.rules.observed import Traffic
 from lanloom.kube.errors import TransportError
+from lanloom.runtime.exposition import CollectorRegistry, generate_latest
 from lanloom_embedded.front.proxy import Answer
 
 ADDRESSES = {"node1": "198.51.100.1", "node2": "198.51.100.2"}

@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 from msgspec import Struct
-from prometheus_client import CollectorRegistry
 
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
@@ -25,6 +24,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
 from lanloom.kube.ports import Client
 from lanloom.runtime.context import ManagerContext
+from lanloom.runtime.exposition import CollectorRegistry
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient

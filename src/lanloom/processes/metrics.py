@@ -7,9 +7,6 @@ programs. `observed` wraps the ports of the host, so that neither features nor a
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 
-from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.metrics_core import Metric
-
 from lanloom.features import FEATURES
 from lanloom.node.errors import LinkError, NetworkManagerError, NetworkManagerMissing
 from lanloom.node.ports import (
@@ -21,6 +18,7 @@ from lanloom.node.ports import (
     NetworkManager,
     Profiles,
 )
+from lanloom.runtime.exposition import Counter, Gauge, Histogram, Metric
 from lanloom.runtime.feature import Feature, load, webhooks_of
 from lanloom.runtime.metrics import OnDemand, ProcessMetrics, gauge
 

@@ -9,26 +9,18 @@ networks are few because each needs NICs of its own.
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    GCCollector,
-    Histogram,
-    Info,
-    PlatformCollector,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYPE
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 from lanloom import __version__
 from lanloom.kube.controller import Controller, Outcome
 from lanloom.kube.informer import Informer
-
-__all__ = ["CONTENT_TYPE", "FeatureMetrics", "OnDemand", "ProcessMetrics", "counter", "gauge"]
+from lanloom.runtime.exposition import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    Metric,
+    Sample,
+    generate_latest,
+)
+from lanloom.runtime.programmetrics import ProgramMetrics
 
 RECONCILE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -38,7 +30,7 @@ Row = tuple[Sequence[str], float]
 """The labels' values, and the value."""
 
 
-class OnDemand(Collector):
+class OnDemand:
     """A collector whose metrics are computed at each scrape."""
 
     def __init__(self, collect: Callable[[], Iterable[Metric]]) -> None:
@@ -51,18 +43,18 @@ class OnDemand(Collector):
 
 def gauge(name: str, documentation: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
     """Return a family of gauges; it is there, without samples, also where there are no rows."""
-    family = GaugeMetricFamily(name, documentation, labels=labels)
-    for values, number in rows:
-        family.add_metric(values, number)
-    return family
+    return _family(name, documentation, "gauge", labels, rows)
 
 
 def counter(name: str, documentation: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
     """Return a family of counters; `name` is without `_total`."""
-    family = CounterMetricFamily(name, documentation, labels=labels)
-    for values, number in rows:
-        family.add_metric(values, number)
-    return family
+    return _family(name, documentation, "counter", labels, rows)
+
+
+def _family(name: str, documentation: str, type: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
+    shown = f"{name}_total" if type == "counter" else name
+    samples = [Sample(shown, dict(zip(labels, values, strict=True)), number) for values, number in rows]
+    return Metric(name, documentation, type, samples)
 
 
 class FeatureMetrics:
@@ -79,12 +71,9 @@ class ProcessMetrics:
     def __init__(self) -> None:
         self._informers: tuple[Informer[Any], ...] | None = None
         """What the process reads, once it is built: nothing for an agent whose features answer CNI calls alone."""
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nothing of ours needs
         self.registry = CollectorRegistry()
-        for standard in (ProcessCollector, PlatformCollector, GCCollector):
-            standard(registry=self.registry)
-        build = Info("lanloom_build", "The version that runs.", registry=self.registry)
-        build.info({"version": __version__})
+        self.registry.register(ProgramMetrics())
+        self.registry.register(OnDemand(_build))
         self._reconciles = Histogram(
             "lanloom_reconcile_duration_seconds",
             "How long reconciles took, by how they ended: done, later, retry or error.",
@@ -132,6 +121,11 @@ class ProcessMetrics:
     def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
+
+
+def _build() -> Iterator[Metric]:
+    sample = Sample("lanloom_build_info", {"version": __version__}, 1)
+    yield Metric("lanloom_build", "The version that runs.", "info", [sample])
 
 
 def _kit(informers: Sequence[Informer[Any]], controllers: Sequence[Controller[Any]]) -> Iterator[Metric]:

@@ -15,7 +15,7 @@ from http import HTTPStatus
 import structlog
 from msgspec import Struct
 
-from lanloom.runtime.metrics import CONTENT_TYPE
+from lanloom.runtime.exposition import CONTENT_TYPE
 
 log = structlog.get_logger(__name__)
 

@@ -5,7 +5,6 @@ from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
-from prometheus_client import CollectorRegistry
 
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.meta import Key
@@ -13,6 +12,7 @@ from lanloom.features.dummy.metrics import NETWORKS_SHOWN, DummyMetrics
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client, WatchEvent
 from lanloom.nads.references import User
+from lanloom.runtime.exposition import CollectorRegistry
 
 
 class TwoUsers(Struct, frozen=True):

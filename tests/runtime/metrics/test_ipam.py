@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
 from lanloom.api.ipam import (
     NETWORKS,
@@ -17,6 +16,7 @@ from lanloom.api.ipam import (
 from lanloom.features.ipam.metrics import POOLS_SHOWN, IpamMetrics
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client, WatchEvent
+from lanloom.runtime.exposition import CollectorRegistry
 from tests.harness.virtual import run
 
 Raw = dict[str, Any]

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES, ClusterNetworkNodeStatus, VlanInterface
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
@@ -21,6 +20,7 @@ from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom.nads.references import NadUse
 from lanloom.processes.metrics import AgentMetrics
+from lanloom.runtime.exposition import CollectorRegistry
 from lanloom.runtime.metrics import ProcessMetrics
 from lanloom_embedded.serve import ServeMetrics
 

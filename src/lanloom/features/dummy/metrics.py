@@ -7,14 +7,12 @@ be very many, only so many have series of their own, and the counts by phase inc
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import Metric
-
 from lanloom.api.dummy import DummyClusterNetwork
 from lanloom.api.meta import parse_rfc3339
 from lanloom.features.dummy.reader import nads_of
 from lanloom.kube.informer import Informer
 from lanloom.nads.references import NadUse
+from lanloom.runtime.exposition import CollectorRegistry, Metric
 from lanloom.runtime.metrics import OnDemand, gauge
 
 NETWORKS_SHOWN = 500

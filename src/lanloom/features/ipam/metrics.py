@@ -10,9 +10,6 @@ from collections import Counter as Tally
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.metrics_core import Metric
-
 from lanloom.api.ipam import (
     ALLOCATED,
     Network,
@@ -23,6 +20,7 @@ from lanloom.api.meta import Key
 from lanloom.features.ipam.rules.shares import EVERY, limit_of
 from lanloom.kube.conditions import find
 from lanloom.kube.informer import Informer
+from lanloom.runtime.exposition import CollectorRegistry, Counter, Histogram, Metric
 from lanloom.runtime.metrics import OnDemand, gauge
 
 POOLS_SHOWN = 1000

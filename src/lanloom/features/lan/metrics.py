@@ -7,13 +7,11 @@ own, and the counts by reason include the others.
 from collections import Counter as Tally
 from collections.abc import Iterable, Iterator
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import Metric
-
 from lanloom.api.lan import LAN, READY
 from lanloom.api.meta import parse_rfc3339
 from lanloom.kube.conditions import find
 from lanloom.kube.informer import Informer
+from lanloom.runtime.exposition import CollectorRegistry, Metric
 from lanloom.runtime.metrics import OnDemand, gauge
 
 LANS_SHOWN = 500

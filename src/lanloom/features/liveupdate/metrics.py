@@ -3,15 +3,13 @@
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.metrics_core import Metric
-
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.liveupdate import FINAL, NetworkSwap
 from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT, REASONS
 from lanloom.features.liveupdate.settings import Action
 from lanloom.kube.conditions import find
 from lanloom.kube.informer import Informer
+from lanloom.runtime.exposition import CollectorRegistry, Counter, Histogram, Metric
 from lanloom.runtime.metrics import OnDemand, gauge
 
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)

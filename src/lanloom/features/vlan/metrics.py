@@ -6,9 +6,6 @@ Every replica shows the cluster as it sees it, so a query takes the maximum over
 from collections import Counter as Tally
 from collections.abc import Collection, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import Metric
-
 from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.dummy import UID_LABEL
@@ -17,6 +14,7 @@ from lanloom.api.meta import Condition
 from lanloom.features.vlan.rules.rollout.policy import RolloutState, rollout_state
 from lanloom.features.vlan.rules.rollout.released import EVERY_NODE, ReleasedNodes
 from lanloom.kube.informer import Informer
+from lanloom.runtime.exposition import CollectorRegistry, Metric
 from lanloom.runtime.metrics import OnDemand, gauge
 
 

@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
-from prometheus_client import CollectorRegistry
-
 from lanloom.api.core import EVENTS, PODS
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
@@ -22,6 +20,7 @@ from lanloom.features.ipam.dhcp.server import GuestDhcp
 from lanloom.kube.informer import Informers
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError
+from lanloom.runtime.exposition import CollectorRegistry
 from lanloom.runtime.ports import LanPlace, LanPlaces
 from tests.features.ipam.agent.cluster import AgentCluster
 from tests.features.ipam.agent.objects import NODE, Raw, config, pod_body

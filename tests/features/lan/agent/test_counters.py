@@ -1,10 +1,10 @@
 """Metrics of spokes: what passed the ports of those that are attached on the node."""
 
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
 
 from lanloom.features.lan.agent.metrics import SPOKES_SHOWN, LanAgentMetrics, SpokeTraffic
 from lanloom.features.lan.rules.observed import Traffic
+from lanloom.runtime.exposition import CollectorRegistry
 from tests.features.lan.agent.nodes import LanCluster, macvtap, veth
 from tests.harness.cluster import play
 

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
 
 from lanloom.api.lan import LANS, NodeResult
 from lanloom.features.lan.agent.metrics import LanAgentMetrics
@@ -14,6 +13,7 @@ from lanloom.features.lan.rules.options import StormFilter
 from lanloom.features.lan.rules.record import LanRecord
 from lanloom.features.lan.rules.tables import Table, full
 from lanloom.features.lan.views import NODE_FIELDS
+from lanloom.runtime.exposition import CollectorRegistry
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, veth
 from tests.harness.cluster import play
 

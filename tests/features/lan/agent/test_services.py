@@ -3,14 +3,13 @@
 import asyncio
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
-
 from lanloom.features.lan import FEATURE
 from lanloom.features.lan.agent.metrics import LanAgentMetrics
 from lanloom.features.lan.agent.services import cni_service, serve_devices
 from lanloom.features.lan.agentoptions import LanAgentSettings
 from lanloom.runtime.cni.programs import CniSettings
 from lanloom.runtime.cni.server import keep_serving
+from lanloom.runtime.exposition import CollectorRegistry
 from lanloom_lab.workloads.devicemanager import DeviceManager
 from tests.fakes.spokes import FakeSpokes
 from tests.features.lan.agent.programs import Node, config

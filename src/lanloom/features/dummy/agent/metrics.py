@@ -1,7 +1,6 @@
 """What an agent measures of isolated networks."""
 
-from prometheus_client import CollectorRegistry, Counter
-
+from lanloom.runtime.exposition import CollectorRegistry, Counter
 from lanloom.runtime.metrics import FeatureMetrics
 
 

@@ -1,7 +1,6 @@
 """What an agent measures of the DHCP requests of pods and machines."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
-
+from lanloom.runtime.exposition import CollectorRegistry, Counter, Gauge
 from lanloom.runtime.metrics import FeatureMetrics
 
 

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Counter, Gauge
-from prometheus_client.metrics_core import Metric
 
 from lanloom.features.lan.rules.observed import Traffic
 from lanloom.features.lan.rules.tables import Table
+from lanloom.runtime.exposition import CollectorRegistry, Counter, Gauge, Metric
 from lanloom.runtime.metrics import FeatureMetrics, OnDemand, counter, gauge
 
 SPOKES_SHOWN = 500

@@ -1,7 +1,6 @@
 """What an agent measures of the NICs that it moves."""
 
-from prometheus_client import CollectorRegistry, Histogram
-
+from lanloom.runtime.exposition import CollectorRegistry, Histogram
 from lanloom.runtime.metrics import FeatureMetrics
 
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)

@@ -3,13 +3,11 @@
 from collections import Counter as Tally
 from collections.abc import Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, Counter
-from prometheus_client.metrics_core import Metric
-
 from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
 from lanloom.api.meta import parse_rfc3339
 from lanloom.features.vlan.rules.report.status import PASSING
 from lanloom.kube.controller import Outcome
+from lanloom.runtime.exposition import CollectorRegistry, Counter, Metric
 from lanloom.runtime.metrics import FeatureMetrics, OnDemand, gauge
 
 ROLLED_BACK = "RolledBack"
