@@ -111,6 +111,8 @@ class Daemon:
             return
         active.profile = profile
         with self._quiet():
+            if profile.method == "manual":
+                self._drop_former(active, profile.address)
             others = active.others(self._kernel.links[profile.device].addresses)
             self._devices.clear(profile.device, keep=() if restore or profile.address6 else others)
             if restore:
@@ -297,12 +299,13 @@ class Daemon:
         self.attempts.succeed(active.profile.uuid)
         with self._quiet():
             device, profile = active.profile.device, active.profile
+            self._drop_former(active, address)
             others = active.others(self._kernel.links[device].addresses)
             made = self._kernel.links[device].addresses6 if profile.method6 else ()
             active.own = address
             self._kernel.change(
                 device,
-                addresses=(*(each for each in others if each != address), address),
+                addresses=(address, *(each for each in others if each != address)),
                 addresses6=(profile.address6,) if profile.address6 else made,
                 tables=profile.tables,
                 routes=profile.kernel_routes,
@@ -313,6 +316,11 @@ class Daemon:
             if profile.method6:
                 self._addressing.listen(active)
         self._notify()
+
+    def _drop_former(self, active: Activation, address: str) -> None:
+        """Takes off the address that a profile or lease gave before, if it is to be this one now."""
+        if active.own and active.own != address:
+            self._kernel.remove_address(active.profile.device, active.own)
 
     def _fail(self, active: Activation, reason: str = UNAVAILABLE) -> None:
         uuid, tries = active.profile.uuid, active.profile.tries

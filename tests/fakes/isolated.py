@@ -22,7 +22,7 @@ def _ensure(step: EnsureIsolatedBridge, kernel: FakeKernel) -> None:
 def _give_addresses(step: EnsureIsolatedBridge, kernel: FakeKernel) -> None:
     for former in set(kernel.links[step.name].given) - set(step.addresses):
         if ":" not in former:
-            kernel.promote_secondaries(step.name)
+            kernel.change(step.name, promotes=True)
             kernel.remove_address(step.name, former)
     link = kernel.links[step.name]
     had = {*link.addresses, *link.addresses6}

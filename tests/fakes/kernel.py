@@ -26,6 +26,7 @@ from lanloom.node.steps import (
     EnsureBond,
     EnsureBridge,
     Mark,
+    PromoteSecondaries,
     RemoveAddress6,
     RemoveVlans,
     RestoreRoutes,
@@ -88,7 +89,6 @@ class FakeKernel:
         self._own: dict[str, Link] = {}
         self._set_macs: set[str] = set()
         self._had_ports: set[str] = set()
-        self._promoting: set[str] = set()
         self.boot()
 
     def boot(self) -> None:
@@ -102,7 +102,7 @@ class FakeKernel:
         self.default_route_links = frozenset()
         self.rules, self.lost_routes = {}, {}
         self.ingress = frozenset()
-        self._own, self._set_macs, self._had_ports, self._promoting = {}, set(), set(), set()
+        self._own, self._set_macs, self._had_ports = {}, set(), set()
 
     def plant(self, link: Link, default_route: bool) -> None:
         """Adds a link that a default route may go out of."""
@@ -191,15 +191,11 @@ class FakeKernel:
         if link != self.links[name]:
             self._put(link)
 
-    def promote_secondaries(self, name: str) -> None:
-        """A link's next address of a subnet takes the place of the first from now on."""
-        self._promoting.add(name)
-
     def remove_address(self, name: str, cidr: str) -> None:
         """Takes an IPv4 address from a link; later ones of its subnet go with the first unless the link promotes."""
         found, gone = self.links[name].addresses, IPv4Interface(cidr)
         subnet = [each for each in found if IPv4Interface(each).network == gone.network]
-        taken = subnet if subnet[:1] == [cidr] and name not in self._promoting else [cidr]
+        taken = subnet if subnet[:1] == [cidr] and not self.links[name].promotes else [cidr]
         self.change(name, addresses=tuple(each for each in found if each not in taken))
 
     def set_up(self, name: str, up: bool = True) -> None:
@@ -255,7 +251,6 @@ class FakeKernel:
     def _remove(self, name: str) -> None:
         self._set_macs.discard(name)
         self._had_ports.discard(name)
-        self._promoting.discard(name)
         self.lost_routes.pop(name, None)
         self.default_route_links -= {name}
         bond = self.links.pop(name).kind == "bond"
@@ -423,6 +418,11 @@ def _restore_routes(step: RestoreRoutes, kernel: FakeKernel) -> None:
     kernel.lost_routes[step.link] = kernel.lost_routes.get(step.link, frozenset()) - set(step.routes)
     link = kernel.links[step.link]
     kernel.change(step.link, routes=link.routes | set(step.routes), tables=tuple({*link.tables, *tables}))
+
+
+@apply.register
+def _promote_secondaries(step: PromoteSecondaries, kernel: FakeKernel) -> None:
+    kernel.change(step.link, promotes=True)
 
 
 @apply.register

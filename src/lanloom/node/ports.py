@@ -50,7 +50,8 @@ class Link(Struct, frozen=True, kw_only=True):
     `addresses6` are IPv6 CIDRs: of VLAN links, without those of the link itself, as far as no other host has the
     address; and of the bridge that a step is about, if it is isolated or has no mark. `tentative6` are those of them
     that wait for the answer of another host which may have them, too. `given` are the addresses of such a bridge that
-    Lanloom gave it, of both IP versions; a kernel before 5.18 does not know which these are.
+    Lanloom gave it, of both IP versions; a kernel before 5.18 does not know which these are. A bridge or VLAN link that
+    `promotes` keeps the other IPv4 addresses of a subnet when the first is removed.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Link(Struct, frozen=True, kw_only=True):
     addresses6: tuple[str, ...] = ()
     tentative6: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    promotes: bool = False
 
     @property
     def ours(self) -> bool:

@@ -228,6 +228,15 @@ class RemoveAddress6(_SubInterfaceStep, frozen=True, kw_only=True):
         return f"can't remove {self.address} from {self.link}"
 
 
+class PromoteSecondaries(_SubInterfaceStep, frozen=True, kw_only=True):
+    """Keep the other IPv4 addresses of a subnet on a VLAN link when the first of them is removed, from now on."""
+
+    @property
+    def title(self) -> str:
+        """Say that the addresses can't be kept."""
+        return f"can't keep addresses of other programs on {self.link}"
+
+
 class _VlanStep(LinkStep, frozen=True, kw_only=True):
     """Tagged VLAN ids of a bridge port, or with `self_` of the bridge itself.
 

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
+import pytest
+
 from lanloom.node.errors import NetworkManagerError
-from lanloom.node.steps import DeleteLink, EnsureBond, EnsureBridge, SetUp
+from lanloom.node.steps import DeleteLink, EnsureBond, EnsureBridge, PromoteSecondaries, SetUp
 from tests.node.contract.bed import on_node
 from tests.node.contract.node import (
     Node,
@@ -29,7 +31,7 @@ from tests.node.contract.subinterfaces import (
     until_addresses,
 )
 
-EDITED, FOREIGN = "192.168.13.8/24", "192.168.13.250/32"
+EDITED = "192.168.13.8/24"
 
 EARLY_SECONDS = 4.0
 """For which NetworkManager surely waits before it takes a device's address away that has no carrier."""
@@ -208,20 +210,29 @@ async def test_deleted_device_and_load(node: Node) -> None:
     await until_addresses(node, ADDRESS)
 
 
+@pytest.mark.parametrize("promotes", [True, False])
+@pytest.mark.parametrize("foreign", ["192.168.13.250/32", "192.168.13.250/24"])
 @on_node
-async def test_foreign_address(node: Node) -> None:
-    """An address that another program added is seen, and survives a reapplied edit; an activation removes it."""
+async def test_foreign_address(node: Node, foreign: str, promotes: bool) -> None:
+    """An address that another program added is seen, and survives a reapplied edit; an activation removes it.
+
+    One with the prefix length of the node's own goes with that, unless the link promotes it.
+    """
     await start(node)
-    node.add_address(DEVICE, FOREIGN)
+    node.add_address(DEVICE, foreign)
+    if promotes:
+        await node.host.links.apply((PromoteSecondaries(link=DEVICE), PromoteSecondaries(link=DEVICE)))
+    assert (await device(node)).promotes is promotes
+    kept = (foreign,) if promotes or foreign.endswith("/32") else ()
 
     async def has(*addresses: str) -> bool:
-        return set((await connection(node)).addresses) == {*addresses, FOREIGN}
+        return set((await connection(node)).addresses) == {*addresses}
 
-    await until(partial(has, ADDRESS))
+    await until(partial(has, ADDRESS, foreign))
     await load(node, content(address=EDITED))
     await node.host.network_manager.reapply(uuid(1))
-    await until(partial(has, EDITED))
-    await stays(partial(has, EDITED))
+    await until(partial(has, EDITED, *kept))
+    await stays(partial(has, EDITED, *kept))
     await node.host.network_manager.activate(uuid(1))
     await until_addresses(node, EDITED)
 

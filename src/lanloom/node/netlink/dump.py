@@ -17,6 +17,7 @@ from lanloom.node.netlink.messages import (
     DEVCONF_ACCEPT_RA,
     DEVCONF_ARP_IGNORE,
     DEVCONF_FORWARDING,
+    DEVCONF_PROMOTE_SECONDARIES,
     DEVCONF_RP_FILTER,
     FRA_PRIORITY,
     FRA_SRC,
@@ -195,7 +196,7 @@ def _raw_link(body: bytes) -> _Raw:
     related = kind == "veth" or IFLA_LINK_NETNSID in found
     if kind == "veth":
         link = replace(link, leads_away=IFLA_LINK_NETNSID in found)
-    elif kind == "bridge":
+    elif kind in ("bridge", "vlan"):
         link = _with_settings(link, attributes(found.get(IFLA_AF_SPEC, b"")))
     data = message.data
     return _Raw(
@@ -227,12 +228,16 @@ def _with_settings(link: Link, families: Mapping[int, bytes]) -> Link:
     four = attributes(families.get(socket.AF_INET, b"")).get(IFLA_INET_CONF, b"")
     six = attributes(families.get(socket.AF_INET6, b"")).get(IFLA_INET6_CONF, b"")
     # The numbers of IPv4's begin with 1, those of IPv6's with 0.
+    promotes = bool(_setting(four, DEVCONF_PROMOTE_SECONDARIES - 1))
+    if link.kind == "vlan":
+        return replace(link, promotes=promotes)
     strict = _setting(four, DEVCONF_RP_FILTER - 1) and _setting(four, DEVCONF_ARP_IGNORE - 1)
     return replace(
         link,
         ipv4_strict=bool(strict) or not four,
         forwarding=bool(_setting(four, DEVCONF_FORWARDING - 1)),
         ignores_routers=not _setting(six, DEVCONF_ACCEPT_RA),
+        promotes=promotes,
     )
 
 

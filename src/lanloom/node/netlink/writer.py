@@ -13,7 +13,7 @@ from ipaddress import IPv6Interface
 from lanloom.node.errors import KernelUnsupported
 from lanloom.node.marks import MARK, UNFINISHED
 from lanloom.node.netlink import changes
-from lanloom.node.netlink.addressing import add_route, addresses_of, remove_address
+from lanloom.node.netlink.addressing import add_route, addresses_of, promote_secondaries, remove_address
 from lanloom.node.netlink.bonds import SET_WHILE_DOWN, encode_miimon, encode_mode, encode_settings
 from lanloom.node.netlink.bridgeports import change_vlans
 from lanloom.node.netlink.changes import address, alias, info, master, name
@@ -38,6 +38,7 @@ from lanloom.node.steps import (
     EnsureBond,
     EnsureBridge,
     Mark,
+    PromoteSecondaries,
     RemoveAddress6,
     RemoveVlans,
     RestoreRoutes,
@@ -254,6 +255,11 @@ def _restore_routes(step: RestoreRoutes, writer: LinkWriter) -> None:
 @apply.register
 def _remove_address6(step: RemoveAddress6, writer: LinkWriter) -> None:
     remove_address(writer.sock, writer.links[step.link].index, IPv6Interface(step.address))
+
+
+@apply.register
+def _promote_secondaries(step: PromoteSecondaries, writer: LinkWriter) -> None:
+    promote_secondaries(writer.sock, writer.links[step.link].index)
 
 
 @apply.register(AddVlans)

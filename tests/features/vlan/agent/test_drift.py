@@ -147,6 +147,21 @@ def test_addresses_of_other_programs(mode: str) -> None:
 
 
 @on_a_quiet_cluster
+async def test_an_address_of_the_nodes_own_subnet(quiet: Quiet) -> None:
+    """An address of another program in the subnet of the node's own survives an edit that gives the node another."""
+    other, edited = "192.168.1.252/24", "192.168.1.77/24"
+    await _static_network(quiet)
+    (own,) = quiet.addresses()
+    assert IPv4Interface(own).network == IPv4Interface(other).network
+    quiet.sim.hosts["node1"].add_address(DEVICE, other)
+    await asyncio.sleep(5)
+    stated = {names.NODE_IP_MAP: json.dumps({**STATIC, "node1": edited})}
+    await quiet.admin.patch(NADS, "vlan2012", {"metadata": {"annotations": stated}}, "default")
+    await asyncio.sleep(30)
+    assert set(quiet.addresses()) == {edited, other}
+
+
+@on_a_quiet_cluster
 async def test_drift_is_repaired_at_once(quiet: Quiet) -> None:
     """A VLAN id, a profile or a bridge that an operator takes away is back within two seconds."""
     await _static_network(quiet)

@@ -7,19 +7,19 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 
 import msgspec
 import structlog
 
 from lanloom.api.clusternetworknode import Management
 from lanloom.features.vlan.agent.conflicts import AddressConflicts
-from lanloom.features.vlan.rules.desired.activation import Action, Verb, actions
+from lanloom.features.vlan.rules.desired.activation import Action, Verb, actions, promotions
 from lanloom.features.vlan.rules.desired.madeaddress import MadeAddresses, removals
 from lanloom.features.vlan.rules.desired.network import Interface, NodeNetwork, Problem, has_carrier
 from lanloom.features.vlan.rules.desired.profile import DHCP_TIMEOUT
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
 from lanloom.node.ports import Connection, ConnectionPhase, LinkState, LinkStep, NetworkManager
-from lanloom.node.steps import RemoveAddress6
 
 log = structlog.get_logger(__name__)
 
@@ -66,7 +66,7 @@ class Activator:
         self._built: dict[str, float] = {}
         self._conflicts = AddressConflicts(manager, now)
         self._made = MadeAddresses()
-        self._removals: tuple[RemoveAddress6, ...] = ()
+        self._corrections: tuple[LinkStep, ...] = ()
 
     def take_requested(self) -> tuple[Action, ...]:
         """Return the requests that NetworkManager accepted since the last call."""
@@ -77,8 +77,8 @@ class Activator:
         """Return what the kernel itself is to be asked since the last call."""
         taken = tuple(action.direct for action in self._direct if action.direct and action.direct.routes)
         self._direct.clear()
-        removals, self._removals = self._removals, ()
-        return (*removals, *taken)
+        corrections, self._corrections = self._corrections, ()
+        return (*corrections, *taken)
 
     def uplink_built(self, interfaces: Iterable[Interface]) -> None:
         """Note that the uplink of these interfaces was built a moment ago."""
@@ -141,9 +141,8 @@ class Activator:
         self._remember(interfaces, connections, observed)
         if observed is not None:
             self._made.update(interfaces, connections, observed, asyncio.get_running_loop().time())
-            self._removals = tuple(
-                step for item in interfaces for step in removals(item, connections[item.uuid], observed)
-            )
+            removed = (removals(item, connections[item.uuid], observed) for item in interfaces)
+            self._corrections = (*chain.from_iterable(removed), *promotions(interfaces, observed.links))
         return {uuid: self._with_failure(connection) for uuid, connection in connections.items()}
 
     def _hold(self) -> None:

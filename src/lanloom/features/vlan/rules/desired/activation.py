@@ -39,7 +39,7 @@ from lanloom.features.vlan.rules.desired.profile import (
 )
 from lanloom.features.vlan.rules.desired.reserved import LINK_LOCAL_SUBNET, LINK_LOCAL_TITLE
 from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Link, LinkState, Route, Rule
-from lanloom.node.steps import RestoreRoutes
+from lanloom.node.steps import PromoteSecondaries, RestoreRoutes
 
 Verb = Literal["load", "reapply", "activate", "restore"]
 """`restore` is a reapply of what was applied already, because a part of it went away meanwhile."""
@@ -77,6 +77,22 @@ def actions(
         for item in interfaces
     )
     return tuple(action for action in candidates if action is not None)
+
+
+def promotions(
+    interfaces: Iterable[Interface], observed: Mapping[str, Link]
+) -> tuple[PromoteSecondaries, ...]:
+    """Return the steps that let addresses of other programs outlive the node's own one of their subnet.
+
+    NetworkManager removes that at an edit, or at another lease, and the kernel by default all others of the subnet
+    with it.
+    """
+    links = (observed.get(item.name) for item in interfaces)
+    return tuple(
+        PromoteSecondaries(link=link.name)
+        for link in links
+        if link is not None and link.kind == "vlan" and len(link.addresses) > 1 and not link.promotes
+    )
 
 
 def _action(
