@@ -15,7 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from asyncinotify import Inotify, Mask
+from lanloom.node import inotify
+from lanloom.node.inotify import Inotify
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.tmp-[0-9a-f]+")
 
@@ -128,8 +129,8 @@ def sweep(directory: int, suffix: str = "") -> list[str]:
     return kept
 
 
-_CHANGES = Mask.CREATE | Mask.DELETE | Mask.MOVED_TO | Mask.MOVED_FROM
-_END = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED
+_CHANGES = inotify.CREATE | inotify.DELETE | inotify.MOVED_TO | inotify.MOVED_FROM
+_END = inotify.DELETE_SELF | inotify.MOVE_SELF | inotify.IGNORED
 
 
 async def directory_changes(directory: Path, concerns: Callable[[str], bool]) -> AsyncGenerator[None, None]:
@@ -137,13 +138,13 @@ async def directory_changes(directory: Path, concerns: Callable[[str], bool]) ->
 
     Raises OSError when it can't be watched, or goes away.
     """
-    with Inotify(sync_timeout=0) as inotify:
-        inotify.add_watch(directory, _CHANGES | _END & ~Mask.IGNORED | Mask.ONLYDIR)
+    with Inotify() as watched:
+        watched.watch(directory, _CHANGES | _END & ~inotify.IGNORED | inotify.ONLYDIR)
         yield
-        async for first in inotify:
-            events = [first, *inotify]
+        while True:
+            events = await watched.events()
             if any(event.mask & _END for event in events):
                 raise OSError(errno.ENOENT, "the directory went away", str(directory))
             # An event without a name says that some were lost.
-            if any(event.name is None or concerns(str(event.name)) for event in events):
+            if any(event.name is None or concerns(event.name) for event in events):
                 yield

@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
-from asyncinotify import Event, Inotify, Mask
-
-from lanloom.node import files
+from lanloom.node import files, inotify
 from lanloom.node.errors import ProfileError
+from lanloom.node.inotify import Inotify, InotifyEvent
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import BURST
 
@@ -44,16 +43,16 @@ def foreign(name: str) -> ProfileError:
 
 
 _CHANGES = (
-    Mask.CLOSE_WRITE
-    | Mask.MOVED_TO
-    | Mask.MOVED_FROM
-    | Mask.DELETE
-    | Mask.ATTRIB
-    | Mask.DELETE_SELF
-    | Mask.MOVE_SELF
-    | Mask.ONLYDIR
+    inotify.CLOSE_WRITE
+    | inotify.MOVED_TO
+    | inotify.MOVED_FROM
+    | inotify.DELETE
+    | inotify.ATTRIB
+    | inotify.DELETE_SELF
+    | inotify.MOVE_SELF
+    | inotify.ONLYDIR
 )
-_END = Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.IGNORED | Mask.UNMOUNT
+_END = inotify.DELETE_SELF | inotify.MOVE_SELF | inotify.IGNORED | inotify.UNMOUNT
 
 
 class ProfileDirectory:
@@ -82,32 +81,34 @@ class ProfileDirectory:
 
         Hidden files, such as those that become profiles by their renaming, don't count.
         """
-        with self._watched() as inotify:
-            async for event in inotify:
-                if self._counts(event):
+        with self._watched() as watched:
+            while True:
+                if self._count(await watched.events()):
                     await asyncio.sleep(BURST)
-                    for more in inotify:
-                        self._counts(more)
+                    self._count(watched.ready())
                     yield
 
-    def _counts(self, event: Event) -> bool:
+    def _count(self, events: list[InotifyEvent]) -> int:
+        return sum(self._counts(event) for event in events)
+
+    def _counts(self, event: InotifyEvent) -> bool:
         if event.mask & _END:
             raise ProfileError(f"the directory {self._directory} went away; make it again")
         # Without a name it is the directory's own, or the kernel's word that more happened than it could tell.
-        return event.name is None or not event.name.name.startswith(".")
+        return event.name is None or not event.name.startswith(".")
 
     @contextmanager
     def _watched(self) -> Iterator[Inotify]:
         try:
-            inotify = Inotify(sync_timeout=0)
+            watched = Inotify()
         except OSError as error:
             raise self._unwatched(error) from error
-        with inotify:
+        with watched:
             try:
-                inotify.add_watch(self._directory, _CHANGES)
+                watched.watch(self._directory, _CHANGES)
             except OSError as error:
                 raise self._unwatched(error) from error
-            yield inotify
+            yield watched
 
     def _unwatched(self, error: OSError) -> ProfileError:
         remedy = "check that it is a directory that the agent may read"
