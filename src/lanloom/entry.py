@@ -25,13 +25,11 @@ def main() -> None:
     import atexit
     import gc
 
-    from lanloom.runtime.slimimports import uncollected, without
+    from lanloom.runtime.slimimports import uncollected
 
     # At its end the interpreter looks for garbage once more. The system takes all anyhow.
     atexit.register(gc.freeze)
     with uncollected():
-        with without("typing_extensions"):
-            import msgspec  # noqa: F401 - which takes from there what Python has itself
         from lanloom.__main__ import main as run
 
         gc.freeze()  # modules are no garbage: the first search would look through all of them

@@ -1,9 +1,10 @@
-"""What a command imports: most of the wait for a list is for that."""
+"""What a command imports: most of the wait for a list is for that, and most of an agent's memory."""
 
 import asyncio
 import base64
 import os
 import pty
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,40 @@ LISTS = {"network list", "instance list", "network list-fields", "instance list-
 
 MOST = 66
 """Own modules that are executed for `network list`."""
+
+UNUSED = {
+    "aiohttp",
+    "prometheus_client",
+    "email",
+    "http.client",
+    "http.server",
+    "rich",
+    "greenlet",
+    "typing_extensions",
+}
+"""Modules that an agent needs nothing of. Each of 5,000 nodes would hold them in memory."""
+
+MOST_OF_AN_AGENT = 285
+"""Own modules that are executed for an agent with all features."""
+
+AGENT = """
+import sys
+import lanloom.__main__
+from lanloom.processes.cli.agent import command
+from lanloom.runtime.logs import configure_logs
+from lanloom.cli.cluster import connect
+from lanloom.features import FEATURES
+from lanloom.kube.http import HttpClient
+from lanloom.node import networkmanager, profiles, records
+from lanloom.node.host import open_host
+from lanloom.processes.agent import run_agent
+from lanloom.runtime.feature import load
+from lanloom.runtime.probes import ProbeServer
+for feature in FEATURES:
+    for part in (feature.agent_options, feature.agent, feature.agent_metrics):
+        part and load(part)
+print(*sys.modules)
+"""
 
 RUN = """
 import sys
@@ -76,6 +111,16 @@ async def test_a_list_on_a_terminal_imports_as_little(command: str, tmp_path: Pa
     """People wait for a list at a terminal: it needs no more there than in a pipe."""
     piped = await _imported(command, tmp_path, terminal=False)
     assert await _imported(command, tmp_path, terminal=True) == piped
+
+
+@pytest.mark.slow
+def test_an_agent_imports_little() -> None:
+    """An agent holds no modules in memory that it never runs."""
+    done = subprocess.run([sys.executable, "-c", AGENT], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert not imported & UNUSED
+    own = {name for name in imported if name.partition(".")[0] == "lanloom"}
+    assert len(own) <= MOST_OF_AN_AGENT, sorted(own)
 
 
 async def _imported(command: str, directory: Path, *, terminal: bool) -> set[str]:

@@ -14,7 +14,8 @@ from typing import Any
 
 from lanloom.runtime.slimimports import without
 
-with without("rich"):  # only colours tracebacks, which JSON lines have none of, and takes 4 MB
+# The first only colours tracebacks, which JSON lines have none of, and takes 4 MB; the second is of no use to asyncio.
+with without("rich", "greenlet"):
     import structlog
 
 LINES = 5

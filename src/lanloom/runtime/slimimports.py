@@ -10,19 +10,19 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without(module: str) -> Iterator[None]:
-    """Make imports of `module` fail for the block as if it were not installed, unless it is loaded already.
+def without(*modules: str) -> Iterator[None]:
+    """Make imports of modules fail for the block as if they were not installed, except of those that are loaded.
 
-    For libraries that import it only to use it if it is there. Afterwards it can be imported as ever.
+    For libraries that import them only to use them if they are there. Afterwards they can be imported as ever.
     """
-    if module in sys.modules:
-        yield
-        return
-    sys.modules[module] = None  # type: ignore[assignment]
+    absent = [module for module in modules if module not in sys.modules]
+    for module in absent:
+        sys.modules[module] = None  # type: ignore[assignment]
     try:
         yield
     finally:
-        del sys.modules[module]
+        for module in absent:
+            del sys.modules[module]
 
 
 @contextmanager

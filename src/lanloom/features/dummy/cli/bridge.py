@@ -13,7 +13,7 @@ from lanloom.runtime.slimimports import without
 
 with without("ssl"):  # imported if it is there, it takes 4 MB
     import asyncio  # noqa: F401
-with without("rich"):
+with without("rich", "greenlet"):
     import structlog  # noqa: F401
 
 if TYPE_CHECKING:
