@@ -47,10 +47,11 @@ VLAN_IDS = {RED: 2015, BLUE: 2016}
 
 BARE = """
 import socket, struct, sys
-from lanloom.node.netlink.bridgeports import PVID, UNTAGGED, port_link
+from lanloom.node.netlink.bridgeports import PVID, UNTAGGED
 from lanloom.node.netlink.messages import (
     AF_BRIDGE, IFLA_AF_SPEC, IFLA_BRIDGE_VLAN_INFO, RTM_DELLINK, RTM_SETLINK, attribute, batch, nested, open_socket
 )
+from lanloom.node.netlink.reader import link
 
 def message(kind, flags, vid):
     entry = attribute(IFLA_BRIDGE_VLAN_INFO, struct.pack("=HH", flags, vid))
@@ -58,7 +59,7 @@ def message(kind, flags, vid):
 
 name, old, new = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 with open_socket() as sock:
-    index = port_link(sock, name=name).index
+    index = link(sock, name=name).index
     messages = [message(RTM_DELLINK, 0, old), message(RTM_SETLINK, PVID | UNTAGGED, new)]
     print("ready", flush=True)
     sys.stdin.read()
