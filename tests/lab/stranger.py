@@ -17,7 +17,14 @@ ip link set {name} netns {name}
 ip -n {name} link set {name} up
 """
 
-SILENCE = "test ! -e /run/{name}.pid || kill $(cat /run/{name}.pid)\nrm -f /run/{name}.pid\n"
+ENDED = """
+if test -e {file}; then
+    pid=$(cat {file})
+    kill $pid
+    timeout 60 tail --pid=$pid --sleep-interval=0.1 --follow /dev/null
+    rm -f {file}
+fi
+"""
 
 STOP = """
 ip -n {name} link delete {name}
@@ -27,9 +34,14 @@ rm -f /run/{name}.*
 """
 
 
+def end_program(file: str) -> str:
+    """The script that ends the program whose id a file has, if there is one: its ports are free afterwards."""
+    return ENDED.format(file=file)
+
+
 def silence(name: str) -> str:
-    """The script that ends its program, of which the id is in `/run/NAME.pid`."""
-    return SILENCE.format(name=name)
+    """The script that ends the program of the host, of which the id is in `/run/NAME.pid`."""
+    return end_program(f"/run/{name}.pid")
 
 
 @contextmanager

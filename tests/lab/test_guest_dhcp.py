@@ -10,6 +10,7 @@ import pytest
 
 from tests.lab.agents import without_agent
 from tests.lab.driver import Lab, eventually
+from tests.lab.stranger import end_program
 from tests.lab.test_lan import lan, pod, status_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -33,7 +34,7 @@ END
 setsid ip netns exec default.a unshare --mount sh -eu /tmp/networkd.sh >/tmp/networkd.log 2>&1 </dev/null &
 echo $! >/tmp/networkd.pid
 """
-STOP = "test ! -e /tmp/networkd.pid || kill $(cat /tmp/networkd.pid); rm -f /tmp/networkd.*"
+STOP = f"{end_program('/tmp/networkd.pid')}rm -f /tmp/networkd.*"
 FLUSH = "ip -n default.a -4 address flush dev net1"
 
 OTHER = f"""\
@@ -57,7 +58,7 @@ def served(clean: Lab) -> Iterator[Lab]:
         yield clean
     finally:
         clean.on("node1", STOP, status=None)
-        clean.on("node2", "kill $(cat /tmp/other.pid); rm -f /tmp/other.*", status=None)
+        clean.on("node2", f"{end_program('/tmp/other.pid')}rm -f /tmp/other.*", status=None)
         clean.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=300s")
         clean.kubectl("delete", "lans.lan.k8slan.io", "--all", "--namespace=default", "--timeout=300s")
 

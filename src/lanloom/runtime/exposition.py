@@ -6,6 +6,7 @@ servers and clients of HTTP, and parsers of mail and HTML, which take 2 MB of ea
 Only the event loop counts: there are no locks.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf, isnan
@@ -102,7 +103,7 @@ class HistogramSeries:
         self.counts[bisect_left(self._bounds, value)] += 1
 
 
-class _Instrument(Generic[T]):
+class _Instrument(ABC, Generic[T]):
     """A metric that is counted as things happen: a series for each combination of values of its labels."""
 
     type = ""
@@ -133,11 +134,13 @@ class _Instrument(Generic[T]):
             metric.samples.extend(self._samples(dict(zip(self._labelnames, key, strict=True)), series))
         yield metric
 
+    @abstractmethod
     def _new(self) -> T:
-        raise NotImplementedError
+        """Return a series without observations."""
 
+    @abstractmethod
     def _samples(self, labels: dict[str, str], series: T) -> Iterator[Sample]:
-        raise NotImplementedError
+        """Yield the samples of a series."""
 
 
 class Counter(_Instrument[CounterSeries]):

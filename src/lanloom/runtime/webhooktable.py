@@ -181,7 +181,7 @@ async def verdict_of(validation: Awaitable[tuple[str, ...]]) -> Verdict:
 
 
 def watched(table: Iterable[Webhook], verb: Verb, *writers: Writer) -> Watched:
-    """Return the resources and operations of a verb, of kinds that these write, but for those with a label."""
+    """Return the resources and operations of a verb, of kinds that these write, except of rows with `unless`."""
     return tuple(
         (row.resource, row.operations)
         for row in table
