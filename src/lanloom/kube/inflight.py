@@ -59,6 +59,16 @@ class InFlight:
             del known[key]
         return tuple(cast("T", item.item) for item in known.values())
 
+    def newer(self, resource: Resource[T], stored: Callable[[Key], T | None]) -> tuple[T, ...]:
+        """Return the objects of a kind apart from those of which something newer is stored."""
+        known = self._known.get(resource.full_name, {})
+        return tuple(
+            item
+            for item in self.of(resource)
+            if (found := stored(item.metadata.key)) is None
+            or found.metadata.version <= known[item.metadata.key].version
+        )
+
     def get(self, resource: Resource[T], key: Key) -> T | None:
         """Return one object, if it is remembered."""
         return next((item for item in self.of(resource) if item.metadata.key == key), None)

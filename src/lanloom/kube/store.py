@@ -7,7 +7,7 @@ the order of arrival. A list is never stale: it is the truth, and what it lacks 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Generic, NamedTuple, NoReturn, TypeVar
+from typing import Generic, NamedTuple, NoReturn, Protocol, TypeVar
 
 from lanloom.api.meta import Key, Object
 from lanloom.kube.ports import WatchEvent
@@ -24,6 +24,19 @@ class Change(NamedTuple, Generic[T_co]):
 
     old: T_co | None
     new: T_co | None
+
+
+class StoreView(Protocol[T]):
+    """Objects that are found by key and by index value. Raises KeyError for an index that it doesn't have."""
+
+    def get(self, key: Key) -> T | None:
+        """Return the object of that key."""
+
+    def by(self, index: str, value: str) -> tuple[T, ...]:
+        """Return the objects that the index has under the value."""
+
+    def values(self, index: str, item: T) -> Iterable[str]:
+        """Return under which values the index would have an object."""
 
 
 class Store(Generic[T]):
@@ -67,6 +80,10 @@ class Store(Generic[T]):
         """
         found = self._indexes[index].get(value, {})
         return tuple(map(self._objects.__getitem__, (found,) if isinstance(found, Key) else found))
+
+    def values(self, index: str, item: T) -> Iterable[str]:
+        """Return under which values an index would have an object. Raises KeyError as `by` does."""
+        return self._functions[index](item)
 
     def has(self, index: str, value: str) -> bool:
         """Return whether the index has anything under the value.
@@ -187,3 +204,24 @@ def _number(item: Object) -> int:
     """Return the object's resourceVersion as a number, or -1 if it is not one."""
     version = item.metadata.resource_version
     return int(version) if version.isdecimal() else -1
+
+
+class Overlay(Generic[T]):
+    """The objects of another with some in place of those of the same key."""
+
+    def __init__(self, under: StoreView[T], items: Iterable[T]) -> None:
+        self._under = under
+        self._items = {item.metadata.key: item for item in items}
+
+    def get(self, key: Key) -> T | None:
+        """Return the object of that key."""
+        return self._items.get(key) or self._under.get(key)
+
+    def by(self, index: str, value: str) -> tuple[T, ...]:
+        """Return the objects that the index has under the value. Raises KeyError as a store does."""
+        under = (item for item in self._under.by(index, value) if item.metadata.key not in self._items)
+        return (*under, *(item for item in self._items.values() if value in self.values(index, item)))
+
+    def values(self, index: str, item: T) -> Iterable[str]:
+        """Return under which values the index would have an object. Raises KeyError as a store does."""
+        return self._under.values(index, item)

@@ -36,10 +36,11 @@ from lanloom.features.ipam.wires import (
     wire_of_lan,
 )
 from lanloom.kube.events import reference
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informer, Informers, InformerView, changed, present
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
-from lanloom.kube.store import Indexes, Store
+from lanloom.kube.store import Indexes, Overlay, Store, StoreView
 from lanloom.refusals import Malformed
 
 BY_WIRE = "wire"
@@ -104,11 +105,19 @@ class Wires:
     """Which networks are on which wires, by the NADs and LANs of stores with the indexes."""
 
     def __init__(
-        self, networks: Store[Network], nads: Store[NetworkAttachmentDefinition], lans: Store[LAN]
+        self, networks: StoreView[Network], nads: StoreView[NetworkAttachmentDefinition], lans: StoreView[LAN]
     ) -> None:
         self._networks = networks
         self._nads = nads
         self._lans = lans
+
+    def with_coming(self, in_flight: InFlight) -> "Wires":
+        """Return the same with the networks and NADs that may be stored any moment."""
+        networks = in_flight.newer(NETWORKS, self._networks.get)
+        nads = in_flight.newer(NADS, self._nads.get)
+        if not networks and not nads:
+            return self
+        return Wires(Overlay(self._networks, networks), Overlay(self._nads, nads), self._lans)
 
     def wires_of(self, nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
         """Return the wires to which a NAD attaches."""

@@ -109,8 +109,16 @@ def granting(name: str, *ips: str, version: int = 0) -> Raw:
     return with_status(network(), grants=[grant])
 
 
-def verdict_of(asked: AdmissionRequest, *present: Present, seen: Iterable[Present] | None = None) -> Verdict:
-    """The verdict on a server that has these objects; a manager's watches have brought `seen` (None: the same)."""
+def verdict_of(
+    asked: AdmissionRequest,
+    *present: Present,
+    seen: Iterable[Present] | None = None,
+    before: Iterable[AdmissionRequest] = (),
+) -> Verdict:
+    """The verdict on a server that has these objects; a manager's watches have brought `seen` (None: the same).
+
+    `before` was answered a moment ago, and is not stored yet.
+    """
 
     async def ask(*storages: MemoryStorage) -> Verdict:
         async with Cluster(storages[0]) as real, Cluster(storages[1]) as other:
@@ -125,6 +133,8 @@ def verdict_of(asked: AdmissionRequest, *present: Present, seen: Iterable[Presen
             for item in shared.all():
                 await item.synced()
             admission = IpamAdmission(real.client, reader.context, agent_of, wires=wires, pods=pods.store.get)
+            for earlier in before:
+                await admission.validate(_with(uids, earlier, AdmissionRequest))
             verdict = await admission.validate(_with(uids, asked, AdmissionRequest))
             for task in running:
                 task.cancel()

@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from lanloom.api.admission import AdmissionRequest
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.multus import NADS
 from tests.features.ipam.admission.cases import Case, Cases, answer, each
@@ -139,6 +141,64 @@ def test_a_refusal_rests_on_live_objects() -> None:
     """A NAD that went, and that the watch still has, is no reason to refuse."""
     asked = request(NADS, lan("b", "second"))
     assert verdict_of(asked, (NETWORKS, WHOLE), (NETWORKS, SECOND), seen=BOTH).allowed
+
+
+def stored(body: Raw) -> Raw:
+    """An object as the API server sends it in the request for a change: in a version as new as any."""
+    return {**body, "metadata": {**body["metadata"], "resourceVersion": "1000"}}
+
+
+NETS: tuple[Present, ...] = ((NETWORKS, WHOLE), (NETWORKS, SECOND))
+BARE = pooled("second", "10.50.0.0/24")
+ON_WIRE: tuple[Present, ...] = ((NETWORKS, WHOLE), (NETWORKS, BARE), (NADS, lan("b", "second")))
+PAIRS: dict[str, tuple[AdmissionRequest, AdmissionRequest, tuple[Present, ...]]] = {
+    "two NADs": (request(NADS, lan("a", "whole")), request(NADS, lan("b", "second")), NETS),
+    "a NAD that moves": (
+        request(NADS, lan("a", "whole"), old=stored(lan("a", "whole", 151))),
+        request(NADS, lan("b", "second")),
+        (*NETS, (NADS, lan("a", "whole", 151))),
+    ),
+    "a NAD, then a pool": (
+        request(NADS, lan("a", "whole")),
+        request(NETWORKS, SECOND, old=stored(BARE)),
+        ON_WIRE,
+    ),
+    "a network, then its NAD": (
+        request(NETWORKS, SECOND),
+        request(NADS, lan("b", "second")),
+        ((NETWORKS, WHOLE), (NADS, lan("a", "whole"))),
+    ),
+    "a pool, then a NAD": (
+        request(NETWORKS, SECOND, old=stored(BARE)),
+        request(NADS, lan("a", "whole")),
+        ON_WIRE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "present"), PAIRS.values(), ids=PAIRS)
+def test_what_was_allowed_a_moment_ago_counts(
+    first: AdmissionRequest, second: AdmissionRequest, present: tuple[Present, ...]
+) -> None:
+    """Of two changes that exclude each other the second is refused, although nothing has stored the first yet."""
+    assert verdict_of(second, *present).allowed
+    assert "overlap on VLAN 150" in verdict_of(second, *present, before=(first,)).message
+    assert verdict_of(second, *present, before=(replace(first, dry_run=True),)).allowed
+
+
+def test_what_was_refused_a_moment_ago_does_not_count() -> None:
+    """A change that was refused excludes no other."""
+    third = pooled("third", "10.50.0.0/24", "10.50.0.0/25")
+    refused = request(NETWORKS, third, old=stored(pooled("third", "10.50.0.0/24")))
+    present = (
+        *NETS,
+        (NETWORKS, pooled("third", "10.50.0.0/24")),
+        (NADS, lan("a", "whole", 151)),
+        (NADS, lan("c", "third", 151)),
+    )
+    on_third = request(NADS, lan("d", "third"))
+    assert "third and whole" in verdict_of(refused, *present).message
+    assert verdict_of(request(NADS, lan("e", "second")), *present, before=(on_third, refused)).allowed
 
 
 def test_force_takes_what_somebody_has() -> None:

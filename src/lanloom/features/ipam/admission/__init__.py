@@ -31,7 +31,7 @@ from lanloom.api.kubevirt import (
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.admission.nads import check_nad
-from lanloom.features.ipam.admission.networks import check_network_change, names_of, network_defaults
+from lanloom.features.ipam.admission.networks import check_network_change, network_defaults
 from lanloom.features.ipam.admission.nics import check_nic_change, nic_defaults
 from lanloom.features.ipam.admission.owners import (
     PodOf,
@@ -42,7 +42,9 @@ from lanloom.features.ipam.admission.owners import (
 from lanloom.features.ipam.admission.wires import check_nad_wires, check_network_wires
 from lanloom.features.ipam.reader import CachedContext
 from lanloom.features.ipam.wirereader import Wires
+from lanloom.features.ipam.wires import tells_of_addresses
 from lanloom.kube.inflight import InFlight
+from lanloom.kube.informer import present
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
@@ -61,7 +63,7 @@ class IpamAdmission(TableAdmission):
 
     `cached` is the manager's view of a network; `user` is the username that this manager
     authenticates as, empty if that is not known. `wires` tells which networks share a wire or a name, `pods` what its
-    watch of pods has brought, and `in_flight` the networks that it has not brought yet.
+    watch of pods has brought, and `in_flight` the networks and NADs that it has not brought yet.
     """
 
     def __init__(
@@ -120,7 +122,9 @@ class IpamAdmission(TableAdmission):
             return ()  # the webhook of VLANs says what is wrong
         warnings = check_nad(new, old)
         if self._wires is not None:
-            warnings += await check_nad_wires(self._client, self._wires, new, old)
+            warnings += await check_nad_wires(self._client, self._wires, self._in_flight, new, old)
+        if new is not None and not request.dry_run and any(map(tells_of_addresses, present(old, new))):
+            self._in_flight.add(NADS, new, old.metadata.version if old is not None else 0)
         return warnings
 
     async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
@@ -131,8 +135,8 @@ class IpamAdmission(TableAdmission):
             return ()
         warnings = await check_network_change(self._client, self._wires, self._in_flight, new, old)
         if self._wires is not None:
-            warnings += await check_network_wires(self._client, self._wires, new, old)
-        if new is not None and not request.dry_run and names_of(new) != (old and names_of(old)):
+            warnings += await check_network_wires(self._client, self._wires, self._in_flight, new, old)
+        if new is not None and not request.dry_run and (old is None or new.spec != old.spec):
             self._in_flight.add(NETWORKS, new, old.metadata.version if old is not None else 0)
         return warnings
 

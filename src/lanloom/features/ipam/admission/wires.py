@@ -2,7 +2,8 @@
 
 A NIC of one gets no address that a NIC of the other has. But two pools over the same addresses say that each has room
 where both have it once, and a router knows one subnet only, so they are refused. Subnets without that are a warning.
-What is there already stays.
+What is there already stays. Networks and NADs of one file come faster than the watch brings them, so those that were
+allowed and are not stored yet count.
 """
 
 from collections.abc import AsyncGenerator, Iterator
@@ -13,6 +14,7 @@ from lanloom.features.ipam.rules.model import Network as Model
 from lanloom.features.ipam.rules.wires import Wire, overlap
 from lanloom.features.ipam.state import network_of
 from lanloom.features.ipam.wirereader import Wires, read_wires
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
@@ -23,6 +25,7 @@ REMEDY = "use one Network for both, pools that don't overlap (or a disabled one)
 async def check_nad_wires(
     client: Client,
     cached: Wires,
+    in_flight: InFlight,
     new: NetworkAttachmentDefinition | None,
     old: NetworkAttachmentDefinition | None,
 ) -> tuple[str, ...]:
@@ -39,11 +42,11 @@ async def check_nad_wires(
                 warnings += _check(title, _model(network), None, wire, wires)
         return tuple(dict.fromkeys(warnings))
 
-    return await recheck(check, _views(client, cached))
+    return await recheck(check, _views(client, cached, in_flight))
 
 
 async def check_network_wires(
-    client: Client, cached: Wires, new: Network | None, old: Network | None
+    client: Client, cached: Wires, in_flight: InFlight, new: Network | None, old: Network | None
 ) -> tuple[str, ...]:
     """Return warnings for a network whose subnets change. Raises Denied, KubeError."""
     if new is None or (old is not None and old.spec.subnets == new.spec.subnets):
@@ -55,12 +58,12 @@ async def check_network_wires(
         found = (_check(title, model, before, wire, wires) for wire in sorted(wires.wires_of_network(new)))
         return tuple(dict.fromkeys(warning for warnings in found for warning in warnings))
 
-    return await recheck(check, _views(client, cached))
+    return await recheck(check, _views(client, cached, in_flight))
 
 
-async def _views(client: Client, cached: Wires) -> AsyncGenerator[Wires, None]:
-    yield cached
-    yield await read_wires(client)
+async def _views(client: Client, cached: Wires, in_flight: InFlight) -> AsyncGenerator[Wires, None]:
+    yield cached.with_coming(in_flight)
+    yield (await read_wires(client)).with_coming(in_flight)
 
 
 def _places(wires: Wires, nad: NetworkAttachmentDefinition) -> Iterator[tuple[Wire, str]]:

@@ -37,7 +37,8 @@ def build(context: ManagerContext) -> ManagerPart:
     """Build controllers and webhooks; provide addresses for nodes."""
     client, rng, observe = context.client, context.rng, context.observe
     informers, owners = ipam_informers(context.informers), owner_informers(context.informers)
-    wires = WireReader(wire_informers(context.informers))
+    on_wires = wire_informers(context.informers)
+    wires = WireReader(on_wires)
     metrics = context.metrics["ipam"]
     node_pools = NodePools(
         client,
@@ -80,6 +81,7 @@ def build(context: ManagerContext) -> ManagerPart:
     metrics.show(informers.networks, informers.nics)
     in_flight = InFlight()
     in_flight.follow(NETWORKS, informers.networks)
+    in_flight.follow(NADS, on_wires.nads)
     return ManagerPart(
         run=run,
         controllers=(*manager.controllers, *node_pools.controllers, *nic_owners.controllers),
