@@ -50,6 +50,9 @@ CONFIG_KEYS = (
 )
 """The fields of a configuration that its readers know: CNI itself, the `bridge` plugin, Kube-OVN and Harvester."""
 
+_LINK_KEYS = ("bridge", "master")
+"""The fields that name a link of the node."""
+
 TRUNK_KEYS = ("minID", "maxID", "id")
 """The fields of an item of `vlanTrunk`."""
 
@@ -154,15 +157,18 @@ def cluster_network_of(nad: NetworkAttachmentDefinition) -> str:
     return network.cluster_network if network else ""
 
 
-def bridges_of(nad: NetworkAttachmentDefinition) -> frozenset[str]:
-    """Return the bridges that a NAD's configuration names, in whichever of its plugins; none of a broken one."""
+def links_of(nad: NetworkAttachmentDefinition) -> frozenset[str]:
+    """Return the links of a node to which a NAD attaches, by whichever of its plugins; none of a broken one.
+
+    They are bridges, and the masters of `macvlan`, `ipvlan` and `vlan`, which may be bridges, too.
+    """
     try:
         config = read_config(nad.spec.config)
     except AnnotationError:
         return frozenset()
     plugins = config.get("plugins")
     parts = [config, *(plugins if isinstance(plugins, list) else ())]
-    found = (part.get("bridge") for part in parts if isinstance(part, dict))
+    found = (part.get(field) for part in parts if isinstance(part, dict) for field in _LINK_KEYS)
     return frozenset(name for name in found if isinstance(name, str))
 
 
@@ -189,7 +195,7 @@ def _folded(key: str) -> str:
     return key.replace("\u017f", "s").lower()  # U+212A, the other letter, has k for its lower case
 
 
-_FIELD_OF = {_folded(field): field for field in (*CONFIG_KEYS, *TRUNK_KEYS)}
+_FIELD_OF = {_folded(field): field for field in (*CONFIG_KEYS, *TRUNK_KEYS, *_LINK_KEYS)}
 
 
 def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

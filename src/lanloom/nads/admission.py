@@ -281,7 +281,10 @@ class ReferenceAdmission(TableAdmission):
         return Verdict()
 
     def _candidates(self, references: Sequence[Key]) -> list[tuple[Key, Key]]:
-        """Return each reference with the guarded or claimed NADs that it may mean, as far as the stores know them."""
+        """Return each reference with the NADs that it may mean and that are guarded, claimed or limited.
+
+        Those are meant that the stores know.
+        """
         if not references:
             return []
         claims = self._claims()
@@ -290,7 +293,10 @@ class ReferenceAdmission(TableAdmission):
             (reference, key)
             for reference in references
             for key in meant(reference, claimed)
-            if (nad := self._nad_of(key)) is None or is_isolated(nad) or key in claimed
+            if (nad := self._nad_of(key)) is None
+            or is_isolated(nad)
+            or key in claimed
+            or (claims is not None and claims.is_limited(key))
         ]
 
     async def _validate(

@@ -72,8 +72,12 @@ class NadClaims(Protocol):
         """Return every claimed NAD once, as far as the watches have brought them."""
         ...
 
+    def is_limited(self, nad: Key) -> bool:
+        """Return whether a NAD attaches to a network that is not for all namespaces, as far as the watches know."""
+        ...
+
     async def exclusion(self, nad: Key, namespace: str) -> str:
-        """Return why objects of a namespace may not refer to a claimed NAD; empty if they may.
+        """Return why objects of a namespace may not refer to a NAD; empty if they may.
 
         A watch that lags behind excludes none. Raises KubeError.
         """

@@ -4,7 +4,7 @@
 admits.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -21,6 +21,7 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS, DummyClusterNetwork
 from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.nadconfig import links_of
 from lanloom.features.dummy.reader import StoreReader, read_ranges
 from lanloom.features.dummy.rules.admit import (
     NODE_GATEWAY,
@@ -29,11 +30,13 @@ from lanloom.features.dummy.rules.admit import (
     check_foreign_nad,
     check_nad,
     check_nad_deletion,
+    check_outsiders,
     check_place,
     check_subnet,
     check_unused,
     check_uplinks,
     concerns,
+    leads_to,
     not_admitted,
 )
 from lanloom.features.dummy.rules.model import Isolated, owner_of
@@ -85,7 +88,16 @@ class ObjectValidator:
         if net.subnets:
             known = await read_ranges(self._client, self._reader.nodes(), self._reader.settings)
             check_subnet(net, known, _readable(present))
-        return tuple([text async for text in self._warnings(net)])
+        outsiders = await recheck(
+            lambda nads: tuple(check_outsiders(new, old, nads)), self._nads_at(net.bridge)
+        )
+        return (*outsiders, *[text async for text in self._warnings(net)])
+
+    async def _nads_at(self, bridge: str) -> AsyncGenerator[list[NetworkAttachmentDefinition], None]:
+        known = [nad for nad in self._reader.nads() if bridge in links_of(nad)]
+        yield known
+        live = [await get_or_none(self._client, NADS, nad.metadata.key) for nad in known]
+        yield [nad for nad in live if nad is not None]
 
     async def config(self, new: VlanConfig | None, old: VlanConfig | None) -> None:
         """Refuse a VlanConfig that gives an isolated bridge an uplink. Raises Refusal, KubeError."""
@@ -196,13 +208,21 @@ class NetworkClaims:
         """Return every claimed NAD once, as far as the watches have brought them."""
         return dict.fromkeys(item.spec.nad for item in self._reader.networks())
 
+    def is_limited(self, nad: Key) -> bool:
+        """Return whether a NAD attaches to an isolated network that is not for all namespaces."""
+        return any(self._reader.limited(nad))
+
     async def exclusion(self, nad: Key, namespace: str) -> str:
-        """Return why objects of a namespace may not refer to the NAD of an isolated network; empty if they may."""
-        known = next((item for item in self._reader.networks() if item.spec.nad == nad), None)
-        if known is None or known.spec.admits(namespace):
-            return ""
-        network = await get_or_none(self._client, DUMMY_CLUSTER_NETWORKS, known.metadata.key)
-        return "" if network is None or network.spec.admits(namespace) else not_admitted(network, namespace)
+        """Return why objects of a namespace may not refer to a NAD at an isolated network; empty if they may."""
+        for known in self._reader.limited(nad):
+            if known.spec.admits(namespace):
+                continue
+            network = await get_or_none(self._client, DUMMY_CLUSTER_NETWORKS, known.metadata.key)
+            if network is None or network.spec.admits(namespace):
+                continue
+            if leads_to(nad, await get_or_none(self._client, NADS, nad), network):
+                return not_admitted(network, namespace)
+        return ""
 
 
 class DummyAdmission(TableAdmission):

@@ -22,8 +22,10 @@ from lanloom.api.ipam import NETWORKS, Network
 from lanloom.api.lan import LAN, LANS
 from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
+from lanloom.api.nadconfig import links_of
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS, DaemonSet, strip_pod
+from lanloom.features.dummy.rules.admit import leads_to
 from lanloom.features.dummy.rules.model import (
     Settings,
     daemon_set_name,
@@ -259,6 +261,19 @@ class StoreReader(Struct, frozen=True):
     def nad(self, key: Key) -> NetworkAttachmentDefinition | None:
         """Return one NAD."""
         return self.informers.nads.store.get(key)
+
+    def nads(self) -> Iterable[NetworkAttachmentDefinition]:
+        """Return every NAD."""
+        return self.informers.nads.store.items()
+
+    def limited(self, key: Key) -> Iterator[DummyClusterNetwork]:
+        """Yield the networks to which a NAD leads, its own or by their bridges, and that are not for all namespaces."""
+        nad, dcns = self.nad(key), self.informers.dcns.store
+        links = links_of(nad) if nad is not None else ()
+        found = (*dcns.by(BY_NAD, str(key)), *(item for link in links for item in dcns.by(BY_BRIDGE, link)))
+        for item in {item.metadata.key: item for item in found}.values():
+            if item.spec.namespaces and leads_to(key, nad, item):
+                yield item
 
     def configs(self) -> Iterable[VlanConfig]:
         """Return every VlanConfig."""

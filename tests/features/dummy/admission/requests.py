@@ -158,7 +158,7 @@ async def _keep(client: LocalClient, resource: Resource[Any], body: Raw) -> str:
 @cache
 def first_storage() -> MemoryStorage:
     """A server that knows the kinds; made once, because CRDs take their time."""
-    return filled(lambda admin: add_kinds(admin, "nets"))
+    return filled(lambda admin: add_kinds(admin, "nets", "team"))
 
 
 def with_uids(uids: Mapping[str, str], value: Any, kind: type[T]) -> T:

@@ -53,8 +53,15 @@ class Try(NamedTuple):
     more: tuple[Present, ...] = ()
 
 
+def at_own(namespace: str = "default", nad: str = "default/own") -> Raw:
+    """A pod on a NAD that is not the network's."""
+    return placed(pod(networks=nad), namespace)
+
+
 CHAIN = on_bridge(plugins=[{"type": "bridge", "bridge": "red-br"}], bridge=None)
 VM = machine("db", "nets/red")
+OUTSIDE: tuple[Present, ...] = ((NADS, on_bridge()),)
+LINK = on_bridge("", type="macvlan", master="red-br")
 TRIES = {
     "a pod": Try(request(PODS, pod()), False),
     "a pod of the namespace of the NAD": Try(request(PODS, placed(pod(), "nets")), True),
@@ -81,6 +88,22 @@ TRIES = {
     ),
     "an edit of a NAD that was there": Try(
         request(NADS, on_bridge(mtu=1400), on_bridge()), True, refer=False
+    ),
+    "a macvlan on its bridge": Try(request(NADS, LINK), False, refer=False),
+    "a pod at another NAD at its bridge": Try(request(PODS, at_own()), False, more=OUTSIDE),
+    "a pod at a macvlan on its bridge": Try(request(PODS, at_own()), False, more=((NADS, LINK),)),
+    "a machine at another NAD at its bridge": Try(
+        request(VIRTUAL_MACHINES, machine("db", "default/own")), False, more=OUTSIDE
+    ),
+    "a move to another NAD at its bridge": Try(
+        request(NETWORK_SWAPS, swap("default/x", "default/own")), False, refer=False, more=OUTSIDE
+    ),
+    "a pod at a NAD of a namespace of the list": Try(
+        request(PODS, at_own(nad="team/own")), False, more=((NADS, placed(on_bridge(), "team")),)
+    ),
+    "a pod of the list at a NAD at its bridge": Try(request(PODS, at_own("team")), True, more=OUTSIDE),
+    "a pod at a NAD at another bridge": Try(
+        request(PODS, at_own()), True, more=((NADS, on_bridge("other")),)
     ),
     "another NAD of a namespace of the list": Try(
         request(NADS, placed(on_bridge(), "team")), True, refer=False
@@ -111,3 +134,31 @@ def test_a_network_in_deletion_admits_nobody_else() -> None:
     """The list counts while the network waits for its users, too."""
     going: Present = (DCNS, leaving(network(namespaces=["team"])))
     assert "does not admit namespace default" in told(request(PODS, pod()), going, OWN, refer=True).message
+
+
+def test_a_nad_that_left_the_bridge_a_moment_ago_refuses_nobody() -> None:
+    """A pod at a NAD which the watch still has at the bridge is let in."""
+    narrow: Present = (DCNS, network(namespaces=["team"]))
+    seen, now = (narrow, (NADS, on_bridge())), (narrow, (NADS, on_bridge("other")))
+    assert told(request(PODS, at_own()), *now, seen=seen, refer=True).allowed
+    assert not told(request(PODS, at_own()), *seen, refer=True).allowed
+
+
+def test_a_new_network_finds_no_outsiders() -> None:
+    """A network is not made around a NAD of a namespace that it excludes."""
+    asked = request(DCNS, network(namespaces=["team"]))
+    assert not told(asked, (NADS, on_bridge())).allowed
+    assert told(asked, seen=((NADS, on_bridge()),)).allowed
+    for allowed in (on_bridge("other"), placed(on_bridge(), "team"), placed(on_bridge(), "nets")):
+        assert told(asked, (NADS, allowed)).warnings == ()
+    assert told(request(DCNS, network()), (NADS, on_bridge())).allowed
+
+
+def test_a_shorter_list_names_outsiders() -> None:
+    """NADs at the bridge whose namespaces leave the list are named in a warning."""
+    asked = request(DCNS, network(namespaces=["team"]), network(namespaces=["team", "default"]))
+    there: Present = (DCNS, network(namespaces=["team", "default"]))
+    assert told(asked, there, (NADS, on_bridge())).warnings == (
+        "spec.namespaces: bridge red-br is named by NetworkAttachmentDefinition default/own of a namespace that is not "
+        "listed; its machines keep the network, and new users are rejected",
+    )

@@ -27,6 +27,8 @@ def node(pods: str) -> Raw:
     return {"metadata": {"name": "node1"}, "spec": {"podCIDR": pods}}
 
 
+OUTSIDE = nad("own", config={"cniVersion": "1.0.0", "name": "own", "type": "bridge", "bridge": "red-br"})
+OUTSIDE["metadata"]["namespace"] = "default"
 NETWORK_CASES: Cases = {
     "names that can't be": Case(
         request(DCNS, network(bridge="lo")),
@@ -51,6 +53,12 @@ NETWORK_CASES: Cases = {
         ((NADS, nad()),),
         "DummyClusterNetwork red: spec.nadName: NetworkAttachmentDefinition nets/red already exists and "
         "does not belong to this network; choose another name, or delete it when it is unused",
+    ),
+    "a NAD of a namespace outside at its bridge": Case(
+        request(DCNS, network(namespaces=["team"])),
+        ((NADS, OUTSIDE),),
+        "DummyClusterNetwork red: spec.namespaces: bridge red-br is named by NetworkAttachmentDefinition default/own "
+        "of a namespace that is not listed; delete it, list its namespace, or choose another bridge",
     ),
     "a bridge with an uplink": Case(
         request(DCNS, network()),

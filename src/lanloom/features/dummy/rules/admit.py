@@ -3,7 +3,7 @@
 A network may not take the place of another object. Its NAD follows from the network, for every writer.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lanloom.api.dummy import (
     ADMITTED,
@@ -12,8 +12,9 @@ from lanloom.api.dummy import (
     DummyClusterNetwork,
 )
 from lanloom.api.harvester import VlanConfig
+from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.api.nadconfig import bridges_of
+from lanloom.api.nadconfig import links_of
 from lanloom.features.dummy.rules.model import Isolated, is_ours, owner_of
 from lanloom.features.dummy.rules.objects import implied_cluster_network, is_as_wanted, uplink_fault
 from lanloom.features.dummy.rules.spec import parse
@@ -35,7 +36,7 @@ def check_foreign_nad(
     networks: Iterable[DummyClusterNetwork],
 ) -> None:
     """Check that a NAD of another owner takes no place of an isolated network, nor lets others in. Raises Denied."""
-    bridges = bridges_of(new) - (bridges_of(old) if old is not None else frozenset())
+    bridges = links_of(new) - (links_of(old) if old is not None else frozenset())
     for item in networks:
         if item.bridge_name in bridges and not item.spec.admits(new.metadata.namespace):
             raise Denied(
@@ -47,6 +48,40 @@ def check_foreign_nad(
                 f"{_title(new)}: metadata.name: DummyClusterNetwork {item.metadata.name} reserves this name for "
                 "its own NAD; choose another name, or delete the DummyClusterNetwork first"
             )
+
+
+def leads_to(key: Key, nad: NetworkAttachmentDefinition | None, network: DummyClusterNetwork) -> bool:
+    """Return whether a NAD of that key attaches to a network: as its own, or at its bridge."""
+    return key == network.spec.nad or (nad is not None and network.spec.bridge_name in links_of(nad))
+
+
+def check_outsiders(
+    new: DummyClusterNetwork, old: DummyClusterNetwork | None, nads: Iterable[NetworkAttachmentDefinition]
+) -> Iterator[str]:
+    """Yield a warning for NADs at a network's bridge that its namespaces exclude from now on.
+
+    Raises Denied for a new bridge. The machines at a NAD which was there before the network would be let in.
+    """
+    spec = new.spec
+    found = sorted(
+        nad.metadata.key
+        for nad in nads
+        if spec.bridge_name in links_of(nad) and not spec.admits(nad.metadata.namespace)
+    )
+    if not found:
+        return
+    keys = listed(map(str, found))
+    if old is None or old.spec.bridge_name != spec.bridge_name:
+        raise Denied(
+            f"DummyClusterNetwork {new.metadata.name}: spec.namespaces: bridge {spec.bridge_name} is named by "
+            f"NetworkAttachmentDefinition {keys} of a namespace that is not listed; delete it, list its namespace, or "
+            "choose another bridge"
+        )
+    if old.spec.namespaces != spec.namespaces:
+        yield (
+            f"spec.namespaces: bridge {spec.bridge_name} is named by NetworkAttachmentDefinition {keys} of a namespace "
+            "that is not listed; its machines keep the network, and new users are rejected"
+        )
 
 
 def not_admitted(network: DummyClusterNetwork, namespace: str) -> str:
