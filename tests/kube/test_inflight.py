@@ -84,3 +84,20 @@ def test_an_object_without_a_name_is_not_remembered() -> None:
     scene = Scene()
     scene.in_flight.add(NODES, node(""))
     assert scene.names == []
+
+
+def test_a_creation_of_what_is_there_is_not_in_flight() -> None:
+    """The API server refuses such an object, and no watch ever brings it."""
+    scene = Scene()
+    scene.brings("ADDED", node("a", "5"))
+    scene.in_flight.add(NODES, node())
+    assert scene.names == []
+
+
+def test_an_object_is_in_flight_until_something_newer_is_stored() -> None:
+    """A list that is read live tells sooner than the watch what has come."""
+    scene = Scene()
+    scene.in_flight.add(NODES, node(version="5"), 5)
+    for version, coming in (("", 1), ("5", 1), ("6", 0)):
+        stored = node("a", version) if version else None
+        assert len(scene.in_flight.newer(NODES, {Key("", "a"): stored}.get)) == coming

@@ -8,7 +8,7 @@ was based on, or until the API server must have stored it or given it up. Each r
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
@@ -38,9 +38,11 @@ class InFlight:
     def __init__(self, now: Callable[[], float] = _loop_time) -> None:
         self._now = now
         self._known: dict[str, dict[Key, _Reservation]] = {}
+        self._stored: dict[str, Callable[[Key], Any]] = {}
 
     def follow(self, resource: Resource[T], informer: Informer[T]) -> None:
         """Forget each object of this kind that the informer brings."""
+        self._stored[resource.full_name] = informer.store.get
         informer.on_change(partial(self._forget_stored, resource.full_name))
 
     def add(self, resource: Resource[T], item: T, version: int = 0) -> None:
@@ -50,23 +52,22 @@ class InFlight:
             known[item.metadata.key] = _Reservation(item, version, self._now() + SECONDS)
 
     def of(self, resource: Resource[T]) -> tuple[T, ...]:
-        """Return the objects of a kind."""
+        """Return the objects of a kind, without those that can't come because there is one already."""
+        return self.newer(resource, self._stored.get(resource.full_name, lambda _: None))
+
+    def newer(self, resource: Resource[T], stored: Callable[[Key], T | None]) -> tuple[T, ...]:
+        """Return the objects of a kind apart from those of which something newer is `stored`."""
         known = self._known.get(resource.full_name)
         if not known:
             return ()
         now = self._now()
         for key in [key for key, item in known.items() if item.until <= now]:
             del known[key]
-        return tuple(cast("T", item.item) for item in known.values())
-
-    def newer(self, resource: Resource[T], stored: Callable[[Key], T | None]) -> tuple[T, ...]:
-        """Return the objects of a kind apart from those of which something newer is stored."""
-        known = self._known.get(resource.full_name, {})
+        found = ((item, stored(key)) for key, item in known.items())
         return tuple(
-            item
-            for item in self.of(resource)
-            if (found := stored(item.metadata.key)) is None
-            or found.metadata.version <= known[item.metadata.key].version
+            cast("T", item.item)
+            for item, present in found
+            if present is None or present.metadata.version <= item.version
         )
 
     def get(self, resource: Resource[T], key: Key) -> T | None:

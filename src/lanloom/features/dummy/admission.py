@@ -7,6 +7,7 @@ admits.
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
 from lanloom.api.admission import (
     AdmissionRequest,
@@ -22,6 +23,7 @@ from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import links_of
+from lanloom.api.resource import Resource
 from lanloom.features.dummy.reader import StoreReader, read_ranges
 from lanloom.features.dummy.rules.admit import (
     NODE_GATEWAY,
@@ -41,6 +43,7 @@ from lanloom.features.dummy.rules.admit import (
 )
 from lanloom.features.dummy.rules.model import Isolated, owner_of
 from lanloom.features.dummy.rules.spec import changes, changes_while_used, parse
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, get_or_none, recheck
 from lanloom.kube.ports import Client
 from lanloom.nads.guard import Reservation, reservations_of, unsettled
@@ -55,6 +58,7 @@ from lanloom.runtime.webhooktable import (
 )
 from lanloom.text import listed
 
+T = TypeVar("T", DummyClusterNetwork, VlanConfig, NetworkAttachmentDefinition)
 Networks = Iterable[DummyClusterNetwork]
 
 
@@ -66,6 +70,15 @@ class ObjectValidator:
         self._reader = reader
         self._now = now
         self._users = shared_live_users(client)
+        self._in_flight = in_flight = InFlight()
+        in_flight.follow(DUMMY_CLUSTER_NETWORKS, reader.informers.dcns)
+        in_flight.follow(VLAN_CONFIGS, reader.informers.configs)
+        in_flight.follow(NADS, reader.informers.nads)
+
+    def reserve(self, resource: Resource[T], new: T, old: T | None) -> None:
+        """Remember what was allowed until the watch brings it: it excludes what comes right after it."""
+        if old is None or old.spec != new.spec:
+            self._in_flight.add(resource, new, old.metadata.version if old is not None else 0)
 
     async def network(
         self, new: DummyClusterNetwork | None, old: DummyClusterNetwork | None
@@ -81,6 +94,8 @@ class ObjectValidator:
         present = await self._list_networks()
         if old is None and any(item.metadata.name == net.name for item in present):
             return ()  # the API server answers AlreadyExists, which many expect
+        coming = self._in_flight.of(DUMMY_CLUSTER_NETWORKS)
+        present = (*present, *(item for item in coming if item.metadata.name != net.name))
         if old is None or _places(old) != _places(new):
             await self._check_places(net, present)
         if old is not None and (old.spec.subnet, old.spec.gateway) != (new.spec.subnet, new.spec.gateway):
@@ -95,9 +110,9 @@ class ObjectValidator:
 
     async def _nads_at(self, bridge: str) -> AsyncGenerator[list[NetworkAttachmentDefinition], None]:
         known = [nad for nad in self._reader.nads() if bridge in links_of(nad)]
-        yield known
+        yield [*known, *self._in_flight.of(NADS)]
         live = [await get_or_none(self._client, NADS, nad.metadata.key) for nad in known]
-        yield [nad for nad in live if nad is not None]
+        yield [*(nad for nad in live if nad is not None), *self._in_flight.of(NADS)]
 
     async def config(self, new: VlanConfig | None, old: VlanConfig | None) -> None:
         """Refuse a VlanConfig that gives an isolated bridge an uplink. Raises Refusal, KubeError."""
@@ -136,8 +151,9 @@ class ObjectValidator:
                 check_nad_deletion(old, networks, by_manager=by_manager)
 
         owners = {uid for nad in (new, old) if nad is not None and (uid := owner_of(nad))}
-        if owners <= {item.metadata.uid for item in self._reader.networks()}:
-            await self._recheck(check)
+        stored = tuple(self._reader.networks())
+        if owners <= {item.metadata.uid for item in stored}:
+            await recheck(check, cached_then_live(stored, self._list_networks))
         else:
             check(await self._list_networks())
 
@@ -152,11 +168,14 @@ class ObjectValidator:
         """Check that bridge and NAD are free."""
         check_claims(net, present)
         check_place(net, await get_or_none(self._client, NADS, net.nad))
-        views = cached_then_live(self._reader.configs(), self._list_configs)
-        await recheck(partial(check_uplinks, net), views)
+        views = cached_then_live(tuple(self._reader.configs()), self._list_configs)
+        await recheck(
+            lambda configs: check_uplinks(net, (*configs, *self._in_flight.of(VLAN_CONFIGS))), views
+        )
 
     async def _recheck(self, check: Callable[[Networks], None]) -> None:
-        await recheck(check, cached_then_live(self._reader.networks(), self._list_networks))
+        views = cached_then_live(tuple(self._reader.networks()), self._list_networks)
+        await recheck(lambda known: check((*known, *self._in_flight.of(DUMMY_CLUSTER_NETWORKS))), views)
 
     async def _list_networks(self) -> tuple[DummyClusterNetwork, ...]:
         return (await self._client.list(DUMMY_CLUSTER_NETWORKS)).items
@@ -259,7 +278,10 @@ class DummyAdmission(TableAdmission):
                     "change the spec instead"
                 )
             return ()
-        return await self._objects.network(new, old)
+        warnings = await self._objects.network(new, old)
+        if new is not None and not request.dry_run:
+            self._objects.reserve(DUMMY_CLUSTER_NETWORKS, new, old)
+        return warnings
 
     async def _nad(self, request: AdmissionRequest) -> tuple[str, ...]:
         try:
@@ -268,6 +290,8 @@ class DummyAdmission(TableAdmission):
             return ()  # a tenant's, as far as is known; the webhook of VLANs says what is wrong
         by_manager = concerns(new, old) and await self._is_manager(request.user_info)
         await self._objects.nad(new, old, by_manager=by_manager)
+        if new is not None and not request.dry_run and links_of(new):
+            self._objects.reserve(NADS, new, old)
         return ()
 
     async def _config(self, request: AdmissionRequest) -> tuple[str, ...]:
@@ -276,6 +300,8 @@ class DummyAdmission(TableAdmission):
         except Unreadable:
             return ()  # the webhook of VLANs says what is wrong
         await self._objects.config(new, old)
+        if new is not None and not request.dry_run:
+            self._objects.reserve(VLAN_CONFIGS, new, old)
         return ()
 
 

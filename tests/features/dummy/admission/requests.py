@@ -60,6 +60,13 @@ def nad(name: str = "red", of: str = "", *, config: Raw | None = None, marks: Ra
     return {"metadata": metadata, "spec": {"config": msgspec.json.encode(config or usual).decode()}}
 
 
+def on_bridge(name: str = "red-br", **config: Any) -> Raw:
+    """Another NAD, of namespace `default`, at a bridge."""
+    body = {"cniVersion": "0.3.1", "name": "own", "type": "bridge", "bridge": name} | config
+    text = msgspec.json.encode(body).decode()
+    return {"metadata": {"name": "own", "namespace": "default"}, "spec": {"config": text}}
+
+
 def pod(name: str = "web", networks: str = "nets/red", **meta: Any) -> Raw:
     """A pod with these networks."""
     annotations = {NETWORKS_ANNOTATION: networks} if networks else {}
@@ -115,15 +122,24 @@ async def admission_of(
 
 
 def told(
-    asked: AdmissionRequest, *present: Present, seen: Iterable[Present] | None = None, refer: bool = False
+    asked: AdmissionRequest,
+    *present: Present,
+    seen: Iterable[Present] | None = None,
+    before: Iterable[AdmissionRequest] = (),
+    refer: bool = False,
 ) -> Verdict:
-    """The verdict on a server that has these objects; a manager's watches have brought `seen` (None: the same)."""
+    """The verdict on a server that has these objects; a manager's watches have brought `seen` (None: the same).
+
+    `before` was answered a moment ago, and is not stored yet.
+    """
 
     async def ask() -> Verdict:
         real, uids = await server(present, copy.deepcopy(storage))
         watched = real if seen is None else (await server(seen, copy.deepcopy(storage)))[0]
         tasks: list[asyncio.Task[None]] = []
         admission = await admission_of(LocalClient(real), LocalClient(watched), tasks)
+        for earlier in before:
+            await admission.validate(with_uids(uids, earlier, AdmissionRequest))
         decide = admission.refer if refer else admission.validate
         verdict = await decide(with_uids(uids, asked, AdmissionRequest))
         for task in tasks:

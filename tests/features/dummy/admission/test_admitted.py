@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 
 from lanloom.api.admission import AdmissionRequest
@@ -11,7 +10,17 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS as DCNS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multus import NADS
-from tests.features.dummy.admission.requests import Present, leaving, machine, nad, network, pod, told, uid_of
+from tests.features.dummy.admission.requests import (
+    Present,
+    leaving,
+    machine,
+    nad,
+    network,
+    on_bridge,
+    pod,
+    told,
+    uid_of,
+)
 from tests.harness.admission import request
 
 Raw = dict[str, Any]
@@ -35,13 +44,6 @@ def instance(owner: str = "") -> Raw:
     networks = [{"name": "n0", "multus": {"networkName": "nets/red"}}]
     metadata = {"name": "db", "namespace": "default", "uid": "new db", **meta}
     return {"metadata": metadata, "spec": {"networks": networks}}
-
-
-def on_bridge(name: str = "red-br", **config: Any) -> Raw:
-    """Another NAD, of namespace `default`, at a bridge."""
-    body = {"cniVersion": "0.3.1", "name": "own", "type": "bridge", "bridge": name} | config
-    text = msgspec.json.encode(body).decode()
-    return {"metadata": {"name": "own", "namespace": "default"}, "spec": {"config": text}}
 
 
 class Try(NamedTuple):
