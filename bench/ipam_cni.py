@@ -30,10 +30,12 @@ from urllib.parse import urlsplit
 
 import trustme
 
+from bench.large import acting
 from bench.report import Row
 from lanloom.api.ipam import STICKY_FOR
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
+from lanloom.runtime.identity import MANAGERS
 from lanloom_lab.assets import default_cache
 from tests.features.ipam.agent.objects import args, config, pod_body
 from tests.harness.servers.build import binaries
@@ -64,8 +66,9 @@ def rows() -> Iterator[Row]:
     with ExitStack() as stack:
         server = stack.enter_context(RealServer(binaries(default_cache(), print)))
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lanloom-bench-")))
-        for process in ("manager", "agent"):
-            stack.enter_context(_process(process, str(server.kubeconfig), str(directory)))
+        accounts = {"manager": acting(server.kubeconfig, directory, MANAGERS[0]), "agent": server.kubeconfig}
+        for process, kubeconfig in accounts.items():
+            stack.enter_context(_process(process, str(kubeconfig), str(directory)))
         api = Api(server)
         stack.enter_context(_webhook(api))
         program = directory / "bin/lanloom-ipam"

@@ -203,6 +203,25 @@ def test_a_server_that_drops_conditions_is_not_told_to_fail_closed(there: bool) 
     assert run(register())[:2] == ("Fail", "Ignore")
 
 
+@pytest.mark.parametrize("drops", [False, True])
+def test_a_condition_that_saves_requests_opens_nothing(drops: bool) -> None:
+    """The webhook that judges objects fails closed from the first write on, whether its condition is kept or not."""
+
+    class Picky(Server):
+        async def patch(
+            self, resource: Resource[T], name: str, patch: Mapping[str, Any]
+        ) -> WebhookConfiguration:
+            for webhook in patch["webhooks"]:
+                written.update([(webhook["name"], webhook["failurePolicy"])])
+                if drops:
+                    webhook.pop("matchConditions", None)
+            return await super().patch(resource, name, patch)
+
+    written = set[tuple[str, str]]()
+    run(Registration(Picky()).apply(VALIDATING_WEBHOOKS, wanted()))  # type: ignore[arg-type]
+    assert [policy for name, policy in written if name == "validate.lanloom.io"] == ["Fail"]
+
+
 @pytest.mark.parametrize(("embedded", "level"), [(False, "warning"), (True, "debug")])
 def test_who_is_told_that_a_webhook_fails_open(embedded: bool, level: str) -> None:
     """A log line says once that a webhook fails open, but for Lanloom's own server, which can't be upgraded."""

@@ -3,7 +3,8 @@ an answer.
 
 A webhook with `matchConditions` is registered as one that fails open at first. Only when the API server's answer shows
 that it keeps the conditions does the webhook fail closed: an API server that drops them, as those before 1.28 do, would
-otherwise refuse all pods whenever no manager answers.
+otherwise refuse all pods whenever no manager answers. A webhook that is only asked less by its condition
+(`SAVING`) fails closed with it and without.
 
 The configurations themselves are installed without webhooks (`installed_configurations`), and filled in by a
 `Registration`. So the manager needs no right to create webhook configurations, by which it could read and rewrite
@@ -21,6 +22,7 @@ from lanloom.api.names import HARVESTER_CONTROLLER, LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import Forbidden, NotFound
 from lanloom.kube.ports import Client
+from lanloom.runtime.identity import MANAGERS
 from lanloom.runtime.webhooktable import REVIEW_SECONDS, Verb, Watched, Webhook, watched
 
 log = structlog.get_logger(__name__)
@@ -32,6 +34,18 @@ _NOT_HARVESTERS = {
     "name": "not-harvesters-own",
     "expression": f"request.userInfo.username != '{HARVESTER_CONTROLLER}'",
 }
+
+SAVING = {
+    "name": "not-managers-status",
+    "expression": (
+        f"request.userInfo.username != '{MANAGERS[0]}'"
+        " || !has(request.subResource) || request.subResource != 'status'"
+    ),
+}
+"""Statuses that the manager itself writes are not reviewed: each would be a second request in its own way.
+
+What a manager may not write there, a deposed one does not, because of the versions that its writes are based on.
+"""
 
 _VERBS: tuple[Verb, ...] = ("mutate", "validate")
 
@@ -55,7 +69,8 @@ def webhook_configurations(
         statuses = verb != "mutate"  # a write of a status changes nothing else, and no status is filled in
         webhooks = found[verb] = []
         if own:
-            webhooks.append(_webhook(f"{verb}.lanloom.io", _rules(own, statuses=statuses), config))
+            webhook = _webhook(f"{verb}.lanloom.io", _rules(own, statuses=statuses), config)
+            webhooks.append(webhook | ({CONDITIONS: [SAVING]} if statuses else {}))
         for row in table:
             if row.verb == verb and row.unless:
                 rules = _rules(((row.resource, row.operations),), statuses=statuses)
@@ -230,9 +245,9 @@ class Registration:
         """Return a webhook as it may be now, with what the server added to it as it stands."""
         if CONDITIONS not in webhook or present.get(CONDITIONS) == webhook[CONDITIONS]:
             return present | webhook
-        careful = webhook | {"failurePolicy": "Ignore"}
+        careful = webhook if _fails_closed(webhook) else webhook | {"failurePolicy": "Ignore"}
         if self._drops_conditions:
-            del careful[CONDITIONS]
+            careful = {key: value for key, value in careful.items() if key != CONDITIONS}
         return present | careful
 
     def _learn(self, wanted: Sequence[Registered], answered: Sequence[Registered]) -> None:
@@ -241,7 +256,13 @@ class Registration:
         for webhook in wanted:
             if CONDITIONS in webhook and CONDITIONS not in _present(webhook, answered):
                 self._drops_conditions = True
-                self._report("webhook-fails-open", webhook=webhook["name"], reason=_NO_CONDITIONS)
+                if not _fails_closed(webhook):
+                    self._report("webhook-fails-open", webhook=webhook["name"], reason=_NO_CONDITIONS)
+
+
+def _fails_closed(webhook: Registered) -> bool:
+    """Return whether a webhook fails closed on an API server that drops its conditions, too."""
+    return bool(webhook[CONDITIONS] == [SAVING])
 
 
 async def may_register(client: Client) -> bool:
