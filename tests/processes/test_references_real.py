@@ -7,13 +7,14 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from msgspec import Struct
 
 from lanloom.api.core import (
@@ -25,6 +26,7 @@ from lanloom.api.core import (
 )
 from lanloom.api.crds import manifest
 from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.names import LANLOOM_NAMESPACE
@@ -36,6 +38,7 @@ from lanloom.kube.ports import Client
 from lanloom.nads.guard import reservations_of
 from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
+from lanloom.runtime.identity import MANAGERS
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
@@ -185,10 +188,31 @@ async def test_only_a_server_with_conditions_is_told_to_refuse(place: Place) -> 
     policies = {item["name"]: (item["failurePolicy"], "matchConditions" in item) for item in found}
     references = ("Fail", True) if place.keeps_conditions else ("Ignore", False)
     assert policies == {
-        "validate.lanloom.io": ("Fail", False),
+        "validate.lanloom.io": ("Fail", place.keeps_conditions),
         "validate.harvester.lanloom.io": ("Fail", False),
         "references.lanloom.io": references,
     }
+
+
+@pytest.mark.parametrize("place", SERVERS[1:], indirect=True)
+async def test_statuses_of_managers_are_not_reviewed(place: Place, real: RealServer, tmp_path: Path) -> None:
+    """A server with conditions stores what the manager's account writes, and has every other status reviewed."""
+    await place.client.create(NETWORKS, {"metadata": {"name": place.name}, "spec": {"subnets": []}})
+    await _set_epoch(place.client, place.name, 1000)
+    with pytest.raises(Forbidden, match="can't decrease"):
+        await _set_epoch(place.client, place.name, 1)
+    config = yaml.safe_load(real.kubeconfig.read_text())
+    config["users"][0]["user"] |= {"as": MANAGERS[0], "as-groups": ["system:masters"]}
+    own = tmp_path / "kubeconfig"
+    own.write_text(yaml.safe_dump(config))
+    async with HttpClient(load(str(own))) as client:
+        with nullcontext() if place.keeps_conditions else pytest.raises(Forbidden, match="can't decrease"):
+            await _set_epoch(client, place.name, 1)
+
+
+async def _set_epoch(client: Client, name: str, epoch: int) -> None:
+    status = {"status": {"allocator": {"epoch": epoch}}}
+    await client.patch(NETWORKS, name, status, subresource="status")
 
 
 async def test_nobody_comes_onto_a_network_that_goes(place: Place) -> None:
