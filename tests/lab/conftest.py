@@ -74,12 +74,15 @@ def remove_networks(lab: Lab) -> None:
 
     Pods go before the networks that they would keep, and what a test has switched off runs again, or they could not go.
     """
-    for node in lab.status()["nodes"]:
-        if node["state"] == "stopped":
-            lab.run("node", "start", node["name"])
-    lab.kubectl("delete", "pods", "--all", "--namespace=default", "--timeout=300s")
-    for kinds in ("lans.lan.k8slan.io,dummyclusternetworks", "network-attachment-definitions,vlanconfigs"):
-        lab.kubectl("delete", kinds, "--all", "--namespace=default", "--timeout=300s")
+    for node in lab.stopped():
+        lab.run("node", "start", node)
+    for kinds in (
+        "pods",
+        "lans.lan.k8slan.io,dummyclusternetworks",
+        "network-attachment-definitions,vlanconfigs",
+    ):
+        if lab.kubectl("get", kinds, "--namespace=default", "-o", "name"):
+            lab.kubectl("delete", kinds, "--all", "--namespace=default", "--timeout=300s")
     eventually(
         lambda: not [item for item in _items(lab, "clusternetworknodes") if "mgmt-" not in item], timeout=300
     )

@@ -1,7 +1,8 @@
-"""How tests use a lab: through the command line, as its users do, but for shell scripts on nodes.
+"""How tests use a lab: through the command line, as its users do, but for shell scripts on nodes and in guests.
 
 These are most of what tests ask for, again and again while they wait; a process for each would take more time than its
-script. `lanloom lab exec` sends the same request.
+script. `lanloom lab exec` and `lanloom lab guest` send the same requests. For the same reason what `kubectl get` shows
+is read in this process where it can be (`tests.lab.apireader`).
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from lanloom_lab.errors import LabError
 from lanloom_lab.layout import Layout
 from lanloom_lab.processes import processes
 from tests.harness.servers.build import SHORT_LIVED, binaries
+from tests.lab.apireader import ApiReader
 
 Completed = subprocess.CompletedProcess[str]
 
@@ -42,6 +44,7 @@ class Lab:
 
     def __init__(self, state: Path) -> None:
         self.state = state
+        self._reader = ApiReader(state / "kubeconfig")
 
     def run(
         self, *words: str, given: str | None = None, status: int | None = 0, columns: int | None = None
@@ -110,10 +113,22 @@ class Lab:
             return 1, "", str(error)
         return status, streams["stdout"].decode(), streams["stderr"].decode(errors="replace")
 
+    def in_guest(self, machine: str, command: str) -> tuple[int, str]:
+        """Exit status and output of a shell command in a machine's guest; 1 and the reason where it did not run."""
+        try:
+            return asyncio.run(_limited(client.run_in_guest(Layout(self.state), "default", machine, command)))
+        except LabError as error:
+            return 1, str(error)
+
     def status(self) -> dict[str, Any]:
         """`lanloom lab status` as data, whatever its exit status."""
         report: dict[str, Any] = json.loads(self.run("status", "--output", "json", status=None).stdout)
         return report
+
+    def stopped(self) -> list[str]:
+        """The names of the nodes that are off."""
+        report = asyncio.run(client.status(Layout(self.state)))
+        return [node.name for node in report.nodes if node.state == "stopped"]
 
     def node(self, name: str) -> dict[str, Any]:
         """One node of the status."""
@@ -131,6 +146,11 @@ class Lab:
 
     def kubectl(self, *words: str, fails: bool | None = False, given: str = "") -> str:
         """What kubectl on the host prints; with `fails` it must fail, and this is its complaint. None allows both."""
+        found = None if fails else self._reader.get(words)
+        return self.run_kubectl(*words, fails=fails, given=given) if found is None else found
+
+    def run_kubectl(self, *words: str, fails: bool | None = False, given: str = "") -> str:
+        """As `kubectl`, always by that program."""
         environment = os.environ | {"KUBECONFIG": str(self.state / "kubeconfig"), "NO_PROXY": "127.0.0.1"}
         done = subprocess.run(
             [str(self.kubectl_program), *words],
@@ -192,6 +212,11 @@ def command_line(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except OSError:
         return ""
+
+
+async def _limited(work: Awaitable[tuple[int, str]]) -> tuple[int, str]:
+    async with asyncio.timeout(400):
+        return await work
 
 
 def _interruptible() -> None:

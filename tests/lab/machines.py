@@ -1,4 +1,4 @@
-"""Virtual machines of a lab, with words for what tests do to them: real guests, by `lanloom lab guest` and kubectl."""
+"""Virtual machines of a lab, with words for what tests do to them: real guests, and kubectl."""
 
 import json
 from collections.abc import Mapping
@@ -35,12 +35,14 @@ class Machine:
 
     def run(self, command: str) -> str:
         """What a command prints in the guest."""
-        return self.lab.run("guest", self.name, "--", command).stdout
+        status, printed = self.lab.in_guest(self.name, command)
+        assert status == 0, f"{command}: {status}\n{printed}"
+        return printed
 
     def attempt(self, command: str) -> str | None:
         """What a command prints in the guest; None if it fails, or if there is no guest."""
-        done = self.lab.run("guest", self.name, "--", command, status=None)
-        return done.stdout if done.returncode == 0 else None
+        status, printed = self.lab.in_guest(self.name, command)
+        return printed if status == 0 else None
 
     def identity(self, nic: str = "eth0") -> Identity:
         """What must stay."""

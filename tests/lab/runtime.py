@@ -124,5 +124,5 @@ class Runtime:
 
     def reaches(self, sandbox: Sandbox, address: str) -> bool:
         """Whether one of a few echoes from the sandbox is answered."""
-        words = ("ip", "netns", "exec", sandbox.netns, "ping", "-c", "1", "-w", "4", address)
-        return self._lab.run("exec", sandbox.node, "--", *words, status=None).returncode == 0
+        ping = f"ip netns exec {sandbox.netns} ping -c 1 -w 4 {address}"
+        return self._lab.on(sandbox.node, f"{ping} >/dev/null && echo reached", status=None) == "reached\n"
