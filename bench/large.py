@@ -36,6 +36,7 @@ from lanloom.api.lan import LAN_NODES, LANS
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
+from lanloom.kube.errors import Unreachable
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
@@ -127,7 +128,7 @@ def process(*words: str) -> Iterator[Process]:
 
 def acting(kubeconfig: Path, directory: Path, user: str, **extra: str) -> Path:
     """Return a kubeconfig of the account of managers or agents: the webhooks allow others less."""
-    config = _read(kubeconfig)
+    config = read(kubeconfig)
     config["users"][0]["user"] |= {"as": user, "as-groups": [MASTERS]}
     config["users"][0]["user"]["as-user-extra"] = {
         f"authentication.kubernetes.io/{key}": [value] for key, value in extra.items()
@@ -158,7 +159,11 @@ class Wire:
         return await asyncio.start_server(self._connect, "127.0.0.1", 0)
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        from_server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            from_server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
+        except ConnectionError:
+            writer.close()  # the client sees that the server is away
+            return
 
         async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter, counts: bool) -> None:
             with suppress(ConnectionError):
@@ -192,7 +197,8 @@ async def _beat(client: Client, count: int) -> None:
                 "lastHeartbeatTime": datetime.now(UTC).isoformat(timespec="seconds"),
             }
         ]
-        await client.patch(NODES, f"node{number}", {"status": {"conditions": beat}}, subresource="status")
+        with suppress(Unreachable):  # kubelets go on while the server is away
+            await client.patch(NODES, f"node{number}", {"status": {"conditions": beat}}, subresource="status")
         await asyncio.sleep(HEARTBEAT_SECONDS / count)
 
 
@@ -287,7 +293,7 @@ def _more(now: dict[str, float], before: dict[str, float]) -> dict[str, float]:
 async def agent(kubeconfig: Path, directory: Path, client: Client, found: Raw) -> AsyncIterator[Wire]:
     """Provide an agent that has nothing to do; note what it receives: at its start, and in a minute."""
     own = acting(kubeconfig, directory, AGENTS, **{"node-name": "node1"})
-    config = _read(own)
+    config = read(own)
     server = config["clusters"][0]["cluster"]["server"]
     wire = Wire(int(server.rpartition(":")[2]))
     async with await wire.serve() as listening:
@@ -314,7 +320,8 @@ async def agent(kubeconfig: Path, directory: Path, client: Client, found: Raw) -
             yield wire
 
 
-def _read(kubeconfig: Path) -> Raw:
+def read(kubeconfig: Path) -> Raw:
+    """Return the contents of a kubeconfig."""
     found: Raw = yaml.safe_load(kubeconfig.read_text())
     return found
 
@@ -335,6 +342,13 @@ async def filled_serve(count: int, directory: Path, found: Raw) -> AsyncIterator
 @asynccontextmanager
 async def filled_apiserver(count: int, _directory: Path, found: Raw) -> AsyncIterator[Path]:
     """Provide a kube-apiserver with the cluster; yield its kubeconfig."""
+    async with running_apiserver(count, found) as server:
+        yield server.kubeconfig
+
+
+@asynccontextmanager
+async def running_apiserver(count: int, found: Raw) -> AsyncIterator[RealServer]:
+    """Provide a kube-apiserver with the cluster."""
     with RealServer(binaries(default_cache(), note_progress)) as server:
         note(found, "kube-apiserver", server.version())
         async with HttpClient(load(str(server.kubeconfig))) as client:
@@ -348,7 +362,7 @@ async def filled_apiserver(count: int, _directory: Path, found: Raw) -> AsyncIte
             await client.download("/metrics", metrics.extend)
             for name in ("process_resident_memory_bytes", "etcd_db_total_size_in_bytes"):
                 note(found, f"server: {name}", _metrics(metrics.decode(), name))
-        yield server.kubeconfig
+        yield server
 
 
 async def _filled(shares: Sequence[Sequence[str]], found: Raw) -> None:
