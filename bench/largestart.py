@@ -276,9 +276,10 @@ def _each(after: dict[str, float], before: dict[str, float], what: str, made: Se
 
 
 async def quiet(made: Sequence[Agent], since: float) -> None:
-    """Wait until no agent has asked for anything for a while."""
+    """Wait until no agent has asked for anything for a while. That watches end in time and begin again is nothing."""
     while True:
-        last = max(each.asked[-1].ended for each in made)
+        asked = (request for each in made for request in each.asked)
+        last = max(request.ended for request in asked if (request.verb, request.code) != ("watch", "200"))
         left = max(last, since) + QUIET_SECONDS - time.monotonic()
         if left <= 0:
             return
