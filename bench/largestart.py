@@ -8,7 +8,7 @@ The last one also meets two things:
 * The server is killed, and comes back: all watches break at once, those of the agents and the played ones.
 * A VLAN of a cluster network changes, and reaches the nodes in stages of a tenth. Nodes without an agent are played.
 
-It shows the figures as JSON. It takes a quarter of an hour and 8 GB with 5,000 nodes.
+It shows the figures as JSON. It takes half an hour and 8 GB with 5,000 nodes.
 """
 
 import argparse
