@@ -42,9 +42,9 @@ SAVING = {
         " || !has(request.subResource) || request.subResource != 'status'"
     ),
 }
-"""Statuses that the manager itself writes are not reviewed: each would be a second request in its own way.
+"""The condition that leaves out statuses which the manager's account writes: each would wait for a review by a manager.
 
-What a manager may not write there, a deposed one does not, because of the versions that its writes are based on.
+Of a deposed manager, the API server refuses them without a review: they are based on versions that are replaced.
 """
 
 _VERBS: tuple[Verb, ...] = ("mutate", "validate")
