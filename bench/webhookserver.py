@@ -25,9 +25,10 @@ from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.admission import VlanAdmission
 from lanloom.features.vlan.informers import vlan_informers
-from lanloom.features.vlan.live import in_flight_of
+from lanloom.features.vlan.live import follow
 from lanloom.features.vlan.reader import store_reader, vm_informer
 from lanloom.features.vlan.rules.desired.names import report_name
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informer, Informers, all_synced, freeze_memory
 from lanloom.kube.ports import Listing, WatchEvent
 from lanloom.runtime.certificates import issue
@@ -176,7 +177,7 @@ async def serve(size: Size) -> None:
         await all_synced(followed)
         freeze_memory()
         world = store_reader(informers, vms, machines)
-        admission = VlanAdmission(client, world, lambda _pod: "", in_flight=in_flight_of(informers))
+        admission = VlanAdmission(client, world, lambda _pod: "", in_flight=follow(InFlight(), informers))
         app = webhook_app([admission], lambda: True)
         server = TlsServer(app, "127.0.0.1", 0, issue(("127.0.0.1",), time.time()))
         group.create_task(server.run())

@@ -13,9 +13,11 @@ import pytest
 import yaml
 
 from lanloom.api.admission import AdmissionRequest, Verdict
-from lanloom.api.multus import NADS
+from lanloom.api.meta import ObjectMeta
+from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features import FEATURES
 from lanloom.kube.errors import TransportError
+from lanloom.kube.inflight import InFlight
 from lanloom.runtime.certificates import Bundle, issue
 from lanloom.runtime.feature import webhooks_of
 from lanloom.runtime.https.shares import INLINE_BYTES, Share, Shares
@@ -341,3 +343,27 @@ async def test_an_observer_hears_how_reviews_end() -> None:
         ("validate", plural, "refused"),
         ("validate", plural, "failed"),
     ]
+
+
+class Remembering(Scripted):
+    """A feature that allows an object, which counts for the next request."""
+
+    def __init__(self, in_flight: InFlight) -> None:
+        super().__init__()
+        self._in_flight = in_flight
+
+    async def validate(self, request: AdmissionRequest) -> Verdict:
+        """As the port says."""
+        item = NetworkAttachmentDefinition(metadata=ObjectMeta(name="a"))
+        self._in_flight.add(NADS, request, item, None)
+        return Verdict()
+
+
+async def test_what_a_feature_refuses_is_not_in_flight() -> None:
+    """An object that one feature allows and the next one refuses stands against no other request."""
+    in_flight = InFlight()
+    for allowed in (True, False):
+        both = [Remembering(in_flight), Scripted(verdict=Verdict(allowed=allowed))]
+        reviews = Reviews(both, lambda: True, in_flight=in_flight)
+        await reviews.ask("/validate", msgspec.json.encode(REVIEW))
+        assert bool(in_flight.of(NADS)) == allowed

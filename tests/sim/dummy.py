@@ -21,6 +21,7 @@ from lanloom.features.dummy.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.election import Elector
 from lanloom.kube.events import Recorder
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
 from lanloom.nads.admission import ReferenceAdmission
@@ -103,7 +104,7 @@ class DummyCluster(TwoManagers):
             await all_synced(every)
             claims = NetworkClaims(webhooks, world)
             admissions: tuple[TableAdmission, ...] = (
-                DummyAdmission(webhooks, world, _is_manager, now=self.now),
+                DummyAdmission(webhooks, world, _is_manager, InFlight(), now=self.now),
                 ReferenceAdmission(webhooks, world.nad, users.seen, lambda: claims, now=self.now),
             )
             self.replicas[name] = admissions

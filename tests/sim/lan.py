@@ -21,6 +21,7 @@ from lanloom.features.lan.manager.controllers import LanManager
 from lanloom.features.lan.reader import lan_informers
 from lanloom.kube.election import Elector
 from lanloom.kube.events import Recorder
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
 from lanloom.nads.admission import ReferenceAdmission
@@ -128,7 +129,7 @@ class LanCluster(TwoManagers):
                 ReferenceAdmission(
                     webhooks, informers.nads.store.get, users.seen, lambda: None, now=self.now
                 ),
-                LanAdmission(client, informers, users, _is_manager, _nowhere, now=self.now),
+                LanAdmission(client, informers, users, _is_manager, _nowhere, InFlight(), now=self.now),
             )
             self.replicas[name] = admissions
             self.served.set()

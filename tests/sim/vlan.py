@@ -26,12 +26,13 @@ from lanloom.features.ipam.reader import ipam_informers
 from lanloom.features.vlan.admission import WEBHOOKS, VlanAdmission
 from lanloom.features.vlan.agent import VlanAgent
 from lanloom.features.vlan.informers import agent_informers, vlan_informers
-from lanloom.features.vlan.live import in_flight_of
+from lanloom.features.vlan.live import follow
 from lanloom.features.vlan.manager.controllers import VlanManager
 from lanloom.features.vlan.reader import store_reader, vm_informer
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
@@ -206,7 +207,7 @@ async def run_manager(sim: SimCluster, name: str, life: Life) -> None:
                 group.create_task(informer.run())
             await all_synced(followed)
             world = store_reader(informers, vms, machines)
-            coexisting, in_flight = vlan.detector.coexists, in_flight_of(informers)
+            coexisting, in_flight = vlan.detector.coexists, follow(InFlight(), informers)
             admission = VlanAdmission(client, world, lambda _pod: "", coexisting, in_flight)
             sim.replicas.serve(name, [admission])
             await elector.run(lead)

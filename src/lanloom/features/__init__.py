@@ -3,7 +3,7 @@
 NADS is no folder here, as the others build on it.
 
 The order is that of manifests and registrations. Webhooks are asked in the reverse order: a feature builds on those
-before it and has narrower rules. VLAN networks are asked last, because what they allow counts for the next request.
+before it and has narrower rules.
 """
 
 from lanloom.features.dummy import FEATURE as DUMMY

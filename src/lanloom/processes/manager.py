@@ -227,6 +227,7 @@ class Manager:
             settings=settings.features,
             metrics=self.metrics.features,
         )
+        self._in_flight = context.in_flight
         self._parts: dict[str, ManagerPart] = {
             feature.name: load(feature.manager)(context) for feature in in_order(features) if feature.manager
         }
@@ -267,7 +268,7 @@ class Manager:
     async def _serve_webhooks(self, group: asyncio.TaskGroup) -> int:
         """Serve the webhooks, and return their port."""
         refer = refer_all(self._admissions)
-        reviews = Reviews(self._admissions, self._synced.is_set, self.metrics.review, refer)
+        reviews = Reviews(self._admissions, self._synced.is_set, self.metrics.review, refer, self._in_flight)
         port = await self._webhooks.serve(reviews, group)
         self.metrics.webhooks_serve = True
         return port

@@ -9,6 +9,7 @@ from msgspec import Struct
 from lanloom.api.resource import Resource
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informers
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host
@@ -74,13 +75,14 @@ class ManagerContext(Context):
     """The context of a manager.
 
     `identity` is unique to a replica: the name of the manager's own pod, where it runs in one. `user` is the manager's
-    username, empty if it is unknown.
+    username, empty if it is unknown. `in_flight` is what the webhooks of all features have allowed a moment ago.
     """
 
     def __init__(self, *, identity: str, user: str, **options: Any) -> None:
         super().__init__(**options)
         self.identity = identity
         self.user = user
+        self.in_flight = InFlight()
 
 
 async def idle() -> None:

@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.kube.errors import TransportError
+from lanloom.kube.inflight import InFlight
 from lanloom.runtime.certificates import Bundle
 from lanloom.runtime.https.bodies import DEPTH, VALUES, check_json
 from lanloom.runtime.https.connections import limits_of_process
@@ -127,9 +128,20 @@ def mutate_all(admissions: Sequence[Admission]) -> Decide:
     return decide
 
 
-def validate_all(admissions: Sequence[Admission]) -> Decide:
-    """Return the first refusal, after which no other feature is asked, or the warnings of all."""
-    return _validate_all([admission.validate for admission in admissions])
+def validate_all(admissions: Sequence[Admission], in_flight: InFlight | None = None) -> Decide:
+    """Return the first refusal, after which no other feature is asked, or the warnings of all.
+
+    What is refused is not `in_flight` any more, although a feature that was asked before has allowed it.
+    """
+    decide_all = _validate_all([admission.validate for admission in admissions])
+
+    async def decide(request: AdmissionRequest) -> Verdict:
+        verdict = await decide_all(request)
+        if in_flight is not None and not verdict.allowed:
+            in_flight.withdraw(request)
+        return verdict
+
+    return decide
 
 
 def _validate_all(validators: Sequence[Decide]) -> Decide:
@@ -175,12 +187,13 @@ class Reviews:
         ready: Callable[[], bool],
         observe: WebhookObserver = lambda _webhook, _resource, _verdict, _seconds: None,
         refer: Decide = _allowed,
+        in_flight: InFlight | None = None,
     ) -> None:
         self._ready = ready
         self._shares = Shares(_HELD_BYTES, CONNECTIONS)
         self.pages: dict[str, tuple[Decide, Observer]] = {
             "/mutate": (mutate_all(admissions), partial(observe, "mutate")),
-            "/validate": (validate_all(admissions), partial(observe, "validate")),
+            "/validate": (validate_all(admissions, in_flight), partial(observe, "validate")),
             REFERENCES_PATH: (refer, partial(observe, "references")),
         }
 

@@ -17,6 +17,7 @@ from lanloom.features.lan.admission import LanAdmission
 from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.nads import body_of, wanted_nads
 from lanloom.features.lan.rules.permits import Permits
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.patches import merge
 from lanloom.nads.users import NadUsers, user_informers
@@ -49,6 +50,7 @@ class Reviews:
             users,
             is_manager,
             lambda pod: "",
+            InFlight(),
             now=now,
             uplinks=self._uplinks,
             permits=Permits(lans=3, spokes=20),

@@ -12,6 +12,7 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multusconfig import NamespaceIsolation
 from lanloom.features.liveupdate.admission import LiveUpdateAdmission
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.patches import merge
 from tests.features.liveupdate.objects import MIGRATABLE
@@ -75,6 +76,7 @@ def verdict(case: Case, *, running: bool = False, refuse: bool = False) -> Verdi
             informers.get(NETWORK_SWAPS, optional=True),
             is_manager,
             lambda _pod: "",
+            InFlight(),
             NamespaceIsolation(enabled=case.isolated),
             refuse_edits=refuse,
         )

@@ -24,6 +24,7 @@ from lanloom.features.liveupdate.admission import LiveUpdateAdmission
 from lanloom.features.liveupdate.rules.preflight import Findings, check
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.errors import AlreadyExists
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.kube.ports import Client
 from tests.features.liveupdate import objects
@@ -94,7 +95,9 @@ def _judged(asked: Asked, ask: Callable[[LiveUpdateAdmission], Awaitable[Verdict
             return user.username == "manager"
 
         swaps = informers.get(NETWORK_SWAPS, optional=True)
-        admission = LiveUpdateAdmission(on.client, swaps, is_manager, lambda _pod: "", asked.isolation)
+        admission = LiveUpdateAdmission(
+            on.client, swaps, is_manager, lambda _pod: "", InFlight(), asked.isolation
+        )
         tasks = [asyncio.create_task(informer.run()) for informer in informers.all()]
         await all_synced(informers.all())
         told.append(await ask(admission))

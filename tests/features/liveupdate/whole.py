@@ -32,6 +32,7 @@ from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.features.vlan.rules.desired.names import node_label, report_name
 from lanloom.kube.errors import KubeError, NotFound
 from lanloom.kube.events import Recorder
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import all_synced
 from lanloom.kube.ports import Client
 from lanloom.processes.definitions import manifests
@@ -114,6 +115,7 @@ class WholeScene(Scene):
     def __init__(self, storage: MemoryStorage, settings: LiveUpdateSettings) -> None:
         super().__init__(storage, settings)
         self.admissions: tuple[TableAdmission, ...] = ()
+        self.in_flight = InFlight()
         self.engine = Engine(storage, webhooks=_Webhooks(self), now=self.now, rng=Random(1))
         self.client = LocalClient(self.engine, SYSTEM)
         self.person = Person(self.engine, msgspec.structs.replace(SYSTEM, username="alice"))
@@ -140,6 +142,7 @@ class WholeScene(Scene):
             settings={"liveupdate": self.settings, "dummy": DUMMIES},
             metrics=ManagerMetrics(FEATURES).features,
         )
+        self.in_flight = context.in_flight
         parts = {
             feature.name: load(feature.manager)(context) for feature in in_order(FEATURES) if feature.manager
         }
@@ -194,7 +197,7 @@ class _Webhooks:
         decide = {
             "references": refer_all(admissions),
             "mutate": mutate_all(admissions),
-            "validate": validate_all(admissions),
+            "validate": validate_all(admissions, self._scene.in_flight),
         }[path]
         answered: Raw = msgspec.json.decode(
             await answer(msgspec.json.encode(review), decide, lambda *_: None)

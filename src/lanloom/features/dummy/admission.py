@@ -7,7 +7,6 @@ admits.
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
 
 from lanloom.api.admission import (
     AdmissionRequest,
@@ -23,7 +22,6 @@ from lanloom.api.harvester import VLAN_CONFIGS, VlanConfig
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import links_of
-from lanloom.api.resource import Resource
 from lanloom.features.dummy.reader import StoreReader, read_ranges
 from lanloom.features.dummy.rules.admit import (
     NODE_GATEWAY,
@@ -58,27 +56,23 @@ from lanloom.runtime.webhooktable import (
 )
 from lanloom.text import listed
 
-T = TypeVar("T", DummyClusterNetwork, VlanConfig, NetworkAttachmentDefinition)
 Networks = Iterable[DummyClusterNetwork]
 
 
 class ObjectValidator:
     """Validate what users write. `now` is in seconds since the epoch."""
 
-    def __init__(self, client: Client, reader: StoreReader, *, now: Callable[[], float]) -> None:
+    def __init__(
+        self, client: Client, reader: StoreReader, in_flight: InFlight, *, now: Callable[[], float]
+    ) -> None:
         self._client = client
         self._reader = reader
         self._now = now
         self._users = shared_live_users(client)
-        self._in_flight = in_flight = InFlight()
+        self._in_flight = in_flight
         in_flight.follow(DUMMY_CLUSTER_NETWORKS, reader.informers.dcns)
         in_flight.follow(VLAN_CONFIGS, reader.informers.configs)
         in_flight.follow(NADS, reader.informers.nads)
-
-    def reserve(self, resource: Resource[T], new: T, old: T | None) -> None:
-        """Remember what was allowed until the watch brings it: it excludes what comes right after it."""
-        if old is None or old.spec != new.spec:
-            self._in_flight.add(resource, new, old.metadata.version if old is not None else 0)
 
     async def network(
         self, new: DummyClusterNetwork | None, old: DummyClusterNetwork | None
@@ -251,11 +245,18 @@ class DummyAdmission(TableAdmission):
     """
 
     def __init__(
-        self, client: Client, reader: StoreReader, is_manager: IsManager, *, now: Callable[[], float]
+        self,
+        client: Client,
+        reader: StoreReader,
+        is_manager: IsManager,
+        in_flight: InFlight,
+        *,
+        now: Callable[[], float],
     ) -> None:
         super().__init__(WEBHOOKS)
         self._is_manager = is_manager
-        self._objects = ObjectValidator(client, reader, now=now)
+        self._in_flight = in_flight
+        self._objects = ObjectValidator(client, reader, in_flight, now=now)
 
     async def validate_network(self, request: AdmissionRequest) -> Verdict:
         """Allow or refuse what is written of a DummyClusterNetwork."""
@@ -279,8 +280,8 @@ class DummyAdmission(TableAdmission):
                 )
             return ()
         warnings = await self._objects.network(new, old)
-        if new is not None and not request.dry_run:
-            self._objects.reserve(DUMMY_CLUSTER_NETWORKS, new, old)
+        if new is not None:
+            self._in_flight.add(DUMMY_CLUSTER_NETWORKS, request, new, old)
         return warnings
 
     async def _nad(self, request: AdmissionRequest) -> tuple[str, ...]:
@@ -290,8 +291,8 @@ class DummyAdmission(TableAdmission):
             return ()  # a tenant's, as far as is known; the webhook of VLANs says what is wrong
         by_manager = concerns(new, old) and await self._is_manager(request.user_info)
         await self._objects.nad(new, old, by_manager=by_manager)
-        if new is not None and not request.dry_run and links_of(new):
-            self._objects.reserve(NADS, new, old)
+        if new is not None:
+            self._in_flight.add(NADS, request, new, old)
         return ()
 
     async def _config(self, request: AdmissionRequest) -> tuple[str, ...]:
@@ -300,8 +301,8 @@ class DummyAdmission(TableAdmission):
         except Unreadable:
             return ()  # the webhook of VLANs says what is wrong
         await self._objects.config(new, old)
-        if new is not None and not request.dry_run:
-            self._objects.reserve(VLAN_CONFIGS, new, old)
+        if new is not None:
+            self._in_flight.add(VLAN_CONFIGS, request, new, old)
         return ()
 
 

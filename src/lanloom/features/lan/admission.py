@@ -80,6 +80,7 @@ class LanAdmission(TableAdmission):
         users: NadUsers,
         is_manager: IsManager,
         node_of_pod: NodeOfPod,
+        in_flight: InFlight,
         *,
         now: Callable[[], float],
         uplinks: LanUplinks = refuse_management,
@@ -94,8 +95,8 @@ class LanAdmission(TableAdmission):
         self._check_uplink = uplinks
         self._now = now
         self._permits = permits
-        self._in_flight = InFlight()
-        self._in_flight.follow(LANS, informers.lans)
+        self._in_flight = in_flight
+        in_flight.follow(LANS, informers.lans)
 
     def fill_in(self, request: AdmissionRequest) -> Verdict:
         """Fill in the group and the port of a LAN; a spec that is none is left to the schema."""
@@ -146,8 +147,7 @@ class LanAdmission(TableAdmission):
             lambda lans: self._check_others(old, new, (*lans, *self._in_flight.of(LANS))),
             cached_then_live(others, self._list_lans),
         )
-        if not request.dry_run:
-            self._in_flight.add(LANS, new, old.metadata.version if old is not None else 0)
+        self._in_flight.add(LANS, request, new, old)
         return _force_warnings(new)
 
     async def _lan_deletion(self, old: LAN, request: AdmissionRequest) -> tuple[str, ...]:

@@ -54,6 +54,7 @@ class LiveUpdateAdmission(TableAdmission):
         swaps: Informer[NetworkSwap],
         is_manager: IsManager,
         node_of_pod: NodeOfPod,
+        in_flight: InFlight,
         isolation: NamespaceIsolation = NO_ISOLATION,
         *,
         refuse_edits: bool = False,
@@ -65,8 +66,8 @@ class LiveUpdateAdmission(TableAdmission):
         self._swaps = swaps
         self._is_manager = is_manager
         self._node_of_pod = node_of_pod
-        self._in_flight = InFlight()
-        self._in_flight.follow(NETWORK_SWAPS, swaps)
+        self._in_flight = in_flight
+        in_flight.follow(NETWORK_SWAPS, swaps)
 
     async def validate_swap(self, request: AdmissionRequest) -> Verdict:
         """Allow or refuse what is written of a NetworkSwap."""
@@ -161,8 +162,7 @@ class LiveUpdateAdmission(TableAdmission):
                 stored, lambda: list_or_empty(self._client, NETWORK_SWAPS, swap.metadata.namespace)
             ),
         )
-        if not request.dry_run:
-            self._in_flight.add(NETWORK_SWAPS, swap)
+        self._in_flight.add(NETWORK_SWAPS, request, swap, None)
 
 
 def _placed(swap: NetworkSwap, request: AdmissionRequest) -> NetworkSwap:

@@ -110,7 +110,7 @@ class VlanAdmission(TableAdmission):
         the next request, although no watch has brought it.
         """
         verdict = await self._check_live(request)
-        if verdict.allowed and not request.dry_run:
+        if verdict.allowed:
             reserve(request, self._in_flight)
         return verdict
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
-from lanloom.api.admission import AdmissionRequest, Raw, new_of, old_of
+from lanloom.api.admission import AdmissionRequest, new_of, old_of
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import (
     CLUSTER_NETWORKS,
@@ -192,9 +192,8 @@ def _number(version: str) -> int:
 _KINDS: dict[str, Resource[Any]] = {kind.plural: kind for kind in (NADS, VLAN_CONFIGS, HOST_NETWORK_CONFIGS)}
 
 
-def in_flight_of(informers: VlanInformers) -> InFlight:
-    """Return the reservations in addition to the objects of these informers."""
-    in_flight = InFlight()
+def follow(in_flight: InFlight, informers: VlanInformers) -> InFlight:
+    """Return the reservations, of which those are forgotten that these informers bring."""
     in_flight.follow(CLUSTER_NETWORKS, informers.cluster_networks)
     in_flight.follow(VLAN_CONFIGS, informers.configs)
     in_flight.follow(NADS, informers.nads)
@@ -209,22 +208,11 @@ def reserve(request: AdmissionRequest, in_flight: InFlight) -> None:
     gone.
     """
     kind = _KINDS.get(request.resource.resource)
-    if kind is not None and request.object is not None and _differ(request.object, request.old_object):
-        new, old = new_of(kind, request), old_of(kind, request)
-        if new is not None:
-            in_flight.add(kind, new, old.metadata.version if old is not None else 0)
+    if kind is not None:
+        if (new := new_of(kind, request)) is not None:
+            in_flight.add(kind, request, new, old_of(kind, request))
     elif request.resource.resource == CLUSTER_NETWORKS.plural and request.object is None:
         network = old_of(CLUSTER_NETWORKS, request)
         if network is not None:
-            leaving = replace(
-                network.metadata, deletion_timestamp=network.metadata.deletion_timestamp or "now"
-            )
-            in_flight.add(CLUSTER_NETWORKS, replace(network, metadata=leaving), network.metadata.version)
-
-
-def _differ(new: Raw, old: Raw | None) -> bool:
-    """Return whether an object says something else than before: a label of the manager's is no news."""
-    if old is None or new.get("spec") != old.get("spec"):
-        return True
-    before, after = (item.get("metadata", {}).get("annotations") for item in (old, new))
-    return bool(before != after)
+            leaving = replace(network.metadata, deletion_timestamp="now")
+            in_flight.add(CLUSTER_NETWORKS, request, replace(network, metadata=leaving), network)

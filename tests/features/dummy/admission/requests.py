@@ -20,6 +20,7 @@ from lanloom.api.resource import Resource
 from lanloom.features.dummy.admission import DummyAdmission, IsManager, NetworkClaims
 from lanloom.features.dummy.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
+from lanloom.kube.inflight import InFlight
 from lanloom.kube.informer import Informers, all_synced
 from lanloom.nads.admission import ReferenceAdmission
 from lanloom.nads.users import NadUsers, user_informers
@@ -117,7 +118,7 @@ async def admission_of(
     await all_synced(every)
     claims = NetworkClaims(client, world)
     references = ReferenceAdmission(client, world.nad, world.users.seen, lambda: claims, now=now)
-    both = (DummyAdmission(client, world, by_manager, now=now), references)
+    both = (DummyAdmission(client, world, by_manager, InFlight(), now=now), references)
     return Admissions(validate_all(both), refer_all(both))
 
 

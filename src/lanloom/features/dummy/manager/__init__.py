@@ -52,5 +52,7 @@ def build(context: ManagerContext) -> ManagerPart:
     return ManagerPart(
         run=run,
         controllers=manager.controllers,
-        admission=DummyAdmission(client, reader, Managers(client, context.user).include, now=now),
+        admission=DummyAdmission(
+            client, reader, Managers(client, context.user).include, context.in_flight, now=now
+        ),
     )

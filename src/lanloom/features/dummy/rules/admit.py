@@ -64,9 +64,11 @@ def check_outsiders(
     """
     spec = new.spec
     found = sorted(
-        nad.metadata.key
-        for nad in nads
-        if spec.bridge_name in links_of(nad) and not spec.admits(nad.metadata.namespace)
+        {
+            nad.metadata.key
+            for nad in nads
+            if spec.bridge_name in links_of(nad) and not spec.admits(nad.metadata.namespace)
+        }
     )
     if not found:
         return

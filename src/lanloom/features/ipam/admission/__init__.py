@@ -42,9 +42,7 @@ from lanloom.features.ipam.admission.owners import (
 from lanloom.features.ipam.admission.wires import check_nad_wires, check_network_wires
 from lanloom.features.ipam.reader import CachedContext
 from lanloom.features.ipam.wirereader import Wires
-from lanloom.features.ipam.wires import tells_of_addresses
 from lanloom.kube.inflight import InFlight
-from lanloom.kube.informer import present
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
@@ -123,8 +121,8 @@ class IpamAdmission(TableAdmission):
         warnings = check_nad(new, old)
         if self._wires is not None:
             warnings += await check_nad_wires(self._client, self._wires, self._in_flight, new, old)
-        if new is not None and not request.dry_run and any(map(tells_of_addresses, present(old, new))):
-            self._in_flight.add(NADS, new, old.metadata.version if old is not None else 0)
+        if new is not None:
+            self._in_flight.add(NADS, request, new, old)
         return warnings
 
     async def _network(self, request: AdmissionRequest) -> tuple[str, ...]:
@@ -136,8 +134,8 @@ class IpamAdmission(TableAdmission):
         warnings = await check_network_change(self._client, self._wires, self._in_flight, new, old)
         if self._wires is not None:
             warnings += await check_network_wires(self._client, self._wires, self._in_flight, new, old)
-        if new is not None and not request.dry_run and (old is None or new.spec != old.spec):
-            self._in_flight.add(NETWORKS, new, old.metadata.version if old is not None else 0)
+        if new is not None:
+            self._in_flight.add(NETWORKS, request, new, old)
         return warnings
 
     async def _nic(self, request: AdmissionRequest) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from lanloom.features.ipam.manager.owners import OwnerController
 from lanloom.features.ipam.nodes import MachineNics, NodePools
 from lanloom.features.ipam.reader import AddressReader, ipam_informers
 from lanloom.features.ipam.wirereader import WireReader, wire_informers
-from lanloom.kube.inflight import InFlight
 from lanloom.kube.refusalreports import RefusalEvents
 from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.identity import agent_node, pod_node
@@ -79,9 +78,8 @@ def build(context: ManagerContext) -> ManagerPart:
 
     agent_of = partial(agent_node, node_of_pod=partial(pod_node, owners.pods.store))
     metrics.show(informers.networks, informers.nics)
-    in_flight = InFlight()
-    in_flight.follow(NETWORKS, informers.networks)
-    in_flight.follow(NADS, on_wires.nads)
+    context.in_flight.follow(NETWORKS, informers.networks)
+    context.in_flight.follow(NADS, on_wires.nads)
     return ManagerPart(
         run=run,
         controllers=(*manager.controllers, *node_pools.controllers, *nic_owners.controllers),
@@ -92,6 +90,6 @@ def build(context: ManagerContext) -> ManagerPart:
             context.user,
             wires,
             owners.pods.store.get,
-            in_flight,
+            context.in_flight,
         ),
     )

@@ -41,6 +41,7 @@ def build(context: ManagerContext) -> ManagerPart:
             users,
             Managers(client, context.user).include,
             node_of_pod,
+            context.in_flight,
             now=context.now,
             uplinks=context.find(LAN_UPLINKS) or refuse_management,
             permits=context.setting("lan", USUAL),

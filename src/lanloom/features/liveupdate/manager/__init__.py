@@ -101,6 +101,7 @@ def _swap_parts(context: ManagerContext, informers: SwapInformers) -> _SwapParts
             informers.swaps,
             Managers(client, context.user).include,
             node_of_pod,
+            context.in_flight,
             isolation,
             refuse_edits=settings.refuse_edits,
         ),

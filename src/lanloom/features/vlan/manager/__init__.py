@@ -11,7 +11,7 @@ from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.workloads import strip_pod
 from lanloom.features.vlan.admission import VlanAdmission
 from lanloom.features.vlan.informers import vlan_informers
-from lanloom.features.vlan.live import in_flight_of
+from lanloom.features.vlan.live import follow
 from lanloom.features.vlan.manager.controllers import VlanManager
 from lanloom.features.vlan.reader import store_reader, vm_informer
 from lanloom.nads.manager import NAD_USERS
@@ -39,7 +39,12 @@ def build(context: ManagerContext) -> ManagerPart:
     coexisting = manager.detector.coexists
     context.provide(HARVESTER_RUNS, coexisting)
     admission = VlanAdmission(
-        context.client, reader, node_of_pod, coexisting, in_flight_of(informers), context.find(NAD_USERS)
+        context.client,
+        reader,
+        node_of_pod,
+        coexisting,
+        follow(context.in_flight, informers),
+        context.find(NAD_USERS),
     )
     context.provide(LAN_UPLINKS, admission.check_lan_uplink)
     context.metrics["vlan"].show(informers.cluster_networks, informers.statuses)
