@@ -41,12 +41,14 @@ class Reviews:
         self._shared = Informers(self.client, Random(1))
         users = NadUsers(self.client, user_informers(self._shared), now)
 
+        self.informers = lan_informers(self._shared)
+
         async def is_manager(user: UserInfo) -> bool:
             return user.username == MANAGER
 
         self.admission = LanAdmission(
             self.client,
-            lan_informers(self._shared),
+            self.informers,
             users,
             is_manager,
             lambda pod: "",

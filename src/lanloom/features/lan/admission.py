@@ -5,6 +5,7 @@ moment ago and that no watch has brought yet count in addition to those of the s
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -217,7 +218,8 @@ class LanAdmission(TableAdmission):
                 )  # no LAN is gone because the watch lags behind
             else:
                 await recheck(
-                    lambda lans: check_nad(checked, old, lans), cached_then_live(stored, self._list_lans)
+                    lambda lans: self._check_states(lans, partial(check_nad, checked, old)),
+                    cached_then_live(stored, self._list_lans),
                 )
         return warnings
 
@@ -227,14 +229,28 @@ class LanAdmission(TableAdmission):
             return
         lans, reports = self._informers.lans.store.items(), self._informers.lan_nodes.store.items()
         await recheck(
-            lambda known: check_nad_mtu(nad, asked, *known),
+            lambda known: self._check_states(
+                known[0], lambda states: check_nad_mtu(nad, asked, states, known[1])
+            ),
             cached_then_live((tuple(lans), tuple(reports)), self._list_both),
         )
 
     async def _nad_border(self, nad: NetworkAttachmentDefinition) -> None:
         """Check that a NAD names no spoke of a LAN that does not admit its namespace."""
         stored = self._informers.with_spokes(spokes_named(nad))
-        await recheck(lambda lans: check_border(nad, lans), cached_then_live(stored, self._list_lans))
+        await recheck(
+            lambda lans: self._check_states(lans, partial(check_border, nad)),
+            cached_then_live(stored, self._list_lans),
+        )
+
+    def _check_states(self, lans: tuple[LAN, ...], check: Callable[[tuple[LAN, ...]], None]) -> None:
+        """Check LANs as they are, and as they are to be once all is stored that was allowed: some of it may fail."""
+        check(lans)
+        known = {lan.metadata.key: lan for lan in lans}
+        stored = self._informers.lans.store
+        coming = self._in_flight.newer(LANS, lambda key: known.get(key) or stored.get(key))
+        if coming:
+            check(tuple((known | {lan.metadata.key: lan for lan in coming}).values()))
 
     async def _list_both(self) -> tuple[tuple[LAN, ...], tuple[LANNode, ...]]:
         return await self._list_lans(), await self._list_reports()
