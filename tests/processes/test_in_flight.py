@@ -5,9 +5,13 @@ import copy
 import random
 from typing import Any
 
+from msgspec.structs import replace
+
 from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
-from lanloom.api.harvester import VLAN_CONFIGS
+from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
+from lanloom.api.ipam import NETWORKS
+from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
@@ -19,13 +23,18 @@ from lanloom.runtime.feature import in_order, load
 from lanloom.runtime.webhooks import validate_all
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.local import LocalClient
-from tests.features.dummy.admission.requests import first_storage, network, on_bridge
+from tests.features.dummy.admission.requests import Present, first_storage, network, on_bridge
 from tests.features.dummy.admission.test_networks import config
+from tests.features.ipam.admission.test_wires import SECOND, WHOLE, lan
+from tests.features.lan.manager.scene import PLACE
+from tests.features.lan.reviews import review_lan
+from tests.features.lan.test_namespaces import VETH, nad
+from tests.features.vlan.cluster import cluster_network
 from tests.harness.admission import request
 from tests.harness.virtual import run
 
 
-def ask(*requests: AdmissionRequest) -> tuple[list[Verdict], list[str]]:
+def ask(*requests: AdmissionRequest, present: tuple[Present, ...] = ()) -> tuple[list[Verdict], list[str]]:
     """The verdicts of a manager with all features, to which watches bring nothing, and what is in flight then."""
 
     async def main() -> tuple[list[Verdict], list[str]]:
@@ -33,6 +42,8 @@ def ask(*requests: AdmissionRequest) -> tuple[list[Verdict], list[str]]:
         engine = Engine(storage, now=now, rng=rng)
         await engine.start()
         client = LocalClient(engine)
+        for kind, body in present:
+            await client.create(kind, body)
         context = ManagerContext(
             client=client,
             recorder=Recorder(client, "lanloom-manager", "test", now=now, rng=rng),
@@ -53,10 +64,10 @@ def ask(*requests: AdmissionRequest) -> tuple[list[Verdict], list[str]]:
         running = [asyncio.create_task(informer.run()) for informer in informers]
         await all_synced(informers)
         decide = validate_all(admissions, context.in_flight)
-        verdicts = [await decide(asked) for asked in requests]
+        verdicts = [await decide(replace(asked, uid=str(uid))) for uid, asked in enumerate(requests)]
         for task in running:
             task.cancel()
-        kinds: tuple[Resource[Any], ...] = (DUMMY_CLUSTER_NETWORKS, VLAN_CONFIGS, NADS)
+        kinds: tuple[Resource[Any], ...] = (LANS, DUMMY_CLUSTER_NETWORKS, VLAN_CONFIGS, NADS)
         coming = [item.metadata.name for kind in kinds for item in context.in_flight.of(kind)]
         return verdicts, coming
 
@@ -77,3 +88,15 @@ def test_what_another_feature_refuses_counts_for_none() -> None:
     assert [verdict.allowed for verdict in verdicts] == [False, True]
     assert "does not exist; create the ClusterNetwork first" in verdicts[0].message
     assert coming == ["red"]
+
+
+def test_a_lan_of_the_same_file_has_a_wire() -> None:
+    """Pools of two Networks don't overlap on a VLAN of which one has its NADs by a LAN that is just being created."""
+    joined = review_lan(uplink={"clusterNetwork": "cluster-1", "vlan": 150})
+    at_spoke = nad({**VETH, "ipam": {"type": "lanloom-ipam", "network": "whole"}}, namespace=PLACE)
+    present = ((CLUSTER_NETWORKS, cluster_network("cluster-1")), (NETWORKS, WHOLE), (NETWORKS, SECOND))
+    asked = (request(LANS, joined), request(NADS, at_spoke), request(NADS, lan("b", "second")))
+    verdicts, coming = ask(*asked, present=present)
+    assert [verdict.allowed for verdict in verdicts] == [True, True, False], verdicts
+    assert "pools of Networks second and whole overlap on VLAN 150" in verdicts[-1].message
+    assert coming == ["blue", "own"]

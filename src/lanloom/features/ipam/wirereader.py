@@ -112,12 +112,13 @@ class Wires:
         self._lans = lans
 
     def with_coming(self, in_flight: InFlight) -> "Wires":
-        """Return the same with the networks and NADs that may be stored any moment."""
+        """Return the same with the networks, NADs and LANs that may be stored any moment."""
         networks = in_flight.newer(NETWORKS, self._networks.get)
         nads = in_flight.newer(NADS, self._nads.get)
-        if not networks and not nads:
+        lans = in_flight.newer(LANS, self._lans.get)
+        if not (networks or nads or lans):
             return self
-        return Wires(Overlay(self._networks, networks), Overlay(self._nads, nads), self._lans)
+        return Wires(Overlay(self._networks, networks), Overlay(self._nads, nads), Overlay(self._lans, lans))
 
     def wires_of(self, nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
         """Return the wires to which a NAD attaches."""
