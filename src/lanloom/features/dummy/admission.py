@@ -41,6 +41,7 @@ from lanloom.features.dummy.rules.admit import (
 )
 from lanloom.features.dummy.rules.model import Isolated, owner_of
 from lanloom.features.dummy.rules.spec import changes, changes_while_used, parse
+from lanloom.features.dummy.rules.subnet import Ranges
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, get_or_none, recheck
 from lanloom.kube.ports import Client
@@ -88,8 +89,6 @@ class ObjectValidator:
         present = await self._list_networks()
         if old is None and any(item.metadata.name == net.name for item in present):
             return ()  # the API server answers AlreadyExists, which many expect
-        coming = self._in_flight.of(DUMMY_CLUSTER_NETWORKS)
-        present = (*present, *(item for item in coming if item.metadata.name != net.name))
         if old is None or _places(old) != _places(new):
             await self._check_places(net, present)
         if old is not None and (old.spec.subnet, old.spec.gateway) != (new.spec.subnet, new.spec.gateway):
@@ -100,13 +99,32 @@ class ObjectValidator:
         outsiders = await recheck(
             lambda nads: tuple(check_outsiders(new, old, nads)), self._nads_at(net.bridge)
         )
-        return (*outsiders, *[text async for text in self._warnings(net)])
+        warnings = [text async for text in self._warnings(net)]
+        return tuple(dict.fromkeys((*outsiders, *self._check_in_flight(net, old, new), *warnings)))
+
+    def _check_in_flight(
+        self, net: Isolated, old: DummyClusterNetwork | None, new: DummyClusterNetwork
+    ) -> Iterator[str]:
+        """Yield warnings about what was allowed while the rest was read. Raises Denied.
+
+        It comes last and reads nothing, so of two requests at once the second sees the first.
+        """
+        coming = [
+            item for item in self._in_flight.of(DUMMY_CLUSTER_NETWORKS) if item.metadata.name != net.name
+        ]
+        if old is None or _places(old) != _places(new):
+            check_claims(net, coming)
+            check_place(net, self._in_flight.get(NADS, net.nad))
+            check_uplinks(net, self._in_flight.of(VLAN_CONFIGS))
+        if net.subnets:
+            check_subnet(net, Ranges(), _readable(coming))
+        yield from check_outsiders(new, old, self._in_flight.of(NADS))
 
     async def _nads_at(self, bridge: str) -> AsyncGenerator[list[NetworkAttachmentDefinition], None]:
         known = [nad for nad in self._reader.nads() if bridge in links_of(nad)]
-        yield [*known, *self._in_flight.of(NADS)]
+        yield known
         live = [await get_or_none(self._client, NADS, nad.metadata.key) for nad in known]
-        yield [*(nad for nad in live if nad is not None), *self._in_flight.of(NADS)]
+        yield [nad for nad in live if nad is not None]
 
     async def config(self, new: VlanConfig | None, old: VlanConfig | None) -> None:
         """Refuse a VlanConfig that gives an isolated bridge an uplink. Raises Refusal, KubeError."""
@@ -163,9 +181,7 @@ class ObjectValidator:
         check_claims(net, present)
         check_place(net, await get_or_none(self._client, NADS, net.nad))
         views = cached_then_live(tuple(self._reader.configs()), self._list_configs)
-        await recheck(
-            lambda configs: check_uplinks(net, (*configs, *self._in_flight.of(VLAN_CONFIGS))), views
-        )
+        await recheck(partial(check_uplinks, net), views)
 
     async def _recheck(self, check: Callable[[Networks], None]) -> None:
         views = cached_then_live(tuple(self._reader.networks()), self._list_networks)

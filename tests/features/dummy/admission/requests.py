@@ -2,7 +2,7 @@
 
 import asyncio
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache
 from random import Random
 from typing import Any, NamedTuple, TypeVar
@@ -32,6 +32,7 @@ from tests.harness.servers.filled import add_kinds, filled
 from tests.harness.virtual import run
 
 T = TypeVar("T")
+V = TypeVar("V")
 Raw = dict[str, Any]
 Present = tuple[Resource[Any], Raw]
 
@@ -134,21 +135,43 @@ def told(
     `before` was answered a moment ago, and is not stored yet.
     """
 
-    async def ask() -> Verdict:
+    async def ask(admission: Admissions, uids: Mapping[str, str]) -> Verdict:
+        for earlier in before:
+            await admission.validate(with_uids(uids, earlier, AdmissionRequest))
+        decide = admission.refer if refer else admission.validate
+        return await decide(with_uids(uids, asked, AdmissionRequest))
+
+    return _served(ask, present, seen)
+
+
+def told_at_once(*requests: AdmissionRequest) -> list[Verdict]:
+    """The verdicts on requests that are judged at the same time."""
+
+    async def ask(admission: Admissions, uids: Mapping[str, str]) -> list[Verdict]:
+        return await asyncio.gather(*map(admission.validate, requests))
+
+    return _served(ask, ())
+
+
+def _served(
+    ask: Callable[[Admissions, Mapping[str, str]], Awaitable[V]],
+    present: Iterable[Present],
+    seen: Iterable[Present] | None = None,
+) -> V:
+    """Return what `ask` does of a manager."""
+
+    async def main() -> V:
         real, uids = await server(present, copy.deepcopy(storage))
         watched = real if seen is None else (await server(seen, copy.deepcopy(storage)))[0]
         tasks: list[asyncio.Task[None]] = []
         admission = await admission_of(LocalClient(real), LocalClient(watched), tasks)
-        for earlier in before:
-            await admission.validate(with_uids(uids, earlier, AdmissionRequest))
-        decide = admission.refer if refer else admission.validate
-        verdict = await decide(with_uids(uids, asked, AdmissionRequest))
+        answer = await ask(admission, uids)
         for task in tasks:
             task.cancel()
-        return verdict
+        return answer
 
     storage = first_storage()
-    return run(ask())
+    return run(main())
 
 
 async def server(present: Iterable[Present], storage: MemoryStorage) -> tuple[Engine, dict[str, str]]:

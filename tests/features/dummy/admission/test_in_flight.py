@@ -7,7 +7,7 @@ from lanloom.api.admission import AdmissionRequest
 from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS as DCNS
 from lanloom.api.harvester import VLAN_CONFIGS
 from lanloom.api.multus import NADS
-from tests.features.dummy.admission.requests import network, on_bridge, told
+from tests.features.dummy.admission.requests import network, on_bridge, told, told_at_once
 from tests.features.dummy.admission.test_networks import config
 from tests.harness.admission import request
 
@@ -27,6 +27,10 @@ PAIRS: dict[str, tuple[AdmissionRequest, AdmissionRequest]] = {
         request(DCNS, network(nad="own", nadNamespace="default")),
         request(NADS, on_bridge("other")),
     ),
+    "a NAD, then a network of its name": (
+        request(NADS, on_bridge("other")),
+        request(DCNS, network(nad="own", nadNamespace="default")),
+    ),
     "a limited network, then a NAD at its bridge": (LIMITED, OUTSIDER),
     "a NAD at a bridge, then a limited network": (OUTSIDER, LIMITED),
 }
@@ -44,3 +48,9 @@ def test_a_creation_of_what_is_there_counts_not() -> None:
     """A network that is there is judged as it is stored, whatever a creation of the same name says."""
     again = request(DCNS, network(namespaces=["team"]))
     assert told(OUTSIDER, (DCNS, network()), before=(again,)).allowed
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_of_two_at_once_one_is_refused(pair: tuple[AdmissionRequest, AdmissionRequest]) -> None:
+    """Of two requests that exclude each other and are judged at the same time one is refused."""
+    assert not all(verdict.allowed for verdict in told_at_once(*pair))
