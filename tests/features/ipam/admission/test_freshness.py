@@ -1,8 +1,10 @@
 """No request is refused because the manager's view lags behind, and nothing is allowed because of it that matters."""
 
+import asyncio
+
 import pytest
 
-from lanloom.api.admission import AdmissionRequest
+from lanloom.api.admission import AdmissionRequest, Verdict
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.features.ipam.admission import IpamAdmission
 from lanloom.features.ipam.reader import NetworkContext
@@ -129,6 +131,24 @@ def test_a_name_that_was_allowed_a_moment_ago_is_taken(more: Raw) -> None:
             return [(await admission.validate(one)).allowed for one in asked]
 
     assert run(ask(installed(NETWORKS))) == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "before", [None, network("net2", name="other"), network("net2", subnet(), name="other")]
+)
+def test_of_two_names_at_once_one_is_refused(before: Raw | None) -> None:
+    """Of two networks that are given one name at the same time one is refused, new or renamed."""
+    new = network("net2", {"cidr": "10.0.0.0/24"}, name="prod")
+    asked = (request(NETWORKS, network("net1", name="prod")), request(NETWORKS, new, before))
+
+    async def ask(storage: MemoryStorage) -> list[Verdict]:
+        async with Cluster(storage) as cluster:
+            admission = IpamAdmission(cluster.client, empty, agent_of)
+            return await asyncio.gather(*map(admission.validate, asked))
+
+    verdicts = run(ask(installed(NETWORKS, NICS)))
+    (refused,) = (verdict for verdict in verdicts if not verdict.allowed)
+    assert "prod is the name of Network" in refused.message
 
 
 def test_a_grant_of_a_nic_that_is_gone_is_void() -> None:

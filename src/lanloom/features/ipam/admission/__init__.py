@@ -31,7 +31,11 @@ from lanloom.api.kubevirt import (
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.admission.nads import check_nad
-from lanloom.features.ipam.admission.networks import check_network_change, network_defaults
+from lanloom.features.ipam.admission.networks import (
+    check_names_in_flight,
+    check_network_change,
+    network_defaults,
+)
 from lanloom.features.ipam.admission.nics import check_nic_change, nic_defaults
 from lanloom.features.ipam.admission.owners import (
     PodOf,
@@ -131,10 +135,11 @@ class IpamAdmission(TableAdmission):
             await check_user(self._managers, request.user_info, f"Network {new.metadata.name}")
             check_network_status(new, old)
             return ()
-        warnings = await check_network_change(self._client, self._wires, self._in_flight, new, old)
+        warnings = await check_network_change(self._client, self._wires, new, old)
         if self._wires is not None:
             warnings += await check_network_wires(self._client, self._wires, self._in_flight, new, old)
         if new is not None:
+            check_names_in_flight(self._in_flight, new, old)
             self._in_flight.add(NETWORKS, request, new, old)
         return warnings
 

@@ -44,7 +44,7 @@ _NAMED = 10
 
 
 async def check_network_change(
-    client: Client, wires: Wires | None, in_flight: InFlight, new: Network | None, old: Network | None
+    client: Client, wires: Wires | None, new: Network | None, old: Network | None
 ) -> tuple[str, ...]:
     """Return warnings for who asked for the change. Raises Malformed, Denied, KubeError.
 
@@ -58,15 +58,24 @@ async def check_network_change(
     check_host_bits(new, old)
     model = model_after(new, old)
     check_network(model)
-    if old is None or names_of(old) != names_of(new):
+    if _is_named(new, old):
         known = tuple(wires.namesakes(new)) if wires is not None else ()
-        await _check_identity(client, known, in_flight.of(NETWORKS), new, is_new=old is None)
+        await _check_identity(client, known, new, is_new=old is None)
     return await _check_transition(client, old, model) if old is not None else ()
 
 
-def names_of(network: Network) -> tuple[str, str]:
-    """Return what a spec says that finds a network."""
-    return network.spec.name, network.spec.uuid
+def check_names_in_flight(in_flight: InFlight, new: Network, old: Network | None) -> None:
+    """Check a network's names against those that may be stored any moment. Raises Denied.
+
+    It comes last and reads nothing, so of two requests at once the second sees the first.
+    """
+    if _is_named(new, old):
+        check_identity(new, in_flight.of(NETWORKS), is_new=old is None)
+
+
+def _is_named(new: Network, old: Network | None) -> bool:
+    """Return whether a request gives a network what it is found by."""
+    return old is None or (old.spec.name, old.spec.uuid) != (new.spec.name, new.spec.uuid)
 
 
 def check_size(network: Network) -> None:
@@ -102,10 +111,8 @@ def _range_texts(network: Network) -> Iterator[tuple[str, str]]:
         yield from ((f"{field}.pools[{number}].range", one.range) for number, one in enumerate(spec.pools))
 
 
-async def _check_identity(
-    client: Client, known: Iterable[Network], coming: tuple[Network, ...], new: Network, *, is_new: bool
-) -> None:
-    """Check a network against those that are known and those that may be stored any moment. Raises Denied, KubeError.
+async def _check_identity(client: Client, known: Iterable[Network], new: Network, *, is_new: bool) -> None:
+    """Check a network against those that are known. Raises Denied, KubeError.
 
     The object of that name is read live; all networks only before a refusal, because a list takes longer the more there
     are. So a name or UUID that another replica has just allowed may pass: the condition NameUnique reports it.
@@ -118,9 +125,7 @@ async def _check_identity(
     async def live() -> tuple[Network, ...]:
         return (await client.list(NETWORKS)).items
 
-    await recheck(
-        lambda others: check_identity(new, (*others, *coming), is_new=is_new), cached_then_live(known, live)
-    )
+    await recheck(lambda others: check_identity(new, others, is_new=is_new), cached_then_live(known, live))
 
 
 def check_identity(new: Network, networks: Iterable[Network], *, is_new: bool) -> None:
