@@ -264,3 +264,20 @@ async def stays(condition: Callable[[], Awaitable[bool]], seconds: float = 1.0) 
     while asyncio.get_running_loop().time() < deadline:
         assert await condition(), "it changed by itself"
         await asyncio.sleep(0.1)
+
+
+async def until_at_rest(condition: Callable[[], Awaitable[bool]], seconds: float = 1.0) -> None:
+    """Waits until the condition was true at each look within `seconds`.
+
+    NetworkManager writes rules before routes: what is removed in the middle of that comes back by itself.
+    """
+    since = None
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + PATIENCE
+    while since is None or clock() - since < seconds:
+        assert clock() < deadline, "the condition did not stay true"
+        if await condition():
+            since = clock() if since is None else since
+        else:
+            since = None
+        await asyncio.sleep(0.1)

@@ -16,6 +16,7 @@ from tests.node.contract.node import (
     connection,
     stays,
     until,
+    until_at_rest,
     until_phase,
     uplink,
 )
@@ -55,12 +56,12 @@ async def test_gateway_that_somebody_deletes(node: Node) -> None:
         state = await node.host.links.dump()
         return state.links[DEVICE].tables == (12345,) and state.rules >= rules
 
-    await until(whole)
+    await until_at_rest(whole)
     node.drop_rules(12345)
     state = await node.host.links.dump()
     assert state.rules & rules == {Rule(30100, "192.168.13.0/24", 254)}
     await node.host.network_manager.reapply(uuid(1), restore=True)
-    await until(whole)
+    await until_at_rest(whole)
     node.drop_table(12345)
     assert (await device(node)).tables == ()
     await node.host.network_manager.reapply(uuid(1), restore=True)
@@ -86,7 +87,7 @@ async def test_routes_that_somebody_deletes(node: Node) -> None:
     async def whole() -> bool:
         return (await device(node)).routes == {SUBNET, HOST, BEYOND}
 
-    await until(whole)
+    await until_at_rest(whole)
     for route in (SUBNET, BEYOND):
         node.drop_route(DEVICE, route)
 
@@ -96,7 +97,7 @@ async def test_routes_that_somebody_deletes(node: Node) -> None:
 
         await stays(without)
         await node.host.network_manager.reapply(uuid(1), restore=True)
-        await until(whole)
+        await until_at_rest(whole)
     node.drop_route(DEVICE, HOST)
     await node.host.network_manager.reapply(uuid(1), restore=True)
 
@@ -124,7 +125,7 @@ async def test_routes_that_are_restored_beside_other_addresses(node: Node) -> No
         found = await device(node)
         return {SUBNET, HOST, BEYOND, by_gateway} <= found.routes and other in found.addresses
 
-    await until(whole)
+    await until_at_rest(whole)
     for route in (SUBNET, BEYOND):
         node.drop_route(DEVICE, route)
     node.drop_table(12345)
