@@ -23,8 +23,8 @@ from lanloom.api.names import CLUSTER_NETWORK_LABEL
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.controller import Controller
 from lanloom.kube.http import HttpClient
-from lanloom.kube.informer import Informer, freeze_memory
-from lanloom.kube.store import Indexes
+from lanloom.kube.informer import Informer
+from lanloom.kube.store import Indexes, freeze_memory
 
 OBJECTS = 10_000
 RATE = 1_000

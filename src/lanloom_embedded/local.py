@@ -22,7 +22,7 @@ from lanloom.kube.ports import (
 from lanloom.runtime.https.errors import StatusError, no_such_resource, not_found
 from lanloom_embedded.engine.calls import SYSTEM, Call, DeleteOptions
 from lanloom_embedded.engine.engine import Engine
-from lanloom_embedded.engine.reads import Selection
+from lanloom_embedded.engine.reads import ListOptions, Selection
 from lanloom_embedded.engine.storage import Stored, wire
 from lanloom_embedded.kinds import GroupPlural, ServedKind
 from lanloom_embedded.patches import json_patch, merge_patch
@@ -54,15 +54,20 @@ class LocalClient:
             return _decode(resource, kind, self._engine.get(kind, place, name))
 
     async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
     ) -> Listing[T]:
         """Every object, in one version."""
         await asyncio.sleep(0)
         with _kube_errors():
             kind = self._kind(resource)
-            page = self._engine.list_page(
-                kind, Selection(_place(kind, namespace), labels=labels, fields=fields)
-            )
+            selection = Selection(_place(kind, namespace), labels=labels, fields=fields)
+            page = self._engine.list_page(kind, selection, ListOptions(resource_version=resource_version))
         readable, failed = [], []
         for state in page.items:
             try:

@@ -208,12 +208,10 @@ class Noted(Watcher):
         self.kinds.add(resource)
         return await self._client.get(resource, name, namespace)
 
-    async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-    ) -> Listing[T]:
+    async def list(self, resource: Resource[T], *words: Any, **options: Any) -> Listing[T]:
         """As the port says."""
         self.kinds.add(resource)
-        return await self._client.list(resource, namespace, labels=labels, fields=fields)
+        return await self._client.list(resource, *words, **options)
 
     def watch(self, *args: Any, **options: Any) -> Any:
         """As the port says."""

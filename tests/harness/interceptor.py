@@ -102,10 +102,16 @@ class Interceptor:
         return found
 
     async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
     ) -> Listing[T]:
         """As the port says."""
-        options = {"labels": labels, "fields": fields}
+        options = {"labels": labels, "fields": fields, "resource_version": resource_version}
         found: Listing[T] = await self.send(Request("list", resource, "", namespace, None, options))
         return found
 

@@ -13,8 +13,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lanloom.api.meta import Key
 from lanloom.api.reading import Unreadable
-from lanloom.kube.errors import Gone, KubeError
+from lanloom.kube.errors import Gone, KubeError, ServerError
 from lanloom.kube.ports import Listing, WatchEvent, unreadable_event
 from tests.kube.things import Thing, thing
 
@@ -40,10 +41,12 @@ class ThingServer:
         self.list_faults: deque[KubeError] = deque()
         self.watch_faults: deque[KubeError] = deque()
         self.lists = 0
+        self.asked: list[str] = []
         self.watches: list[int] = []
         self._history: list[tuple[int, WatchEvent[Thing]]] = []
         self._version = 100
         self._compacted = 0
+        self._behind: int | None = None
         self._streams: set[_Stream] = set()
         self._disorder = disorder
         self._rng = rng
@@ -76,22 +79,53 @@ class ThingServer:
         """Forgets the history: watches from before now are Gone."""
         self._compacted = self._version
 
+    def lag(self) -> None:
+        """What comes from now on is not in the cache of lists, until `catch_up`."""
+        self._behind = self._version
+
+    def catch_up(self) -> None:
+        """The cache of lists has all again."""
+        self._behind = None
+
+    @property
+    def _cached(self) -> int:
+        return self._version if self._behind is None else self._behind
+
     def end_watches(self, error: Exception | None = None) -> None:
         """Ends every open stream, cleanly or with an error."""
         for stream in self._streams:
             stream.ended, stream.error = True, error
             stream.woken.set()
 
-    async def list(self, *_resource: Any, **_selectors: Any) -> Listing[Thing]:
-        """As the port says."""
+    async def list(self, *_resource: Any, resource_version: str = "", **_selectors: Any) -> Listing[Thing]:
+        """As the port says; what is cached is as old as it may be, at times."""
         await asyncio.sleep(self._rng.uniform(0, 0.5))
         self.lists += 1
+        self.asked.append(resource_version)
         if self.list_faults:
             raise self.list_faults.popleft()
-        spoiled = tuple(self.spoiled.values())
-        listing = Listing(tuple(self.objects.values()), str(self._version), spoiled)
+        if resource_version:
+            oldest = max(int(resource_version), self._compacted)
+            if oldest > self._cached:
+                raise ServerError(504, "Timeout", "Too large resource version")
+            listing = self._at(self._rng.choice((oldest, self._cached)))
+        else:
+            listing = self._at(self._version)
         await asyncio.sleep(self._rng.uniform(0, 0.5))
         return listing
+
+    def _at(self, version: int) -> Listing[Thing]:
+        """All Things of a version."""
+        found: dict[Key, Thing | Unreadable] = {}
+        for _, event in filter(lambda each: each[0] <= version, self._history):
+            if event.type == "DELETED":
+                found.pop(event.object.metadata.key, None)
+            else:
+                found[event.object.metadata.key] = event.unreadable or event.object
+        things = tuple(each for each in found.values() if isinstance(each, Thing))
+        return Listing(
+            things, str(version), tuple(each for each in found.values() if isinstance(each, Unreadable))
+        )
 
     async def watch(
         self, *_resource: Any, resource_version: str, **_selectors: Any

@@ -91,6 +91,14 @@ async def test_list_reads_every_page() -> None:
         assert request.query["fieldSelector"] == "metadata.name!=x"
 
 
+async def test_list_from_the_cache() -> None:
+    """A list at a version, or at any, has no limit, which would have the server read etcd."""
+    for version in ("0", "9"):
+        async with serving(_pages(["a"])) as server, HttpClient(server.config()) as client:
+            await client.list(THINGS, "default", resource_version=version)
+        assert dict(server.seen[0].query) == {"resourceVersion": version}
+
+
 async def test_empty_list() -> None:
     """A list without items, or with null instead of them, is empty."""
     for body in (

@@ -21,8 +21,8 @@ from lanloom.kube.informer import (
     ABSENT_SECONDS,
     Informer,
     all_synced,
-    freeze_memory,
 )
+from lanloom.kube.store import freeze_memory
 from tests.harness.virtual import run
 from tests.kube.feed import ThingServer
 from tests.kube.things import THINGS, Thing
@@ -32,7 +32,10 @@ class Followed:
     """A server with two Things and an informer on it, whose changes are noted as (old colour, new colour)."""
 
     def __init__(
-        self, optional: bool = False, transform: Callable[[Thing], Thing] = lambda item: item
+        self,
+        optional: bool = False,
+        transform: Callable[[Thing], Thing] = lambda item: item,
+        from_cache: bool = False,
     ) -> None:
         self.server = ThingServer(Random(1))
         self.server.put("a", "red")
@@ -43,6 +46,7 @@ class Followed:
             rng=Random(1),
             optional=optional,
             transform=transform,
+            from_cache=from_cache,
         )
         self.changes: list[tuple[str | None, str | None]] = []
         self.informer.on_change(self.note)
@@ -151,6 +155,38 @@ def test_gone_in_the_stream() -> None:
         await followed.quiet()
         assert followed.server.lists == 2
         assert followed.changes == [(None, "red"), (None, "blue")]
+
+    _scene(main())
+
+
+def test_lists_from_the_cache() -> None:
+    """A first list asks for whatever is cached, a later one for no less than what was seen."""
+
+    async def main() -> None:
+        followed = Followed(from_cache=True)
+        await followed.quiet()
+        last = followed.server.put("a", "green").metadata.resource_version
+        await followed.quiet()
+        followed.server.end_watches(Gone(410, "Expired", "compacted"))
+        await followed.quiet()
+        assert followed.server.asked == ["0", last]
+
+    _scene(main())
+
+
+def test_a_cache_that_lags() -> None:
+    """What the cache does not have yet is read of etcd."""
+
+    async def main() -> None:
+        followed = Followed(from_cache=True)
+        await followed.quiet()
+        followed.server.lag()
+        last = followed.server.put("a", "green").metadata.resource_version
+        await followed.quiet()
+        followed.server.end_watches(Gone(410, "Expired", "compacted"))
+        await followed.quiet()
+        assert followed.server.asked == ["0", last, ""]
+        assert followed.changes[2:] == [("red", "green")]
 
     _scene(main())
 

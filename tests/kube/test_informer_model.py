@@ -39,8 +39,8 @@ faults = st.sampled_from(
 class Following(RuleBasedStateMachine):
     """A server that changes and misbehaves while an informer follows it; `mirror` is built from what handlers hear."""
 
-    @initialize(seed=st.integers(0, 2**32), disorder=st.booleans())
-    def start(self, seed: int, disorder: bool) -> None:
+    @initialize(seed=st.integers(0, 2**32), disorder=st.booleans(), from_cache=st.booleans())
+    def start(self, seed: int, disorder: bool, from_cache: bool) -> None:
         self.loop = VirtualLoop(Random(seed))
         self.server = ThingServer(Random(seed), disorder)
         self.informer: Informer[Thing] = Informer(
@@ -48,7 +48,9 @@ class Following(RuleBasedStateMachine):
             THINGS,
             rng=Random(seed),
             indexes={"colour": lambda item: (item.colour,), "twice": lambda item: (item.colour, "all")},
+            from_cache=from_cache,
         )
+        self.newest: dict[Key, int] = {}
         self.mirror: dict[Key, Thing] = {}
         self.informer.on_change(self.fail)
         self.informer.on_change(self.hear)
@@ -61,6 +63,8 @@ class Following(RuleBasedStateMachine):
         present = new if new is not None else old
         assert present is not None
         assert self.mirror.get(present.metadata.key) == old
+        assert new is None or new.metadata.version > self.newest.get(new.metadata.key, 0), "back in time"
+        self.newest[present.metadata.key] = present.metadata.version
         if new is None:
             del self.mirror[present.metadata.key]
         else:
@@ -86,6 +90,10 @@ class Following(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         self.server.compact()
+
+    @rule(lags=st.booleans())
+    def lag(self, lags: bool) -> None:
+        (self.server.lag if lags else self.server.catch_up)()
 
     @rule(seconds=st.sampled_from([0.01, 0.3, 2.0, 70.0]))
     def pass_time(self, seconds: float) -> None:

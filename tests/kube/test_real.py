@@ -28,6 +28,7 @@ from lanloom.kube.errors import (
     Gone,
     Invalid,
     NotFound,
+    ServerError,
     TransportError,
     Unauthorized,
 )
@@ -110,6 +111,20 @@ async def test_lists_in_pages(real_server: RealServer) -> None:
         assert [item.metadata.name for item in chosen.items] == [
             f"b{number}" for number in range(8) if number != 3
         ]
+
+
+async def test_lists_from_the_cache(real_server: RealServer) -> None:
+    """A list at a version has what that had; one that is not there yet is the error that an informer knows."""
+    async with _client(real_server) as client:
+        made = await client.create(CONFIG_MAPS, _map("a"), NAMESPACE)
+        at = made.metadata.resource_version
+        listing = await client.list(CONFIG_MAPS, NAMESPACE, labels="of=a", resource_version=at)
+        assert [item.metadata.name for item in listing.items] == ["a"]
+        assert int(listing.resource_version) >= int(at)
+        assert (await client.list(CONFIG_MAPS, resource_version="0")).items
+        with pytest.raises(ServerError, match="Too large resource version") as refused:
+            await client.list(CONFIG_MAPS, NAMESPACE, resource_version=str(int(at) + 1_000_000))
+        assert refused.value.code == 504
 
 
 async def test_who_may(real_server: RealServer) -> None:

@@ -33,6 +33,11 @@ class OwnerReference(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     block_owner_deletion: bool | None = None
 
 
+def version_number(text: str) -> int:
+    """Return a resourceVersion as a number, which orders states of objects; 0 for one that is no number."""
+    return int(text) if text.isdecimal() else 0
+
+
 class ObjectVersion:
     """What follows from the name and the version in metadata, of which a Struct may hold all fields or few."""
 
@@ -49,8 +54,8 @@ class ObjectVersion:
 
     @property
     def version(self) -> int:
-        """The resourceVersion as a number, which orders the states of an object; 0 for one that is no number."""
-        return int(self.resource_version) if self.resource_version.isdecimal() else 0
+        """The resourceVersion as a number."""
+        return version_number(self.resource_version)
 
 
 class ObjectMeta(ObjectVersion, Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

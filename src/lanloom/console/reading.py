@@ -85,11 +85,19 @@ class UserReader(Watcher):
         return await self.client.get(resource, name, namespace)
 
     async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
     ) -> Listing[T]:
-        """Return the list; what selectors choose is asked of the API server."""
-        if labels or fields:
-            return await self.client.list(resource, namespace, labels=labels, fields=fields)
+        """Return the list; what selectors or a version choose is asked of the API server."""
+        if labels or fields or resource_version:
+            return await self.client.list(
+                resource, namespace, labels=labels, fields=fields, resource_version=resource_version
+            )
         if self._shared is not None and await self._rights.may_list(resource, namespace):
             try:
                 return _within(await self._shared.list(resource), namespace)

@@ -74,11 +74,19 @@ class Followed(Watcher, Generic[T]):
         return await self._client.get(resource, name, namespace)
 
     async def list(
-        self, resource: Resource[Any], namespace: str = "", *, labels: str = "", fields: str = ""
+        self,
+        resource: Resource[Any],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
     ) -> Listing[Any]:
         """Return the list."""
         try:
-            found = await self._client.list(resource, namespace, labels=labels, fields=fields)
+            found = await self._client.list(
+                resource, namespace, labels=labels, fields=fields, resource_version=resource_version
+            )
         except KubeError as error:
             self._note(error)
             raise

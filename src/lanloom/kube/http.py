@@ -167,10 +167,18 @@ class HttpClient:
         return self._codec(resource).object(await self._bytes(about, "GET", resource.path(namespace, name)))
 
     async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
     ) -> Listing[T]:
-        """Read all objects, page by page. Raises KubeError."""
-        query = _selectors(labels, fields) | {"limit": str(self._page)}
+        """Read all objects: page by page, or from the server's cache at once. Raises KubeError."""
+        # A limit would have etcd read.
+        amount = {"resourceVersion": resource_version} if resource_version else {"limit": str(self._page)}
+        query = _selectors(labels, fields) | amount
         codec, about = self._codec(resource), _About("list", resource.full_name, resource.namespaced)
         items: list[T] = []
         failed: list[Unreadable] = []

@@ -8,7 +8,6 @@ A process has one informer for each resource and selection (`Informers`), shared
 """
 
 import asyncio
-import gc
 import math
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
@@ -18,13 +17,14 @@ from typing import Any, Generic, TypeVar
 import structlog
 from msgspec import Struct
 
-from lanloom.api.meta import Key, Object
+from lanloom.api.meta import Key, Object, version_number
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.controller import backoff, first_pause
 from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError, SilentWatch
-from lanloom.kube.ports import Client, Watcher, WatchEvent
+from lanloom.kube.ports import Client, Listing, Watcher, WatchEvent
 from lanloom.kube.store import Change, Indexes, MutationCache, Store
+from lanloom.kube.watcherrors import TROUBLE_SECONDS, WatchErrors
 
 log = structlog.get_logger(__name__)
 
@@ -41,8 +41,8 @@ _BATCH = 256
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 
-TROUBLE_SECONDS = 5.0
-"""How long one kind must be in trouble, on a server that answers, until the log says so; once for each trouble."""
+_TOO_LARGE = 504
+"""The code of the answer that a version is larger than the server's cache has. It comes after three seconds."""
 
 ABSENT_SECONDS = 30.0
 """How long after a look at an optional resource that was not served the next one follows; see `Informer`, too."""
@@ -54,7 +54,8 @@ class Informer(Generic[T]):
     An `optional` resource need not be served: while it is not (its CRD is not there), there are simply no objects.
     Those that were there are believed to be gone only after ABSENT_SECONDS: a server that starts serves none either.
     `transform` reduces an object to what the store is to hold; its key, uid and resourceVersion must stay.
-    `longest_pause` is how many seconds it waits at most before it tries again.
+    `longest_pause` is how many seconds it waits at most before it tries again. With `from_cache`, a list may be as late
+    as a watch, but lacks nothing that was seen before: for a kind that all nodes follow.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Informer(Generic[T]):
         title: str = "",
         transform: Callable[[T], T] = lambda item: item,
         longest_pause: float = _LONGEST_PAUSE,
+        from_cache: bool = False,
     ) -> None:
         self._longest_pause = longest_pause
         self.title = title or resource.full_name
@@ -84,7 +86,9 @@ class Informer(Generic[T]):
         self._selectors = {"labels": labels, "fields": fields}
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
+        self._from_cache = from_cache
         self._version = ""
+        self._reached = 0
         self._failures = 0
         self._taken = 0
         self._watches = 0
@@ -92,8 +96,8 @@ class Informer(Generic[T]):
         self._missing_since = math.inf
         self._unreadable: dict[Key, Unreadable] = {}
         self._unreadable_handlers: list[Callable[[Unreadable], None]] = []
-        self._watched_since = self._troubled_since = math.inf
-        self._logged_trouble = ""
+        self._watched_since = math.inf
+        self._errors = WatchErrors(resource.full_name)
 
     @property
     def is_synced(self) -> bool:
@@ -156,7 +160,7 @@ class Informer(Generic[T]):
                 if self._optional and isinstance(error, NotFound) and self._is_absent():
                     await self._stay_empty()
                     continue
-                self._log_error(error)
+                self._note_error(error)
                 first = first_pause(error, first)
             except MemoryError:
                 raise
@@ -181,7 +185,8 @@ class Informer(Generic[T]):
             async for event in stream:
                 self._failures = 0
                 self._touch()
-                self._note_recovery()
+                self._errors.note_recovery()
+                self._reached = max(self._reached, event.object.metadata.version)
                 if event.type == "BOOKMARK":
                     self._version = event.object.metadata.resource_version
                 elif event.type != "DELETED" and event.unreadable is not None:
@@ -195,10 +200,10 @@ class Informer(Generic[T]):
         if self._last_sign - self._watched_since >= _LONGEST_PAUSE:
             # The server ended it when its time was over; that nothing happened is no failure.
             self._failures = 0
-            self._note_recovery()
+            self._errors.note_recovery()
 
     async def _list(self) -> None:
-        listing = await self._client.list(self.resource, self._namespace, **self._selectors)
+        listing = await self._read()
         self._missing_since = math.inf
         found = {item.key: item for item in listing.unreadable}
         known = (self.store.get(key) for key in found)
@@ -207,6 +212,19 @@ class Informer(Generic[T]):
         self._unreadable = {key: item for key, item in self._unreadable.items() if key in found}
         for item in found.values():
             self._report_unreadable(item)
+
+    async def _read(self) -> Listing[T]:
+        """Read all objects; from etcd where the server's cache does not reach what this has seen."""
+        if self._from_cache:
+            version = str(self._reached)
+            try:
+                return await self._client.list(
+                    self.resource, self._namespace, **self._selectors, resource_version=version
+                )
+            except ServerError as error:
+                if error.code != _TOO_LARGE:
+                    raise
+        return await self._client.list(self.resource, self._namespace, **self._selectors)
 
     def _is_absent(self) -> bool:
         """Return whether what is not served has no objects, as far as is known by now."""
@@ -224,6 +242,7 @@ class Informer(Generic[T]):
         for change in self.store.replace(map(self._transform, items)):
             await self._take(change)
         self._version = version
+        self._reached = version_number(version)
         self._touch()
         self._synced.set()
 
@@ -258,40 +277,15 @@ class Informer(Generic[T]):
         for handler in self._unreadable_handlers:
             handler(found)
 
-    def _log_error(self, error: KubeError) -> None:
+    def _note_error(self, error: KubeError) -> None:
         """Log; a server that refuses the watch for any reason but overload is asked for a list again."""
         if isinstance(error, ApiError) and not isinstance(error, ServerError):
             self._version = ""
         if asyncio.get_running_loop().time() - self._watched_since >= TROUBLE_SECONDS:
             # The watch stood: what broke it has nothing to do with what was before.
-            self._troubled_since, self._failures = math.inf, 0
-        if error.reported:
-            self._troubled_since = math.inf
-        elif self._is_new_trouble(error):
-            log.warning(
-                "can't follow the resource; retrying", resource=self.resource.full_name, error=str(error)
-            )
-            return
-        log.debug("can't follow the resource", resource=self.resource.full_name, error=str(error))
-
-    def _is_new_trouble(self, error: KubeError) -> bool:
-        """Return whether a trouble of this kind alone has lasted, and has not been reported.
-
-        A broken watch mends in a moment.
-        """
-        now = asyncio.get_running_loop().time()
-        self._troubled_since = min(self._troubled_since, now)
-        trouble = f"{error.code} {error.reason}" if isinstance(error, ApiError) else type(error).__name__
-        if now - self._troubled_since < TROUBLE_SECONDS or trouble == self._logged_trouble:
-            return False
-        self._logged_trouble = trouble
-        return True
-
-    def _note_recovery(self) -> None:
-        self._troubled_since = math.inf
-        if self._logged_trouble:
-            log.info("following the resource again", resource=self.resource.full_name)
-            self._logged_trouble = ""
+            self._errors.end()
+            self._failures = 0
+        self._errors.note(error)
 
 
 def changed(key: Callable[[T], object]) -> Predicate[T]:
@@ -322,15 +316,6 @@ async def all_synced(informers: Iterable[Informer[Any]]) -> None:
         await informer.synced()
 
 
-def freeze_memory() -> None:
-    """Take everything that is alive out of the garbage collector's sight; call once, after the first sync.
-
-    The stores hold most of a process's objects, for its whole life. Without this, each full collection walks them all.
-    """
-    gc.collect()
-    gc.freeze()
-
-
 _Selection = tuple[Resource[Any], str, str, str]
 
 
@@ -354,14 +339,15 @@ class Informers:
         optional: bool = False,
         title: str = "",
         transform: Callable[[T], T] | None = None,
+        from_cache: bool = False,
     ) -> Informer[T]:
         """Return the informer of a resource, or of a selection of it, with further indexes.
 
         The options mean what they do for `Informer`. Raises ValueError for an index name that is taken, and for
-        `optional`, `title` or `transform` other than those of an earlier call.
+        `optional`, `title`, `transform` or `from_cache` other than those of an earlier call.
         """
         selection = (resource, namespace, labels, fields)
-        options = (optional, title, transform)
+        options = (optional, title, transform, from_cache)
         if self._options.setdefault(selection, options) != options:
             raise ValueError(f"{resource.full_name} is followed with other options already")
         if selection not in self._informers:
@@ -375,6 +361,7 @@ class Informers:
                 optional=optional,
                 title=title,
                 transform=transform or _whole,
+                from_cache=from_cache,
             )
         informer: Informer[T] = self._informers[selection]
         for name, function in (indexes or {}).items():

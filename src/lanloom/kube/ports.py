@@ -98,6 +98,22 @@ class PodReader(Protocol):
 class Watcher(Reader, Protocol):
     """An API server whose objects can be watched as well."""
 
+    async def list(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+    ) -> Listing[T]:
+        """Return every object as the port of readers does, or with `resource_version` what the server has cached.
+
+        That is as old as a watch may be, but not older than this version; any version for "0". It costs a server a
+        tenth of what a read of etcd does. Raises ServerError (504) when its cache does not reach the version in time.
+        """
+        ...
+
     def watch(
         self,
         resource: Resource[T],

@@ -28,10 +28,22 @@ class Scoped(Watcher):
         return await self._client.get(resource, name, namespace)
 
     async def list(
-        self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
     ) -> Listing[T]:
         """Implement the port."""
-        return await self._client.list(resource, self._of(resource, namespace), labels=labels, fields=fields)
+        return await self._client.list(
+            resource,
+            self._of(resource, namespace),
+            labels=labels,
+            fields=fields,
+            resource_version=resource_version,
+        )
 
     def watch(
         self,

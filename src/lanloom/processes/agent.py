@@ -10,8 +10,9 @@ from typing import Any
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import all_synced, freeze_memory
+from lanloom.kube.informer import all_synced
 from lanloom.kube.ports import Client
+from lanloom.kube.store import freeze_memory
 from lanloom.node.ports import Host
 from lanloom.processes.cnicleanup import CniCleanup
 from lanloom.processes.metrics import AgentMetrics, observed

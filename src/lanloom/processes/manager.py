@@ -23,8 +23,9 @@ from lanloom.features import FEATURES
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder, UnreadableObjects
-from lanloom.kube.informer import Informer, all_synced, freeze_memory
+from lanloom.kube.informer import Informer, all_synced
 from lanloom.kube.ports import Client
+from lanloom.kube.store import freeze_memory
 from lanloom.processes.metrics import ManagerMetrics
 from lanloom.runtime.certificates import (
     SECRET_NAME,

@@ -2,18 +2,18 @@
 
 from collections.abc import Awaitable, Callable
 from random import Random
+from typing import Any
 
 import pytest
 
 from lanloom.api.clusterranges import SERVICE_CIDRS, SERVICES, Taken
 from lanloom.api.core import CRDS
 from lanloom.api.crds import manifest
-from lanloom.api.resource import Resource
 from lanloom.features.dummy.reader import read_ranges
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.features.dummy.rules.subnet import Ranges
 from lanloom.kube.errors import ServerError
-from lanloom.kube.ports import Client, Listing, T
+from lanloom.kube.ports import Client
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
@@ -73,9 +73,7 @@ def test_a_server_that_fails_is_no_answer() -> None:
     """Any error but that the kind is absent is the caller's to know."""
 
     class Failing(LocalClient):
-        async def list(
-            self, resource: Resource[T], namespace: str = "", *, labels: str = "", fields: str = ""
-        ) -> Listing[T]:
+        async def list(self, *_words: Any, **_options: Any) -> Any:
             raise ServerError(500, "InternalError", "no")
 
     engine = Engine(MemoryStorage(), now=lambda: 0.0, rng=Random(1))
