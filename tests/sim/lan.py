@@ -29,11 +29,11 @@ from lanloom.nads.users import NadUsers, user_informers
 from lanloom.runtime.webhooks import Admission, answer, mutate_all, refer_all, validate_all
 from lanloom.runtime.webhooktable import TableAdmission
 from lanloom_embedded.engine.calls import SYSTEM
-from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.engine.webhooks import WebhookError
 from lanloom_embedded.kinds import Raw
 from lanloom_embedded.local import LocalClient
+from tests.sim.caching import CachingEngine
 from tests.sim.dummy import ALICE, HISTORY, SlowAdmission
 from tests.sim.dummy_clients import BlindClient, ForgetfulClient
 from tests.sim.faults import FaultyClient
@@ -48,6 +48,9 @@ from tests.sim.twomanagers import LateClient, TwoManagers
 NODE_NAMES = ("node1", "node2")
 GRACE_SECONDS = 40.0
 """After so long without its kubelet a node is not Ready."""
+
+LAG_SECONDS = 10.0
+"""By how much the API server's cache is late, when it is."""
 
 PACE_SECONDS = 0.3
 """How long a write of a manager takes at the most, when nothing is wrong."""
@@ -66,8 +69,12 @@ class LanCluster(TwoManagers):
     def __init__(self, seed: int, storage: MemoryStorage, protections: LanProtections = ALL_OF_THEM) -> None:
         now = asyncio.get_running_loop().time
         webhooks, rng = _Webhooks(self), Random(f"engine {seed}")
-        engine = Engine(storage, webhooks=webhooks, now=now, rng=rng, history=HISTORY)
+        engine = CachingEngine(storage, webhooks=webhooks, now=now, rng=rng, history=HISTORY)
         super().__init__(seed, engine, LANLOOM_NAMESPACE)
+        lags = Random(f"lags {seed}")
+        engine.lag = lambda: (
+            lags.expovariate(1 / LAG_SECONDS) if self.faults.on and lags.random() < 0.3 else 0.0
+        )
         self.rng = Random(f"delays {seed}")
         slow = SlowAdmission(self.engine._admission, self.faults, self.rng)
         self.engine._writer._admission = slow  # type: ignore[assignment]

@@ -39,7 +39,7 @@ class DataPlane:
     def __init__(self, context: AgentContext, kernel: LanKernel) -> None:
         node, now, rng = context.host.name, context.now, context.rng
         records = LanRecords(context.host.state)
-        view = ClusterView(context.client, context.informers)
+        view = ClusterView(context.client, context.informers, node)
         self.uplinks = Uplinks(
             context.client,
             kernel,

@@ -78,7 +78,7 @@ class ReportPublisher:
         self.controller: Controller[str] = Controller(
             "lan-report", self._publish, rng=rng, observe=observe, spacing=0.2, refusals=refusals
         )
-        view.on_report(node, self._compare)
+        view.on_report(self._compare)
         view.on_lan(self._lan_changed)
 
     def wake(self) -> None:
@@ -158,7 +158,7 @@ class ReportPublisher:
 
     def _before(self) -> LANNode | None:
         """Return the report as the server has it, as far as is known."""
-        stored = self._view.report(self._node)
+        stored = self._view.report()
         answer = self._answer
         if answer is None or not self._is_trusted():
             return stored

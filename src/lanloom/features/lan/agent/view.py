@@ -18,21 +18,25 @@ _MODES: tuple[Mode, ...] = ("macvtap", "veth")
 
 
 class ClusterView:
-    """Read the stores of the agent's informers, which the process runs."""
+    """Read the stores of the agent's informers, which the process runs. `node` is its own."""
 
-    def __init__(self, reader: Reader, informers: Informers) -> None:
+    def __init__(self, reader: Reader, informers: Informers, node: str) -> None:
         self._reader = reader
         self._lans = informers.get(
             LANS, optional=True, indexes={"uid": _uid, "claim": _claims, "joined": _joined}
         )
         self._reports = informers.get(
-            LAN_NODES, optional=True, indexes={"lan": _reported, "spoke": _attached}
+            LAN_NODES, optional=True, indexes={"lan": _reported, "spoke": _attached}, from_cache=True
+        )
+        # What is written next is compared with it, so it is never as old as others may be.
+        self._own = informers.get(
+            LAN_NODES, fields=f"metadata.name={node}", optional=True, title="own-lannode"
         )
 
     @property
     def is_synced(self) -> bool:
         """Whether everything has been read once."""
-        return self._lans.is_synced and self._reports.is_synced
+        return self._lans.is_synced and self._reports.is_synced and self._own.is_synced
 
     def on_lan(self, handler: Callable[[str], None]) -> None:
         """Call `handler` with the uid of each LAN that changed."""
@@ -42,11 +46,9 @@ class ClusterView:
         """Call `handler` with the uid of each LAN whose nodes may have changed."""
         self._reports.on_change(lambda old, new: _each(handler, _changed(old, new)))
 
-    def on_report(self, node: str, handler: Callable[[LANNode | None], None]) -> None:
-        """Call `handler` with the LANNode of a node whenever it changed, None for one that was deleted."""
-        self._reports.on_change(
-            lambda _old, new: handler(new), lambda old, new: (new or old or LANNode()).metadata.name == node
-        )
+    def on_report(self, handler: Callable[[LANNode | None], None]) -> None:
+        """Call `handler` with the node's own LANNode whenever it changed, None when it was deleted."""
+        self._own.on_change(lambda _old, new: handler(new))
 
     def lan(self, uid: str) -> LAN | None:
         """Return the LAN of a uid."""
@@ -100,9 +102,9 @@ class ClusterView:
         )
         return {device.resource: device for device in devices}
 
-    def report(self, node: str) -> LANNode | None:
-        """Return the LANNode of a node."""
-        return self._reports.store.get(Key("", node))
+    def report(self) -> LANNode | None:
+        """Return the node's own LANNode."""
+        return next(iter(self._own.store.items()), None)
 
     def reports(self, uid: str) -> Iterator[LANNode]:
         """Return the LANNodes that list the LAN, but those of nodes that are given up."""
