@@ -320,6 +320,8 @@ async def measure(count: int, sizes: Sequence[int], directory: Path) -> Raw:
                 for group in groups:
                     async with agents(group, directory, config) as made:
                         found[f"{len(group)} start"] = await bench.start(made)
+                        # Without its webhook, agents would write nothing.
+                        note(found, "manager CPU s", led.figures().cpu)
                         if group is groups[-1]:
                             found["the server comes back"] = await bench.back(made)
                             missing = [name for group in groups[:-1] for name in group]
