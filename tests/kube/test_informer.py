@@ -191,6 +191,27 @@ def test_a_cache_that_lags() -> None:
     _scene(main())
 
 
+def test_a_lazy_informer() -> None:
+    """What is followed lazily is synced and asks for nothing; told to begin, it is synced once it has listed."""
+
+    async def main() -> None:
+        server = ThingServer(Random(1))
+        server.put("a", "red")
+        informer: Informer[Thing] = Informer(server, THINGS, rng=Random(1), lazy=True)  # type: ignore[arg-type]
+        task = asyncio.create_task(informer.run())
+        known = asyncio.create_task(informer.synced(begun=True))
+        await asyncio.sleep(600)
+        assert (server.lists, informer.is_synced, informer.silence, known.done()) == (0, True, 0, False)
+        for _ in range(2):
+            informer.begin()
+        assert not informer.is_synced
+        await asyncio.sleep(5)
+        assert (server.lists, len(informer.store), known.done()) == (1, 1, True)
+        task.cancel()
+
+    _scene(main())
+
+
 def test_a_server_that_refuses_is_asked_less_and_less() -> None:
     """While lists are refused the pauses grow to half a minute; the store keeps what it has."""
 

@@ -206,7 +206,9 @@ class SimNode:
         nodes = self._informers.get(NODES).store
         return frozenset(
             (report.metadata.name, each.pod)
-            for report in self._informers.get(LAN_NODES, optional=True, from_cache=True).store.items()
+            for report in self._informers.get(
+                LAN_NODES, optional=True, from_cache=True, lazy=True
+            ).store.items()
             for entry in report.status.lans
             for each in entry.spokes
             if each.name == spoke and _is_ready(nodes.get(Key("", report.metadata.name)))

@@ -55,7 +55,8 @@ class Informer(Generic[T]):
     Those that were there are believed to be gone only after ABSENT_SECONDS: a server that starts serves none either.
     `transform` reduces an object to what the store is to hold; its key, uid and resourceVersion must stay.
     `longest_pause` is how many seconds it waits at most before it tries again. With `from_cache`, a list may be as late
-    as a watch, but lacks nothing that was seen before: for a kind that all nodes follow.
+    as a watch, but lacks nothing that was seen before: for a kind that all nodes follow. A `lazy` one follows nothing
+    until `begin`, and counts as synced without objects.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Informer(Generic[T]):
         transform: Callable[[T], T] = lambda item: item,
         longest_pause: float = _LONGEST_PAUSE,
         from_cache: bool = False,
+        lazy: bool = False,
     ) -> None:
         self._longest_pause = longest_pause
         self.title = title or resource.full_name
@@ -86,6 +88,8 @@ class Informer(Generic[T]):
         self._selectors = {"labels": labels, "fields": fields}
         self._handlers: list[Handler[T]] = []
         self._synced = asyncio.Event()
+        self._begun = asyncio.Event()
+        (self._synced if lazy else self._begun).set()
         self._from_cache = from_cache
         self._version = ""
         self._reached = 0
@@ -112,6 +116,8 @@ class Informer(Generic[T]):
     @property
     def silence(self) -> float:
         """Seconds since the server was last heard of, by a list, an event or a bookmark; infinite before the first."""
+        if not self._begun.is_set():
+            return 0.0
         return asyncio.get_running_loop().time() - self._last_sign if self.is_synced else math.inf
 
     def on_change(self, handler: Handler[T], predicate: Predicate[T] | None = None) -> None:
@@ -140,12 +146,21 @@ class Informer(Generic[T]):
         """Add a handler that hears of each new state of an object that can't be read."""
         self._unreadable_handlers.append(handler)
 
-    async def synced(self) -> None:
-        """Return when the store has held every object once."""
+    def begin(self) -> None:
+        """Follow what is followed lazily, from now on."""
+        if not self._begun.is_set():
+            self._synced.clear()
+            self._begun.set()
+
+    async def synced(self, *, begun: bool = False) -> None:
+        """Return when the store has held every object once; with `begun`, not before `begin`."""
+        if begun:
+            await self._begun.wait()
         await self._synced.wait()
 
     async def run(self) -> None:
         """Follow the resource until cancelled; errors are logged and retried with growing pauses."""
+        await self._begun.wait()
         while True:
             first = _FIRST_PAUSE
             try:
@@ -340,14 +355,15 @@ class Informers:
         title: str = "",
         transform: Callable[[T], T] | None = None,
         from_cache: bool = False,
+        lazy: bool = False,
     ) -> Informer[T]:
         """Return the informer of a resource, or of a selection of it, with further indexes.
 
         The options mean what they do for `Informer`. Raises ValueError for an index name that is taken, and for
-        `optional`, `title`, `transform` or `from_cache` other than those of an earlier call.
+        `optional`, `title`, `transform`, `from_cache` or `lazy` other than those of an earlier call.
         """
         selection = (resource, namespace, labels, fields)
-        options = (optional, title, transform, from_cache)
+        options = (optional, title, transform, from_cache, lazy)
         if self._options.setdefault(selection, options) != options:
             raise ValueError(f"{resource.full_name} is followed with other options already")
         if selection not in self._informers:
@@ -362,6 +378,7 @@ class Informers:
                 title=title,
                 transform=transform or _whole,
                 from_cache=from_cache,
+                lazy=lazy,
             )
         informer: Informer[T] = self._informers[selection]
         for name, function in (indexes or {}).items():

@@ -44,6 +44,7 @@ class Line(Interceptor):
         super().__init__(inner)
         self._work = work
         self.watched: set[str] = set()
+        self.listed: set[tuple[str, str]] = set()
         self.late: Resource[Any] | None = None
         self.open = asyncio.Event()
         self.open.set()
@@ -62,6 +63,8 @@ class Line(Interceptor):
         if self.cut:
             raise TransportError("the line is cut")
         self._work["requests"] += 1
+        if request.verb == "list":
+            self.listed.add((request.resource.kind, request.selector))
         return await super().send(request)
 
 
@@ -90,6 +93,11 @@ class Node:
     def watched(self) -> set[str]:
         """The kinds that its agents watched."""
         return self._line.watched
+
+    @property
+    def listed(self) -> set[tuple[str, str]]:
+        """The kinds that its agents listed, each with the selector."""
+        return self._line.listed
 
     @property
     def spokes(self) -> Spokes:

@@ -1,8 +1,10 @@
 """Several nodes of a LAN in memory: receivers, the MTU, and what each node reports."""
 
+import asyncio
+
 from lanloom.api.core import NODES
-from lanloom.api.lan import LAN_NODES
-from tests.features.lan.agent.nodes import LanCluster, advertised, floods, reported, spoke_of, veth
+from lanloom.api.lan import LAN_NODES, LANS
+from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, advertised, floods, reported, spoke_of, veth
 from tests.harness.cluster import play
 
 
@@ -45,6 +47,28 @@ def test_a_node_that_is_silent() -> None:
         assert floods(nodes[1]) == {"10.0.0.1"}
         await cluster.client.patch(LAN_NODES, "n2", {"status": {"conditions": []}}, subresource="status")
         await cluster.until(lambda: floods(nodes[0]) == {"10.0.0.2"})
+
+    play(story, LanCluster)
+
+
+def test_a_cluster_without_lans() -> None:
+    """An agent follows its own LANNode, and those of all nodes only once there is a LAN, or one of its own is left."""
+
+    async def story(cluster: LanCluster) -> None:
+        kind, own = LAN_NODES.kind, "metadata.name=n1"
+        node = await cluster.node("n1", 1)
+        await asyncio.sleep(60)
+        assert {selector for each, selector in node.listed if each == kind} == {own}
+        await cluster.lan()
+        await cluster.until(lambda: (kind, "") in node.listed)
+        await advertised(cluster, node)
+        await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        await reported(cluster, "n1", 1)
+        await node.kill()
+        await cluster.client.delete(LANS, "blue", NAMESPACE)
+        node.listed.clear()
+        node.start()
+        await cluster.until(lambda: (kind, "") in node.listed)
 
     play(story, LanCluster)
 

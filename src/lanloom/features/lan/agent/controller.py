@@ -87,6 +87,7 @@ class LanController:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.controller.run())
                 group.create_task(self._follow())
+                group.create_task(self._know_nodes())
                 for uid in sorted({*self._records.by_uid, *self._view.joined()}):
                     self.controller.enqueue(uid)
         finally:
@@ -101,7 +102,15 @@ class LanController:
             except RecordError as error:
                 log.error("lan-records-unread", error=str(error))
                 await asyncio.sleep(PAUSE_SECONDS)
+        if self._records.by_uid:
+            self._view.follow_nodes()
         self._loaded()
+
+    async def _know_nodes(self) -> None:
+        """Look at all LANs once it is known which nodes have them."""
+        await self._view.nodes_known()
+        for uid in (*self._records.by_uid, *self._view.joined()):
+            self.controller.enqueue_spaced(uid)
 
     async def _reconcile(self, uid: str) -> float | None:
         try:
@@ -113,8 +122,8 @@ class LanController:
             self._wake_successor(uid)
         if record is None and self._view.is_joined(uid):
             return CALM_SECONDS
-        if record is not None and not self._view.is_synced:
-            return ANXIOUS_SECONDS  # whether its LAN is gone is not known yet
+        if record is not None and not self._view.knows_nodes:
+            return ANXIOUS_SECONDS  # whether its LAN is gone, or which nodes have it, is not known yet
         if record is None or not (record.built or any(place.allocated for place in record.places)):
             return None
         state = self._reconciler.state(uid)

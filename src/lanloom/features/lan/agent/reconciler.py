@@ -293,7 +293,7 @@ class LanReconciler:
 
     def _peers(self, record: LanRecord, own: Endpoint) -> Peers | None:
         """Return the other nodes, None while they are not known."""
-        if not self._view.is_synced:
+        if not self._view.knows_nodes:
             return None
         reports = self._view.reports(record.uid)
         multicast = record.replication == "multicast"

@@ -25,18 +25,37 @@ class ClusterView:
         self._lans = informers.get(
             LANS, optional=True, indexes={"uid": _uid, "claim": _claims, "joined": _joined}
         )
+        # Without LANs, what nodes report concerns no other node: a LANNode that all follow is sent to all.
         self._reports = informers.get(
-            LAN_NODES, optional=True, indexes={"lan": _reported, "spoke": _attached}, from_cache=True
+            LAN_NODES,
+            optional=True,
+            indexes={"lan": _reported, "spoke": _attached},
+            from_cache=True,
+            lazy=True,
         )
+        self._lans.on_change(lambda _old, _new: self.follow_nodes())
         # What is written next is compared with it, so it is never as old as others may be.
         self._own = informers.get(
-            LAN_NODES, fields=f"metadata.name={node}", optional=True, title="own-lannode"
+            LAN_NODES, fields=f"metadata.name={node}", optional=True, title="own lannodes"
         )
 
     @property
     def is_synced(self) -> bool:
-        """Whether everything has been read once."""
-        return self._lans.is_synced and self._reports.is_synced and self._own.is_synced
+        """Whether all LANs and the node's own LANNode have been read once."""
+        return self._lans.is_synced and self._own.is_synced
+
+    @property
+    def knows_nodes(self) -> bool:
+        """Whether also the LANNodes of all nodes have been read once, if there was a LAN."""
+        return self.is_synced and self._reports.is_synced
+
+    async def nodes_known(self) -> None:
+        """Return when the LANNodes of all nodes have been read once."""
+        await self._reports.synced(begun=True)
+
+    def follow_nodes(self) -> None:
+        """Follow the LANNodes of all nodes from now on, as is done from the first LAN of the cluster on."""
+        self._reports.begin()
 
     def on_lan(self, handler: Callable[[str], None]) -> None:
         """Call `handler` with the uid of each LAN that changed."""
