@@ -32,7 +32,19 @@ _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _COMPOSED_KINDS = frozenset({"bridge", "bond", "vlan", "vxlan", "team"})
 
 
-class EnsureBond(LinkStep, frozen=True, kw_only=True):
+class _MtuStep(LinkStep, frozen=True, kw_only=True):
+    """A change that sets the MTU of a link, in bytes."""
+
+    mtu: int
+
+    def remedy(self, code: int) -> str:
+        """Explain a refused MTU, else what every step explains."""
+        if code == errno.EINVAL:
+            return f"; check that the link can have an MTU of {self.mtu}"
+        return LinkStep.remedy(self, code)
+
+
+class EnsureBond(_MtuStep, frozen=True, kw_only=True):
     """A bond with Lanloom's mark, up. `miimon` in milliseconds, None for the kernel's default.
 
     `tx_queue_length` in packets, `mac` and each of the `settings` are left as they are where they are None and empty.
@@ -45,7 +57,6 @@ class EnsureBond(LinkStep, frozen=True, kw_only=True):
     name: str
     mode: str
     miimon: int | None = None
-    mtu: int
     tx_queue_length: int | None = None
     mac: str = ""
     settings: BondSettings = UNTUNED
@@ -73,12 +84,8 @@ class EnsureBond(LinkStep, frozen=True, kw_only=True):
             )
         _guard_existing(self.title, "bond", links, self.name)
 
-    def remedy(self, code: int) -> str:
-        """Explain a refused MTU, else what every step explains."""
-        return _mtu_remedy(code, self.mtu) or LinkStep.remedy(self, code)
 
-
-class EnsureBridge(LinkStep, frozen=True, kw_only=True):
+class EnsureBridge(_MtuStep, frozen=True, kw_only=True):
     """A VLAN-filtering bridge with Lanloom's mark, up. Its `mtu` stays as it is set, whatever its ports have.
 
     A bridge of that name that CNI's `bridge` plugin created is marked, and stays the same one with its ports.
@@ -90,7 +97,6 @@ class EnsureBridge(LinkStep, frozen=True, kw_only=True):
     )
 
     name: str
-    mtu: int
 
     @property
     def title(self) -> str:
@@ -108,10 +114,6 @@ class EnsureBridge(LinkStep, frozen=True, kw_only=True):
         link = links.get(self.name)
         if link is None or link.owner_uid or not is_made_by_plugin(link, links, filtering=True):
             _guard_existing(self.title, "bridge", links, self.name)
-
-    def remedy(self, code: int) -> str:
-        """Explain a refused MTU, else what every step explains."""
-        return _mtu_remedy(code, self.mtu) or LinkStep.remedy(self, code)
 
 
 class SetMaster(LinkStep, frozen=True, kw_only=True):
@@ -143,11 +145,10 @@ class SetMaster(LinkStep, frozen=True, kw_only=True):
                 raise NotOurs(f"{self.title}: Lanloom did not create {self.master}")
 
 
-class SetMtu(LinkStep, frozen=True, kw_only=True):
+class SetMtu(_MtuStep, frozen=True, kw_only=True):
     """The MTU of a link, in bytes."""
 
     link: str
-    mtu: int
 
     @property
     def title(self) -> str:
@@ -159,10 +160,6 @@ class SetMtu(LinkStep, frozen=True, kw_only=True):
         link = _present(self.title, self.link, links)
         if link.kind in _COMPOSED_KINDS and not is_ours(link):
             raise NotOurs(f"{self.title}: Lanloom did not create this {link.kind}")
-
-    def remedy(self, code: int) -> str:
-        """Explain a refused MTU, else what every step explains."""
-        return _mtu_remedy(code, self.mtu) or LinkStep.remedy(self, code)
 
 
 class SetUp(LinkStep, frozen=True, kw_only=True):
@@ -267,10 +264,7 @@ class _VlanStep(LinkStep, frozen=True, kw_only=True):
 
 
 class AddVlans(_VlanStep, frozen=True, kw_only=True):
-    """Add tagged VLAN ids to a bridge port, or with `self_` to the bridge itself.
-
-    With `foreign` also to a bridge that others made.
-    """
+    """Add the VLAN ids."""
 
     @property
     def title(self) -> str:
@@ -279,10 +273,7 @@ class AddVlans(_VlanStep, frozen=True, kw_only=True):
 
 
 class RemoveVlans(_VlanStep, frozen=True, kw_only=True):
-    """Remove tagged VLAN ids from a bridge port, or with `self_` from the bridge itself; `foreign` as with AddVlans.
-
-    A missing link is no error.
-    """
+    """Remove the VLAN ids. A missing link is no error."""
 
     @property
     def title(self) -> str:
@@ -403,7 +394,3 @@ def _has_mark(name: str, links: Mapping[str, Link]) -> bool:
 def is_unicast(mac: str) -> bool:
     """Return whether a text is the hardware address of one station, in lower case."""
     return _MAC.fullmatch(mac) is not None and mac != "00:00:00:00:00:00" and not int(mac[:2], 16) & 1
-
-
-def _mtu_remedy(code: int, mtu: int) -> str:
-    return f"; check that the link can have an MTU of {mtu}" if code == errno.EINVAL else ""
