@@ -14,7 +14,7 @@ from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import AnnotationError
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.admit.l3 import parse_namespaces
+from lanloom.features.vlan.rules.admit.namespaces import parse_namespaces
 from lanloom.refusals import Denied
 from lanloom.text import listed, quote
 

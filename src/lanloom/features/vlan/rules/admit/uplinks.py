@@ -28,8 +28,9 @@ from lanloom.api.l3 import VID_MAX, AnnotationError
 from lanloom.api.meta import is_label_key, is_label_value
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.reader import ClusterReader
-from lanloom.features.vlan.rules.admit.l3 import LISTS, has_addresses_on, outsiders, parse_namespaces
+from lanloom.features.vlan.rules.admit.l3 import has_addresses_on
 from lanloom.features.vlan.rules.admit.lans import LISTS as LAN_LISTS
+from lanloom.features.vlan.rules.admit.namespaces import LISTS, outsiders, parse_namespaces
 from lanloom.features.vlan.rules.admit.vms import check_nodes_lost
 from lanloom.features.vlan.rules.desired.adoption import parse_grant
 from lanloom.features.vlan.rules.desired.names import (
