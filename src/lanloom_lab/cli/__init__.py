@@ -12,10 +12,7 @@ from lanloom.cli.listing import Listing, listing_options
 from lanloom_lab.cli.console import command as console_command
 from lanloom_lab.cli.console import show_link
 from lanloom_lab.cli.demo import command as demo
-from lanloom_lab.cli.harvester import choose as choose_harvester
-from lanloom_lab.cli.harvester import command as harvester_command
-from lanloom_lab.cli.kubevirt import choose
-from lanloom_lab.cli.kubevirt import command as kubevirt_command
+from lanloom_lab.cli.programs import choose_harvester, choose_kubevirt, harvester_command, kubevirt_command
 
 if TYPE_CHECKING:
     from lanloom.cli.query import Query
@@ -219,7 +216,7 @@ def up(
     with waiting("lab") as progress:
         start(layout, Options(nodes, parse_kernel(kernel), networks, isolated, follow), progress)
     if kubevirt is not None:
-        _run(choose(layout, kubevirt, "LiveMigrate"))
+        _run(choose_kubevirt(layout, kubevirt, "LiveMigrate"))
     if harvester is not None:
         _run(choose_harvester(layout, "on" if harvester else "off"))
     _run(_show(layout, Listing(_fields())))
