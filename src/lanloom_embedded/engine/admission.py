@@ -12,7 +12,6 @@ from lanloom.api.meta import Key
 from lanloom_embedded.engine import metadata
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.ledger import Ledger
-from lanloom_embedded.engine.services import routed
 from lanloom_embedded.engine.storage import Change
 from lanloom_embedded.engine.strategies import Registry
 from lanloom_embedded.engine.webhooks import (
@@ -34,6 +33,11 @@ from lanloom_embedded.kinds import (
 
 MUTATING = GroupPlural("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
 VALIDATING = GroupPlural("admissionregistration.k8s.io", "validatingwebhookconfigurations")
+SERVICES = GroupPlural("", "services")
+ENDPOINTS = GroupPlural("", "endpoints")
+
+HTTPS_PORT = 443
+"""The port of a Service that a webhook listens at if its configuration has none."""
 
 
 class WebhookCaller(Protocol):
@@ -120,7 +124,7 @@ class Admission:
         try:
             async with asyncio.timeout(hook.timeout):
                 review = review_of(attributes, match.review_kind, obj, call, uid)
-                answer = await self._caller.call(routed(self._ledger, hook.webhook), review)
+                answer = await self._caller.call(_routed(self._ledger, hook.webhook), review)
             outcome = outcome_of(answer, uid)
         except (WebhookError, TimeoutError) as error:
             if hook.fail_open:
@@ -159,3 +163,37 @@ class Admission:
     def _read(self, resource: GroupPlural) -> None:
         states = self._ledger.table(resource).select("")
         self._hooks[resource] = tuple(hook for state in states for hook in hooks_of(state.raw()))
+
+
+def _routed(ledger: Ledger, webhook: Raw) -> Raw:
+    """Return a webhook with the URL of its Service's first address, in addition to the Service that names its
+    certificate.
+
+    As in a kube-apiserver that routes to endpoints (`--enable-aggregator-routing`), it is an address of the Service's
+    Endpoints. A Service without any is called by its DNS name.
+    """
+    config = webhook.get("clientConfig") or {}
+    service = config.get("service")
+    if not service:
+        return webhook
+    authority = _authority(ledger, service)
+    if authority is None:
+        return webhook
+    path = str(service.get("path") or "/").lstrip("/")
+    return {**webhook, "clientConfig": {**config, "url": f"https://{authority}/{path}"}}
+
+
+def _authority(ledger: Ledger, reference: Raw) -> str | None:
+    key = Key(reference.get("namespace", ""), reference.get("name", ""))
+    service, endpoints = (ledger.latest(resource, key) for resource in (SERVICES, ENDPOINTS))
+    if service is None or endpoints is None:
+        return None
+    wanted = reference.get("port") or HTTPS_PORT
+    ports = (service.raw().get("spec") or {}).get("ports") or ()
+    names = {port.get("name", "") for port in ports if port.get("port") == wanted}
+    for subset in endpoints.raw().get("subsets") or ():
+        found = [port["port"] for port in subset.get("ports") or () if port.get("name", "") in names]
+        for address in subset.get("addresses") or () if found else ():
+            host = f"[{address['ip']}]" if ":" in address["ip"] else address["ip"]
+            return f"{host}:{found[0]}"
+    return None
