@@ -1,19 +1,20 @@
 """All pages by their paths, and what makes one of them: the page that was asked for, as its reader may see it."""
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.routing import compile_path
 
 from lanloom.api.multus import is_name
 from lanloom.console import html
-from lanloom.console.frontpage import read_front
-from lanloom.console.page import Asked, NoSuchPage, Page
+from lanloom.console.html import Problem
+from lanloom.console.page import Asked, Content, NoSuchPage, Page
 from lanloom.console.reading import Source, UserReader
 from lanloom.kube.errors import Forbidden, KubeError, NotFound
 from lanloom.kube.firstcontact import explain
-from lanloom.kube.ports import Watcher
+from lanloom.kube.ports import Reader, Watcher
 from lanloom.kube.scoped import Scoped
 from lanloom.refusals import Refusal
 
@@ -43,7 +44,7 @@ class Catalogue:
         namespace = namespace_of(asked, names)
         reader = Scoped(reader, namespace) if namespace else reader
         if page is None:
-            return "Overview", await read_front(reader, self._front, asked, at)
+            return "Overview", await _read_front(reader, self._front, asked, at)
         if given is None:
             content = await page.read(reader, names)
         elif page.answer is not None:
@@ -112,3 +113,36 @@ def refused(error: Exception) -> tuple[int, str]:
     if isinstance(error, Refusal | NotFound):
         return 404, "There is nothing here"
     return AWAY, "The API server does not answer"
+
+
+async def _read_front(client: Reader, menu: Sequence[Page], asked: Asked, at: str) -> str:
+    """Return the HTML of the first page: what of all features is not ready, and their networks against nodes.
+
+    Raises KubeError where the API server does not answer.
+    """
+    contents = await asyncio.gather(*(_read(client, page) for page in menu))
+    shown = [(page, item) for page, item in zip(menu, contents, strict=True) if isinstance(item, Content)]
+    remarks = [
+        f"{page.menu}: {item}" for page, item in zip(menu, contents, strict=True) if isinstance(item, str)
+    ]
+    problems = [problem for page, content in shown for problem in _problems(page, content)]
+    things = sum(len(table.rows) for _, content in shown for table in content.tables if not table.searched)
+    first = [(page, table.first) for page, item in shown for table in item.tables if not table.searched]
+    matrices = (item.matrix for _, item in shown if item.matrix is not None)
+    return html.front(problems, things, first, asked, matrices, remarks, at)
+
+
+async def _read(client: Reader, page: Page) -> Content | str:
+    """Return a page, or why it is not part of the first one."""
+    try:
+        return await page.read(client, {})
+    except (Forbidden, NotFound, Refusal) as error:
+        return str(error)
+
+
+def _problems(page: Page, content: Content) -> Iterable[Problem]:
+    for table in content.tables:
+        for row in table.rows:
+            if not_ready := table.not_ready(row):
+                href = (table.href(row) if table.href is not None else "") or page.path
+                yield Problem(kind=page.menu, name=table.name(row), href=href, not_ready=not_ready)
