@@ -11,7 +11,7 @@ from lanloom.api.lan import LANS, NodeResult
 from lanloom.features.lan.agent.metrics import LanAgentMetrics
 from lanloom.features.lan.rules.options import StormFilter
 from lanloom.features.lan.rules.record import LanRecord
-from lanloom.features.lan.rules.tables import Table, full
+from lanloom.features.lan.rules.storms import Table, full
 from lanloom.features.lan.views import NODE_FIELDS
 from lanloom.runtime.exposition import CollectorRegistry
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, veth

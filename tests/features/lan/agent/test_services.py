@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from lanloom.features.lan import FEATURE
+from lanloom.features.lan.agent import cni_service, serve_devices
 from lanloom.features.lan.agent.metrics import LanAgentMetrics
-from lanloom.features.lan.agent.services import cni_service, serve_devices
 from lanloom.features.lan.agentoptions import LanAgentSettings
 from lanloom.runtime.cni.programs import CniSettings
 from lanloom.runtime.cni.server import keep_serving

@@ -4,19 +4,22 @@
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from lanloom.api.lan import LANS
+from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.controller import LanController
+from lanloom.features.lan.agent.ipam import Ipam
+from lanloom.features.lan.agent.ipamviews import IpamViews
 from lanloom.features.lan.agent.kernel import LanKernel
-from lanloom.features.lan.agent.metrics import LearnedMacs, SpokeTraffic
+from lanloom.features.lan.agent.metrics import LanAgentMetrics, LearnedMacs, SpokeTraffic
 from lanloom.features.lan.agent.node import NetlinkLanKernel
 from lanloom.features.lan.agent.places import SpokePlaces
 from lanloom.features.lan.agent.ports import SpokesPort
 from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
 from lanloom.features.lan.agent.report import ReportPublisher
-from lanloom.features.lan.agent.services import cni_service, serve_devices
 from lanloom.features.lan.agent.spokes import Spokes
 from lanloom.features.lan.agent.uplinks import Uplinks
 from lanloom.features.lan.agent.users import RemoteUsers
@@ -25,6 +28,8 @@ from lanloom.features.lan.agentoptions import LanAgentSettings
 from lanloom.kube.events import node_reference
 from lanloom.kube.refusalreports import RefusalEvents
 from lanloom.node.errors import NodeError
+from lanloom.runtime.cni.programs import CniSettings
+from lanloom.runtime.cni.server import CniService
 from lanloom.runtime.context import AgentContext, AgentPart, idle
 from lanloom.runtime.ports import IPAM_PROGRAMS, LAN_PLACES, MULTUS, Port
 
@@ -169,3 +174,28 @@ def build(context: AgentContext) -> AgentPart:
         cni_service(plane.spokes, context.cni, settings, metrics, local) if context.cni is not None else None
     )
     return AgentPart(run=run, controllers=plane.controllers, cni=cni, attaching=(LANS,))
+
+
+def cni_service(
+    spokes: SpokesPort,
+    cni: CniSettings,
+    settings: LanAgentSettings,
+    metrics: LanAgentMetrics,
+    local: Mapping[str, CniService] = MappingProxyType({}),
+) -> CniService:
+    """Return the answers for the programs; `local` are IPAM programs that this process answers itself."""
+    views = IpamViews(cni.socket.parent, cni.state)
+    ipam = Ipam(cni.programs, settings.ipam_programs, views=views, local=local)
+    return CniService(answer=LanCni(spokes, ipam).answer, called=metrics.called, serves=metrics.serves)
+
+
+async def serve_devices(spokes: SpokesPort, settings: LanAgentSettings, metrics: LanAgentMetrics) -> None:
+    """Offer the devices until cancelled, if the agent has the option of kubelet's directory."""
+    if settings.device_plugins is None:
+        return
+    from lanloom.features.lan.agent.kubelet.plugins import DevicePlugins
+
+    plugins = DevicePlugins(
+        spokes, settings.device_plugins, observe=metrics.allocated, on_registered=metrics.registered
+    )
+    await plugins.run()

@@ -6,7 +6,7 @@ from itertools import islice
 from msgspec import Struct
 
 from lanloom.features.lan.rules.observed import Traffic
-from lanloom.features.lan.rules.tables import Table
+from lanloom.features.lan.rules.storms import Table
 from lanloom.runtime.exposition import CollectorRegistry, Counter, Gauge, Metric
 from lanloom.runtime.metrics import FeatureMetrics, OnDemand, counter, gauge
 

@@ -4,8 +4,8 @@ That a storm goes on follows from what was dropped since storm control was set.
 """
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -13,11 +13,44 @@ from lanloom.features.lan.rules.desired import DesiredLan
 from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
 from lanloom.features.lan.rules.observed import SeenLan
 from lanloom.features.lan.rules.record import LanRecord
-from lanloom.features.lan.rules.tables import Table, full, tables
 from lanloom.text import listed
 
 STORM_SECONDS = 60.0
 """How long a storm is reported after the last look that saw it go on."""
+
+
+class Table(NamedTuple):
+    """Entries of a table that were learned, and how many may be; 0 for a link that an earlier version made."""
+
+    name: Literal["bridge", "vxlan"]
+    learned: int
+    limit: int
+
+
+def tables(wanted: DesiredLan, seen: SeenLan) -> tuple[Table, ...]:
+    """Return the tables of a LAN, as far as the kernel tells."""
+    return tuple(_tables(wanted, seen))
+
+
+def _tables(wanted: DesiredLan, seen: SeenLan) -> Iterator[Table]:
+    bridge, vxlan = seen.links.get(wanted.bridge), seen.links.get(wanted.vxlan)
+    if bridge is not None and bridge.learned is not None:
+        yield Table("bridge", bridge.learned, bridge.learned_limit or 0)
+    if vxlan is not None:
+        fixed = bool(seen.flood) + sum(bool(entry.peer) for entry in seen.static_entries.values())
+        yield Table("vxlan", seen.learned, max(0, vxlan.entry_limit - fixed))
+
+
+def full(found: tuple[Table, ...]) -> str:
+    """Return what follows from tables that are full, with the remedy; empty without one."""
+    titles = {"bridge": "the bridge", "vxlan": "the VXLAN link"}
+    there = " and ".join(titles[each.name] for each in found if each.limit and each.learned >= each.limit)
+    if not there:
+        return ""
+    return (
+        f"{there} learned as many MAC addresses as spec.maxLearnedMacs allows, and "
+        "frames to others go to all; raise it, or set maxLearnedMacs of the spoke that sends from so many"
+    )
 
 
 class Storm(NamedTuple):
