@@ -9,9 +9,6 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from lanloom.api.ipam import (
     ALLOCATED,
     NAME_UNIQUE,
@@ -28,8 +25,9 @@ from lanloom.api.meta import Key
 from lanloom.features.ipam.manager.allocation import AllocationState
 from lanloom.features.ipam.manager.decisions import (
     OWNED_TWICE,
-    Decision,
+    Write,
     decide,
+    grant_of,
     status_after,
     touched,
 )
@@ -75,19 +73,6 @@ _AT_ONCE = 16
 
 REPORTED_AT_ONCE = 32
 """Where more NICs than this are written at once, no Events report what they got: it would be twice the writes."""
-
-
-class Write(Struct, frozen=True):
-    """A write of a NIC's status. `gives` says whether it then has addresses that it did not have."""
-
-    decision: Decision
-    status: NicStatus
-    gives: bool
-
-    @property
-    def nic(self) -> Nic:
-        """The NIC as it was known when that was decided."""
-        return self.decision.nic
 
 
 class NicWriter:
@@ -325,7 +310,7 @@ class NetworkAllocator:
         grants = state.grants()
         for item in giving:
             key = str(item.nic.metadata.key)
-            grants[key] = _grant_of(item, grants.get(key))
+            grants[key] = grant_of(item, grants.get(key))
             state.expect_write(item.nic)
         views, status = self._status(state, grants.values())
         before, network = state.network.status, None
@@ -397,16 +382,3 @@ class NetworkAllocator:
             conflict = find(state.network.status.conditions, kind)
             if conflict is not None and conflict != find(before.conditions, kind):
                 self._events.event(about, "Warning", conflict.reason, conflict.message)
-
-
-def _grant_of(item: Write, former: Grant | None) -> Grant:
-    """Compute the grant of a NIC, with earlier grants of which a write may still be under way.
-
-    Every such write is based on the version of the grant or on an earlier one; if one is not known, none is stated.
-    """
-    meta = item.nic.metadata
-    grant = Grant(nic=str(meta.key), uid=meta.uid, ips=item.status.ips, version=meta.version)
-    if former is None:
-        return grant
-    version = max(former.version, meta.version) if former.version and meta.version else 0
-    return replace(grant, ips=tuple(dict.fromkeys((*grant.ips, *former.ips))), version=version)

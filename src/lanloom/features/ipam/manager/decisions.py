@@ -1,4 +1,4 @@
-"""Which addresses one NIC gets, or why it gets none, and what its status then says: pure rules."""
+"""Which addresses one NIC gets, or why it gets none, and what its status and its grant then say: pure rules."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -10,6 +10,7 @@ from lanloom.api.ipam import (
     NAME_UNIQUE,
     PERMITTED,
     UNIQUE,
+    Grant,
     Network,
     Nic,
     NicStatus,
@@ -217,3 +218,29 @@ def _conflict_message(key: str, conflicts: Mapping[Address, str], meetings: Mapp
         f"{format_address(address)} is {meetings[address]} as well" for address in sorted(meetings)
     )
     return f"{text}; give the NIC another address, or set spec.force if both are the same" if text else ""
+
+
+class Write(Struct, frozen=True):
+    """A write of a NIC's status. `gives` says whether it then has addresses that it did not have."""
+
+    decision: Decision
+    status: NicStatus
+    gives: bool
+
+    @property
+    def nic(self) -> Nic:
+        """The NIC as it was known when that was decided."""
+        return self.decision.nic
+
+
+def grant_of(item: Write, former: Grant | None) -> Grant:
+    """Compute the grant of a NIC, with earlier grants of which a write may still be under way.
+
+    Every such write is based on the version of the grant or on an earlier one; if one is not known, none is stated.
+    """
+    meta = item.nic.metadata
+    grant = Grant(nic=str(meta.key), uid=meta.uid, ips=item.status.ips, version=meta.version)
+    if former is None:
+        return grant
+    version = max(former.version, meta.version) if former.version and meta.version else 0
+    return replace(grant, ips=tuple(dict.fromkeys((*grant.ips, *former.ips))), version=version)
