@@ -10,6 +10,7 @@ A feature adds an object right after its last look at what is in flight: whateve
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -47,6 +48,7 @@ class InFlight:
     def __init__(self, now: Callable[[], float] = _loop_time) -> None:
         self._now = now
         self._known: dict[str, dict[Key, _Requests]] = {}
+        self._ends: deque[tuple[float, str, Key, str]] = deque()
         self._stored: dict[str, Callable[[Key], Any]] = {}
 
     def follow(self, resource: Resource[T], informer: Informer[T]) -> None:
@@ -62,14 +64,18 @@ class InFlight:
         """
         if request.dry_run or not new.metadata.name or (old is not None and _said(old) == _said(new)):
             return
-        requests = self._known.setdefault(resource.full_name, {}).setdefault(new.metadata.key, {})
+        self._forget_expired()
+        title, key, until = resource.full_name, new.metadata.key, self._now() + SECONDS
         version = old.metadata.version if old is not None else 0
-        requests[request.uid] = _Reservation(new, version, self._now() + SECONDS)
+        requests = self._known.setdefault(title, {}).setdefault(key, {})
+        requests[request.uid] = _Reservation(new, version, until)
+        self._ends.append((until, title, key, request.uid))
 
     def withdraw(self, request: AdmissionRequest) -> None:
         """Forget what a request would have made, as it is refused."""
         for known in self._known.values():
-            _keep(known, lambda uid, _item: uid != request.uid)
+            for key in [key for key, requests in known.items() if request.uid in requests]:
+                _forget(known, key, request.uid)
 
     def of(self, resource: Resource[T]) -> tuple[T, ...]:
         """Return the objects of a kind, without those that can't come because there is one already."""
@@ -77,12 +83,11 @@ class InFlight:
 
     def newer(self, resource: Resource[T], stored: Callable[[Key], T | None]) -> tuple[T, ...]:
         """Return the objects of a kind apart from those of which something newer is `stored`."""
+        self._forget_expired()
         known = self._known.get(resource.full_name)
         if not known:
             return ()
-        now = self._now()
-        _keep(known, lambda _uid, item: item.until > now)
-        newest = ((tuple(requests.values())[-1], stored(key)) for key, requests in known.items())
+        newest = ((next(reversed(requests.values())), stored(key)) for key, requests in known.items())
         return tuple(
             cast("T", item.item)
             for item, present in newest
@@ -98,8 +103,17 @@ class InFlight:
         item = new or old
         if not known or item is None:
             return
-        version = math.inf if new is None else new.metadata.version
-        _keep(known, lambda _uid, one: version <= one.version, item.metadata.key)
+        key, version = item.metadata.key, math.inf if new is None else new.metadata.version
+        for uid in [uid for uid, one in known.get(key, {}).items() if version > one.version]:
+            _forget(known, key, uid)
+
+    def _forget_expired(self) -> None:
+        now = self._now()
+        while self._ends and self._ends[0][0] <= now:
+            _, title, key, uid = self._ends.popleft()
+            found = self._known[title].get(key, {}).get(uid)
+            if found is not None and found.until <= now:
+                _forget(self._known[title], key, uid)
 
 
 def _said(item: Object) -> tuple[object, ...]:
@@ -108,13 +122,7 @@ def _said(item: Object) -> tuple[object, ...]:
     return getattr(item, "spec", None), meta.annotations, meta.deletion_timestamp
 
 
-def _keep(
-    known: dict[Key, _Requests], keeps: Callable[[str, _Reservation], bool], key: Key | None = None
-) -> None:
-    """Forget the other requests, of one object or of all."""
-    for one in tuple(known) if key is None else {key} & known.keys():
-        kept = {uid: item for uid, item in known[one].items() if keeps(uid, item)}
-        if kept:
-            known[one] = kept
-        else:
-            del known[one]
+def _forget(known: dict[Key, _Requests], key: Key, uid: str) -> None:
+    del known[key][uid]
+    if not known[key]:
+        del known[key]
