@@ -95,7 +95,7 @@ class Namespace:
         return function()
 
 
-def open_namespace(path: Path) -> Namespace:
+def open_namespace(path: Path | str) -> Namespace:
     """Return the network namespace at a path.
 
     Raises NamespaceMissing where there is none, NamespaceError for another file.
@@ -125,13 +125,29 @@ def make_namespace(title: str, prepare: Callable[[], None] = lambda: None) -> Na
     `prepare` runs inside first. Raises NamespaceError, and what that raises.
     """
 
-    def make() -> Namespace:
-        if _libc.unshare(_CLONE_NEWNET) != 0:
-            raise _failure(f"can't make the network namespace {title}")
-        prepare()
-        return Namespace(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC), title)
+    return in_own_thread(lambda: _made(title, prepare))
+
+
+def make_namespace_with_socket(title: str, prepare: Callable[[], None]) -> tuple[Namespace, socket.socket]:
+    """Return the same, with a netlink socket inside, for which no thread has to enter it again."""
+
+    def make() -> tuple[Namespace, socket.socket]:
+        namespace = _made(title, prepare)
+        try:
+            return namespace, open_socket()
+        except BaseException:
+            namespace.close()
+            raise
 
     return in_own_thread(make)
+
+
+def _made(title: str, prepare: Callable[[], None]) -> Namespace:
+    """Return a new namespace, which this thread has entered."""
+    if _libc.unshare(_CLONE_NEWNET) != 0:
+        raise _failure(f"can't make the network namespace {title}")
+    prepare()
+    return Namespace(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC), title)
 
 
 class NamespaceDirectory:

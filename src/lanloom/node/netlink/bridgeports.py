@@ -12,6 +12,7 @@ from lanloom.node.links import KernelLink
 from lanloom.node.netlink import changes, reader
 from lanloom.node.netlink.messages import (
     AF_BRIDGE,
+    IFF_UP,
     IFLA_AF_SPEC,
     IFLA_BRIDGE_FLAGS,
     IFLA_BRIDGE_VLAN_INFO,
@@ -109,7 +110,22 @@ def only_vlan(sock: socket.socket, index: int, vid: int) -> None:
 
 def set_forwarding(sock: socket.socket, index: int, mask: int) -> None:
     """Set the mask of reserved addresses whose frames a port lets pass."""
-    changes.change(sock, index, changes.port_info(attribute(IFLA_BRPORT_GROUP_FWD_MASK, _HALF.pack(mask))))
+    changes.change(sock, index, _forwarding(mask))
+
+
+def open_pair(sock: socket.socket, port: str, inner: str, mask: int) -> KernelLink:
+    """Set up `inner`, the other end of a port's pair in this namespace, and that mask of the port. Return `inner`.
+
+    Links go by their names, so that no look at what was just made comes between.
+    """
+    forwarding = LINK.pack(0, 0, 0, 0, 0) + changes.name(port) + _forwarding(mask)
+    up = LINK.pack(0, 0, 0, IFF_UP, IFF_UP) + changes.name(inner)
+    [found] = batch(sock, [(RTM_NEWLINK, forwarding), (RTM_NEWLINK, up), reader.question(name=inner)])
+    return reader.decoded(found)
+
+
+def _forwarding(mask: int) -> bytes:
+    return changes.port_info(attribute(IFLA_BRPORT_GROUP_FWD_MASK, _HALF.pack(mask)))
 
 
 def stop_learning(sock: socket.socket, index: int) -> None:

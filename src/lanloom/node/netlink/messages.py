@@ -170,26 +170,30 @@ def request(sock: socket.socket, kind: int, body: bytes, *, flags: int = 0) -> N
     _answer(sock)
 
 
-def batch(sock: socket.socket, messages: Sequence[tuple[int, bytes]]) -> None:
+def batch(sock: socket.socket, messages: Sequence[tuple[int, bytes]]) -> list[bytes]:
     """Send requests in one go and wait for all acknowledgements: the kernel takes them one after the other.
 
-    Raises OSError as `request` does for the first that was refused; those after it were tried all the same.
+    Return the bodies of messages that answer those for one object. Raises OSError as `request` does for the first that
+    was refused; those after it were tried all the same.
     """
     if not messages:
-        return
+        return []
     parts = [
         _MESSAGE.pack(_MESSAGE.size + len(body), kind, NLM_F_ACK_REQUEST, number, 0) + body
         for number, (kind, body) in enumerate(messages, 1)
     ]
     sock.send(b"".join(part + bytes(_aligned(len(part)) - len(part)) for part in parts))
+    found: list[bytes] = []
     refused: OSError | None = None
     for _ in parts:
         try:
-            _answer(sock)
+            bodies, _ = _answer(sock)
+            found += bodies
         except OSError as error:
             refused = refused or error
     if refused is not None:
         raise refused
+    return found
 
 
 def get(sock: socket.socket, kind: int, body: bytes) -> bytes:

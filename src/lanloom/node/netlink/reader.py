@@ -112,7 +112,7 @@ def bodies(
 def links(sock: socket.socket, nsid: int | None = None) -> list[KernelLink]:
     """Return all links of the namespace, or of the one that it knows by a number, which need not be entered for it."""
     wanted = attribute(IFLA_TARGET_NETNSID, SIGNED.pack(nsid)) if nsid is not None else b""
-    return [_decoded(each) for each in bodies(sock, wanted)]
+    return [decoded(each) for each in bodies(sock, wanted)]
 
 
 def indices(sock: socket.socket) -> frozenset[int]:
@@ -122,9 +122,13 @@ def indices(sock: socket.socket) -> frozenset[int]:
 
 def link(sock: socket.socket, *, index: int = 0, name: str = "") -> KernelLink:
     """Return one link. OSError has the number ENODEV where there is none."""
+    return decoded(get(sock, *question(index=index, name=name)))
+
+
+def question(*, index: int = 0, name: str = "") -> tuple[int, bytes]:
+    """Return type and body of the message that asks for one link, for a batch."""
     body = LINK.pack(0, 0, index, 0, 0) + word(IFLA_EXT_MASK, SKIP_STATISTICS)
-    wanted = attribute(IFLA_IFNAME, name.encode() + b"\0") if name else b""
-    return _decoded(get(sock, RTM_GETLINK, body + wanted))
+    return RTM_GETLINK, body + (attribute(IFLA_IFNAME, name.encode() + b"\0") if name else b"")
 
 
 def find(sock: socket.socket, name: str) -> KernelLink | None:
@@ -177,7 +181,8 @@ def _signed(payload: bytes | None, missing: int) -> int:
     return int(SIGNED.unpack(payload)[0]) if payload is not None else missing
 
 
-def _decoded(body: bytes) -> KernelLink:
+def decoded(body: bytes) -> KernelLink:
+    """Return the link that the body of a message is about."""
     message = parse(body)
     found, kind = message.found, message.kind
     data = message.data if kind in ("vxlan", "bridge") else {}

@@ -165,8 +165,8 @@ class TapDevices:
 def _majors() -> tuple[str, ...]:
     """Return what device numbers of macvtaps begin with; an empty text, for all, where that can't be read."""
     with suppress(OSError):
-        lines = [line.split() for line in Path("/proc/devices").read_text().splitlines()]
-        return tuple(f"{line[0]}:" for line in lines if line[1:] == ["macvtap"]) or ("",)
+        lines = Path("/proc/devices").read_bytes().splitlines()
+        return tuple(f"{int(line.split()[0])}:" for line in lines if line.endswith(b" macvtap")) or ("",)
     return ("",)
 
 

@@ -21,7 +21,7 @@ from lanloom.features.lan.rules.lansteps import (
     SetLanUp,
 )
 from lanloom.features.lan.rules.linksteps import alias_of
-from lanloom.node.namespaces import make_namespace
+from lanloom.node.namespaces import make_namespace_with_socket
 from lanloom.node.netlink import bridgedrift, bridgeports, changes, forwarding, overlay
 from lanloom.node.netlink.messages import tolerating
 
@@ -32,12 +32,13 @@ def _make_namespace(step: MakeNamespace, writer: LanWriter) -> None:
     if held is not None:
         writer.names.bind(step.ns, held.namespace)
         return
-    fresh = make_namespace(step.ns, isolate_ip)
+    fresh, sock = make_namespace_with_socket(step.ns, isolate_ip)
     try:
         writer.names.bind(step.ns, fresh)
-        lan = writer.lans[step.ns] = OpenLan(fresh, filtered=False)
+        lan = writer.lans[step.ns] = OpenLan(fresh, sock, filtered=False)
         lan.sealed = True
     except BaseException:
+        sock.close()
         fresh.close()
         raise
 

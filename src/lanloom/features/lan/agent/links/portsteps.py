@@ -9,6 +9,8 @@ from socket import socket
 from lanloom.api.kubevirt import bridged_name, guest_bridge
 from lanloom.features.lan.agent.links.isolation import silence
 from lanloom.features.lan.agent.links.writer import LanWriter, apply, learn_joined
+from lanloom.features.lan.rules.linksteps import FORWARD_ALL
+from lanloom.features.lan.rules.options import UNFLAGGED
 from lanloom.features.lan.rules.portsteps import (
     AddressPod,
     LimitPodMtu,
@@ -17,6 +19,7 @@ from lanloom.features.lan.rules.portsteps import (
     MakeVeth,
     SetPodUp,
 )
+from lanloom.node.links import KernelLink
 from lanloom.node.namespaces import Namespace, open_namespace
 from lanloom.node.netlink import addressing, bridgeports, changes, overlay, reader
 from lanloom.node.netlink.messages import tolerating
@@ -27,15 +30,28 @@ def _make_pair(step: MakePair, writer: LanWriter) -> None:
     lan = writer.lan(step)
     bridge = lan.links[step.bridge].index
     overlay.add_veth(lan.sock, step.port, step.inner, master=bridge, mtu=step.mtu, peer_mac=step.mac)
-    lan.learn(step.inner)
-    changes.set_up(lan.sock, lan.links[step.inner].index)
-    learn_joined(lan, step.port, step.flags)
+    inner = bridgeports.open_pair(lan.sock, step.port, step.inner, FORWARD_ALL)
+    # Each look at a link costs more than two of the requests. What is not read of a port that was just made, and gets
+    # To look at a link takes longer than to set it up. A port that was just made, and gets no flags, is as is known.
+    lan.links[step.inner] = inner
+    lan.links[step.port] = KernelLink(
+        name=step.port,
+        index=inner.lower,
+        kind="veth",
+        mtu=step.mtu,
+        up=True,
+        master=bridge,
+        lower=inner.index,
+        group_forwarding=FORWARD_ALL,
+    )
+    if step.flags != UNFLAGGED:
+        learn_joined(lan, step.port, step.flags)
 
 
 @apply.register
 def _make_tap(step: MakeTap, writer: LanWriter) -> None:
     lan = writer.lan(step)
-    with open_namespace(Path(step.netns)) as pod:
+    with open_namespace(step.netns) as pod:
         overlay.add_macvtap(
             lan.sock,
             pod.fileno(),
@@ -49,7 +65,7 @@ def _make_tap(step: MakeTap, writer: LanWriter) -> None:
 @apply.register
 def _make_veth(step: MakeVeth, writer: LanWriter) -> None:
     lan = writer.lan(step)
-    with open_namespace(Path(step.netns)) as pod, pod.socket() as far:
+    with open_namespace(step.netns) as pod, pod.socket() as far:
         inside = _guest_bridge(far, step) if step.bridged else 0
         name = bridged_name(step.interface) if inside else step.interface
         overlay.add_veth(
@@ -80,7 +96,7 @@ def _guest_bridge(sock: socket, step: MakeVeth) -> int:
 
 @apply.register
 def _address_pod(step: AddressPod, writer: LanWriter) -> None:
-    with open_namespace(Path(step.netns)) as pod, pod.socket() as sock:
+    with open_namespace(step.netns) as pod, pod.socket() as sock:
         _set_up_with_addresses(step, pod, sock, step.index)
 
 
@@ -117,11 +133,11 @@ def _prepare(interface: str, six: bool) -> None:
 
 @apply.register
 def _set_pod_up(step: SetPodUp, writer: LanWriter) -> None:
-    with open_namespace(Path(step.netns)) as pod, pod.socket() as sock:
+    with open_namespace(step.netns) as pod, pod.socket() as sock:
         changes.set_up(sock, step.index)
 
 
 @apply.register
 def _limit_mtu(step: LimitPodMtu, writer: LanWriter) -> None:
-    with open_namespace(Path(step.netns)) as pod, pod.socket() as sock, tolerating(errno.ENODEV):
+    with open_namespace(step.netns) as pod, pod.socket() as sock, tolerating(errno.ENODEV):
         changes.set_mtu(sock, step.index, step.mtu)

@@ -2,7 +2,6 @@
 
 import errno
 from collections.abc import Collection, Iterable
-from pathlib import Path
 from socket import socket
 
 from msgspec.structs import replace
@@ -132,7 +131,7 @@ class Reader:
     def is_pods(self, path: str) -> bool:
         """Implement the port's `is_namespace`."""
         try:
-            with open_namespace(Path(path)) as found:
+            with open_namespace(path) as found:
                 taken = [
                     self._writer.host_namespace().identity,
                     *(each.namespace.identity for each in list(self._writer.lans.values())),
@@ -146,7 +145,7 @@ class Reader:
     def cookie(self, path: str) -> int:
         """Implement the port."""
         try:
-            with open_namespace(Path(path)) as found, found.socket() as sock:
+            with open_namespace(path) as found, found.socket() as sock:
                 return cookie_of(sock)
         except NamespaceMissing:
             return 0
@@ -162,7 +161,7 @@ class Reader:
             with named:
                 same = named.identity == held.namespace.identity
             return held, same, "" if same else f"{_FOREIGN.format(lan.ns)}"
-        opened = OpenLan(named)
+        opened = OpenLan(named, named.socket())
         marks = {owner_of(each.alias) for each in opened.links.values()} - {""}
         # A bridge has no mark for a moment, and no ports as long; the record says that the namespace is the LAN's.
         bridge = opened.links.get(lan.bridge)
@@ -249,7 +248,7 @@ def _far_end(held: OpenLan, port: DesiredPort) -> PodLink | None:
     """
     near = held.links.get(port.inner if port.mode == "macvtap" else port.name)
     index = port.index if port.mode == "macvtap" else near.lower if near is not None else 0
-    with open_namespace(Path(port.netns)) as pod:
+    with open_namespace(port.netns) as pod:
         if near is None or not index:
             return None
         with pod.socket() as sock:

@@ -29,9 +29,9 @@ class OpenLan:
     `sealed`: the namespace took part in no IP at the last look.
     """
 
-    def __init__(self, namespace: Namespace, *, filtered: bool = True) -> None:
+    def __init__(self, namespace: Namespace, sock: socket, *, filtered: bool = True) -> None:
         self.namespace = namespace
-        self.sock = namespace.socket()
+        self.sock = sock
         self.links: dict[str, KernelLink] = {}
         self.filtered = filtered
         self.sealed = False
