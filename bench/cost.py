@@ -41,6 +41,8 @@ def cpu_of(process: int) -> float:
 def kept_waiting(*processes: int) -> float:
     """Seconds in which the first threads of processes could have run while something else had the processors.
 
+    A number may be that of another thread, too.
+
     What takes so long by the clock takes that much less on a machine with nothing else to do; see the kernel's
     sched-stats.rst. Without that figure of the kernel it is 0.
     """
@@ -49,3 +51,8 @@ def kept_waiting(*processes: int) -> float:
         with suppress(OSError):
             waited += int(Path(f"/proc/{process}/schedstat").read_text().split()[1])
     return waited / 1e9
+
+
+def threads_kept_waiting() -> float:
+    """Return the same of all threads of this process that are there."""
+    return kept_waiting(*(int(each.name) for each in Path("/proc/self/task").iterdir()))
