@@ -166,9 +166,10 @@ def join(
 ) -> None:
     """Make a link a port of a bridge: with these VLAN ids and without the unwanted, its flags and its MTU.
 
-    No frame may pass it before all of this holds; that is the caller's part. What `link` tells to be so already is not
-    sent: each request may take the kernel a while. Bridges follow the MTU and the hardware address of their ports, so
-    one of these that changes does so after the link has left its bridge, and before it joins the next.
+    No frame may pass it before all of this holds; that is the caller's part, unless nothing but VLAN ids changes: the
+    unwanted ones go first. What `link` tells to be so already is not sent: each request may take the kernel a while.
+    Bridges follow the MTU and the hardware address of their ports, so one of these that changes does so after the link
+    has left its bridge, and before it joins the next.
     """
     stays = link.master == master
     own = changes.address(mac) if mac != link.mac else b""
@@ -182,8 +183,8 @@ def join(
         flags += attribute(IFLA_BRPORT_ISOLATED, bytes([isolated]))
         flags += attribute(IFLA_BRPORT_GROUP_FWD_MASK, _HALF.pack(group_forwarding))
         messages += [(RTM_NEWLINK, head + changes.port_info(flags))]
-    messages += [vlans_message(link.index, [entry], add=False) for entry in unwanted]
-    messages += [vlans_message(link.index, [entry], add=True) for entry in entries]
+    for changed, add in ((tuple(unwanted), False), (tuple(entries), True)):
+        messages += [vlans_message(link.index, changed, add=add)] if changed else []
     batch(sock, messages)
 
 

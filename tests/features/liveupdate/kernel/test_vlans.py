@@ -14,7 +14,15 @@ from lanloom.features.liveupdate.rules.port import is_bound
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.vlanids import VlanEntry
 from tests.features.lan.kernel.machines import run
-from tests.features.liveupdate.kernel.ground import MAC, Ground, identity, is_silent, pings
+from tests.features.liveupdate.kernel.ground import (
+    MAC,
+    Ground,
+    identity,
+    is_silent,
+    names_told,
+    pings,
+    told_links,
+)
 from tests.features.liveupdate.kernel.test_ports import goal
 
 KIND = 0x88B5
@@ -91,6 +99,31 @@ async def test_nothing_leaks_on_the_way(bare: Ground, there: str) -> None:
         found, await goal(ground, BridgeTarget(bridge=there, pvid=20, default_vid=False))
     )
     assert pings(twenty)
+
+
+async def test_only_other_ids(bare: Ground) -> None:
+    """A port that only gets other VLAN ids is not stopped: no link of the pod changes, as one does otherwise."""
+    bare.bridge("one-br", "vlan_filtering 1")
+    pod = bare.pod("db", "one-br")
+    bare.vlan("port-db", 10)
+    found = await bare.kernel.find(identity())
+    with told_links(pod) as sock:
+        for place in (
+            BridgeTarget(bridge="one-br", pvid=20),
+            BridgeTarget(bridge="one-br", pvid=10, vids=((100, 200),)),
+        ):
+            wanted = await goal(bare, place)
+            await bare.kernel.move(found, wanted)
+            assert is_bound(await bare.kernel.inspect(found), wanted)
+        assert names_told(sock) == []
+        for place in (
+            BridgeTarget(bridge="one-br", pvid=10, hairpin=True),
+            BridgeTarget(bridge="one-br", pvid=20, vids=((10, 10),), hairpin=True),
+        ):
+            wanted = await goal(bare, place)
+            await bare.kernel.move(found, wanted)
+            assert is_bound(await bare.kernel.inspect(found), wanted)
+            assert names_told(sock)
 
 
 def _packets(where: Path, link: str) -> socket.socket:

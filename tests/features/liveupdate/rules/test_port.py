@@ -19,6 +19,7 @@ from lanloom.features.liveupdate.rules.port import (
     extra_entries,
     goal_on,
     is_of_pod,
+    keeps_flags,
     normal,
 )
 from lanloom.node.links import KernelLink
@@ -144,6 +145,27 @@ def test_ids_of_a_port(pvid: int, ranges: list[tuple[int, int]], default: bool) 
     assert normal(entries) == entries
     assert sum(item.pvid for item in entries) <= 1
     assert extra_entries(entries, entries) == () and extra_entries(entries, ()) == entries
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "kept"),
+    [
+        ((VlanEntry(10, 10, True, True),), (VlanEntry(20, 20, True, True),), True),
+        (
+            (VlanEntry(1, 1, False, True), VlanEntry(10, 10, True, True)),
+            (VlanEntry(1, 1, False, True),),
+            True,
+        ),
+        ((VlanEntry(5, 9), VlanEntry(10, 10, True, True)), (VlanEntry(7, 12),), False),
+        ((VlanEntry(5, 9),), (VlanEntry(7, 7, False, True), VlanEntry(8, 9)), False),
+        ((), (VlanEntry(1, 4094),), True),
+    ],
+)
+def test_ids_that_keep_their_flags(
+    before: tuple[VlanEntry, ...], wanted: tuple[VlanEntry, ...], kept: bool
+) -> None:
+    """A port keeps the flags of its ids if none that it has and is to have is tagged or a PVID in one case alone."""
+    assert keeps_flags(before, wanted) is kept
 
 
 def test_a_pod_is_known_by_all_marks() -> None:

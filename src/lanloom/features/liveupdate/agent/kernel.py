@@ -36,7 +36,7 @@ class PortKernel(Protocol):
     async def move(self, found: FoundPort, goal: PortBinding) -> float:
         """Bring the port to a place; the milliseconds for which no frame passed it. No frame passes half-way.
 
-        What fails leaves it down, or where it was: look, and move again.
+        What fails leaves it down, without VLAN ids, or where it was: look, and move again.
         """
         ...
 

@@ -145,7 +145,7 @@ class Mover:
         await self._records.write(record)
         nic = _nic(scene, identity, found)
         try:
-            gap = await self._relocate(found, nic, record.leaves, record.enters, goal)
+            gap = await self._relocate(found, nic, record.leaves, record.enters, goal, binding)
         except (NodeError, PortConflict) as error:
             return await self._taken_back(scene, found, nic, record, str(error))
         return await self._arrived(scene, found, Outcome(goal.link, swap.spec.to, gap=gap), begun)
@@ -182,7 +182,7 @@ class Mover:
                 return Outcome(binding.link, swap.spec.from_)
         nic = _nic(scene, identity, found)
         try:
-            gap = await self._relocate(found, nic, record.enters, record.leaves, record.before)
+            gap = await self._relocate(found, nic, record.enters, record.leaves, record.before, binding)
         except (NodeError, PortConflict) as error:
             return await self._stayed(scene, found, nic, record, binding, str(error))
         return await self._arrived(scene, found, Outcome(record.before.link, swap.spec.from_, gap=gap), begun)
@@ -243,13 +243,24 @@ class Mover:
         return goal_on(place, await self._kernel.bridge(place.bridge), link)
 
     async def _relocate(
-        self, found: FoundPort, nic: PodNic, leaves: str, enters: str, goal: PortBinding
+        self,
+        found: FoundPort,
+        nic: PodNic,
+        leaves: str,
+        enters: str,
+        goal: PortBinding,
+        seen: PortBinding | None = None,
     ) -> float:
-        """Move and verify, with the LANs on both sides; the milliseconds without a network, 0 where nothing moved."""
+        """Move and verify, with the LANs on both sides; the milliseconds without a network, 0 where nothing moved.
+
+        `seen` is where the port was at a look just before. A LAN works after that, so with one there is another look.
+        """
 
         async def move(place: LanPlace | None) -> float:
             wanted = goal_in(place.ns, place.bridge, place.link, place.mtu) if place is not None else goal
-            binding = await self._kernel.inspect(found)
+            binding = seen
+            if binding is None or leaves or enters:
+                binding = await self._kernel.inspect(found)
             if is_bound(binding, wanted):
                 return 0.0
             gap = 0.0

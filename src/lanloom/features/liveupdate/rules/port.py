@@ -168,6 +168,15 @@ def extra_entries(before: Iterable[VlanEntry], wanted: Iterable[VlanEntry]) -> t
     return _ranges({vid: flags for vid, flags in _expanded(before).items() if vid not in kept})
 
 
+def keeps_flags(before: Iterable[VlanEntry], wanted: Iterable[VlanEntry]) -> bool:
+    """Return whether each id that a port has and keeps has the same flags then.
+
+    Once the others are removed, such a port passes only frames that it passes in its new place, too.
+    """
+    kept = _expanded(wanted)
+    return all(kept.get(vid, flags) == flags for vid, flags in _expanded(before).items())
+
+
 def normal(entries: Iterable[VlanEntry]) -> tuple[VlanEntry, ...]:
     """Return the same ids in the one form in which two sets of them can be compared."""
     return _ranges(_expanded(entries))

@@ -3,8 +3,14 @@
 A bridge puts a port that is up into its default VLAN at once, and no frame may pass while a port has a bridge but not
 yet its VLAN ids. So a move first stops the other end of the pair in the pod, as a port of KubeVirt's bridge there: no
 carrier is lost, which costs more time than the move itself. Where that can't be, as on the way to another namespace,
-the port is down meanwhile. A bridge of the node may be one that others made, and stays as it is: only the machine's end
-of the pair is as small as its network asks.
+the port is down meanwhile. Where only VLAN ids change, nothing is stopped: those that go do so before those that come,
+in one request, so the machine has no network for as long as the kernel takes for both.
+
+All is prepared before, and looked at afterwards. Both keep a processor busy for longer than the move, which may be the
+only one for the guest, too. So others have it for a moment before the move, and after it.
+
+A bridge of the node may be one that others made, and stays as it is: only the machine's end of the pair is as small as
+its network asks.
 """
 
 import asyncio
@@ -12,7 +18,7 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -24,6 +30,7 @@ from lanloom.features.liveupdate.rules.port import (
     PortConflict,
     extra_entries,
     is_of_pod,
+    keeps_flags,
     nic_in,
     normal,
 )
@@ -40,6 +47,10 @@ from lanloom.node.vlanids import VlanEntry
 
 CNI_TABLE, CNI_CHAIN = "nat", "PREROUTING"
 """Where CNI's plugin `bridge` has the rules of `macspoofchk`, in the family bridge: pkg/link/spoofcheck.go."""
+
+
+REST_SECONDS = 0.01
+"""How long others have the processors before a move and after it: a guest answers what has waited meanwhile."""
 
 
 class NetlinkPorts:
@@ -161,8 +172,10 @@ class NetlinkPorts:
             before = (VlanEntry(bridge.default_pvid, bridge.default_pvid, True, True),)
         mtu = goal.mtu if goal.ns else _fitting_mtu(target.sock, bridge, link)
         mac = link.mac if stays or goal.ns else yielding_mac(link.mac, bridge.mac)
+        renumbered = stays and mtu in (0, link.mtu) and port.is_renumbered(before, goal)
+        time.sleep(REST_SECONDS)
         began = time.monotonic()
-        stopped = target is port and link.name == goal.link and port.stop()
+        stopped = renumbered or (target is port and link.name == goal.link and port.stop())
         if not stopped:
             link = _brought(port, target, goal)
         bridgeports.join(
@@ -181,6 +194,7 @@ class NetlinkPorts:
             changes.set_up(target.sock, link.index)
         port.resume()
         gap = (time.monotonic() - began) * 1000
+        time.sleep(REST_SECONDS)
         if goal.mtu not in (0, port.nic.mtu):
             changes.set_mtu(port.inside, port.nic.index, goal.mtu)
         return gap
@@ -247,6 +261,17 @@ class _OpenPort:
         self.nic = nic
         self.inside = inside
         self.stopped = _is_stopped(inside, nic)
+
+    def is_renumbered(self, before: Iterable[VlanEntry], goal: PortBinding) -> bool:
+        """Return whether the port passes frames, stays on its bridge, and gets nothing but other VLAN ids there."""
+        link = self.link
+        same = (link.name, link.hairpin, link.isolated, link.group_forwarding) == (
+            goal.link,
+            goal.hairpin,
+            goal.isolated,
+            goal.group_forwarding,
+        )
+        return same and link.up and not self.stopped and keeps_flags(before, goal.entries)
 
     def stop(self) -> bool:
         """Let no frame pass the pair, with its carrier; whether that is so."""
