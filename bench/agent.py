@@ -16,7 +16,7 @@ from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.core import CRDS
 from lanloom.features.vlan.agent import VlanAgent
 from lanloom.features.vlan.informers import agent_informers
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom.node.ports import Host
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine

@@ -24,7 +24,8 @@ from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.meta import Key
 from lanloom.api.workloads import ReplicaSet, strip_pod
-from lanloom.kube.informer import Informer, Informers
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers
 from lanloom.kube.store import Store
 from lanloom.nads.references import references_of
 from lanloom.nads.users import REFERENCES, NadUsers, user_informers, values_of

@@ -28,7 +28,8 @@ from lanloom.api.ipam import NETWORKS, NICS, Network
 from lanloom.features.ipam.manager.controllers import IpamManager
 from lanloom.features.ipam.reader import IpamInformers, ipam_informers
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Listing
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage

@@ -11,7 +11,8 @@ from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.admission import IpamAdmission
 from lanloom.features.ipam.reader import AddressReader, ipam_informers
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.store import freeze_memory
 from lanloom.runtime.certificates import issue
 from lanloom.runtime.webhooks import TlsServer, webhook_app

@@ -27,7 +27,8 @@ from lanloom.features.vlan.rules.rollout.policy import rollout_state
 from lanloom.features.vlan.rules.rollout.released import EVERY_NODE, ReleasedNodes
 from lanloom.kube.conditions import ConditionStatus, set_condition
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import Change, MemoryStorage

@@ -23,7 +23,8 @@ from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.manager.controllers import VlanManager
 from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage

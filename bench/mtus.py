@@ -28,7 +28,8 @@ from lanloom.features.vlan.manager.controllers import VlanManager
 from lanloom.features.vlan.rules.desired.network import NodeNetwork
 from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
 from lanloom.processes.definitions import manifests

@@ -23,7 +23,8 @@ from lanloom.api.multus import NADS
 from lanloom.features.vlan.admission import VlanAdmission
 from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.reader import store_reader, vm_informer
-from lanloom.kube.informer import Informer, Informers, all_synced
+from lanloom.kube.informer import Informer, all_synced
+from lanloom.kube.informers import Informers
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage

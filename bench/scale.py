@@ -32,7 +32,8 @@ from lanloom.features.vlan.manager.controllers import VlanManager
 from lanloom.features.vlan.rules.desired.node import matched_nodes
 from lanloom.kube.conditions import set_condition
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import ABSENT_SECONDS, Informers, all_synced
+from lanloom.kube.informer import ABSENT_SECONDS, all_synced
+from lanloom.kube.informers import Informers
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage

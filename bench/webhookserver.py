@@ -29,7 +29,8 @@ from lanloom.features.vlan.live import follow
 from lanloom.features.vlan.reader import store_reader, vm_informer
 from lanloom.features.vlan.rules.desired.names import report_name
 from lanloom.kube.inflight import InFlight
-from lanloom.kube.informer import Informer, Informers, all_synced
+from lanloom.kube.informer import Informer, all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Listing, WatchEvent
 from lanloom.kube.store import freeze_memory
 from lanloom.runtime.certificates import issue

@@ -22,7 +22,8 @@ from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.election import Elector
 from lanloom.kube.events import Recorder
 from lanloom.kube.inflight import InFlight
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom.nads.admission import ReferenceAdmission
 from lanloom.nads.users import NadUsers, user_informers

@@ -14,7 +14,8 @@ from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.election import Elector
 from lanloom.kube.errors import TransportError
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import Change, MemoryStorage

@@ -21,7 +21,7 @@ from lanloom.features.lan.rules.linksteps import LanStep
 from lanloom.features.lan.rules.observed import SeenHost, SeenLan, Traffic, Underlay
 from lanloom.kube.conditions import find
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError
 from lanloom.runtime.cni.server import CniServer, CniService

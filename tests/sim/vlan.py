@@ -33,7 +33,8 @@ from lanloom.kube.election import Elector
 from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder
 from lanloom.kube.inflight import InFlight
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.node.keyfile import owner
 from lanloom.node.ports import Link
 from lanloom.node.vlanids import subtract

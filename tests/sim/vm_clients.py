@@ -15,7 +15,7 @@ from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client, Listing
 from lanloom_lab.kubevirt.releases import refuse_spec
 from tests.harness.interceptor import Interceptor, Request

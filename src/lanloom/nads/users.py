@@ -35,7 +35,8 @@ from lanloom.api.workloads import (
     STATEFUL_SETS,
     strip_pod,
 )
-from lanloom.kube.informer import Informer, Informers, InformerView
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.lookup import SingleFlight, list_or_empty
 from lanloom.kube.ports import Reader
 from lanloom.kube.store import Store

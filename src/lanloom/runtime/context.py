@@ -10,7 +10,7 @@ from lanloom.api.resource import Resource
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.inflight import InFlight
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host
 from lanloom.runtime.cni.programs import CniSettings

@@ -19,7 +19,8 @@ from lanloom.api.resource import Resource
 from lanloom.features.ipam.manager.controllers import IpamManager
 from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.conditions import find
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom_embedded.local import LocalClient
 from tests.harness.cluster import Cluster, play

@@ -10,7 +10,8 @@ from lanloom.api.l3 import PoolSource
 from lanloom.api.meta import Key, OwnerReference
 from lanloom.features.ipam.nodes import NodePools
 from lanloom.features.ipam.reader import ipam_informers
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.runtime.ports import NO_LEASES, NodeClaim, NodeLeases
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import PLACE, STANDARD, IpamCluster, in_a_cluster

@@ -18,7 +18,8 @@ from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.nads import body_of, wanted_nads
 from lanloom.features.lan.rules.permits import Permits
 from lanloom.kube.inflight import InFlight
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.patches import merge
 from lanloom.nads.users import NadUsers, user_informers
 from lanloom.refusals import Denied

@@ -16,7 +16,7 @@ from lanloom.features.lan.rules.flood import is_silent
 from lanloom.kube.controllerset import ControllerSet
 from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom.kube.loading import load
 from tests.harness.servers.eventually import eventually
 from tests.harness.servers.installed import Installer

@@ -13,7 +13,8 @@ from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multusconfig import NamespaceIsolation
 from lanloom.features.liveupdate.admission import LiveUpdateAdmission
 from lanloom.kube.inflight import InFlight
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.patches import merge
 from tests.features.liveupdate.objects import MIGRATABLE
 from tests.features.liveupdate.swap.scene import FROM, MACHINE, NIC, NODE, PLACE, TO, SwapCluster, spec_body

@@ -25,7 +25,8 @@ from lanloom.features.liveupdate.rules.preflight import Findings, check
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.errors import AlreadyExists
 from lanloom.kube.inflight import InFlight
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from tests.features.liveupdate import objects
 from tests.features.liveupdate.manager.scene import Scene

@@ -29,7 +29,8 @@ from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.manager.controllers import VlanManager
 from lanloom.features.vlan.rules.report.cluster import annotation_patch, derive_annotations
 from lanloom.features.vlan.rules.rollout.policy import revision, rollout_state
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.lookup import ignore_not_found
 from lanloom.runtime.ports import NO_LEASES, NodeClaim, NodeLeases
 from tests.features.vlan.cluster import cluster_network, nad, node, vlan_config

@@ -11,7 +11,8 @@ from lanloom.api.core import CRDS
 from lanloom.api.meta import Key, Object
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import Gone, KubeError, NotFound
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import EventType, Listing, WatchEvent
 from lanloom.nads.users import WAVES, NadUsers, UserInformers, user_informers
 

@@ -43,7 +43,8 @@ from lanloom.features.dummy.rules.observed import (
     Observed,
 )
 from lanloom.features.dummy.rules.subnet import Ranges, ranges
-from lanloom.kube.informer import Informer, Informers, InformerView
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.lookup import list_or_empty, read_service_ranges
 from lanloom.kube.ports import Client
 from lanloom.nads.references import NadUse

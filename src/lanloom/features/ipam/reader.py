@@ -14,7 +14,8 @@ from lanloom.api.ipam import NETWORKS, NICS, Grant, Network, Nic
 from lanloom.api.meta import Key
 from lanloom.features.ipam.rules.addresses import Address, find_address, find_addresses
 from lanloom.features.ipam.state import is_open, owner_of
-from lanloom.kube.informer import Informer, Informers, InformerView
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 

@@ -37,7 +37,8 @@ from lanloom.features.ipam.wires import (
 )
 from lanloom.kube.events import reference
 from lanloom.kube.inflight import InFlight
-from lanloom.kube.informer import Informer, Informers, InformerView, changed, present
+from lanloom.kube.informer import Informer, changed, present
+from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader
 from lanloom.kube.store import Indexes, Overlay, Store, StoreView

@@ -14,7 +14,8 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.rules.claims import claims_of
 from lanloom.features.lan.rules.nads import nads_of_spoke, owner_of
 from lanloom.features.lan.rules.users import admitted
-from lanloom.kube.informer import Informer, Informers
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers
 
 BY_UID = "lan-uid"
 """LANs by their own uid; NADs and Networks by that of the LAN that they were made for; LANNodes by those of the LANs in

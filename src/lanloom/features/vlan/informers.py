@@ -34,7 +34,8 @@ from lanloom.api.nadconfig import cluster_network_of
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.mode import harvester_informer
 from lanloom.features.vlan.rules.desired.names import node_label
-from lanloom.kube.informer import Informer, Informers, InformerView
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers, InformerView
 
 T = TypeVar("T", bound=Object)
 

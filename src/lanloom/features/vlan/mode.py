@@ -14,7 +14,8 @@ import structlog
 
 from lanloom.api.core import SERVICE_ACCOUNTS, ServiceAccount
 from lanloom.api.names import HARVESTER_ACCOUNT, HARVESTER_NAMESPACE
-from lanloom.kube.informer import Informer, Informers
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers
 
 log = structlog.get_logger(__name__)
 

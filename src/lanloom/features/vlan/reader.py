@@ -34,7 +34,8 @@ from lanloom.api.names import (
 from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, VlanInformers
 from lanloom.features.vlan.rules.desired.reserved import Reserved, reserved
 from lanloom.features.vlan.rules.report.cluster import matching, usable_nodes
-from lanloom.kube.informer import Informer, Informers
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers
 from lanloom.kube.store import Indexes, Store
 
 T = TypeVar("T", bound=Object)

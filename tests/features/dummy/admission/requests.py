@@ -21,7 +21,8 @@ from lanloom.features.dummy.admission import DummyAdmission, IsManager, NetworkC
 from lanloom.features.dummy.reader import StoreReader, dummy_informers
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.inflight import InFlight
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.nads.admission import ReferenceAdmission
 from lanloom.nads.users import NadUsers, user_informers
 from lanloom.runtime.webhooks import Decide, refer_all, validate_all

@@ -20,7 +20,8 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.features.dummy.manager.settings import DefaultNetwork, DummySettings
 from lanloom.features.dummy.rights import CONFIG_MAP
 from lanloom.features.dummy.rules.flags import Flags
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from tests.harness.cluster import Cluster, play
 
 IDENTITY = "lanloom-manager-0"

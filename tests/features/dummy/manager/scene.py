@@ -21,7 +21,8 @@ from lanloom.features.dummy.reader import dummy_informers
 from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.controller import Outcome
 from lanloom.kube.errors import NotFound
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom.nads.users import NadUsers, user_informers
 from lanloom_embedded.engine.engine import Engine

@@ -23,7 +23,7 @@ from lanloom.api.resource import Resource
 from lanloom.features.ipam.admission import IpamAdmission
 from lanloom.features.ipam.reader import AddressReader, ipam_informers
 from lanloom.features.ipam.wirereader import WireReader, wire_informers
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom.runtime.identity import MANAGERS
 from lanloom_embedded.engine.storage import MemoryStorage
 from tests.harness.cluster import Cluster, installed

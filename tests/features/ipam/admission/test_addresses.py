@@ -11,7 +11,7 @@ from lanloom.api.ipam import Network, Nic
 from lanloom.api.meta import Key
 from lanloom.features.ipam.reader import AddressReader, ipam_informers
 from lanloom.features.ipam.rules.addresses import parse_address
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client, WatchEvent
 from tests.features.ipam.admission.requests import holding, network, with_status
 

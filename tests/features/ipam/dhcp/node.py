@@ -17,7 +17,7 @@ from lanloom.features.ipam.dhcp.clients import PortId, SeenPort
 from lanloom.features.ipam.dhcp.guests import Guests
 from lanloom.features.ipam.dhcp.metrics import DhcpMetrics
 from lanloom.features.ipam.dhcp.server import GuestDhcp
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom.node.errors import LinkError
 from lanloom.runtime.exposition import CollectorRegistry

@@ -19,7 +19,7 @@ from lanloom.features.ipam.manager.evidence import owner_informers
 from lanloom.features.ipam.manager.owners import OwnerController
 from lanloom.features.ipam.reader import ipam_informers
 from lanloom.kube.errors import ApiError, NotFound, from_status
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.ipam.cluster import IpamCluster

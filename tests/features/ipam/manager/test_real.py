@@ -21,7 +21,8 @@ from lanloom.kube.election import Elector
 from lanloom.kube.errors import AlreadyExists
 from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.loading import load
 from tests.harness.servers.eventually import eventually
 from tests.harness.servers.real import RealServer

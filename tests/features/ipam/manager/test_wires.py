@@ -20,7 +20,8 @@ from lanloom.features.ipam.wirereader import WireReader, wire_informers
 from lanloom.features.ipam.wires import read_held, read_report
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import ServerError
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.store import Store
 from tests.features.ipam.cluster import PLACE, GrantingClient, condition
 from tests.features.ipam.manager.wirecluster import SUBNET, WireCluster, nad_body, node_addresses

@@ -17,7 +17,8 @@ from lanloom.api.resource import Resource
 from lanloom.features.ipam.manager.controllers import IpamManager
 from lanloom.features.ipam.reader import ipam_informers
 from lanloom.features.ipam.wirereader import WireReader, wire_informers
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from tests.features.ipam.cluster import PLACE, IpamCluster
 

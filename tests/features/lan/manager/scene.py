@@ -20,7 +20,8 @@ from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import NotFound
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom.nads.users import NadUsers, user_informers
 from lanloom_embedded.engine.engine import Engine

@@ -32,7 +32,8 @@ from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
 from lanloom.features.liveupdate.settings import LiveUpdateSettings
 from lanloom.kube.conditions import find
 from lanloom.kube.events import Recorder
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine

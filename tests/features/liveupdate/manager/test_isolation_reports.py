@@ -9,7 +9,7 @@ from lanloom.api.lan import LAN_NODES
 from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.features.liveupdate.manager.isolation import IsolationReports
 from lanloom.kube.conditions import find
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from tests.harness import cluster
 
 ISOLATED = NamespaceIsolation(enabled=True)

@@ -31,7 +31,8 @@ from lanloom.kube.conditions import find
 from lanloom.kube.errors import AlreadyExists, KubeError
 from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.loading import load
 from lanloom.processes.definitions import manifests
 from tests.embedded.cases.kit.ground import embedded_server

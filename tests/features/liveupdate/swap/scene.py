@@ -27,7 +27,8 @@ from lanloom.api.multusconfig import NO_ISOLATION
 from lanloom.api.resource import Resource
 from lanloom.features.liveupdate.manager.swapreader import SwapReader, swap_informers
 from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom.runtime.ports import MachineAddresses
 from lanloom_embedded.local import LocalClient

@@ -12,7 +12,8 @@ from lanloom.features.ipam.manager.evidence import owner_informers
 from lanloom.features.ipam.manager.owners import OwnerController
 from lanloom.features.ipam.nodes import MachineNics
 from lanloom.features.ipam.reader import ipam_informers
-from lanloom.kube.informer import Informers, all_synced
+from lanloom.kube.informer import all_synced
+from lanloom.kube.informers import Informers
 from tests.features.liveupdate.swap.scene import FROM, PLACE, TO, SwapCluster, nad_body
 from tests.harness import cluster
 from tests.harness.stale import StaleClient

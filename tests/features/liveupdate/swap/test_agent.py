@@ -14,7 +14,7 @@ from lanloom.features.liveupdate.agent.mover import Mover
 from lanloom.features.liveupdate.agent.records import MoveRecords
 from lanloom.features.liveupdate.agent.swaps import SwapAgent
 from lanloom.features.liveupdate.rules.port import PortBinding
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 from lanloom.node.vlanids import VlanEntry
 from lanloom_embedded.local import LocalClient

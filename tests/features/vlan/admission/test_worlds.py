@@ -17,7 +17,8 @@ from lanloom.features.vlan.informers import vlan_informers
 from lanloom.features.vlan.reader import ClusterReader, store_reader, vm_informer
 from lanloom.features.vlan.rules.desired.reserved import LINK_LOCAL
 from lanloom.features.vlan.views.apply import cluster_reader
-from lanloom.kube.informer import Informer, Informers, all_synced
+from lanloom.kube.informer import Informer, all_synced
+from lanloom.kube.informers import Informers
 from lanloom.processes.definitions import manifests
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage

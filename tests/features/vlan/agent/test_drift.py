@@ -13,7 +13,7 @@ from lanloom.api.core import Event
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.agent import VlanAgent
 from lanloom.features.vlan.informers import agent_informers
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom.node.ports import (
     LOCAL_TABLE,
     MAIN_TABLE,

@@ -29,7 +29,8 @@ from lanloom.features.dummy.rules.model import Settings
 from lanloom.kube.controller import backoff
 from lanloom.kube.errors import AlreadyExists, KubeError, NotFound
 from lanloom.kube.events import Recorder, reference
-from lanloom.kube.informer import Informer, Informers
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers
 from lanloom.kube.ports import Client
 
 log = structlog.get_logger(__name__)

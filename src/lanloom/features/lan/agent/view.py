@@ -10,7 +10,7 @@ from lanloom.api.meta import Key
 from lanloom.features.lan.agent.ports import Device
 from lanloom.features.lan.rules.claims import age_of, claims_of
 from lanloom.features.lan.rules.flood import is_silent
-from lanloom.kube.informer import Informers
+from lanloom.kube.informers import Informers
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Reader
 

@@ -20,7 +20,8 @@ from lanloom.features.liveupdate.manager.swapreader import BY_MACHINE, SwapInfor
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED
 from lanloom.features.liveupdate.rules.launcher import launcher_of
 from lanloom.kube.conditions import is_true
-from lanloom.kube.informer import Informer, Informers, InformerView
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers, InformerView
 
 BY_STATE = "live-update-state"
 """Machines and migrations by what the updater has to do with them: NEEDED, UNFINISHED."""

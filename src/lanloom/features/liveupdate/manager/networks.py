@@ -6,7 +6,8 @@ from lanloom.api.harvester import CLUSTER_NETWORKS, ClusterNetwork
 from lanloom.api.ipam import NETWORKS, NICS, Network, Nic
 from lanloom.api.lan import LAN, LAN_NODES, LANS, LANNode
 from lanloom.features.liveupdate.rules.networks import Networks, marked_bridges, with_uplinks
-from lanloom.kube.informer import Informer, Informers, InformerView
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers, InformerView
 
 BY_NAMESPACE = "machine-namespace"
 """NICs by their namespace."""

@@ -47,7 +47,8 @@ from lanloom.features.liveupdate.rules.restart import RESTART_REQUIRED
 from lanloom.features.liveupdate.rules.results import from_text, result_on
 from lanloom.features.liveupdate.rules.updates import MACHINE_LABEL
 from lanloom.kube.conditions import is_true
-from lanloom.kube.informer import Informer, Informers, InformerView
+from lanloom.kube.informer import Informer
+from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.lookup import get_or_none, list_or_empty
 from lanloom.kube.ports import Client
 from lanloom.kube.store import MutationCache
