@@ -34,8 +34,15 @@ class Machine:
         eventually(lambda: self.attempt("true") is not None, timeout=240)
 
     def run(self, command: str) -> str:
-        """What a command prints in the guest."""
-        status, printed = self.lab.in_guest(self.name, command)
+        """What a command prints in the guest. Right after a migration, the lab may look for it where it was."""
+        answers: list[tuple[int, str]] = []
+
+        def asked() -> bool:
+            answers[:] = [self.lab.in_guest(self.name, command)]
+            return f"no machine default/{self.name} runs" not in answers[0][1]
+
+        eventually(asked)
+        ((status, printed),) = answers
         assert status == 0, f"{command}: {status}\n{printed}"
         return printed
 

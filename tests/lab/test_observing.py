@@ -31,7 +31,7 @@ def test_an_agent_says_on_its_node_how_it_fares(lab: Lab) -> None:
     assert shown["lanloom_agent_link_dumps_total", frozenset()] >= 1
     assert shown["process_resident_memory_bytes", frozenset()] > 0
     synced = [value for (name, _), value in shown.items() if name == "lanloom_informer_synced"]
-    assert len(synced) == sum(synced) == 10
+    assert len(synced) == sum(synced) == 11
 
 
 def test_the_doctor_finds_a_node_in_order(lab: Lab) -> None:
