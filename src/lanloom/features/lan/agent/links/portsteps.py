@@ -31,7 +31,6 @@ def _make_pair(step: MakePair, writer: LanWriter) -> None:
     bridge = lan.links[step.bridge].index
     overlay.add_veth(lan.sock, step.port, step.inner, master=bridge, mtu=step.mtu, peer_mac=step.mac)
     inner = bridgeports.open_pair(lan.sock, step.port, step.inner, FORWARD_ALL)
-    # Each look at a link costs more than two of the requests. What is not read of a port that was just made, and gets
     # To look at a link takes longer than to set it up. A port that was just made, and gets no flags, is as is known.
     lan.links[step.inner] = inner
     lan.links[step.port] = KernelLink(
