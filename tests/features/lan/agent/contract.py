@@ -1,6 +1,7 @@
 """What options do to a kernel, as a suite for every `LanKernel`: what is asked for is there, and nothing more to do."""
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 
 from msgspec.structs import replace
@@ -16,6 +17,9 @@ from lanloom.node.errors import LinkError
 from lanloom.node.links import Vtep
 
 OWN, PEER = "02:00:00:00:00:01", "02:00:00:00:00:02"
+MACVTAP = 800_000_000 + os.getpid() % 10_000
+"""The machine's index: other processes check on the same kernel at the same time."""
+
 VLAN = 2012
 """The VLAN of the host's bridge `cluster-1-br` that `check_uplink` needs."""
 Check = Callable[[LanKernel, DesiredLan], Coroutine[None, None, None]]
@@ -28,7 +32,7 @@ def plain(netns: str, underlay: int, address: str) -> DesiredLan:
         name="bM0",
         spoke="b",
         mode="macvtap",
-        index=700_000_001,
+        index=MACVTAP,
         netns=netns,
         interface="net2",
         mac="02:00:00:00:00:03",
