@@ -34,8 +34,8 @@ NAMESPACE = "default"
 class Line(Interceptor):
     """The line between an agent and the API server: `cut`, it lets no request through, but watches that are open.
 
-    While it is not `open`, what watches bring waits, or only what that of `late` brings. What passes is counted
-    in `work`.
+    While it is not `open`, what watches bring waits, or only what that of `late` brings, and so do lists of what is
+    `unlisted`. What passes is counted in `work`.
     """
 
     cut = False
@@ -46,6 +46,7 @@ class Line(Interceptor):
         self.watched: set[str] = set()
         self.listed: set[tuple[str, str]] = set()
         self.late: Resource[Any] | None = None
+        self.unlisted: Resource[Any] | None = None
         self.open = asyncio.Event()
         self.open.set()
 
@@ -64,6 +65,8 @@ class Line(Interceptor):
             raise TransportError("the line is cut")
         self._work["requests"] += 1
         if request.verb == "list":
+            if self.unlisted is request.resource:
+                await self.open.wait()
             self.listed.add((request.resource.kind, request.selector))
         return await super().send(request)
 
@@ -130,9 +133,12 @@ class Node:
         """The node's requests get no answer from now on, or get one again."""
         self._line.cut = cut
 
-    def deafen(self, deaf: bool = True, *, of: Resource[Any] | None = None) -> None:
-        """What the node's watches bring, or the one `of` a resource, is late from now on, or comes at last."""
-        self._line.late = of
+    def deafen(self, deaf: bool = True, *, of: Resource[Any] | None = None, lists: bool = False) -> None:
+        """What the node's watches bring, or the one `of` a resource, is late from now on, or comes at last.
+
+        With `lists`, lists of the resource do so, too.
+        """
+        self._line.late, self._line.unlisted = of, of if lists else None
         (self._line.open.clear if deaf else self._line.open.set)()
 
     async def kill(self) -> None:

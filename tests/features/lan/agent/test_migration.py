@@ -1,8 +1,11 @@
 """A machine on two nodes at once: while it migrates its two pods are one user of a spoke."""
 
+import asyncio
+
 import pytest
 
 from lanloom.api.core import PODS
+from lanloom.api.lan import LAN_NODES
 from lanloom.features.lan.agent.ports import Attached, SpokeError
 from tests.features.lan.agent.nodes import NAMESPACE, LanCluster, Node, veth
 from tests.harness.cluster import play
@@ -92,6 +95,26 @@ def test_another_machine(uid: str) -> None:
         assert refused.value.again and second.world.names == {}
         await cluster.client.delete(PODS, "virt-launcher-vm-1", NAMESPACE)
         assert (await attach(second, "other")).mtu == 1450
+
+    play(story, LanCluster)
+
+
+def test_the_first_spoke_of_a_node() -> None:
+    """The first attachment of a node waits for what others report; it fails, and changes nothing, if that is late."""
+
+    async def story(cluster: LanCluster) -> None:
+        first, second = await nodes(cluster)
+        await launcher(cluster, "virt-launcher-vm-1")
+        await attach(first, "virt-launcher-vm-1")
+        await reported(cluster, "n1", "virt-launcher-vm-1")
+        second.deafen(of=LAN_NODES, lists=True)
+        with pytest.raises(SpokeError, match="does not answer in time with the LANNodes") as late:
+            await attach(second, "other")
+        assert late.value.again and (second.world.names, second.report()) == ({}, ())
+        attaching = asyncio.create_task(attach(second, "other"))
+        second.deafen(False)
+        with pytest.raises(SpokeError, match="is used by default/virt-launcher-vm-1 on node n1"):
+            await attaching
 
     play(story, LanCluster)
 

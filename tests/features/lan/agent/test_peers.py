@@ -51,18 +51,18 @@ def test_a_node_that_is_silent() -> None:
     play(story, LanCluster)
 
 
-def test_a_cluster_without_lans() -> None:
-    """An agent follows its own LANNode, and those of all nodes only once there is a LAN, or one of its own is left."""
+def test_a_node_without_lans() -> None:
+    """An agent follows its own LANNode, and those of all nodes only from its first spoke on, or if it has a record."""
 
     async def story(cluster: LanCluster) -> None:
         kind, own = LAN_NODES.kind, "metadata.name=n1"
         node = await cluster.node("n1", 1)
+        await cluster.lan()
+        await advertised(cluster, node)
         await asyncio.sleep(60)
         assert {selector for each, selector in node.listed if each == kind} == {own}
-        await cluster.lan()
-        await cluster.until(lambda: (kind, "") in node.listed)
-        await advertised(cluster, node)
         await node.spokes.attach(veth("blue-a", node.pod("p1")))
+        assert (kind, "") in node.listed
         await reported(cluster, "n1", 1)
         await node.kill()
         await cluster.client.delete(LANS, "blue", NAMESPACE)

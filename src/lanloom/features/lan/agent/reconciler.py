@@ -175,6 +175,7 @@ class LanReconciler:
         record = record_of(lan, self._node)
         if await self._host(record) is None:
             return None
+        self._view.follow_nodes()
         await self._records.save(record)
         return record
 

@@ -87,6 +87,7 @@ class Spokes:
     async def allocate(self, device: Device) -> str:
         """Implement the port."""
         uid = self._lan_of(device)
+        self._view.follow_nodes()
 
         async def work() -> str:
             async with self._placed(uid, device) as (record, place):
@@ -104,6 +105,7 @@ class Spokes:
         device = attachment.device
         _check(attachment)
         uid = self._lan_of(device)
+        self._view.follow_nodes()  # they are known, mostly, when the LAN is confirmed
 
         async def work() -> Attached:
             try:

@@ -4,6 +4,7 @@ Only what other nodes report is asked for, so an attachment costs no request whe
 the LAN. A user is one pod, or one machine, whose two pods have the spoke on two nodes while it migrates.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator
 
 from lanloom.api.core import PODS, Pod
@@ -16,6 +17,9 @@ from lanloom.kube.errors import KubeError
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
 from lanloom.refusals import title_for
+
+KNOWN_SECONDS = 10.0
+"""How long an attachment waits for what other nodes report. Only the first ones of a node or of an agent wait."""
 
 
 class RemoteUsers:
@@ -33,6 +37,7 @@ class RemoteUsers:
         older agents, is not known and does not count.
         """
         spoke = attachment.device.spoke
+        await self._know_nodes(spoke)
         for node, pod in _pods_elsewhere(self._view.users_of(spoke), spoke, self._node):
             if not pod or pod == attachment.pod:
                 continue
@@ -42,6 +47,24 @@ class RemoteUsers:
                     "one pod or one machine, so delete that one, or take another spoke",
                     again=True,
                 )
+
+    async def _know_nodes(self, spoke: str) -> None:
+        """Wait until it is known what other nodes report. Raise SpokeError where that takes too long.
+
+        An agent whose API server is away since its start attaches without: it knows of no LAN but those of its records.
+        """
+        self._view.follow_nodes()
+        if not self._view.is_synced:
+            return
+        try:
+            async with asyncio.timeout(KNOWN_SECONDS):
+                await self._view.nodes_known()
+        except TimeoutError:
+            raise SpokeError(
+                f"it is not known yet whether another node uses the spoke {spoke}: the API server does not answer in "
+                "time with the LANNodes",
+                again=True,
+            ) from None
 
     async def confirm(
         self, lan: Key, uid: str, attachment: Attachment, *, carried: bool, is_reported: bool

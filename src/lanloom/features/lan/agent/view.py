@@ -25,7 +25,7 @@ class ClusterView:
         self._lans = informers.get(
             LANS, optional=True, indexes={"uid": _uid, "claim": _claims, "joined": _joined}
         )
-        # Without LANs, what nodes report concerns no other node: a LANNode that all follow is sent to all.
+        # What nodes report concerns those alone that carry LANs: a LANNode that all follow is sent to all.
         self._reports = informers.get(
             LAN_NODES,
             optional=True,
@@ -33,7 +33,6 @@ class ClusterView:
             from_cache=True,
             lazy=True,
         )
-        self._lans.on_change(lambda _old, _new: self.follow_nodes())
         # What is written next is compared with it, so it is never as old as others may be.
         self._own = informers.get(
             LAN_NODES, fields=f"metadata.name={node}", optional=True, title="own lannodes"
@@ -46,7 +45,7 @@ class ClusterView:
 
     @property
     def knows_nodes(self) -> bool:
-        """Whether also the LANNodes of all nodes have been read once, if there was a LAN."""
+        """Whether also the LANNodes of all nodes have been read once, if this node carries LANs."""
         return self.is_synced and self._reports.is_synced
 
     async def nodes_known(self) -> None:
@@ -54,7 +53,7 @@ class ClusterView:
         await self._reports.synced(begun=True)
 
     def follow_nodes(self) -> None:
-        """Follow the LANNodes of all nodes from now on, as is done from the first LAN of the cluster on."""
+        """Follow the LANNodes of all nodes from now on, as is done from the first LAN that this node carries on."""
         self._reports.begin()
 
     def on_lan(self, handler: Callable[[str], None]) -> None:
