@@ -37,7 +37,8 @@ class Clients:
 
     def __init__(self, *, connections: int = 4, per_peer: int = 2) -> None:
         limits = Limits(connections=connections, per_peer=per_peer)
-        self.connections = Connections(limits, lambda: 0.0)
+        self.now = 0.0
+        self.connections = Connections(limits, lambda: self.now)
         self.ended: list[str] = []
 
     def connect(self, name: str, peer: str = "a", stage: Stage = Stage.UNFINISHED) -> Slot | None:
@@ -57,13 +58,42 @@ def test_the_oldest_unfinished_connection_of_a_peer_gives_way() -> None:
     assert len(clients.connections) == 2
 
 
-def test_an_idle_connection_outlives_an_unfinished_one() -> None:
-    """A connection that has done a request is worth more than one that has not."""
+@pytest.mark.parametrize(("age", "ends"), [(4.9, "idle"), (5.0, "silent")])
+def test_an_idle_connection_outlives_an_unfinished_one(age: float, ends: str) -> None:
+    """A connection that has done a request is worth more than one that has not for some seconds."""
     clients = Clients()
     clients.connect("idle", stage=Stage.IDLE)
     clients.connect("silent")
+    clients.now = age
+    assert clients.connections.has_room("a")
     clients.connect("new")
-    assert clients.ended == ["silent"]
+    assert clients.ended == [ends]
+
+
+def test_room() -> None:
+    """There is room without the place of a recent connection, and on a full server that of a peer with more."""
+    clients = Clients(connections=3)
+    assert clients.connections.has_room("a")
+    clients.connect("first")
+    clients.connect("second")
+    assert not clients.connections.has_room("a") and clients.connections.has_room("b")
+    clients.connect("other", peer="b")
+    assert clients.connections.has_room("c") and not clients.connections.has_room("b")
+    clients.now = 5.0
+    assert clients.connections.has_room("a") and clients.connections.has_room("b")
+
+
+def test_room_beside_work() -> None:
+    """Where every connection works there is no room; handlers are called when one has ended its work, or is gone."""
+    clients, told = Clients(), []
+    clients.connections.on_room(lambda: told.append(clients.connections.has_room("a")))
+    first, _ = [clients.connect(name, stage=Stage.BUSY) for name in ("one", "two")]
+    clients.now = 60.0
+    assert first is not None and not clients.connections.has_room("a")
+    first.move(Stage.IDLE)
+    first.move(Stage.BUSY)
+    first.release()
+    assert told == [True, True]
 
 
 def test_a_request_in_progress_is_never_cut_off() -> None:
@@ -128,7 +158,7 @@ def test_a_peer_is_an_address_or_a_network_of_ipv6(address: object, peer: str) -
 
 BUNDLE = issue(("127.0.0.1",), time.time())
 REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
-FEW = Limits(connections=8, per_peer=4)
+FEW = Limits(connections=8, per_peer=4, patience_seconds=0.2)
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -212,6 +242,42 @@ def test_connections_that_send_nothing_keep_nobody_out(runner: Run) -> None:
             assert "200 OK" in await answer(await connect(port))
             for reader, _ in silent[: 20 - FEW.per_peer]:
                 await end(reader)
+            for _, writer in silent:
+                writer.close()
+
+    runner(main)
+
+
+def test_a_crowd_is_served(runner: Run) -> None:
+    """Clients that come at the same moment, more than a peer may have connections, are all answered."""
+
+    async def slow(scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.01)
+        await app(scope, receive, send)
+
+    async def ask(port: int) -> str:
+        stream = await connect(port)
+        try:
+            return await answer(stream)
+        finally:
+            stream[1].close()
+
+    async def main() -> None:
+        async with serving(Limits(connections=8, per_peer=4), slow) as port:
+            answers = await asyncio.gather(*(ask(port) for _ in range(40)))
+            assert all("200 OK" in each for each in answers)
+
+    runner(main)
+
+
+def test_a_crowd_that_may_not_wait(runner: Run) -> None:
+    """Of more connections than may wait, the newest take places at once; the server goes on."""
+
+    async def main() -> None:
+        limits = Limits(connections=8, per_peer=4, waiting=4, patience_seconds=60.0)
+        async with serving(limits) as port:
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+            assert "200 OK" in await answer(await connect(port))
             for _, writer in silent:
                 writer.close()
 

@@ -1,9 +1,12 @@
 """The limits of an HTTPS port, and its open connections: which one ends when there are too many.
 
 A server that is full must stay reachable. So a new connection takes the place of one that does no work: first of one
-that has not finished a request, then of an idle one, the oldest first. A request in progress is never cut off; where
-there is nothing else, the new connection is refused. Refusing newcomers always would let a thousand silent connections
-keep all clients out; ending the oldest always would end watches.
+that has not finished a request for seconds, then of an idle one, then of any without a finished request, the oldest
+first. A request in progress is never cut off; where there is nothing else, the new connection is refused. Refusing
+newcomers always would let a thousand silent connections keep all clients out; ending the oldest would end watches.
+
+Before a new connection takes the place of one that came as recently, or is refused, it waits for `patience_seconds`
+where it costs a socket alone: a crowd is mostly one client that sends all at once, as an API server sends its reviews.
 """
 
 import asyncio
@@ -23,6 +26,7 @@ _RESERVED_FILES = 256
 """File descriptors that connections never take: the database, listening sockets, calls of webhooks."""
 
 _FEWEST = 16
+_MOST_WAITING = 2048
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -32,6 +36,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     IPv6 address. `header_bytes` counts the request line, the headers and the trailers of a request. `pipelined` is the
     number of requests that may wait behind the one in progress on a connection.
 
+    While there is no place for a new connection but that of one as recent, it waits up to `patience_seconds`, as one of
+    `waiting` at most.
+
     Times are in seconds: for a TLS handshake, for the headers of a request, for its body, and for a client to read
     what the server wrote. An idle connection is closed after `idle_seconds`.
     """
@@ -40,6 +47,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     per_peer: int = 2048
     header_bytes: int = 64 * 1024
     pipelined: int = 32
+    waiting: int = _MOST_WAITING
+    patience_seconds: float = 5.0
     handshake_seconds: float = 10.0
     header_seconds: float = 30.0
     body_seconds: float = 60.0
@@ -52,8 +61,10 @@ def limits_of_process(most: int) -> Limits:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         soft = most + _RESERVED_FILES
-    connections = max(_FEWEST, min(most, soft - min(_RESERVED_FILES, soft // 2)))
-    return Limits(connections=connections, per_peer=connections // 2)
+    files = soft - min(_RESERVED_FILES, soft // 2)
+    connections = max(_FEWEST, min(most, files))
+    waiting = max(0, min(_MOST_WAITING, files - connections))
+    return Limits(connections=connections, per_peer=connections // 2, waiting=waiting)
 
 
 _REPORT_SECONDS = 60.0
@@ -106,13 +117,14 @@ class ClientFaults:
 class Slot:
     """The place of one connection. Move it along with the connection, and release it in the end."""
 
-    __slots__ = ("_connections", "_end", "peer", "stage")
+    __slots__ = ("_connections", "_end", "peer", "since", "stage")
 
-    def __init__(self, connections: "Connections", peer: str, end: Callable[[], None]) -> None:
+    def __init__(self, connections: "Connections", peer: str, end: Callable[[], None], since: float) -> None:
         self._connections = connections
         self._end = end
         self.peer = peer
         self.stage = Stage.UNFINISHED
+        self.since = since
 
     def ends_by(self, end: Callable[[], None]) -> None:
         """Set how the connection is ended from now on. `end` must not fail, and may be called twice."""
@@ -145,20 +157,38 @@ class Connections:
         self._peers: dict[str, tuple[dict[Slot, None], ...]] = {}
         self._count = 0
         self._reported = float("-inf")
+        self._room_handlers: list[Callable[[], None]] = []
         self.faults = ClientFaults()
 
     def __len__(self) -> int:
         return self._count
 
+    def on_room(self, handler: Callable[[], None]) -> None:
+        """Call `handler` whenever there may be room for a connection that waits."""
+        self._room_handlers.append(handler)
+
+    def has_room(self, peer: str) -> bool:
+        """Return whether a new connection of a peer needs no place of one that is about to send its request.
+
+        Of a full server a peer may always take what another one has more than itself.
+        """
+        own = self.count(peer)
+        if own >= self._limits.per_peer:
+            return self._is_wasteful(peer)
+        if self._count < self._limits.connections:
+            return True
+        richest = self._richest()
+        return self._is_wasteful(richest) or (bool(self._spare(richest)) and self.count(richest) > own + 1)
+
     def admit(self, peer: str, end: Callable[[], None]) -> Slot | None:
         """Return a place for a new connection of a peer, or None if it must be refused."""
-        if self._count_of(peer) >= self._limits.per_peer and not self._evict(peer):
+        if self.count(peer) >= self._limits.per_peer and not self._evict(peer):
             self._report("refused", peer)
             return None
         if self._count >= self._limits.connections and not self.relieve():
             self._report("refused", peer)
             return None
-        slot = Slot(self, peer, end)
+        slot = Slot(self, peer, end, self._clock())
         stages = self._peers.setdefault(peer, tuple({} for _ in Stage))
         stages[slot.stage][slot] = None
         self._count += 1
@@ -166,17 +196,18 @@ class Connections:
 
     def relieve(self) -> bool:
         """End one connection that does no work, of the peer with the most of them. False if there is none."""
-        spare = {peer: len(self._spare(peer)) for peer in self._peers}
-        peer = max(spare, key=spare.__getitem__, default="")
-        return bool(spare.get(peer)) and self._evict(peer)
+        peer = self._richest()
+        return bool(self._spare(peer)) and self._evict(peer)
 
     def move(self, slot: Slot, stage: Stage) -> None:
         """See Slot.move."""
         stages = self._peers.get(slot.peer)
         if stages is not None and slot in stages[slot.stage]:
             del stages[slot.stage][slot]
-            slot.stage = stage
+            slot.stage, slot.since = stage, self._clock()
             stages[stage][slot] = None
+            if stage is Stage.IDLE:
+                self._note_room()
 
     def remove(self, slot: Slot) -> None:
         """See Slot.release."""
@@ -187,14 +218,34 @@ class Connections:
         self._count -= 1
         if not any(stages):
             del self._peers[slot.peer]
+        self._note_room()
 
-    def _count_of(self, peer: str) -> int:
+    def count(self, peer: str) -> int:
+        """Return how many connections a peer has."""
         return sum(map(len, self._peers.get(peer, ())))
 
+    def _note_room(self) -> None:
+        for handler in self._room_handlers:
+            handler()
+
+    def _richest(self) -> str:
+        """Return the peer with the most connections that do no work; empty without any."""
+        spare = {peer: len(stages[0]) + len(stages[1]) for peer, stages in self._peers.items()}
+        return max(spare, key=spare.__getitem__, default="")
+
+    def _is_wasteful(self, peer: str) -> bool:
+        """Return whether a peer has a connection that does no work, and is not about to."""
+        spare = next(iter(self._spare(peer)), None)
+        return spare is not None and (spare.stage is Stage.IDLE or self._is_late(spare))
+
+    def _is_late(self, slot: Slot) -> bool:
+        return self._clock() - slot.since >= self._limits.patience_seconds
+
     def _spare(self, peer: str) -> dict[Slot, None]:
-        """Return the connections of a peer at the lowest stage below BUSY that has any."""
-        stages = self._peers[peer]
-        return stages[Stage.UNFINISHED] or stages[Stage.IDLE]
+        """Return the connections of a peer that do no work, those of the stage that gives way first."""
+        unfinished, idle, *_ = self._peers.get(peer, ({}, {}))
+        oldest = next(iter(unfinished), None)
+        return unfinished if oldest is not None and (not idle or self._is_late(oldest)) else idle
 
     def _evict(self, peer: str) -> bool:
         oldest = next(iter(self._spare(peer)), None)

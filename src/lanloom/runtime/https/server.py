@@ -10,6 +10,7 @@ import contextlib
 import errno
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -57,7 +58,10 @@ class Listener:
         self._factory = factory
         self._loop = asyncio.get_running_loop()
         self._handshakes: dict[asyncio.Task[None], Slot] = {}
+        self._waiting: dict[str, deque[tuple[float, socket.socket]]] = {}
+        self._ticking = self._is_due = False
         self._closed = False
+        connections.on_room(self._note_room)
         sock.setblocking(False)
         self._resume()
 
@@ -70,6 +74,10 @@ class Listener:
         self._socket.close()
         for slot in tuple(self._handshakes.values()):
             slot.end()
+        for queue in self._waiting.values():
+            for _, sock in queue:
+                sock.close()
+        self._waiting.clear()
 
     def _resume(self) -> None:
         if not self._closed:
@@ -92,7 +100,42 @@ class Listener:
         self._loop.call_later(_PAUSE_SECONDS, self._resume)
 
     def _open(self, sock: socket.socket, address: Any) -> None:
-        slot = self._connections.admit(peer_of(address), partial(_hang_up, sock))
+        peer = peer_of(address)
+        crowd = sum(map(len, self._waiting.values()))
+        is_next = peer not in self._waiting and self._connections.has_room(peer)
+        if is_next or crowd >= self._limits.waiting:
+            self._begin(sock, peer)
+            return
+        until = self._loop.time() + self._limits.patience_seconds
+        self._waiting.setdefault(peer, deque()).append((until, sock))
+        if not self._ticking:
+            self._ticking = True
+            self._loop.call_later(_PAUSE_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        self._let_in()
+        self._ticking = bool(self._waiting)
+        if self._ticking:
+            self._loop.call_later(_PAUSE_SECONDS, self._tick)
+
+    def _note_room(self) -> None:
+        if self._waiting and not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._let_in)
+
+    def _let_in(self) -> None:
+        """Begin with those that have room, and with those that waited long enough: they take a place or are refused."""
+        self._is_due = False
+        now = self._loop.time()
+        for peer in sorted(self._waiting, key=self._connections.count):
+            queue = self._waiting[peer]
+            while queue and (queue[0][0] <= now or self._connections.has_room(peer)):
+                self._begin(queue.popleft()[1], peer)
+            if not queue:
+                del self._waiting[peer]
+
+    def _begin(self, sock: socket.socket, peer: str) -> None:
+        slot = self._connections.admit(peer, partial(_hang_up, sock))
         if slot is None:
             sock.close()
             return
