@@ -164,11 +164,11 @@ class Connections:
         return self._count
 
     def on_room(self, handler: Callable[[], None]) -> None:
-        """Call `handler` whenever there may be room for a connection that waits."""
+        """Call `handler` whenever a connection is gone. That one is late, and makes room so, is not reported."""
         self._room_handlers.append(handler)
 
     def has_room(self, peer: str) -> bool:
-        """Return whether a new connection of a peer needs no place of one that is about to send its request.
+        """Return whether a new connection of a peer needs no place of one that may be about to send a request.
 
         Of a full server a peer may always take what another one has more than itself.
         """
@@ -206,8 +206,6 @@ class Connections:
             del stages[slot.stage][slot]
             slot.stage, slot.since = stage, self._clock()
             stages[stage][slot] = None
-            if stage is Stage.IDLE:
-                self._note_room()
 
     def remove(self, slot: Slot) -> None:
         """See Slot.release."""
@@ -234,9 +232,12 @@ class Connections:
         return max(spare, key=spare.__getitem__, default="")
 
     def _is_wasteful(self, peer: str) -> bool:
-        """Return whether a peer has a connection that does no work, and is not about to."""
+        """Return whether a peer has a connection that has done no work for long enough.
+
+        A request may be on its way by one that became idle just now, and would be lost with it.
+        """
         spare = next(iter(self._spare(peer)), None)
-        return spare is not None and (spare.stage is Stage.IDLE or self._is_late(spare))
+        return spare is not None and self._is_late(spare)
 
     def _is_late(self, slot: Slot) -> bool:
         return self._clock() - slot.since >= self._limits.patience_seconds
