@@ -7,8 +7,10 @@ input, and then prints a line of JSON for each request and one when it is ready.
 
 import asyncio
 import json
+import os
 import random
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -73,12 +75,18 @@ async def run(kubeconfig: str, name: str, directory: Path) -> None:
 
 
 def main(kubeconfig: str, name: str, directory: Path) -> None:
-    """Wait for the start, and run."""
+    """Wait for the start, and run until the process that began this one has ended."""
     configure_logs("warning")
     (directory / "plugins").mkdir(parents=True)
     print("made", flush=True)
     if sys.stdin.readline():
+        threading.Thread(target=_end_with_input, daemon=True).start()
         asyncio.run(run(kubeconfig, name, directory))
+
+
+def _end_with_input() -> None:
+    sys.stdin.read()
+    os._exit(0)
 
 
 if __name__ == "__main__":
