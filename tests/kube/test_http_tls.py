@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import trustme
+import uvloop
 
 from lanloom.api.core import NODES
 from lanloom.kube.config import ClusterConfig
@@ -53,6 +54,16 @@ async def test_server_of_another_ca() -> None:
         assert server.seen == []
         async with HttpClient(server.config(ca=other, insecure=True)) as client:
             assert (await client.get(NODES, "a")).metadata.name == "a"
+
+
+def test_uvloop() -> None:
+    """The client runs on uvloop as on asyncio's own event loop."""
+
+    async def main() -> None:
+        async with serving(always(RED)) as server, HttpClient(server.config()) as client:
+            assert (await client.get(NODES, "a")).metadata.name == "a"
+
+    uvloop.run(main())
 
 
 def _certified(server: Server, certificate: trustme.LeafCert) -> ClusterConfig:

@@ -9,7 +9,7 @@ import ssl
 import zlib
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
@@ -92,8 +92,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Implement the protocol."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's classes are not derived from asyncio's
 
     def data_received(self, data: bytes) -> None:
         """Implement the protocol. What belongs to no request ends the connection."""
