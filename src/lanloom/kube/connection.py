@@ -92,7 +92,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Implement the protocol."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's classes are not derived from asyncio's
+        self._transport = cast(
+            asyncio.Transport, transport
+        )  # uvloop's classes are not derived from asyncio's
 
     def data_received(self, data: bytes) -> None:
         """Implement the protocol. What belongs to no request ends the connection."""
