@@ -16,6 +16,7 @@ from lanloom.api.dummy import DUMMY_CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
+from lanloom.api.names import READY_LABEL
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import Forbidden, Invalid, NotFound
 from lanloom.kube.http import HttpClient
@@ -84,7 +85,7 @@ class Upgraded:
         await reviewed(self.client)
 
     async def addressed(self) -> None:
-        """Wait until both nodes have reported an address in VLAN 2012, and the ClusterNetwork is ready."""
+        """Wait until both nodes have reported an address in VLAN 2012, and its NAD is ready."""
 
         async def addresses() -> list[str]:
             path = "/apis/network.lanloom.io/v1alpha1/clusternetworknodes"
@@ -95,6 +96,10 @@ class Upgraded:
             ]
 
         await eventually(addresses, lambda found: len(found) == len(NODE_NAMES))
+        await eventually(
+            lambda: self.client.get(NADS, "vlan2012", "default"),
+            lambda nad: nad.metadata.labels.get(READY_LABEL) == "true",
+        )
 
     async def settled(self) -> None:
         """Wait until the objects that users wrote are as they have to be."""
