@@ -92,9 +92,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Implement the protocol."""
-        self._transport = cast(
-            asyncio.Transport, transport
-        )  # uvloop's classes are not derived from asyncio's
+        # Those of uvloop are not derived from asyncio's classes.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Implement the protocol. What belongs to no request ends the connection."""

@@ -38,7 +38,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     number of requests that may wait behind the one in progress on a connection.
 
     While there is no place for a new connection but that of one as recent, it waits up to `patience_seconds`, as one of
-    `waiting` at most.
+    `waiting` at most, half of them of one peer.
 
     Times are in seconds: for a TLS handshake, for the headers of a request, for its body, and for a client to read
     what the server wrote. An idle connection is closed after `idle_seconds`.
@@ -158,28 +158,23 @@ class Connections:
         self._peers: dict[str, tuple[dict[Slot, None], ...]] = {}
         self._count = 0
         self._reported = float("-inf")
-        self._room_handlers: list[Callable[[], None]] = []
         self.faults = ClientFaults()
 
     def __len__(self) -> int:
         return self._count
 
-    def on_room(self, handler: Callable[[], None]) -> None:
-        """Call `handler` whenever a connection is gone. Room that comes with time is not reported."""
-        self._room_handlers.append(handler)
-
     def has_room(self, peer: str) -> bool:
         """Return whether a new connection of a peer needs no place of one that may be about to send a request.
 
-        Of a full server a peer may always take what another one has more than itself.
+        On a full server, a peer may take a place of one that has more connections.
         """
         own = self.count(peer)
         if own >= self._limits.per_peer:
-            return self._is_wasteful(peer)
+            return self._has_late(peer)
         if self._count < self._limits.connections:
             return True
         richest = self._richest()
-        return self._is_wasteful(richest) or (bool(self._spare(richest)) and self.count(richest) > own + 1)
+        return self._has_late(richest) or (bool(self._spare(richest)) and self.count(richest) > own + 1)
 
     def admit(self, peer: str, end: Callable[[], None]) -> Slot | None:
         """Return a place for a new connection of a peer, or None if it must be refused."""
@@ -217,23 +212,18 @@ class Connections:
         self._count -= 1
         if not any(stages):
             del self._peers[slot.peer]
-        self._note_room()
 
     def count(self, peer: str) -> int:
         """Return how many connections a peer has."""
         return sum(map(len, self._peers.get(peer, ())))
-
-    def _note_room(self) -> None:
-        for handler in self._room_handlers:
-            handler()
 
     def _richest(self) -> str:
         """Return the peer with the most connections that do no work; empty without any."""
         spare = {peer: len(stages[0]) + len(stages[1]) for peer, stages in self._peers.items()}
         return max(spare, key=spare.__getitem__, default="")
 
-    def _is_wasteful(self, peer: str) -> bool:
-        """Return whether a peer has a connection that has done no work for long enough.
+    def _has_late(self, peer: str) -> bool:
+        """Return whether a peer has a connection that has done no work for `patience_seconds`.
 
         A request may be on its way by one that became idle just now, and would be lost with it.
         """

@@ -59,9 +59,8 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._handshakes: dict[asyncio.Task[None], Slot] = {}
         self._waiting: dict[str, deque[tuple[float, socket.socket]]] = {}
-        self._ticking = self._is_due = False
+        self._ticking = False
         self._closed = False
-        connections.on_room(self._note_room)
         sock.setblocking(False)
         self._resume()
 
@@ -101,31 +100,19 @@ class Listener:
 
     def _open(self, sock: socket.socket, address: Any) -> None:
         peer = peer_of(address)
-        crowd = sum(map(len, self._waiting.values()))
-        is_next = peer not in self._waiting and self._connections.has_room(peer)
-        if is_next or crowd >= self._limits.waiting:
+        crowd, own = sum(map(len, self._waiting.values())), len(self._waiting.get(peer, ()))
+        is_next = not own and self._connections.has_room(peer)
+        if is_next or crowd >= self._limits.waiting or own >= self._limits.waiting // 2:
             self._begin(sock, peer)
             return
         until = self._loop.time() + self._limits.patience_seconds
         self._waiting.setdefault(peer, deque()).append((until, sock))
         if not self._ticking:
             self._ticking = True
-            self._loop.call_later(_PAUSE_SECONDS, self._tick)
-
-    def _tick(self) -> None:
-        self._let_in()
-        self._ticking = bool(self._waiting)
-        if self._ticking:
-            self._loop.call_later(_PAUSE_SECONDS, self._tick)
-
-    def _note_room(self) -> None:
-        if self._waiting and not self._is_due:
-            self._is_due = True
-            self._loop.call_soon(self._let_in)
+            self._loop.call_later(_PAUSE_SECONDS, self._let_in)
 
     def _let_in(self) -> None:
         """Begin with those that have room, and with those that waited long enough: they take a place or are refused."""
-        self._is_due = False
         now = self._loop.time()
         for peer in sorted(self._waiting, key=self._connections.count):
             queue = self._waiting[peer]
@@ -133,6 +120,9 @@ class Listener:
                 self._begin(queue.popleft()[1], peer)
             if not queue:
                 del self._waiting[peer]
+        self._ticking = bool(self._waiting)
+        if self._ticking:
+            self._loop.call_later(_PAUSE_SECONDS, self._let_in)
 
     def _begin(self, sock: socket.socket, peer: str) -> None:
         slot = self._connections.admit(peer, partial(_hang_up, sock))

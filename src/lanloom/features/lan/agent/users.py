@@ -1,7 +1,8 @@
 """The users of spokes on other nodes: a spoke that another pod has there is not given to a second one.
 
 Only what other nodes report is asked for, so an attachment costs no request where no other pod has the spoke, but for
-the LAN. A user is one pod, or one machine, whose two pods have the spoke on two nodes while it migrates.
+the LAN; the first one of a node waits for these reports. A user is one pod, or one machine, whose two pods have the
+spoke on two nodes while it migrates.
 """
 
 import asyncio
