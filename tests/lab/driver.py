@@ -39,6 +39,14 @@ GUEST_ENDED = re.compile("a guest ended|a machine failed|a migration failed|a la
 """What the lab logs when a guest is gone, or did not come where it was to be."""
 
 
+class WrongStatus(AssertionError):
+    """A command ended with another status than the test expects."""
+
+
+NOT_YET = (WrongStatus, LookupError, ValueError)
+"""How a look fails at what is not there at this moment: an object, a field, the one item of a list."""
+
+
 class Lab:
     """The lab in one state directory. It ends with the process of the tests, however that one ends."""
 
@@ -60,9 +68,8 @@ class Lab:
             timeout=400,
             check=False,
         )
-        assert status is None or done.returncode == status, (
-            f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
+        if status is not None and done.returncode != status:
+            raise WrongStatus(f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
 
     def start(self, *words: str, terminal: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
@@ -79,7 +86,8 @@ class Lab:
     def on(self, node: str, script: str, *, status: int | None = 0) -> str:
         """What a shell script prints on a node; checks its exit status, unless that is None."""
         found, printed, complaint = self._shell(node, script)
-        assert status is None or found == status, f"{script}: {found}\n{printed}\n{complaint}"
+        if status is not None and found != status:
+            raise WrongStatus(f"{script}: {found}\n{printed}\n{complaint}")
         return printed
 
     def reaches(self, node: str, address: str, interface: str = "") -> bool:
@@ -162,7 +170,8 @@ class Lab:
             env=environment | SHORT_LIVED,
         )
         failed = done.returncode != 0
-        assert fails is None or failed == fails, f"kubectl {words}: {done.stdout}{done.stderr}"
+        if fails is not None and failed != fails:
+            raise WrongStatus(f"kubectl {words}: {done.stdout}{done.stderr}")
         return done.stderr if failed else done.stdout
 
     def lanloom(self, *words: str) -> str:
@@ -225,18 +234,22 @@ def _interruptible() -> None:
 
 
 def eventually(condition: Callable[[], Any], timeout: float = PATIENCE) -> Any:
-    """The first true value of a condition that other processes bring about.
+    """The first true value of a condition that other processes bring about; a look that fails (NOT_YET) is not true.
 
     Looking takes processor time from those who bring it about, so most of the time passes between two looks.
     """
     deadline = time.monotonic() + timeout
-    began = time.monotonic()
-    while not (value := condition()):
+    while True:
+        began, failure = time.monotonic(), None
+        try:
+            if value := condition():
+                return value
+        except NOT_YET as error:
+            failure = error
         now = time.monotonic()
-        assert now < deadline, "this did not become true in time"
+        if now >= deadline:
+            raise AssertionError("this did not become true in time") from failure
         time.sleep(min(max(PAUSE, 2 * (now - began)), LONGEST_PAUSE))
-        began = time.monotonic()
-    return value
 
 
 def traces(lab: Lab) -> frozenset[str]:

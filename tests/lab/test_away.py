@@ -149,7 +149,7 @@ def is_held(lab: Lab, node: str, link: str) -> bool:
 
     def next_attempt() -> str:
         (found,) = (item for item in report(lab, "cluster-1", node)["interfaces"] if item["name"] == link)
-        return str(found["message"]).partition("next attempt at ")[2]
+        return str(found["message"]).partition("next attempt at ")[2]  # no message while it is tried
 
     before = next_attempt()
     absent = all(link not in look(lab, node).links for _ in range(5))

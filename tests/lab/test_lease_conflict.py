@@ -88,8 +88,12 @@ def test_a_lease_of_the_management_network(thief: Lab) -> None:
     eventually(lambda: all(ADDRESS_CONFLICT in reasons(thief, "cluster-1", node) for node in CLIENTS))
     eventually(lambda: all(LINK not in look(thief, node).links for node in CLIENTS))
     assert all(thief.reaches(node, SUPERVISOR_ADDRESS) for node in CLIENTS)
-    (interface,) = report(thief, "cluster-1", "node1")["interfaces"]
-    assert "172.31.255.0/24" in interface["message"] and f"VLAN {VID}" in interface["message"]
+
+    def named() -> bool:
+        (interface,) = report(thief, "cluster-1", "node1")["interfaces"]
+        return "172.31.255.0/24" in interface["message"] and f"VLAN {VID}" in interface["message"]
+
+    eventually(named)  # not while it is tried
     every = ("get", "events", "-A", "-o", "jsonpath={.items[*].reason}")
     eventually(lambda: ADDRESS_CONFLICT in thief.kubectl(*every))
     thief.on("node3", GOOD)

@@ -6,6 +6,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
@@ -63,9 +64,12 @@ class Server:
     def until(self, url: str, holds: Callable[[Raw], object]) -> None:
         """Wait for what the manager does to an object."""
         deadline = time.monotonic() + 60
-        while not holds(self.ask("GET", url)):
-            assert time.monotonic() < deadline, url
+        while time.monotonic() < deadline:
+            with suppress(LookupError):  # a field that is not there yet
+                if holds(self.ask("GET", url)):
+                    return
             time.sleep(0.05)
+        raise AssertionError(url)
 
 
 KINDS = {

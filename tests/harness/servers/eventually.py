@@ -16,10 +16,13 @@ T = TypeVar("T")
 async def eventually(
     read: Callable[[], Awaitable[T]], holds: Callable[[Any], bool], seconds: float = 60.0
 ) -> T:
-    """What `read` gives once it holds, if it does within `seconds`; NotFound and Forbidden count as not yet."""
+    """What `read` gives once it holds, if it does within `seconds`.
+
+    NotFound, Forbidden and a missing field (LookupError, or ValueError for the one item of a list) count as not yet.
+    """
     async with asyncio.timeout(seconds):
         while True:
-            with suppress(NotFound, Forbidden):
+            with suppress(NotFound, Forbidden, LookupError, ValueError):
                 value = await read()
                 if holds(value):
                     return value
