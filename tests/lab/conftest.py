@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.driver import Lab, eventually
+from tests.lab.looks import NODES, look
 from tests.lab.objects import example
 
 
@@ -66,6 +67,8 @@ def cluster(clean: Lab) -> Lab:
     """The lab with cluster-1 ready on its three nodes; afterwards without any network."""
     clean.kubectl("apply", "-f", example("cluster-1.yaml"))
     clean.kubectl("wait", "--for=condition=ready", "clusternetwork/cluster-1", "--timeout=300s")
+    # An agent whose watch of NADs lags makes it with the VLANs of the test before, and takes them away a little later.
+    eventually(lambda: all(look(clean, node).is_bare("cluster-1") for node in NODES))
     return clean
 
 
@@ -86,6 +89,8 @@ def remove_networks(lab: Lab) -> None:
     eventually(
         lambda: not [item for item in _items(lab, "clusternetworknodes") if "mgmt-" not in item], timeout=300
     )
+    # What agents added to links of the installer is in no report whose end could be waited for.
+    eventually(lambda: all(look(lab, node).has_installers_vlans() for node in NODES), timeout=300)
     networks = [item for item in _items(lab, "clusternetworks") if item != "mgmt"]
     if networks:
         lab.kubectl("delete", "clusternetworks", *networks)

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from lanloom.features.vlan.rules.desired.names import interface_name, profile_file
+from lanloom_lab.plan import MANAGEMENT_VLAN
 from tests.lab.driver import Lab
 
 NODES = ("node1", "node2", "node3")
@@ -53,6 +54,15 @@ class Look(Struct, frozen=True):
         """Whether nothing of a cluster network is there."""
         profiles = [name for name in self.profiles if name.startswith(f"{network}-vlan")]
         return not profiles and f"{network}-br" not in self.links and f"{network}-bo" not in self.links
+
+    def is_bare(self, network: str) -> bool:
+        """Whether a cluster network is without VLANs: neither an id but the kernel's own, nor a profile."""
+        ids = self.ids.get(f"{network}-br", frozenset()) | self.ids.get(f"{network}-bo", frozenset())
+        return ids <= {1} and not any(name.startswith(f"{network}-vlan") for name in self.profiles)
+
+    def has_installers_vlans(self) -> bool:
+        """Whether the installer's bridge and its uplink carry what they did when the node booted, and nothing else."""
+        return self.ids["mgmt-br"] == self.ids["mgmt-bo"] == {1, MANAGEMENT_VLAN}
 
 
 def look(lab: Lab, node: str) -> Look:
