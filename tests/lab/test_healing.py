@@ -51,13 +51,15 @@ DAMAGE = {
 }
 """What a user does to node1, node2 and node3 at once."""
 
+ANEW = ("links taken out", "links deleted")
+"""Damage that may take several repairs, of which agents delay those of a network that needed many lately."""
+
 
 @pytest.fixture(scope="module")
 def networked(lab: Lab) -> Iterator[Lab]:
     """The lab with VLAN 2012 of cluster-1 and static addresses on all nodes, for all tests: they leave it whole."""
     try:
-        lab.kubectl("apply", "-f", example("cluster-1.yaml"))
-        lab.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
+        make(lab)
         yield lab
     finally:
         remove_networks(lab)
@@ -66,12 +68,21 @@ def networked(lab: Lab) -> Iterator[Lab]:
 @pytest.fixture
 def carrying(networked: Lab) -> Lab:
     """The lab with the network, which all agents have seen whole."""
-    eventually(lambda: all_have(networked, "cluster-1", 2012) == STATIC)
-    for condition in ("ready", "L3Ready"):
-        networked.kubectl(
-            "wait", f"--for=condition={condition}", "clusternetwork/cluster-1", "--timeout=300s"
-        )
+    until_seen(networked)
     return networked
+
+
+def make(lab: Lab) -> None:
+    """Makes the network."""
+    lab.kubectl("apply", "-f", example("cluster-1.yaml"))
+    lab.apply(vm_network("vlan2012", "cluster-1", 2012, "static", STATIC))
+
+
+def until_seen(lab: Lab) -> None:
+    """Waits until the network is whole on all nodes, and all agents have seen it so."""
+    eventually(lambda: all_have(lab, "cluster-1", 2012) == STATIC)
+    for condition in ("ready", "L3Ready"):
+        lab.kubectl("wait", f"--for=condition={condition}", "clusternetwork/cluster-1", "--timeout=300s")
 
 
 def whole(lab: Lab, node: str) -> bool:
@@ -101,6 +112,10 @@ def events(lab: Lab, node: str) -> int:
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_is_repaired(carrying: Lab, damage: str) -> None:
     """What is done to address, VLAN ids, profile or links is repaired within seconds, and an Event tells of it."""
+    if damage in ANEW:
+        remove_networks(carrying)
+        make(carrying)
+        until_seen(carrying)
     before = {node: events(carrying, node) for node in NODES}
     for node, command in zip(NODES, DAMAGE[damage], strict=True):
         carrying.on(node, command)
