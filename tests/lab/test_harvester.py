@@ -195,7 +195,7 @@ def test_adopt_and_hand_over(clean: Lab, harvester: Side) -> None:
     assert {name: seen.links[name]["ifindex"] for name in links} == before
     assert {seen.links[name].get("ifalias") for name in ("hci-br", "hci-bo")} == {"lanloom"}
     assert profile_file("hci", 2013) in seen.profiles
-    assert ready(clean)
+    eventually(lambda: ready(clean))
     for item in (("vlanconfig", "hci"), ("node", "node1"), ("net-attach-def", "storage")):
         assert not finalized(clean, *item)
     harvester.on()

@@ -253,6 +253,6 @@ def test_an_address_of_a_group(names: Names) -> None:
         return macs[1] in seen
 
     eventually(moves)
-    assert names.reaches("node3", "client", shared, SHOP)
+    eventually(lambda: names.reaches("node3", "client", shared, SHOP))
     lab.lanloom("instance", "remove", "web-vip")
     assert names.start(pod("next", "node1")) == [shared]

@@ -77,7 +77,7 @@ def test_one_of_each_ip_version(pooled: Lab) -> None:
     pooled.apply(network("192.168.1.30-192.168.1.32", SIX.format("f")))
     others = ("fd00:1::10", "fd00:1::11", "fd00:1::12")
     eventually(lambda: all(pooled.reaches(node, address) for node in NODES for address in others))
-    assert "from fd00:1::/64" in pooled.on("node1", "ip -6 rule")
+    eventually(lambda: "from fd00:1::/64" in pooled.on("node1", "ip -6 rule"))
     assert pooled.kubectl("get", "nics", "-o", "wide").count("fd00:1::1") == len(NODES)
     assert all_have(pooled, "cluster-1", 2012) == GIVEN
 

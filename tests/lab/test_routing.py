@@ -74,10 +74,8 @@ def test_routes_and_dns_of_ipv6(cluster: Lab) -> None:
     try:
         eventually(lambda: cluster.reaches("node1", BEHIND6))
         eventually(lambda: cluster.reaches("node1", BEHIND))
-        assert (
-            cluster.on("node1", f"nmcli -g IP6.DNS device show {LINK}").replace("\\", "").strip()
-            == "fd00:1::53"
-        )
+        servers = f"nmcli -g IP6.DNS device show {LINK}"
+        eventually(lambda: cluster.on("node1", servers).replace("\\", "").strip() == "fd00:1::53")
         cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", BOTH))
         for key in ("routes", "dns"):
             cluster.kubectl("annotate", "net-attach-def/vlan2012", f"network.harvesterhci.io/{key}-")
@@ -100,7 +98,7 @@ def test_both_families(cluster: Lab) -> None:
     cluster.apply(vm_network("vlan2012", "cluster-1", 2012, "static", BOTH, gateway=gateways))
     eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
     eventually(lambda: cluster.reaches("node1", "fd00:1::11"))
-    assert "from fd00:1::/64" in cluster.on("node1", "ip -6 rule")
+    eventually(lambda: "from fd00:1::/64" in cluster.on("node1", "ip -6 rule"))
     cluster.on("node1", f"ip address delete {SIX['node1']} dev {LINK}")
     eventually(lambda: cluster.reaches("node2", "fd00:1::10"))
     eventually(lambda: reasons(cluster) == ["Assigned"])
