@@ -10,7 +10,7 @@ cat > /usr/local/bin/lanloom <<'END'
 #!/bin/sh
 exec {command} "$@"
 END
-for pid in $(pgrep -f '^python3 .* agent --node'); do kill -KILL $pid; done
+for pid in $(pgrep -f '^python3 .* agent --node'); do kill -KILL $pid || true; done  # one may end with another
 """
 
 

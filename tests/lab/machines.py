@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from lanloom.api.kubevirt import pod_interface_name
 from lanloom.api.multus import NETWORK_STATUS
-from tests.lab.driver import Lab, eventually
+from tests.lab.driver import Lab, WrongStatus, eventually
 
 Raw = dict[str, Any]
 
@@ -43,7 +43,8 @@ class Machine:
 
         eventually(asked)
         ((status, printed),) = answers
-        assert status == 0, f"{command}: {status}\n{printed}"
+        if status != 0:
+            raise WrongStatus(f"{command}: {status}\n{printed}")
         return printed
 
     def attempt(self, command: str) -> str | None:

@@ -101,8 +101,9 @@ class HostNode:
 
     def _links(self, *words: str) -> list[dict[str, Any]]:
         command = ["ip", "-n", "node", "-json", *words, "show", "type", "vlan"]
-        # While links come and go, `ip` complains that its dump may be incomplete, and is asked again anyhow.
-        done = subprocess.run(command, capture_output=True, check=False)
+        # While links come and go, `ip` may end in the middle of its JSON: it is asked again.
+        while (done := subprocess.run(command, capture_output=True, check=False)).returncode:
+            time.sleep(0.1)
         return [link for link in json.loads(done.stdout or "[]") if link]
 
     def known(self) -> set[str]:
