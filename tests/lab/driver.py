@@ -28,7 +28,7 @@ from tests.lab.apireader import ApiReader
 
 Completed = subprocess.CompletedProcess[str]
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 """Seconds until something is a failure that takes as long as the machine takes."""
 
 PAUSE, LONGEST_PAUSE = 0.1, 1.0

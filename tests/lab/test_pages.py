@@ -25,7 +25,7 @@ from tests.lab.looks import NODES
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0
+PATIENCE = 240.0
 """Seconds until a command that reads must print what the page shows."""
 
 _IS_DONE = re.compile(r"lanloom lab up$|export ")
@@ -100,7 +100,7 @@ def shell(clean: Lab, tmp_path: Path) -> Iterator[Shell]:
     try:
         yield Shell(clean, tmp_path)
     finally:
-        clean.kubectl("delete", "virtualmachines", "--all", "--namespace=default", "--timeout=120s")
+        clean.kubectl("delete", "virtualmachines", "--all", "--namespace=default", "--timeout=300s")
         eventually(lambda: not clean.kubectl("get", "vmi", "--namespace=default", "-o", "name"))
         remove_networks(clean)
         clean.run("node", "remove", "node4", status=None)
@@ -137,7 +137,7 @@ def test_the_table_of_commands(shell: Shell) -> None:
     assert "lanloom lab exec node1 -- ip -br address" in commands
     for preparation in (
         "kubectl apply -f examples/vm.yaml",
-        "kubectl wait --for=condition=Ready vm/vm1 --timeout=60s",
+        "kubectl wait --for=condition=Ready vm/vm1 --timeout=300s",
     ):
         assert shell.run(preparation)[1] == 0
     for command in (each for each in commands if not _IS_DONE.match(each)):
