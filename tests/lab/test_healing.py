@@ -10,7 +10,7 @@ from lanloom.features.vlan.rules.desired.names import interface_name
 from lanloom.features.vlan.rules.report.status import RESYNC_SECONDS
 from tests.lab.conftest import remove_networks
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import NODES, all_have, look
+from tests.lab.looks import NODES, all_have, look, report
 from tests.lab.objects import STATIC, example, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -83,6 +83,14 @@ def until_seen(lab: Lab) -> None:
     eventually(lambda: all_have(lab, "cluster-1", 2012) == STATIC)
     for condition in ("ready", "L3Ready"):
         lab.kubectl("wait", f"--for=condition={condition}", "clusternetwork/cluster-1", "--timeout=300s")
+    # L3Ready may be of the moment before the VLAN.
+    eventually(lambda: all(calls_ready(lab, node) for node in NODES))
+
+
+def calls_ready(lab: Lab, node: str) -> bool:
+    """Whether a node reports the sub-interface as ready."""
+    interfaces = report(lab, "cluster-1", node).get("interfaces", ())
+    return any((item["name"], item.get("state")) == (LINK, "Ready") for item in interfaces)
 
 
 def whole(lab: Lab, node: str) -> bool:
