@@ -139,7 +139,7 @@ def isolated(lab: Lab) -> Iterator[Isolated]:
             lab.on(
                 node, f"ip link delete {BRIDGE}", status=None
             )  # one that a test made, and did not take away
-        eventually(lambda: not isolated.traces(), timeout=90)
+        eventually(lambda: not isolated.traces())
 
 
 @pytest.fixture

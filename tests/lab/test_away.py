@@ -123,7 +123,7 @@ def test_nodes_keep_what_they_have(carrying: Lab) -> None:
         carrying.run("mend")
     assert look(carrying, "node1").links["cluster-1-br"]["ifindex"] == links["cluster-1-br"]["ifindex"]
     carrying.kubectl("delete", "net-attach-def", "vlan2012")
-    eventually(lambda: all_lack(carrying, "cluster-1", 2012), timeout=90)
+    eventually(lambda: all_lack(carrying, "cluster-1", 2012))
 
 
 def test_a_change_that_cuts_nodes_off_is_undone(trap: Lab) -> None:
@@ -132,11 +132,9 @@ def test_a_change_that_cuts_nodes_off_is_undone(trap: Lab) -> None:
     link = TRAPPED
     # Seen by the node itself, at one moment: the change is undone half a minute later.
     cut_off = f"ip -4 address show dev {link} | grep -q inet && ! ping -c 1 -W 1 172.31.255.1 >/dev/null && echo yes"
-    eventually(lambda: "yes" in trap.on("node1", cut_off, status=None), timeout=90)
+    eventually(lambda: "yes" in trap.on("node1", cut_off, status=None))
     # The uplink keeps the id: the network is there for virtual machines all the same.
-    eventually(
-        lambda: not any(link in seen.links or len(seen.profiles) > 1 for seen in all_looks(trap)), timeout=90
-    )
+    eventually(lambda: not any(link in seen.links or len(seen.profiles) > 1 for seen in all_looks(trap)))
     eventually(lambda: trap.reaches("node1", "172.31.255.1"))
     eventually(lambda: "RolledBack" in reasons(trap, "cluster-1", "node1"))
     every = ("get", "events", "-A", "-o", "jsonpath={.items[*].reason}")

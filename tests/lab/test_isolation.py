@@ -75,7 +75,7 @@ def test_a_network_of_another_namespace(own_lab: Lab) -> None:
     for name in ("secret", "tenant"):
         lab.kubectl("create", "namespace", name)
     lab.apply(vlan(2012), vlan(2013), placed(vlan(2013), "secret", "hidden"))
-    eventually(lambda: agreement(lab) == "Agrees", timeout=150)  # agents read Multus' file once a minute
+    eventually(lambda: agreement(lab) == "Agrees")  # agents read Multus' file once a minute
 
     lab.apply(pod("tenant", "at-home", "default/vlan2012"), pod("tenant", "away", "secret/hidden"))
     lab.kubectl("wait", "--for=condition=Ready", "pod/at-home", "-n", "tenant", "--timeout=300s")

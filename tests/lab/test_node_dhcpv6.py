@@ -62,7 +62,7 @@ def test_addresses_of_a_server(leaser: Lab) -> None:
     leaser.on("node3", LEASES.format(prefix=OTHER))
     network = vm_network("leased", "cluster-1", VID, "static,dhcp6", ADDRESSES, ipv6_subnet=f"{SUBNET}/64")
     leaser.apply(network)
-    eventually(lambda: all_say(leaser, "UnexpectedPrefix"), 120)
+    eventually(lambda: all_say(leaser, "UnexpectedPrefix"))
     eventually(lambda: OTHER.removesuffix("::") not in leaser.on("node1", f"ip -6 address show dev {LINK}"))
     leaser.on("node3", LEASES.format(prefix=SUBNET))
     found = eventually(lambda: all_leased(leaser), 240)  # the leases of two minutes have to be renewed

@@ -143,7 +143,7 @@ def test_dhcp_timeout_is_reported(cluster: Lab) -> None:
         entries = report(cluster, "cluster-1", "node1").get("interfaces", ())
         return any("no DHCP server answered on VLAN 3000" in entry.get("message", "") for entry in entries)
 
-    eventually(reported, timeout=150)
+    eventually(reported)
 
 
 def test_bad_input_changes_no_node(cluster: Lab) -> None:
