@@ -100,9 +100,12 @@ class Isolated:
         return dict(json.loads(shown)[0]) if shown.strip() else {}
 
     def daemon(self, node: str) -> str:
-        """The pod that keeps the bridge of a node; empty while there is none."""
-        chosen = ("-n", "lanloom-bridges", "-o", "name", "--field-selector", f"spec.nodeName={node}")
-        return self.lab.kubectl("get", "pods", *chosen).strip()
+        """The pod that keeps the bridge of a node; empty while there is none. Pods of an earlier network end later."""
+        found = json.loads(self.lab.kubectl("get", "daemonsets,pods", "-n", "lanloom-bridges", "-o", "json"))
+        uids = {item["metadata"]["uid"] for item in found["items"] if item["kind"] == "DaemonSet"}
+        here = [item["metadata"] for item in found["items"] if item["spec"].get("nodeName") == node]
+        kept = (meta["name"] for meta in here if meta["ownerReferences"][0]["uid"] in uids)
+        return next((f"pod/{name}" for name in kept), "")
 
     def traces(self) -> list[str]:
         """What the cluster still has of the network."""
