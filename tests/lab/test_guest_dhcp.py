@@ -64,10 +64,14 @@ def served(clean: Lab) -> Iterator[Lab]:
 
 
 def own(lab: Lab) -> str:
-    """The address of the pod's NIC."""
-    nics = json.loads(lab.kubectl("get", "ipnic", "-o", "json"))["items"]
-    [nic] = [item for item in nics if item["spec"]["owner"]["name"] == "a"]
-    return str(nic["status"]["ips"][0])
+    """The address of the pod's NIC, once that of an earlier pod of this name is gone."""
+
+    def address() -> str:
+        nics = json.loads(lab.kubectl("get", "ipnic", "-o", "json"))["items"]
+        [nic] = [item for item in nics if item["spec"]["owner"]["name"] == "a"]
+        return str(nic["status"]["ips"][0])
+
+    return str(eventually(address))
 
 
 def addresses(lab: Lab) -> set[str]:
@@ -84,6 +88,12 @@ def ask(lab: Lab, options: str = "") -> set[str]:
     return set(eventually(lambda: addresses(lab), timeout=240))
 
 
+def gateway(lab: Lab) -> str:
+    """The gateway of the guest's default route, which its client makes after the address. Raises LookupError."""
+    routes = json.loads(lab.on("node1", "ip -n default.a -json route") or "[]")
+    return str({item["dst"]: item for item in routes}["default"]["gateway"])
+
+
 def events(lab: Lab) -> list[str]:
     """The Events of the namespace, a line each."""
     return lab.kubectl("get", "events").splitlines()
@@ -93,8 +103,7 @@ def test_the_guest_of_a_device(served: Lab) -> None:
     """A guest behind a macvtap device has its NIC's address with route and MTU, also of an agent that was restarted."""
     address = own(served)
     assert ask(served) == {address}
-    routes = {item["dst"]: item for item in json.loads(served.on("node1", "ip -n default.a -json route"))}
-    assert routes["default"]["gateway"] == "10.9.7.1"
+    eventually(lambda: gateway(served) == "10.9.7.1")
     with without_agent(served, "node1"):
         pass
     assert ask(served) == {address}

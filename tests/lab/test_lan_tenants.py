@@ -128,6 +128,9 @@ def test_a_lan_belongs_to_its_namespace(tenants: Lab) -> None:
 def test_what_a_lan_may_not_take(tenants: Lab) -> None:
     """LANs of a tenant get neither the nodes' VLAN, nor their ports and groups, unless an administrator says so."""
     uplink = {"clusterNetwork": "mgmt", "vlan": 2021}
+    evil = lan("evil", THIEF, vni=4812, spokes=["tb1"], uplink=uplink)
+    # Before an agent has reported which VLAN is that of the nodes, that is the reason of the refusal.
+    eventually(lambda: "no agent has reported" not in tenants.apply(evil, fails=True))
     for refused, message in (
         ({"uplink": uplink}, "VLAN 2021 is that of the management network itself"),
         ({"vxlanPort": 68}, "spec.vxlanPort is 68; LANs may use"),
@@ -163,7 +166,8 @@ def test_two_tenants_have_the_same_subnet(tenants: Lab) -> None:
         tenants.kubectl("wait", *wanted.split())
     addresses = "jsonpath={range .items[*]}{.metadata.namespace}/{.spec.owner.name}={.status.ips[0]} {end}"
     found = tenants.kubectl("get", "nics.ipam.lanloom.io", "--all-namespaces", "-o", addresses)
-    assert set(found.split()) == {
+    # Those of the tenants: pods of an earlier test have theirs for a moment longer.
+    assert {item for item in found.split() if item.partition("/")[0] in (OWNER, THIEF)} == {
         f"{OWNER}/web=10.9.0.1",
         f"{OWNER}/thief=10.9.0.2",
         f"{THIEF}/web=10.9.0.1",
