@@ -46,7 +46,7 @@ def test_a_network_that_is_used_stays(network: Isolated) -> None:
     eventually(lambda: network.status().get("users") == ["Pod default/c"])
     assert all(network.has_bridge(node) for node in NODES)
     network.lab.kubectl("delete", "pod", "c", "--timeout=300s")
-    eventually(lambda: not network.status())
+    eventually(lambda: not network.status(), timeout=300)
     assert not any(network.has_bridge(node) for node in NODES)
     eventually(lambda: not network.traces())
 
@@ -72,7 +72,7 @@ def test_a_bridge_that_somebody_uses(network: Isolated) -> None:
     network.delete()
     told = eventually(lambda: (message := network.message()) and FOREIGN in message and message, timeout=300)
     assert "node2" in told
-    eventually(lambda: not (network.has_bridge("node1") or network.has_bridge("node3")))
+    eventually(lambda: not (network.has_bridge("node1") or network.has_bridge("node3")), timeout=300)
     assert network.has_bridge("node2")
     network.lab.on("node2", f"ip link delete {FOREIGN}")
     eventually(lambda: not network.status(), timeout=300)

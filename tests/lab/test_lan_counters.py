@@ -11,7 +11,7 @@ import pytest
 
 from tests.lab.agents import without_agent
 from tests.lab.driver import Lab, eventually
-from tests.lab.test_lan import PODS, lan, reaches, start
+from tests.lab.test_lan import PODS, all_reach_all, lan, reaches, start
 from tests.lab.test_observing import page
 from tests.runtime.metrics.probing import samples
 
@@ -26,10 +26,10 @@ Counted = Mapping[str, int]
 
 @pytest.fixture
 def blue(clean: Lab) -> Lab:
-    """The lab with a LAN on which pods of two nodes reach each other."""
+    """The lab with a LAN on which pods of all nodes reach each other: each has sent something."""
     clean.apply(lan("blue", 4711, *PODS))
     start(clean)
-    eventually(lambda: reaches(clean, SENDER, RECEIVER))
+    eventually(lambda: all_reach_all(clean))
     return clean
 
 

@@ -126,13 +126,15 @@ def test_the_target_dies(machine: Machine) -> None:
     hold_midway(machine)
     machine.lab.kubectl("annotate", "vmi", machine.name, f"{BANDWIDTH}=100", "--overwrite")
     eventually(lambda: "Running" in machine.migrations().values(), timeout=LONG)
+    # The later try, which begins after 20 s, waits at its target until all is looked at.
+    machine.lab.kubectl("annotate", "vmi", machine.name, f"{BANDWIDTH}=0", "--overwrite")
     machine.lab.run("node", "stop", target)
     eventually(lambda: "Failed" in machine.migrations().values(), timeout=LONG)
-    machine.lab.kubectl("annotate", "vmi", machine.name, f"{BANDWIDTH}-")
     eventually(lambda: "Unable to write to socket" in failure(machine))
     assert (machine.identity(), machine.node) == (before, node)
     assert machine.attached("net0") == "default/vlan2012"
     check_place(machine, "vlan2012")
+    machine.lab.kubectl("annotate", "vmi", machine.name, f"{BANDWIDTH}-")
     eventually(lambda: machine.attached("net0") == "default/vlan2013", timeout=LONG)
     check_place(machine, "vlan2013")
     assert machine.identity() == before

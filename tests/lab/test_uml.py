@@ -218,7 +218,7 @@ def test_a_real_panic_is_told_from_a_slow_boot(tmp_path: Path) -> None:
     tree = private_tree(default_cache(), print)
     kernel = next(each.kernel for each in survey(default_cache(), print) if each.kernel and not each.failure)
     words = kernel.command(tree=tree, scratch=tmp_path, memory_mib=128, variables={}, first_words="exit 3")
-    end = run_kernel(words, 60)
+    end = run_kernel(words, 300)
     assert verdict(end).startswith("panics: Attempted to kill init! exitcode=0x00000300")
 
 
@@ -234,7 +234,7 @@ def test_the_tree_is_read_only_for_a_kernel(tmp_path: Path) -> None:
         variables={},
         first_words="touch /etc/written || echo it is read-only; exit 0",
     )
-    end = run_kernel(words, 60)
+    end = run_kernel(words, 300)
     assert "it is read-only" in end.output
     assert not (tree / "etc/written").exists()
     assert try_kernel(kernel, tree, print).status == 0
