@@ -39,7 +39,7 @@ from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.runtime.cni.calls import Call, CniError
 from tests.fakes import FakeHost, FakeSwitch
 from tests.harness.interceptor import Interceptor
-from tests.harness.servers.eventually import eventually, reviewed
+from tests.harness.servers.eventually import PatientClient, eventually, reviewed
 from tests.harness.servers.installed import Installer
 from tests.harness.servers.real import RealServer
 from tests.processes.deployed import pod
@@ -72,7 +72,7 @@ class Cluster:
     def __init__(self, server: RealServer, stack: AsyncExitStack) -> None:
         self._config = load(str(server.kubeconfig))
         self._stack = stack
-        self.admin = HttpClient(self._config)
+        self.admin = PatientClient(self._config)
 
     async def account(self, name: str, pod: str = "") -> HttpClient:
         """A client with a token of a service account, bound to a pod if one is named."""
@@ -86,7 +86,7 @@ class Cluster:
         config = ClusterConfig(
             server=self._config.server, ca=self._config.ca, token=answer["status"]["token"]
         )
-        return await self._stack.enter_async_context(HttpClient(config))
+        return await self._stack.enter_async_context(PatientClient(config))
 
     async def agent(self, node: str) -> HttpClient:
         """A client with the token of the agent that runs on a node, once the manager knows that it does."""

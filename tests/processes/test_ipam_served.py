@@ -35,7 +35,7 @@ from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.harness.installing import install_webhooks
-from tests.harness.servers.eventually import eventually, reviewed
+from tests.harness.servers.eventually import PatientClient, eventually, reviewed
 from tests.harness.servers.real import RealServer
 
 pytestmark = pytest.mark.slow
@@ -201,12 +201,12 @@ async def test_a_status_is_not_a_users() -> None:
 @pytest.mark.realserver
 async def test_a_network_on_a_real_kube_apiserver(server: RealServer) -> None:
     """The same on a real kube-apiserver, where the manager is known as the user of its kubeconfig."""
-    async with HttpClient(load(str(server.kubeconfig))) as client, managed(client):
+    async with PatientClient(load(str(server.kubeconfig))) as client, managed(client):
         await a_network_is_used(client, "net1")
 
 
 @pytest.mark.realserver
 async def test_a_pod_on_a_real_kube_apiserver(server: RealServer) -> None:
     """The address of a pod is given back there too."""
-    async with HttpClient(load(str(server.kubeconfig))) as client, managed(client):
+    async with PatientClient(load(str(server.kubeconfig))) as client, managed(client):
         await a_pod_keeps_its_address(client, "net2")

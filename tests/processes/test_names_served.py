@@ -22,7 +22,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from tests.features.ipam.agent.objects import NODE, request
-from tests.harness.servers.eventually import eventually
+from tests.harness.servers.eventually import PatientClient, eventually
 from tests.harness.servers.real import RealServer
 from tests.processes.test_ipam_served import looked_at, managed
 
@@ -113,7 +113,7 @@ def is_held(nic: Nic) -> bool:
 async def test_pods_of_a_stateful_set(server: RealServer) -> None:
     """Pods that are made again have their addresses; the time of a name begins when the set wants it no more, and ends
     when the set wants it again."""
-    async with HttpClient(load(str(server.kubeconfig))) as client, managed(client):
+    async with PatientClient(load(str(server.kubeconfig))) as client, managed(client):
         await client.create(NETWORKS, NETWORK)
         await looked_at(client, "net1")
         await client.create(STATEFUL_SETS, stateful_set(2), "default")

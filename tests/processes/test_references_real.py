@@ -45,7 +45,7 @@ from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.harness.installing import install_webhooks
-from tests.harness.servers.eventually import eventually, reviewed
+from tests.harness.servers.eventually import PatientClient, eventually, reviewed
 from tests.harness.servers.real import RealServer
 
 pytestmark = pytest.mark.slow
@@ -127,7 +127,7 @@ async def embedded() -> AsyncIterator[Client]:
 @asynccontextmanager
 async def connected(server: RealServer) -> AsyncIterator[Client]:
     """A client of a kube-apiserver."""
-    async with HttpClient(load(str(server.kubeconfig))) as client:
+    async with PatientClient(load(str(server.kubeconfig))) as client:
         yield client
 
 
@@ -205,7 +205,7 @@ async def test_statuses_of_managers_are_not_reviewed(place: Place, real: RealSer
     config["users"][0]["user"] |= {"as": MANAGERS[0], "as-groups": ["system:masters"]}
     own = tmp_path / "kubeconfig"
     own.write_text(yaml.safe_dump(config))
-    async with HttpClient(load(str(own))) as client:
+    async with PatientClient(load(str(own))) as client:
         with nullcontext() if place.keeps_conditions else pytest.raises(Forbidden, match="can't decrease"):
             await _set_epoch(client, place.name, 1)
 

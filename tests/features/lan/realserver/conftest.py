@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from tests.features.lan.realserver.cluster import LanCluster, LanNode, managed
 from tests.harness.nodes.enclosure import connect
 from tests.harness.nodes.node import BRIDGE, RealNode, with_nads
 from tests.harness.nodes.programs import NodePrograms
+from tests.harness.servers.eventually import PatientClient
 from tests.harness.servers.real import RealServer
 
 
@@ -41,7 +41,7 @@ async def lan_cluster(
     lan_nodes: tuple[LanNode, LanNode], nodes_server: RealServer
 ) -> AsyncIterator[LanCluster]:
     """The nodes, Ready and with running agents, and the administrator's client."""
-    async with HttpClient(load(str(nodes_server.kubeconfig))) as client:
+    async with PatientClient(load(str(nodes_server.kubeconfig))) as client:
         cluster = LanCluster(client, *lan_nodes)
         await cluster.ready()
         yield cluster
