@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import RealCluster
-from tests.harness.nodes.node import PATIENCE
+from tests.harness.nodes.node import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.realserver, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -26,11 +26,13 @@ def test_uninstallation_leaves_nothing(real: RealCluster) -> None:
     real.kubectl("delete", "lans", "-A", "--all", WAIT)
     real.helm.uninstall()
     real.kubectl("delete", "namespace", "lanloom-system", "lanloom-bridges", "--ignore-not-found", WAIT)
-    left = real.kubectl(
-        "get", "clusterroles,clusterrolebindings,crds,validatingwebhookconfigurations", "-o", "name"
-    )
-    ours = [line for line in left.splitlines() if "lanloom" in line or "dummyclusternetworks" in line]
-    assert ours == []
+
+    def left() -> list[str]:
+        kinds = "clusterroles,clusterrolebindings,crds,validatingwebhookconfigurations"
+        lines = real.kubectl("get", kinds, "-o", "name").splitlines()
+        return [line for line in lines if "lanloom" in line or "dummyclusternetworks" in line]
+
+    wait_until(lambda: not left(), lambda: f"still there: {left()}")  # definitions wait for their objects
     for each in real.nodes.values():
         links = each.node.enclosure.run("ip", "-oneline", "link")
         assert "alias lanloom" not in links and "lab-br" not in links, links

@@ -22,7 +22,7 @@ from typing import Self
 CONTROLLERS = ("blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids")
 CGROUPS = Path("/sys/fs/cgroup")
 
-END_SECONDS = 10.0
+END_SECONDS = 60.0
 """Within which the kernel ends the last processes of a control group."""
 PREFIX = "lanloom-node"
 
@@ -138,7 +138,7 @@ class Enclosure:
             process.wait()
         self._programs.clear()
         for controller in CONTROLLERS:
-            _remove_groups(_groups(controller, self._group))
+            _remove_groups(control_groups(controller, self._group))
 
     def entering(self, *command: str | Path) -> list[str]:
         """Return the words that run a command in the namespaces."""
@@ -217,7 +217,7 @@ def own_groups() -> dict[str, str]:
 def remove_stale_groups() -> None:
     """Remove the control groups of runs that were killed before they could."""
     for controller in CONTROLLERS:
-        for group in _groups(controller, f"{PREFIX}-*"):
+        for group in control_groups(controller, f"{PREFIX}-*"):
             if not Path("/proc", group.name.removeprefix(f"{PREFIX}-").partition("-")[0]).exists():
                 _remove_groups([group])
 
@@ -229,7 +229,7 @@ def _make_group(group: Path, controller: str) -> None:
             (group / name).write_text((group.parent / name).read_text())
 
 
-def _groups(controller: str, pattern: str) -> list[Path]:
+def control_groups(controller: str, pattern: str) -> list[Path]:
     """Return the control groups of that name. Others come and go meanwhile: a walk leaves those out, a glob raises."""
     found = os.walk(CGROUPS / controller)
     return [Path(directory) for directory, _, _ in found if fnmatch(Path(directory).name, pattern)]

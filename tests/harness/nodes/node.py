@@ -7,6 +7,7 @@ import shutil
 import time
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -230,9 +231,11 @@ class RealNode:
     def namespace(self, container: str) -> Path:
         """Return the file that keeps the network namespace of a container's pod; it goes after CNI's DEL."""
         own = self.enclosure.root(f"/proc/{self.pid(container)}/ns/net").stat()
-        return next(
-            path for path in self.enclosure.root("/run/netns").iterdir() if path.stat().st_ino == own.st_ino
-        )
+        for path in self.enclosure.root("/run/netns").iterdir():
+            with suppress(FileNotFoundError):  # that of another pod, which has just gone
+                if path.stat().st_ino == own.st_ino:
+                    return path
+        raise EnclosureError(f"{self.name}: no file keeps the network namespace of {container}")
 
     def in_pod(self, container: str, *command: str) -> str:
         """Run a program of the node in the network namespace of a container's pod."""

@@ -1,5 +1,6 @@
 """A real node joins a real cluster, runs pods, and goes away without a trace."""
 
+import os
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom_lab.processes import processes
-from tests.harness.nodes.enclosure import CGROUPS, PREFIX, Enclosure, obstacle
+from tests.harness.nodes.enclosure import CONTROLLERS, PREFIX, Enclosure, control_groups, obstacle
 from tests.harness.nodes.node import RealNode
 from tests.harness.nodes.pods import Pods, container_of, node_ready
 from tests.harness.servers.real import RealServer
@@ -64,10 +65,14 @@ class TestEnclosure:
             enclosure.run("ip", "link", "add", "brief0", "type", "bridge")
             inside = enclosure.network.readlink()
             assert inside != Path("/proc/self/ns/net").readlink()
-        assert not list(CGROUPS.glob(f"*/**/{PREFIX}-*-brief"))
-        assert not Path("/sys/class/net/brief0").exists()
-        namespaces = [pid for pid, process in processes() if _network(process) == inside]
-        assert namespaces == []
+            held = os.open(enclosure.network, os.O_RDONLY)  # so that no other namespace gets its number
+        try:
+            assert not [each for name in CONTROLLERS for each in control_groups(name, f"{PREFIX}-*-brief")]
+            assert not Path("/sys/class/net/brief0").exists()
+            namespaces = [pid for pid, process in processes() if _network(process) == inside]
+            assert namespaces == []
+        finally:
+            os.close(held)
 
     def test_settings_of_the_machine_stay(self, tmp_path: Path) -> None:
         """Kubelet's kernel settings are written to copies."""
