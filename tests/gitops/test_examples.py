@@ -135,8 +135,10 @@ async def test_examples_stay_as_they_were_applied() -> None:
         for settled in (False, True):
             if settled:
                 await eventually(partial(_unseen, engine, bodies), lambda unseen: not unseen)
-                judged = {f"{body['kind']} {body['metadata']['name']}": live(engine, body) for body in bodies}
-                assert argo(judged["Network shop"])[0] == "Healthy"
+                judged = await eventually(
+                    partial(_judged, engine, bodies),
+                    lambda found: argo(found["Network shop"])[0] == "Healthy",
+                )
                 for title, obj in judged.items():
                     assert (argo(obj)[0] == "Healthy") <= (kstatus(obj) == "Current"), title
             for body in bodies:
@@ -144,6 +146,11 @@ async def test_examples_stay_as_they_were_applied() -> None:
             for manager in ("kubectl", "argocd-controller"):
                 for body in bodies:
                     await apply(engine, body, manager)
+
+
+async def _judged(engine: Engine, bodies: list[Raw]) -> dict[str, Raw]:
+    """The objects by kind and name."""
+    return {f"{body['kind']} {body['metadata']['name']}": live(engine, body) for body in bodies}
 
 
 async def _unseen(engine: Engine, bodies: list[Raw]) -> list[str]:

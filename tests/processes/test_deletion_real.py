@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from lanloom.api.admission import UserInfo
 from lanloom.api.core import CRDS, NAMESPACES, PODS
 from lanloom.api.dummy import DRAINING, DUMMY_CLUSTER_NETWORKS
+from lanloom.api.ipam import NICS
 from lanloom.api.multus import NADS
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
@@ -25,7 +26,6 @@ from lanloom.features import FEATURES
 from lanloom.kube.config import Impersonation
 from lanloom.kube.connection import Request
 from lanloom.kube.errors import ApiError, NotFound
-from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
 from lanloom.processes.definitions import manifests
@@ -35,7 +35,7 @@ from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
-from tests.harness.servers.eventually import eventually
+from tests.harness.servers.eventually import PatientClient, eventually
 from tests.harness.servers.real import RealServer
 from tests.processes.deletionedits import (
     FIELDS,
@@ -54,6 +54,9 @@ from tests.processes.test_refusals_in_deletion import DOCUMENTED
 
 MASTERS = "system:masters"
 
+NAMESPACE_PATIENCE = 200.0
+"""Seconds: who ends a namespace and was refused tries again twice as late each time, after a minute at the most."""
+
 
 class LocalTrial(LocalClient):
     """A user of the embedded server who only tries."""
@@ -62,7 +65,7 @@ class LocalTrial(LocalClient):
         return Call(user=self._user, dry_run=True)
 
 
-class As(HttpClient):
+class As(PatientClient):
     """A user of a real server, as which the administrator writes; with `trial` nothing is stored."""
 
     def __init__(self, server: RealServer, user: str, *, trial: bool = False) -> None:
@@ -110,7 +113,7 @@ async def connected(server: RealServer) -> AsyncIterator[Server]:
     """Clients of a kube-apiserver."""
     users = {name: As(server, name) for name in USERS}
     trials = {name: As(server, name, trial=True) for name in USERS}
-    admin = HttpClient(load(str(server.kubeconfig)))
+    admin = PatientClient(load(str(server.kubeconfig)))
     try:
         yield Server(admin, dict(users), dict(trials))
     finally:
@@ -168,6 +171,8 @@ async def filled(server: Server) -> None:
     for name in ("k8slan-veth-a", "mine", "going"):
         await eventually(partial(server.admin.get, NADS, name, PLACE), lambda _: True)
         await hold(server, name)
+    for name in ("theirs", "mine"):  # before, the address of one is nobody's, and the other may ask for it
+        await eventually(partial(server.admin.get, NICS, name, PLACE), lambda nic: bool(nic.status.ips))
     await server.admin.create(PODS, POD, "default")
     await server.admin.delete(DUMMY_CLUSTER_NETWORKS, "going")
     await eventually(
@@ -258,7 +263,7 @@ async def test_what_was_wrong_before_can_go(server: Server) -> None:
             await server.users["alice"].delete(resource, "wrong", place_of(resource))
             await release(server, resource, "wrong", place_of(resource))
         with pytest.raises(NotFound):
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(NAMESPACE_PATIENCE):
                 while True:
                     await server.admin.get(NAMESPACES, "ending")
                     await asyncio.sleep(0.1)

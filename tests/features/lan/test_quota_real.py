@@ -71,18 +71,23 @@ async def make_lan(client: HttpClient, number: int, namespace: str = TENANT) -> 
     await client.create(LANS, {"metadata": {"name": f"lan{number}"}, "spec": spec}, namespace)
 
 
-async def make_pod(client: HttpClient, name: str, resources: Raw) -> None:
-    """Create a pod in the tenant's namespace."""
+def pod(name: str, resources: Raw) -> Raw:
+    """A pod that requests these resources."""
     container = {"name": "main", "image": "x", "resources": {"requests": resources, "limits": resources}}
     spec = {"containers": [container], "automountServiceAccountToken": False}
-    await client.create(PODS, {"metadata": {"name": name}, "spec": spec}, TENANT)
+    return {"metadata": {"name": name}, "spec": spec}
 
 
 async def test_a_quota_of_lans(client: HttpClient) -> None:
     """A namespace has as many LANs as its quota says, the refusal names the quota, and other namespaces have more."""
     await limit(client, "lans", COUNT, "2")
-    for number in range(2):
-        await make_lan(client, number)
+
+    async def has_first() -> bool:
+        await make_lan(client, 0)
+        return True
+
+    await eventually(has_first, bool, PATIENCE)  # what admits it learns of the quota's status by a watch
+    await make_lan(client, 1)
     with pytest.raises(Forbidden) as refused:
         await make_lan(client, 2)
     assert str(refused.value) == (
@@ -103,7 +108,17 @@ async def test_a_quota_of_lans(client: HttpClient) -> None:
 async def test_a_quota_of_spokes(client: HttpClient) -> None:
     """A namespace with a quota of none of a spoke's resource has no pods that request it, and has all others."""
     await limit(client, "spokes", f"requests.{SPOKE}", "0")
+    taker = pod("taker", {SPOKE: "1"})
+
+    async def refusal() -> str:
+        try:
+            await client.request("POST", PODS.path(TENANT), taker, query={"dryRun": "All"})
+        except Forbidden as refused:
+            return str(refused)
+        return ""
+
+    await eventually(refusal, lambda text: "exceeded quota" in text, PATIENCE)  # as above
     with pytest.raises(Forbidden, match=f"exceeded quota: spokes, requested: requests.{SPOKE}=1"):
-        await make_pod(client, "taker", {SPOKE: "1"})
-    await make_pod(client, "other", {})
-    await make_pod(client, "elsewhere", {"macvtap.k8slan.io/k8slan-veth-db": "1"})
+        await client.create(PODS, taker, TENANT)
+    await client.create(PODS, pod("other", {}), TENANT)
+    await client.create(PODS, pod("elsewhere", {"macvtap.k8slan.io/k8slan-veth-db": "1"}), TENANT)

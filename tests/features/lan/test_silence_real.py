@@ -10,9 +10,11 @@ import pytest
 
 from lanloom.api.core import NODES
 from lanloom.api.lan import LAN_NODES, LANNode
+from lanloom.api.meta import Key
 from lanloom.features.lan.manager.silence import SilentNodes
 from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.flood import is_silent
+from lanloom.kube.conditions import is_true
 from lanloom.kube.controllerset import ControllerSet
 from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
@@ -54,6 +56,12 @@ async def test_a_real_server_takes_the_condition(real_server: RealServer, real_b
             tasks.append(asyncio.create_task(controllers.run(nodes.check_all)))
             await eventually(lambda: client.get(LAN_NODES, NAME), is_silent, 60)
             await _is(client, "True")
+
+            async def is_known() -> bool:
+                node = watched.nodes.store.get(Key("", NAME))
+                return node is not None and is_true(node.status.conditions, "Ready")
+
+            await eventually(is_known, bool)
             nodes.check(NAME)
             found: LANNode = await eventually(
                 lambda: client.get(LAN_NODES, NAME), lambda report: not is_silent(report), 60

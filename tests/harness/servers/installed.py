@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from tests.harness.servers.real import RealServer
+from lanloom.processes.definitions import resources
+from tests.harness.servers.real import READY_TIMEOUT, RealServer
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
@@ -16,15 +18,26 @@ class Installer:
     def __init__(self, binaries: Path, server: RealServer) -> None:
         self._kubeconfig = ["--kubeconfig", str(server.kubeconfig)]
         self._kubectl = str(binaries / "kubectl")
+        self._server = server
 
     def definitions(self) -> None:
         """All kinds, by `lanloom crds --apply`."""
         self._run([sys.executable, "-m", "lanloom", "crds", "--apply", *self._kubeconfig])
+        self._served()
 
     def definitions_with_kubectl(self) -> None:
         """All kinds, by kubectl alone."""
         self.kubectl("apply", "-f", str(DEPLOY / "crds"))
         self.kubectl("create", "-f", str(DEPLOY / "crds/others"))
+        self._served()
+
+    def _served(self) -> None:
+        """Wait until the server has all kinds, as it does a moment after it has stored their definitions."""
+        deadline = time.monotonic() + READY_TIMEOUT
+        for kind in resources():
+            while not self._server.serves(kind.path("")):
+                assert time.monotonic() < deadline, f"{kind.full_name} is not served"
+                time.sleep(0.05)
 
     def manifests(self, *names: str) -> None:
         """These files of deploy/."""

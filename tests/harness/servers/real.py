@@ -107,6 +107,10 @@ class RealServer:
             said = json.load(answer)
         return f"{said['major']}.{said['minor'].rstrip('+')}"
 
+    def serves(self, path: str) -> bool:
+        """Whether a GET of a path succeeds."""
+        return is_served(self._port, ssl.create_default_context(cafile=self.ca_file), self.token, path)
+
     def is_older_than(self, version: str) -> bool:
         """Whether the server is of a minor version before this one."""
         mine, other = (tuple(map(int, each.split("."))) for each in (self.version(), version))
@@ -242,7 +246,7 @@ class RealServer:
     def _wait_until_ready(self, port: int) -> None:
         context = ssl.create_default_context(cafile=self.ca_file)
         deadline = time.monotonic() + READY_TIMEOUT
-        while not is_ready(port, context, self.token):
+        while not is_served(port, context, self.token, "/readyz"):
             ended = any(process.poll() is not None for process in self._processes.values())
             if ended or time.monotonic() > deadline:
                 logs = "\n".join(f"{name}: …{self.log(name)[-3000:]}" for name in ("etcd", "kube-apiserver"))
@@ -257,11 +261,11 @@ def knows(program: Path, option: str) -> bool:
     return re.search(rf"^ *--{option}(?![-\w])", told, re.MULTILINE) is not None
 
 
-def is_ready(port: int, context: ssl.SSLContext, token: str) -> bool:
-    """Ask /readyz once."""
+def is_served(port: int, context: ssl.SSLContext, token: str, path: str) -> bool:
+    """Ask for a path once, such as /readyz."""
     connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
     try:
-        connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {token}"})
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         return connection.getresponse().status == 200
     except (OSError, http.client.HTTPException):
         return False
@@ -272,12 +276,28 @@ def is_ready(port: int, context: ssl.SSLContext, token: str) -> bool:
 def free_ports(count: int) -> list[int]:
     """Return loopback ports that no process listens on at the moment, all different.
 
-    None of them is one that the kernel chooses by itself for others, until a server that got it listens there.
+    None of them is one that the kernel chooses by itself for others, until a server that got it listens there. Nor does
+    another process of tests get it from here before this process ends.
     """
     ports: list[int] = []
     for port in random.sample(_PORTS, len(_PORTS)):
         if len(ports) == count:
             break
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            _reserve(port)
             ports.append(port)
     return ports
+
+
+_RESERVED: list[socket.socket] = []
+
+
+def _reserve(port: int) -> None:
+    """Take a name that stands for the port, of which the kernel gives up none twice. Raises OSError if it is taken."""
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0lanloom-tests-port-{port}")
+    except OSError:
+        name.close()
+        raise
+    _RESERVED.append(name)

@@ -29,6 +29,13 @@ NADS = "network-attachment-definitions.k8s.cni.cncf.io"
 NICS = "nics.ipam.lanloom.io"
 WEBHOOKS = "validatingwebhookconfiguration"
 
+PATIENCE = 180.0
+OF_SERVERS = {
+    *(f"v1 Namespace  {name}" for name in ("default", "kube-node-lease", "kube-public", "kube-system")),
+    "v1 Service default kubernetes",
+}
+"""What each kube-apiserver makes by itself, as `everything` has it."""
+
 
 class Cluster:
     """A kube-apiserver with the controllers that delete, and kubectl."""
@@ -72,7 +79,7 @@ class Cluster:
 
     def expect(self, before: set[str], added: set[str]) -> None:
         """Waits until there is what was there before, and this; kinds that go are listed for a while."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 if self.everything() == before | added:
@@ -81,6 +88,14 @@ class Cluster:
                 pass
             if time.monotonic() > deadline:
                 assert self.everything() == before | added
+
+    def settled(self) -> None:
+        """Waits for what a server makes by itself: it begins when it is ready."""
+        deadline = time.monotonic() + PATIENCE
+        before = set[str]()
+        while not before >= OF_SERVERS or self.everything() != before:
+            assert time.monotonic() < deadline, OF_SERVERS - before
+            before = self.everything()
 
     def gone(self) -> None:
         """Waits for the namespaces of Lanloom to go."""
@@ -91,7 +106,9 @@ class Cluster:
 def cluster(real_binaries: Path) -> Iterator[Cluster]:
     """A cluster for these tests alone: they install and remove kinds."""
     with RealServer(real_binaries, controllers=("garbagecollector", "namespace")) as server:
-        yield Cluster(real_binaries, server)
+        made = Cluster(real_binaries, server)
+        made.settled()
+        yield made
 
 
 def helm_at(cluster: Cluster, namespace: str) -> Helm:

@@ -58,9 +58,9 @@ async def is_dead_or(net: Managed, leader: Replica, phase: str) -> bool:
 async def test_the_one_that_waits_takes_over(cluster: Ground) -> None:
     """Of two managers the second goes on with a deletion when the first one dies."""
     async with managed(cluster) as net:
-        first = await net.manager("one", lease=4)
+        first = await net.manager("one")
         await first.leads()
-        second = await net.manager("two", lease=4)
+        second = await net.manager("two")
         uid = (await net.create_ready()).metadata.uid
         await net.add_machine()
         await net.delete()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,7 @@ async def test_pods_get_spokes(lan_node: RealNode, client: HttpClient) -> None:
     try:
         async with serving(lan_node.enclosure.root("/run/cni.sock"), LanCni(spokes)):
             await _allocatable(lan_node, client, {MACHINE.resource: "1", POD.resource: "1"})
+            await eventually(partial(client.list, NADS), lambda _: True)
             for mode in (MACVTAP, VETH):
                 await _create_nad(client, WantedNad(Key("default", Device("red", mode).nad), "red", mode))
             pods = Pods(client)

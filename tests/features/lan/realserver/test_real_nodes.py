@@ -8,6 +8,7 @@ from tests.features.lan.realserver.checked import checked, load_image
 from tests.features.lan.realserver.cluster import LanCluster, lan
 from tests.harness.nodes.enclosure import EnclosureError
 from tests.harness.nodes.pods import container_of
+from tests.harness.servers.eventually import eventually
 
 pytestmark = [pytest.mark.realserver, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -88,12 +89,17 @@ async def test_a_pod_outlives_the_agent(lan_cluster: LanCluster) -> None:
     resource = resource_name("grey1", "veth")
     await cluster.allocatable(node, resource, "1")
     pod = await cluster.attach("grey1", node, nad_name("grey1", "veth"), resource)
-    before = node.in_pod(pod, "ip", "-oneline", "link", "show", "net1")
+
+    async def link() -> str:
+        return node.in_pod(pod, "ip", "-oneline", "link", "show", "net1")
+
+    # The kernel tells the state up to a second later.
+    before = await eventually(link, lambda text: " state UP " in text)
     node.stop_agent()
     await cluster.allocatable(node, resource, "0")
     node.start_agent()
     await cluster.allocatable(node, resource, "1")
-    assert node.in_pod(pod, "ip", "-oneline", "link", "show", "net1") == before
+    assert await link() == before
     await cluster.delete("grey1", node)
     await cluster.left(node, "grey")
 

@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -147,7 +148,8 @@ async def test_adopt_and_hand_over_on_a_real_server(real: RealServer) -> None:
             await programs.report("beside")
             status, printed = await lanloom("adopt", "--dry-run")
             assert (status, "wait until Harvester's network controller" in printed) == (3, True)
-            assert await held(client) == {"nodes", "vlanconfigs", "clusternetworks", "hostnetworkconfigs"}
+            every = {"nodes", "vlanconfigs", "clusternetworks", "hostnetworkconfigs"}
+            await eventually(partial(held, client), lambda found: found == every)
         finally:
             await programs.stop()
         await uninstall(client)
