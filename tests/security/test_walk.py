@@ -34,7 +34,7 @@ def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(tmp_path, manager=True) as cluster:
         cluster.do(report_underlays)
         for item in shown(page):
-            output, status = output_of(cluster, item, status, patience=20)
+            output, status = output_of(cluster, item, status, patience=60)
             if not item.is_right(output):
                 wrong.append((item, output))
     if os.environ.get("LANLOOM_GOLDEN") == "rewrite":

@@ -35,6 +35,9 @@ WRITTEN = Path(__file__).with_name("written.yaml")
 REPORTED = Path(__file__).with_name("reported.yaml")
 RECORDED = Path(__file__).with_name("recorded.jsonl")
 NODE_NAMES = ("node1", "node2")
+PATIENCE = 120.0
+"""Seconds until something is a failure that a process does which has just been started."""
+
 LATER: Raw = {
     "metadata": {"name": "later"},
     "spec": {
@@ -81,7 +84,7 @@ class Upgraded:
         def is_holder(lease: Raw) -> bool:
             return str(lease["spec"].get("holderIdentity", "")).startswith(version.name)
 
-        await eventually(lambda: self.client.request("GET", path), is_holder)
+        await eventually(lambda: self.client.request("GET", path), is_holder, PATIENCE)
         await reviewed(self.client)
 
     async def addressed(self) -> None:
@@ -95,7 +98,7 @@ class Upgraded:
                 each["address"] for interfaces in found for each in interfaces if each.get("state") == "Ready"
             ]
 
-        await eventually(addresses, lambda found: len(found) == len(NODE_NAMES))
+        await eventually(addresses, lambda found: len(found) == len(NODE_NAMES), PATIENCE)
         await eventually(
             lambda: self.client.get(NADS, "vlan2012", "default"),
             lambda nad: nad.metadata.labels.get(READY_LABEL) == "true",

@@ -69,7 +69,7 @@ def test_deleted_namespaces_disappear(real_server: RealServer, real_binaries: Pa
     """The chosen controllers run: a controller finalises a namespace that is deleted."""
     kubectl(real_binaries, real_server, "create", "namespace", "short-lived")
     assert "deleted" in kubectl(
-        real_binaries, real_server, "delete", "namespace", "short-lived", "--timeout=60s"
+        real_binaries, real_server, "delete", "namespace", "short-lived", "--timeout=180s"
     )
 
 

@@ -39,8 +39,8 @@ def node(tmp_path: Path) -> Node:
 
 @pytest.fixture
 def hasty_node(tmp_path: Path) -> Node:
-    """A node with programs that give up after a second."""
-    return Node(tmp_path, 1)
+    """A node with programs that give up after seconds, and not before they have their input."""
+    return Node(tmp_path, 3)
 
 
 def config(name: str = "macvtap", version: str = "1.1.0", **more: Any) -> Raw:

@@ -20,7 +20,7 @@ from tests.embedded.cases.kit.script import Api, slug
 from tests.embedded.cases.kit.suite import Case
 from tests.embedded.cases.kit.wire import Endpoint, Json, Wire
 
-STOP_PATIENCE = 20
+STOP_PATIENCE = 60
 ALICE = "a-user-of-the-tests"
 
 
