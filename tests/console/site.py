@@ -24,6 +24,7 @@ from lanloom.kube.loading import load
 from lanloom.runtime.https.server import listen
 from lanloom_embedded.serve import ServeSettings, serve
 from tests.console import agents
+from tests.harness.servers.real import free_ports
 
 TENANT = "tenant-token"
 """The token of a user who may read the namespace `ours` and nothing else."""
@@ -43,8 +44,9 @@ class Gate:
 
     async def open(self) -> None:
         """Let requests through."""
+        if not self.port:
+            (self.port,) = free_ports(1)  # of those that the kernel gives to nobody else while it is shut
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def shut(self) -> None:
         """Break what there is, and refuse what comes."""

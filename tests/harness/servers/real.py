@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -277,7 +278,7 @@ def free_ports(count: int) -> list[int]:
     """Return loopback ports that no process listens on at the moment, all different.
 
     None of them is one that the kernel chooses by itself for others, until a server that got it listens there. Nor does
-    another process of tests get it from here before this process ends.
+    another process of tests get it from here before this one has asked for many more, or ends.
     """
     ports: list[int] = []
     for port in random.sample(_PORTS, len(_PORTS)):
@@ -289,7 +290,8 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-_RESERVED: list[socket.socket] = []
+_RESERVED: deque[socket.socket] = deque()
+_RESERVED_MAX = 100
 
 
 def _reserve(port: int) -> None:
@@ -301,3 +303,5 @@ def _reserve(port: int) -> None:
         name.close()
         raise
     _RESERVED.append(name)
+    if len(_RESERVED) > _RESERVED_MAX:
+        _RESERVED.popleft().close()
