@@ -14,6 +14,7 @@ from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from tests.console.browser.tabs import Tabs
 from tests.console.site import console_of
+from tests.harness.servers.eventually import eventually
 from tests.harness.servers.installed import Installer
 from tests.harness.servers.real import RealServer
 
@@ -48,6 +49,16 @@ async def _let_in(admin: HttpClient) -> None:
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
     binding: dict[str, Any] = {"metadata": {"name": "reader"}, "roleRef": role, "subjects": [subject]}
     await admin.request("POST", f"{ROLES}/rolebindings", binding)
+    attributes = {"verb": "list", "group": LANS.group, "resource": LANS.plural, "namespace": OURS}
+    spec = {"user": "alice", "resourceAttributes": attributes}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+
+    async def is_let_in() -> bool:
+        answer = await admin.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        return bool(answer["status"]["allowed"])
+
+    # A server learns of roles by a watch, and the console remembers for a while what it was told.
+    await eventually(is_let_in, bool)
 
 
 async def lan(tabs: Tabs, place: str, name: str, vni: int) -> None:

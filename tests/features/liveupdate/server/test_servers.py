@@ -205,13 +205,15 @@ async def test_edit_migrates(client: HttpClient) -> None:
     async with managed(client):
         await found.edit(spec("new"))
         await found.until_migrations(1)
-        current = await eventually(
-            lambda: found.condition("NetworksCurrent"),
-            lambda item: item is not None and item.reason == "Migrating",
-            PATIENCE,
-        )
+
+        async def told() -> tuple[Condition | None, Condition | None]:
+            own = await found.condition("NetworksCurrent")
+            return own, find((await found.owner()).status.conditions, "NetworksCurrent")
+
         await eventually(
-            found.owner, lambda owner: find(owner.status.conditions, "NetworksCurrent") == current, PATIENCE
+            told,
+            lambda item: item[0] is not None and item[0].reason == "Migrating" and item[0] == item[1],
+            PATIENCE,
         )
     after = await client.get(RAW_INSTANCES, "swap", PLACE)
     before.spec["networks"][1]["multus"]["networkName"] = "new"
