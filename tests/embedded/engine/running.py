@@ -33,12 +33,17 @@ async def running_engine(
 
 
 async def until(condition: Callable[[], bool], turns: int = 10_000) -> None:
-    """Let everything else run until the condition holds."""
+    """Let everything else run until the condition holds; threads may take longer than so many turns."""
+    loop = asyncio.get_running_loop()
     for _ in range(turns):
         if condition():
             return
         await asyncio.sleep(0)
-    raise AssertionError("the condition never became true")
+    end = loop.time() + 60
+    while not condition():
+        if loop.time() > end:
+            raise AssertionError("the condition never became true")
+        await asyncio.sleep(0.01)
 
 
 def kind_of(engine: Engine, plural: str, group: str = "", version: str = "v1") -> ServedKind:

@@ -23,7 +23,7 @@ from tests.harness.servers.helm import CHART, ROOT, Helm, HelmFailed, helm_libra
 from tests.harness.servers.real import RealServer
 from tests.processes.chart.sets import documents
 
-pytestmark = [pytest.mark.realserver, pytest.mark.slow]
+pytestmark = [pytest.mark.realserver, pytest.mark.slow, pytest.mark.timeout(900)]
 
 NADS = "network-attachment-definitions.k8s.cni.cncf.io"
 NICS = "nics.ipam.lanloom.io"
