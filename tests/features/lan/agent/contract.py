@@ -17,8 +17,9 @@ from lanloom.node.errors import LinkError
 from lanloom.node.links import Vtep
 
 OWN, PEER = "02:00:00:00:00:01", "02:00:00:00:00:02"
-MACVTAP = 800_000_000 + os.getpid() % 10_000
-"""The machine's index: other processes check on the same kernel at the same time."""
+MACVTAP = 800_000_000 + os.getpid() % 10_000 * 10
+"""The machine's index. Other processes, mostly the next one, check on the same kernel at the same time; checks need the
+indices that follow, too."""
 
 VLAN = 2012
 """The VLAN of the host's bridge `cluster-1-br` that `check_uplink` needs."""
