@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ class Probe:
             sender.send(sent)
             return any(text in got for _, got in receiver.heard())
 
-        await until(arrived, 10)
+        await until(arrived)
 
     async def is_stopped(
         self, sender: Wire, receiver: Wire, source: str, *, witness: Callable[[], Awaitable[None]]
@@ -127,7 +128,7 @@ async def test_stolen_address(made: Lab) -> None:
                 friend.send(sent)
                 return any(text in got for _, got in victim.heard())
 
-            await until(arrived, 10)
+            await until(arrived)
             assert not any(text in got for _, got in thief.heard())
 
 
@@ -201,7 +202,7 @@ async def test_isolated_at_run_time(made: Lab) -> None:
     with wires(*ends) as (first, second, same, free):
         await probe.passes(first, second, FOREIGN)
         await patch(made, spokeOptions={f"blue-{each}": {"isolated": True} for each in "abc"})
-        for machine, port in zip(made.machines, ("blue-aV0", "blue-bV0"), strict=True):
+        for machine, port in ((made[0], "blue-aV0"), (made[1], "blue-bV0"), (made[0], "blue-cV0")):
             await until(
                 lambda machine=machine, port=port: (  # type: ignore[misc]
                     "isolated on" in run(machine.lan(), f"bridge -d link show dev {port}")
@@ -292,6 +293,7 @@ async def test_two_places_at_once(made: Lab) -> None:
     own = "02:00:00:00:00:77"
     for machine in made.machines:
         await machine.attach("blue-a", "vm", mac=own)
+        silence(machine, "vm")
     await made[0].attach("blue-b", "friend")
     await joined(made)
     for machine in made.machines:
@@ -302,7 +304,7 @@ async def test_two_places_at_once(made: Lab) -> None:
             await probe.passes(sender, friend, own)
             text, sent = probe.frame("0e:00:00:00:00:12", own)
             friend.send(sent)
-            await until(partial(has_heard, sender, text), 10)
+            await until(partial(has_heard, sender, text))
             assert not any(text in got for _, got in other.heard())
             witness = partial(probe.passes, sender, friend, own)
             await probe.is_stopped(sender, friend, FOREIGN, witness=witness)
@@ -317,6 +319,7 @@ async def test_stolen_while_it_migrates(made: Lab) -> None:
     own = "02:00:00:00:00:77"
     for machine in made.machines[:2]:
         await machine.attach("blue-a", "vm", mac=own)
+        silence(machine, "vm")
     await made[0].attach("blue-b", "friend")
     await made[0].attach("blue-c", "near")
     await made[2].attach("blue-d", "far")
@@ -332,8 +335,14 @@ async def test_stolen_while_it_migrates(made: Lab) -> None:
             await probe.is_stopped(thief, friend, own, witness=witness)
             text, sent = probe.frame("0e:00:00:00:00:12", own)
             friend.send(sent)
-            await until(partial(has_heard, victim, text), 10)
+            await until(partial(has_heard, victim, text))
             assert not any(text in got for _, got in thief.heard())
+
+
+def silence(machine: Machine, pod: str) -> None:
+    """Keeps a pod's own kernel from looking for routers: of two pods with one address, it would be heard last."""
+    with open_namespace(machine.pods.path(pod)) as space:
+        space.call(lambda: Path("/proc/sys/net/ipv6/conf/net1/disable_ipv6").write_bytes(b"1"))
 
 
 def guards(machine: Machine, mac: str) -> bool:
