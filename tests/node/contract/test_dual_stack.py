@@ -119,7 +119,8 @@ async def _healed(node: Node) -> bool:
     """Whether the device has both addresses; asks NetworkManager for what is missing, which may refuse meanwhile."""
     device = (await node.host.links.dump()).links.get(DEVICE)
     if device is not None and (device.addresses, device.addresses6) == ((ADDRESS,), (ADDRESS6,)):
-        return True
+        # An address that is given again or lost until then is a duplicate for NetworkManager.
+        return not device.tentative6
     active = device is not None and device.up and (await connection(node)).phase == "active"
     with suppress(NetworkManagerError):
         if active:

@@ -73,6 +73,7 @@ async def test_device_set_down(node: Node) -> None:
         with early(began):
             assert ((await connection(node)).phase, (await device(node)).addresses) == ("active", (ADDRESS,))
         await node.host.links.apply((SetUp(link=DEVICE, named=True),))
+        await until_phase(node, "active")  # where that took so long that it had lost its address
         await until_addresses(node, ADDRESS)
     node.set_up(DEVICE, False)
     await until_phase(node, "inactive")

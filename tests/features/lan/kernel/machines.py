@@ -48,6 +48,14 @@ class OwnIndices(NetlinkLanKernel):
         return index % OWN == os.getpid() % OWN and await super().is_free(index)
 
 
+class CommandFailed(AssertionError):
+    """A command failed that had to succeed."""
+
+
+NOT_YET = (CommandFailed, LookupError, ValueError, RuntimeError)
+"""How a look fails at what is not there at this moment, or at what the agent, in another thread, changes meanwhile."""
+
+
 def run(where: Path, command: str, *, check: bool = True) -> str:
     """What a command prints that runs in the namespace at a path, which its process inherits from a thread inside."""
     try:
@@ -56,9 +64,11 @@ def run(where: Path, command: str, *, check: bool = True) -> str:
                 lambda: subprocess.run(command.split(), capture_output=True, text=True, check=False)
             )
     except NamespaceError as error:
-        assert not check, f"{command}: {error}"
+        if check:
+            raise CommandFailed(f"{command}: {error}") from error
         return ""
-    assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    if check and done.returncode != 0:
+        raise CommandFailed(f"{command}: {done.stdout}{done.stderr}")
     return done.stdout
 
 
@@ -74,17 +84,22 @@ def batch(where: Path, *commands: str) -> None:
 
 
 async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Waits until something holds; fails if that takes longer.
+    """Waits until something holds; fails if that takes longer. A look that fails (NOT_YET) does not hold.
 
     Looking takes processor time from those who bring it about: on the lab's kernel, starting a program takes long.
     """
     loop = asyncio.get_running_loop()
-    began = loop.time()
-    end = began + seconds
-    while not await asyncio.to_thread(condition):
-        assert loop.time() < end, "it does not come about"
+    end = loop.time() + seconds
+    while True:
+        began, failure = loop.time(), None
+        try:
+            if await asyncio.to_thread(condition):
+                return
+        except NOT_YET as error:
+            failure = error
+        if loop.time() >= end:
+            raise AssertionError("it does not come about") from failure
         await asyncio.sleep(min(max(0.02, 2 * (loop.time() - began)), 0.5))
-        began = loop.time()
 
 
 async def finds_well(machine: "Machine", attachment: Attachment) -> None:
@@ -100,9 +115,9 @@ async def finds_well(machine: "Machine", attachment: Attachment) -> None:
         await asyncio.sleep(0.1)
 
 
-def reaches(where: Path, target: str) -> bool:
-    """Whether one of some pings is answered."""
-    return " 0% packet loss" in run(where, f"ping -c 1 -W 1 {target}", check=False)
+def reaches(where: Path, target: str, seconds: int = 1) -> bool:
+    """Whether a ping is answered in time; a busy machine may take longer than a second."""
+    return " 0% packet loss" in run(where, f"ping -c 1 -W {seconds} {target}", check=False)
 
 
 def owner(path: str) -> tuple[int, int, int]:

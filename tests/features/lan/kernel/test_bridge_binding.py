@@ -92,9 +92,13 @@ async def test_migration(made: Lab) -> None:
     await asyncio.to_thread(run, target.pods.path("new"), "ip link set guest0 up")
     await asyncio.to_thread(run, target.pods.path("new"), f"ip address add {VM}/24 dev guest0")
     with open_namespace(target.pods.path("new")) as guest, Wire(guest, "guest0") as nic:
-        nic.send(frame("ff:ff:ff:ff:ff:ff", attached.mac, bytes(46), kind=0x8035))
-    await until(lambda: place_of(target, attached.mac) == "blue-aV0")
-    await until(lambda: place_of(source, attached.mac) == "vx0")
+
+        def is_announced() -> bool:
+            """Again each time: the pod's bridge forwards a moment after the NIC is up."""
+            nic.send(frame("ff:ff:ff:ff:ff:ff", attached.mac, bytes(46), kind=0x8035))
+            return place_of(target, attached.mac) == "blue-aV0" and place_of(source, attached.mac) == "vx0"
+
+        await until(is_announced)
     await until(lambda: reaches(third.pods.path("p"), VM))
     await source.spokes.detach("c-old", INTERFACE)
     await until(lambda: reaches(third.pods.path("p"), VM))

@@ -1,8 +1,9 @@
 """Counters of spokes on a real kernel."""
 
 import asyncio
+from functools import partial
 
-from tests.features.lan.kernel.machines import Lab, played, run, until
+from tests.features.lan.kernel.machines import Lab, played, reaches, run, until
 
 
 @played(1)
@@ -13,6 +14,7 @@ async def test_counters(made: Lab) -> None:
     await machine.offers()
     for number, spoke in enumerate("ab", 1):
         await machine.attach(f"blue-{spoke}", f"p{number}", f"172.16.0.{number}/24")
+    await until(partial(reaches, machine.pods.path("p1"), "172.16.0.2"))
     before = machine.traffic()
     await asyncio.to_thread(run, machine.pods.path("p1"), "ping -c 3 -i 0.2 -s 1000 172.16.0.2")
     after = machine.traffic()

@@ -50,6 +50,19 @@ def settings(machine: Machine) -> list[str]:
     )
 
 
+async def at_rest(machine: Machine) -> list[str]:
+    """The settings, once all links have a carrier, which the kernel tells a moment after they are up."""
+    known: list[str] = []
+
+    def is_steady() -> bool:
+        nonlocal known
+        before, known = known, settings(machine)
+        return before == known and not any("NO-CARRIER" in line for line in known)
+
+    await until(is_steady)
+    return known
+
+
 async def healed(machine: Machine, where: Path, command: str, before: list[str]) -> bool:
     """Whether what a command changed is as before soon; false where the kernel can't do it."""
     try:
@@ -85,7 +98,7 @@ async def test_every_setting(made: Lab) -> None:
     """Each setting of each port, of the bridge and of the VXLAN link is healed, and frames pass afterwards."""
     pod = await furnished(made)
     first = made[0]
-    before = await asyncio.to_thread(settings, first)
+    before = await at_rest(first)
     commands = [
         f"bridge link set dev {port} {words}"
         for port in ("vx0", "blue-aV0", "blue-cM0")
@@ -106,7 +119,7 @@ async def test_what_stops_frames(made: Lab) -> None:
     """Floods, a spanning tree and VLAN filtering without VLAN ids that were set are gone, and frames pass again."""
     pod = await furnished(made)
     first = made[0]
-    before = await asyncio.to_thread(settings, first)
+    before = await at_rest(first)
     for command in (
         "bridge link set dev vx0 flood off mcast_flood off bcast_flood off",
         "bridge link set dev blue-aV0 state 0",

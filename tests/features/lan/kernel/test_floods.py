@@ -57,7 +57,8 @@ async def test_a_flood_from_a_spoke(made: Lab) -> None:
     assert LIMIT <= entries(made[1])[1] <= vxlan.entry_limit
     if bridge.learned_limit is not None:
         assert max(entries(machine)[0] for machine in made.machines) <= LIMIT
-    assert await asyncio.to_thread(reaches, made[0].pods.path("p"), "172.16.0.2")
+    # Storm control drops questions for addresses, too, for a moment after the flood.
+    await until(partial(reaches, made[0].pods.path("p"), "172.16.0.2"))
 
 
 @played(1)

@@ -145,7 +145,7 @@ async def test_vni_of_another_tenant(made: Lab) -> None:
         made[0].start()
         await until(lambda: "spec.vni is 8" in problem(made[0]))
         assert not await asyncio.to_thread(reaches, made[0].pods.path("p"), "172.16.0.9")
-        assert await asyncio.to_thread(reaches, made[0].pods.path("p"), "172.16.0.2")
+        assert await asyncio.to_thread(reaches, made[0].pods.path("p"), "172.16.0.2", 10)
         await made.cluster.client.patch(LANS, "blue", {"spec": {"vni": 7, "ns": "blue"}}, NAMESPACE)
         await until(lambda: not problem(made[0]) and not problem(made[1]))
     after = [await asyncio.to_thread(vxlan, machine) for machine in made.machines]

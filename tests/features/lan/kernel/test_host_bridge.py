@@ -43,11 +43,12 @@ async def test_one_network(made: Lab) -> None:
         shown = await asyncio.to_thread(run, node.host, f"ip -d address show dev {far}")
         assert "inet" not in shown and "master iso-br" in shown and f"alias lanloom-lan {uid}" in shown
         assert "group_fwd_mask 0x0 " in shown or "group_fwd_mask 0 " in shown
-    large = "ping -c 1 -W 2 -M do -s 1422 172.16.0.2"
+    large = "ping -c 1 -W 10 -M do -s 1422 172.16.0.2"
     assert " 0% packet loss" in await asyncio.to_thread(run, first.pods.path("p"), large)
-    await asyncio.to_thread(run, first.host, f"ip link set {far} nomaster")
-    await until(lambda: "master iso-br" in run(first.host, f"ip link show dev {far}"))
     flags = await asyncio.to_thread(run, first.host, f"bridge -d link show dev {far}")
+    assert "master iso-br" in flags
+    await asyncio.to_thread(run, first.host, f"ip link set {far} nomaster")
+    await until(lambda: run(first.host, f"bridge -d link show dev {far}") == flags)
     for drift in ("flood off bcast_flood off", "isolated on", "locked on learning off", "state 0"):
         await asyncio.to_thread(run, first.host, f"bridge link set dev {far} {drift}")
         await until(lambda: run(first.host, f"bridge -d link show dev {far}") == flags)
@@ -59,7 +60,7 @@ async def test_one_network(made: Lab) -> None:
     )
     await second.kill()
     second.start()
-    assert await asyncio.to_thread(reaches, first.pods.path("p"), "172.16.0.2")
+    assert await asyncio.to_thread(reaches, first.pods.path("p"), "172.16.0.2", 10)
 
 
 @played(2)

@@ -10,17 +10,19 @@ from lanloom.node.netlink.forwarding import PLACEHOLDER
 from tests.features.lan.kernel.machines import Lab, Machine, batch, lab, reaches, run, until
 
 
-def lose_addresses(machine: Machine) -> None:
+async def lose_addresses(machine: Machine) -> None:
     """Leave the underlay its link-local address, next to a link that has a route to such addresses before it."""
-    batch(
+    await asyncio.to_thread(
+        batch,
         machine.host,
         "address flush dev u0",
         "link set u0 down",
         "link add other up type veth peer name other2",
         "link set other2 up",
     )
-    assert "fe80::/64" in run(machine.host, "ip -6 route show dev other")
-    run(machine.host, "ip link set u0 up")
+    # The kernel gives a link its address once it has a carrier, which is a moment later.
+    await until(lambda: "fe80::/64" in run(machine.host, "ip -6 route show dev other"))
+    await asyncio.to_thread(run, machine.host, "ip link set u0 up")
 
 
 def link_local(machine: Machine) -> str:
@@ -32,7 +34,7 @@ def link_local(machine: Machine) -> str:
 async def furnished(made: Lab) -> list[str]:
     """A pod on each node, once each sends to all others; the addresses of the nodes."""
     for number, machine in enumerate(made.machines, 1):
-        await asyncio.to_thread(lose_addresses, machine)
+        await lose_addresses(machine)
         await until(partial(link_local, machine))  # type: ignore[arg-type]
         await machine.offers()
         attached = await machine.attach(f"blue-{'abc'[number - 1]}", "p", f"172.16.0.{number}/24")
@@ -64,7 +66,7 @@ async def test_two_scopes(tmp_path: Path) -> None:
     """A node with an address and one with a link-local one are not ready, and say so; one more link mends that."""
     async with lab(tmp_path, 2) as made:
         await made.cluster.lan()
-        await asyncio.to_thread(lose_addresses, made[1])
+        await lose_addresses(made[1])
         for number, machine in enumerate(made.machines, 1):
             await machine.offers()
             await machine.attach(f"blue-{'ab'[number - 1]}", "p", f"172.16.0.{number}/24")

@@ -10,6 +10,7 @@ from lanloom.features.lan.trace.hops import Hop, stopped_at, trace
 from lanloom.features.lan.trace.reading import Asked, read_facts, with_kernel
 from lanloom.node.records import RecordDirectory
 from tests.features.lan.kernel.machines import Lab, Machine, played, run
+from tests.features.lan.kernel.test_traffic import joined
 
 ASKED = Asked(lan="blue", sender="blue-a", receiver="blue-b")
 
@@ -35,10 +36,11 @@ async def test_trace(made: Lab) -> None:
         await machine.offers()
         await machine.attach(f"blue-{spoke}", "p")
     first, peer = made[0], made[1].address
-    await first.floods({peer})
+    await joined(made)
 
     async def reported() -> bool:
-        return all([len(await made.cluster.entries(machine.name)) == 1 for machine in made.machines])
+        found = [await made.cluster.entries(machine.name) for machine in made.machines]
+        return all(len(entries) == 1 and entries[0].ready for entries in found)
 
     await made.cluster.until_later(reported)
     for machine in made.machines:

@@ -87,7 +87,7 @@ async def test_any_frame(made: Lab) -> None:
             return set(heard) == set(frames) == guests
 
         try:
-            await until(complete, 10)
+            await until(complete)
         finally:
             os.close(guest)
             assert (set(heard), guests) == (set(frames), set(frames))
@@ -124,7 +124,7 @@ async def test_guest_sends(made: Lab) -> None:
             return any(b"from a guest" in got for _, got in receiver.heard())
 
         try:
-            await until(arrives, 10)
+            await until(arrives)
         finally:
             os.close(guest)
 
@@ -273,5 +273,5 @@ async def test_virtual_mac_moves(made: Lab) -> None:
                 station.send(frame(VIRTUAL, "02:bb:00:00:00:77", name))
                 return any(name in got for _, got in master.heard())
 
-            await until(arrives, 5)
+            await until(arrives)
             assert not any(name in got for _, got in backup.heard())

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from structlog.testing import capture_logs
@@ -144,8 +145,14 @@ async def test_one_node_at_a_time(made: Lab) -> None:
     """Of two nodes with the VLAN one joins; when its agent dies its links go with it, and the other node joins."""
     first, second = made.machines
     uid = await begun(made, first, second)
-    await until(lambda: ports(first, uid) or ports(second, uid))
-    node, other = (first, second) if await asyncio.to_thread(ports, first, uid) else (second, first)
+    joined: list[Machine] = []
+
+    def found() -> bool:
+        joined[:] = [machine for machine in (first, second) if ports(machine, uid)]
+        return bool(joined)
+
+    await until(found)
+    node, other = (first, second) if joined[0] is first else (second, first)
     await until(
         lambda: reaches(node.pods.path("out"), "172.16.0.2") or reaches(other.pods.path("p"), OUTSIDE)
     )
@@ -192,11 +199,15 @@ def raised(near: Namespace, far: Namespace) -> None:
             changes.set_up(sock, reader.link(sock, name=name).index)
 
 
+NUMBERS = count(1)
+
+
 def passes(sender: Wire, receiver: Wire) -> bool:
-    """Whether a frame passes."""
-    sender.send(frame("ff:ff:ff:ff:ff:ff", "0e:00:00:00:00:55", b"over the uplink link"))
+    """Whether a frame passes, and not only an earlier one that was under way."""
+    text = b"frame %d over the uplink link." % next(NUMBERS)
+    sender.send(frame("ff:ff:ff:ff:ff:ff", "0e:00:00:00:00:55", text))
     time.sleep(0.02)
-    return any(b"over the uplink link" in each for _, each in receiver.heard())
+    return any(text in each for _, each in receiver.heard())
 
 
 async def test_process_that_is_stopped(tmp_path: Path) -> None:
@@ -231,12 +242,12 @@ from tests.features.lan.kernel.test_uplink import bridged, raised
 
 near, far = (Namespace(int(number), "a side") for number in sys.argv[1:3])
 uplink_links = UplinkLinks()
-uplink_links.keep("a", 3.0)
+uplink_links.keep("a", 10.0)
 uplink_links.make("a", lambda between: bridged(between, near, far))
 raised(near, far)
 print("joined", flush=True)
 while True:
-    uplink_links.keep("a", 3.0)
+    uplink_links.keep("a", 10.0)
     time.sleep(0.2)
 """
 """A process that joins two namespaces, whose descriptors it is given, for as long as it runs."""
@@ -246,10 +257,11 @@ async def test_uplink_link_without_a_word(tmp_path: Path) -> None:
     """A link ends by itself when no agent says in time that its node is elected, whatever else the process does."""
     uplink_links = UplinkLinks()
     built: list[object] = []
-    uplink_links.keep("a", 0.6)
+    uplink_links.keep("a", 600)
     await asyncio.to_thread(uplink_links.make, "a", built.append)
     assert uplink_links.is_held("a") and len(built) == 1
     began = time.monotonic()
+    uplink_links.keep("a", 0.6)
     while uplink_links.is_held("a"):  # the event loop does nothing else: it hangs
         assert time.monotonic() - began < 60
     assert time.monotonic() - began > 0.2

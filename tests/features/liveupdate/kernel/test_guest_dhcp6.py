@@ -62,6 +62,13 @@ def routes(where: Path) -> dict[str, dict[str, Any]]:
     return {item["dst"]: item for item in json.loads(run(where, "ip -6 -json route show") or "[]")}
 
 
+async def until_routed(where: Path, subnet: str) -> None:
+    """Wait until the guest has the route to a prefix: its client sets addresses and routes one by one."""
+    async with asyncio.timeout(120):
+        while subnet not in await asyncio.to_thread(routes, where):  # noqa: ASYNC110 - another program's
+            await asyncio.sleep(0.3)
+
+
 async def until_addressed(node: Node, where: Path, own: str) -> None:
     """Wait until the guest has an address, as the server sees it and as the guest does."""
     async with asyncio.timeout(120):
@@ -79,6 +86,7 @@ async def test_a_real_client(ground: Ground, subnet: dict[str, Any]) -> None:
         node.serve()
         with networkd(guest):
             await until_addressed(node, guest, own)
+            await until_routed(guest, subnet["cidr"])
             assert addresses(guest) == [own]
             found = routes(guest)
             assert "gateway" not in found[subnet["cidr"]]
@@ -115,5 +123,5 @@ async def test_a_real_client_after_a_move(ground: Ground) -> None:
             async with asyncio.timeout(120):
                 while await asyncio.to_thread(addresses, guest) != [own]:  # noqa: ASYNC110 - another program's
                     await asyncio.sleep(0.3)
-            assert OTHER6["cidr"] in routes(guest)
+            await until_routed(guest, OTHER6["cidr"])
         assert "OtherAddress" not in await node.reasons()

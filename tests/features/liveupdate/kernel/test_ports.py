@@ -220,6 +220,8 @@ async def test_a_port_that_was_left_on_its_way_out(ground: Ground) -> None:
 async def test_a_port_goes_to_and_fro(ground: Ground) -> None:
     """A port that moves again and again forwards as soon as it has moved, and its new peer reaches the machine."""
     found = await ground.kernel.find(identity())
+    # A bridge forwards to a new port once the kernel tells the port's carrier, which is a moment after it is up.
+    await until(lambda: "state forwarding" in run(ground.host, "bridge link show dev port-db"))
     for bridge in ("two", "one", "two", "one"):
         await ground.kernel.move(found, await goal(ground, BridgeTarget(bridge=f"{bridge}-br")))
         assert f"master {bridge}-br state forwarding" in run(ground.host, "bridge link show dev port-db")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.api.kubevirt import bridged_name
+from lanloom.api.kubevirt import bridged_name, guest_bridge
 from lanloom.features.ipam.agent.links.guestports import NetlinkGuestPorts
 from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget
 from lanloom.features.liveupdate.rules.port import is_bound
 from lanloom.node.namespaces import open_namespace
 from lanloom.node.vlanids import VlanEntry
-from tests.features.lan.kernel.machines import run
+from tests.features.lan.kernel.machines import run, until
 from tests.features.liveupdate.kernel.ground import (
     INTERFACE,
     MAC,
@@ -26,6 +26,7 @@ from tests.features.liveupdate.kernel.ground import (
     told_links,
 )
 from tests.features.liveupdate.kernel.test_ports import goal
+from tests.harness.others import has_carrier, others
 
 KIND = 0x88B5
 """An EtherType for experiments (IEEE 802)."""
@@ -110,6 +111,8 @@ async def test_only_other_ids(bare: Ground) -> None:
     pod = bare.pod("db", "one-br")
     bare.vlan("port-db", 10)
     found = await bare.kernel.find(identity())
+    # The kernel tells that the port has a carrier, too, a moment after it was set up.
+    await until(lambda: has_carrier(others(pod, (end, guest_bridge(INTERFACE)))))
     with told_links(pod) as sock:
         for place in (
             BridgeTarget(bridge="one-br", pvid=20),
