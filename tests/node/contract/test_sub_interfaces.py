@@ -183,16 +183,26 @@ async def test_activating_while_the_bridge_is_down(node: Node) -> None:
     await node.host.links.apply(uplink(2013))
     node.set_up("c-br", False)
     await load(node, content())
-    await node.host.network_manager.activate(uuid(1))
-    assert (await until_phase(node, "failed")).reason == "config-failed"
+
+    async def ask() -> None:
+        """NetworkManager drops a request whose device changes, as a new one does, before it is authorised."""
+        with suppress(NetworkManagerError):
+            await node.host.network_manager.activate(uuid(1))
+
+    async def failed_if_asked() -> bool:
+        if await is_phase(node, "inactive"):
+            await ask()
+            await asyncio.sleep(1)
+        return await is_phase(node, "failed")
+
+    await ask()
+    await until(failed_if_asked)
+    assert (await connection(node)).reason == "config-failed"
     await node.host.links.apply((SetUp(link="c-br"),))
 
     async def active_if_asked() -> bool:
         if (await connection(node)).phase == "failed":
-            with suppress(
-                NetworkManagerError
-            ):  # it drops a request whose device changes before it is authorised
-                await node.host.network_manager.activate(uuid(1))
+            await ask()
             await asyncio.sleep(1)
         return (await connection(node)).phase == "active"
 
