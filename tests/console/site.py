@@ -45,7 +45,7 @@ class Gate:
     async def open(self) -> None:
         """Let requests through."""
         if not self.port:
-            (self.port,) = free_ports(1)  # of those that the kernel gives to nobody else while it is shut
+            (self.port,) = free_ports(1)  # none of those that the kernel gives to others while it is shut
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
 
     async def shut(self) -> None:

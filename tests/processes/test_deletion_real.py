@@ -171,7 +171,7 @@ async def filled(server: Server) -> None:
     for name in ("k8slan-veth-a", "mine", "going"):
         await eventually(partial(server.admin.get, NADS, name, PLACE), lambda _: True)
         await hold(server, name)
-    for name in ("theirs", "mine"):  # before, the address of one is nobody's, and the other may ask for it
+    for name in ("theirs", "mine"):  # before, one may ask for the address of the other
         await eventually(partial(server.admin.get, NICS, name, PLACE), lambda nic: bool(nic.status.ips))
     await server.admin.create(PODS, POD, "default")
     await server.admin.delete(DUMMY_CLUSTER_NETWORKS, "going")

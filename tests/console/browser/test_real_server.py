@@ -57,7 +57,7 @@ async def _let_in(admin: HttpClient) -> None:
         answer = await admin.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
         return bool(answer["status"]["allowed"])
 
-    # A server learns of roles by a watch, and the console remembers for a while what it was told.
+    # A server learns of roles by a watch, and the console keeps an answer for a while.
     await eventually(is_let_in, bool)
 
 

@@ -14,6 +14,7 @@ from lanloom.node.errors import NamespaceError, NamespaceMissing
 from lanloom.node.namespaces import NamespaceDirectory, make_namespace
 from tests.features.lan.agent.nodes import NAMESPACE
 from tests.features.lan.kernel.machines import Lab, Machine, lab, owner, played, reaches, run, until
+from tests.features.lan.kernel.test_options import address
 from tests.harness.examples import repetitions
 
 LINKS = {"br0", "vx0", "blue-aV0", "blue-cM0", "blue-cM1"}
@@ -51,7 +52,7 @@ async def test_deleted(made: Lab) -> None:
     await furnished(made)
     first, peer = made[0], made[1].address
     await until(lambda: whole(first, peer))
-    mac = await asyncio.to_thread(run, first.pods.path("p"), "cat /sys/class/net/net1/address", check=False)
+    mac = await asyncio.to_thread(address, first, "p")
     commands = [(first.lan(), f"ip link delete {name}") for name in sorted(LINKS)]
     commands += [(first.pods.path(pod), "ip link delete net1") for pod in ("p", "vm")]
     commands += [
@@ -67,9 +68,7 @@ async def test_deleted(made: Lab) -> None:
         await until(lambda: whole(first, peer))
     await asyncio.to_thread(first.names.remove, "blue")
     await until(lambda: whole(first, peer))
-    assert mac == await asyncio.to_thread(
-        run, first.pods.path("p"), "cat /sys/class/net/net1/address", check=False
-    )
+    assert mac == await asyncio.to_thread(address, first, "p")
 
 
 @pytest.mark.parametrize("lingers", [False, True], ids=["old one ended", "old one lingers"])

@@ -25,9 +25,11 @@ from tests.features.liveupdate.kernel.ground import (
 from tests.harness.others import has_carrier, installed, others, steady
 
 
-def carrier_changes(where: Path, link: str = "guest0") -> object:
+def carrier_changes(where: Path, link: str = "guest0") -> int:
     """How often a link, by default the machine's, lost or got its carrier."""
-    return json.loads(run(where, f"ip -details -json link show {link}"))[0].get("carrier_changes", "unknown")
+    return int(
+        json.loads(run(where, f"ip -s -s -json link show {link}"))[0]["stats64"]["tx"]["carrier_changes"]
+    )
 
 
 async def goal(ground: Ground, place: BridgeTarget, link: str = "port-db") -> PortBinding:
