@@ -326,3 +326,15 @@ async def test_a_busy_host_costs_a_look_a_second(quiet: Quiet) -> None:
             await asyncio.sleep(0.1)
         assert agent.links.calls["dump"] <= 65
         assert agent.links.calls["apply"] == 0
+
+
+@on_a_quiet_cluster
+async def test_a_few_changes_are_seen_one_by_one(quiet: Quiet) -> None:
+    """On a host at rest, each step of an activation is looked at when it happens, and waits for no spacing."""
+    async with await _observed(quiet) as agent:
+        kernel = quiet.sim.hosts["node1"].kernel
+        for number in range(4):
+            before = agent.links.calls["dump"]
+            kernel.change("foreign-br", mtu=1400 + number % 2)
+            await asyncio.sleep(0.3)
+            assert agent.links.calls["dump"] > before

@@ -128,7 +128,10 @@ NOTICE_SECONDS = 0.1
 """Seconds from a change of the host to its reconcile: changes of links, profiles and NetworkManager come in bursts."""
 
 SPACING_SECONDS = 1.0
-"""Least seconds between two such reconciles: a host where pods come and go changes all the time."""
+"""Seconds between two such reconciles in the long run: a host where pods come and go changes all the time."""
+
+IN_A_ROW = 5
+"""Reconciles of a host at rest that need no spacing: a new address takes NetworkManager a few steps, seen one by one."""
 
 FAILED_SECONDS = 5.0
 """Seconds until a failed step is tried again."""
@@ -197,7 +200,7 @@ class VlanAgent:
         self._statuses: Mapping[str, ClusterNetworkNodeStatus] = {}
         self._synced = False
         self._alone = False
-        self._next_check = -math.inf
+        self._next_check = self._paced = -math.inf
         informers.cluster_networks.on_change(lambda _old, _new: self._objects_changed())
         informers.configs.on_change(lambda _old, _new: self._objects_changed())
         informers.nads.on_change(lambda _old, _new: self._objects_changed(), changed(nad_key))
@@ -254,7 +257,8 @@ class VlanAgent:
         """Enqueue a look at the host after a change, which the agent itself may have made."""
         now = asyncio.get_running_loop().time()
         if self._next_check <= now:
-            self._next_check = max(now + NOTICE_SECONDS, self._next_check + SPACING_SECONDS)
+            self._paced = max(self._paced + SPACING_SECONDS, now - IN_A_ROW * SPACING_SECONDS)
+            self._next_check = max(now + NOTICE_SECONDS, self._paced)
         self._controller.enqueue_after(_HOST, self._next_check - now)
 
     def _status_changed(self, old: ClusterNetworkNode | None, new: ClusterNetworkNode | None) -> None:
