@@ -15,12 +15,11 @@ from lanloom.api.core import PODS
 from lanloom.api.meta import Object
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
+from lanloom.kube.authentication import Authentication
 from lanloom.kube.codec import Codec, mapping, refusal
-from lanloom.kube.config import ClusterConfig, client_context
+from lanloom.kube.config import ClusterConfig
 from lanloom.kube.connection import Answer, Connection, NoAnswer, Request
-from lanloom.kube.credentials import identity_headers, read_token
 from lanloom.kube.errors import Unauthorized, Unreachable, from_status
-from lanloom.kube.execplugin import Credential, ExecCredentials
 from lanloom.kube.outage import Outage
 from lanloom.kube.pool import ConnectionPool
 from lanloom.kube.ports import Listing, WatchEvent
@@ -36,7 +35,6 @@ from lanloom.kube.silence import (
 
 T = TypeVar("T", bound=Object)
 Raw = dict[str, Any]
-Headers = list[tuple[str, str]]
 
 PAGE = 500
 """Objects in a page of a list."""
@@ -94,18 +92,13 @@ class HttpClient:
         self._idle = idle
         self._bookmarked_idle = bookmarked_idle
         self._page = page
-        self._token_age = token_age
         self._keepalive = keepalive
         self._observe = observe
         self._pool: ConnectionPool | None = None
-        self._tls = client_context(config) if config.server.startswith("https:") else None
-        self._certificate: tuple[bytes, bytes] | None = None
-        self._plugin = ExecCredentials(config.exec, now) if config.exec is not None else None
+        self._authentication = Authentication(config, token_age=token_age, now=now)
         self._seconds = REQUEST_SECONDS if config.timeout is None else config.timeout or None
         self._codecs: dict[Resource[Any], Codec[Any]] = {}
         self._outage = outage
-        self._token = config.token
-        self._token_due = 0.0
 
     async def __aenter__(self) -> Self:
         return self
@@ -312,7 +305,9 @@ class HttpClient:
         content_type: str = JSON,
     ) -> AsyncIterator[Answer]:
         """Send one request. Raises ApiError for a refusal, and Unreachable for every way to get no answer."""
-        headers, credential = await self._headers()
+        identity, credential = await self._authentication.headers()
+        encoding = "gzip" if self._config.compression else "identity"
+        headers = [("Accept", JSON), ("User-Agent", "lanloom"), ("Accept-Encoding", encoding), *identity]
         data = None
         if body is not None:
             data = msgspec.json.encode(body)
@@ -323,7 +318,7 @@ class HttpClient:
         call = f"{method} {self._config.server}{path}"
         began, answered = asyncio.get_running_loop().time(), False
         request = Request(method, target, headers, data)
-        pool, tls = self._opened(), self._tls
+        pool, tls = self._opened(), self._authentication.tls
         try:
             async with asyncio.timeout(seconds):
                 connection, answer = await self._begin(about, pool, tls, request)
@@ -332,8 +327,8 @@ class HttpClient:
                         status = refusal(await answer.read(), answer.status, answer.reason)
                         refused = from_status(answer.status, status)
                         refused.asked, refused.namespaced = about.resource, about.namespaced
-                        if isinstance(refused, Unauthorized) and credential is not None and self._plugin:
-                            self._plugin.refused(credential)
+                        if isinstance(refused, Unauthorized):
+                            self._authentication.refused(credential)
                         if self._outage is not None:
                             self._outage.refused(refused, began)
                         raise refused
@@ -384,34 +379,6 @@ class HttpClient:
                 keepalive=self._keepalive,
             )
         return self._pool
-
-    async def _headers(self) -> tuple[Headers, Credential | None]:
-        """Return the headers of a request, and what a program printed for them."""
-        encoding = "gzip" if self._config.compression else "identity"
-        headers = [("Accept", JSON), ("User-Agent", "lanloom"), ("Accept-Encoding", encoding)]
-        token, credential = await self._bearer(), None
-        if self._plugin is not None and not (
-            token or self._config.username or self._config.client_certificate
-        ):
-            credential = await self._plugin.get()
-            token = credential.token
-            self._show(credential.certificate)
-        headers.extend(identity_headers(self._config, token))
-        return headers, credential
-
-    def _show(self, certificate: tuple[bytes, bytes] | None) -> None:
-        """Have new connections show this certificate. Those that show another one are not used again."""
-        if certificate != self._certificate:
-            self._certificate = certificate
-            self._tls = client_context(self._config, certificate)
-
-    async def _bearer(self) -> str:
-        """Return the token; one from a file is read again when it is older than `token_age`."""
-        now = asyncio.get_running_loop().time()
-        if self._config.token_file and now >= self._token_due:
-            self._token = await asyncio.to_thread(read_token, self._config)
-            self._token_due = now + self._token_age
-        return self._token
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

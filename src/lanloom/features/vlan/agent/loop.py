@@ -131,7 +131,7 @@ SPACING_SECONDS = 1.0
 """Seconds between two such reconciles in the long run: a host where pods come and go changes all the time."""
 
 IN_A_ROW = 5
-"""Reconciles of a host at rest that need no spacing: a new address takes NetworkManager a few steps, seen one by one."""
+"""Reconciles of a host at rest without spacing: NetworkManager takes a few steps to an address, seen one by one."""
 
 FAILED_SECONDS = 5.0
 """Seconds until a failed step is tried again."""
