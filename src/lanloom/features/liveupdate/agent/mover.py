@@ -25,9 +25,10 @@ from lanloom.features.liveupdate.rules.isolation import against_move
 from lanloom.features.liveupdate.rules.launcher import (
     UnreadableStatus,
     attached_of,
-    interface_of,
     links_in,
+    mac_of,
     pod_interface,
+    reported_ips,
 )
 from lanloom.features.liveupdate.rules.nadtargets import (
     BridgeTarget,
@@ -336,9 +337,10 @@ class Mover:
         return record.netns if record is not None else ""
 
     async def _send(self, scene: SwapView, found: FoundPort) -> None:
-        mac, addresses = announced(scene)
-        if mac:
-            await self._kernel.send(found, frames(mac, addresses))
+        swap, machine = scene.swap, scene.machine
+        if mac := mac_of(scene.pod, machine, swap.spec.network):
+            own = swap.status.addresses if swap.status.phase in FORWARD else ()
+            await self._kernel.send(found, frames(mac, own or reported_ips(machine, swap.spec.network)))
 
 
 def identity_of(scene: SwapView) -> PodIdentity:
@@ -353,23 +355,6 @@ def identity_of(scene: SwapView) -> PodIdentity:
         interface=interface,
         addresses=frozenset(addresses - {""}),
         macs=links_in(pod, machine),
-    )
-
-
-def announced(scene: SwapView) -> tuple[str, tuple[str, ...]]:
-    """Return the machine's hardware address, empty where it is not known, and the addresses to announce with it."""
-    swap, machine = scene.swap, scene.machine
-    network = swap.spec.network
-    status = next((item for item in machine.status.interfaces if item.name == network), None)
-    interface = interface_of(machine.spec, network)
-    attached = attached_of(scene.pod, pod_interface(machine, network))
-    mac = (interface.mac_address if interface is not None else "") or (
-        status.mac if status is not None else ""
-    )
-    forward = swap.status.phase in FORWARD
-    own = swap.status.addresses if forward and swap.status.addresses else ()
-    return (mac or attached.mac).lower().replace("-", ":"), own or (
-        status.ip_addresses if status is not None else ()
     )
 
 
@@ -393,7 +378,7 @@ def _record(
 
 
 def _nic(scene: SwapView, identity: PodIdentity, found: FoundPort) -> PodNic:
-    mac, _ = announced(scene)
+    mac = mac_of(scene.pod, scene.machine, scene.swap.spec.network)
     return PodNic(identity.title, identity.uid, found.netns, identity.interface, mac)
 
 

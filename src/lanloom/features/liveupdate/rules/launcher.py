@@ -117,6 +117,23 @@ def links_in(pod: Pod, machine: VirtualMachineInstance) -> dict[str, str]:
     }
 
 
+def mac_of(pod: Pod, machine: VirtualMachineInstance, network: str) -> str:
+    """Return a NIC's hardware address: as the machine's spec has it, else its status, else Multus. May be empty.
+
+    Raises UnreadableStatus.
+    """
+    attached = attached_of(pod, pod_interface(machine, network))
+    interface = interface_of(machine.spec, network)
+    wanted = interface.mac_address if interface is not None else ""
+    known = next((item.mac for item in machine.status.interfaces if item.name == network), "")
+    return (wanted or known or attached.mac).lower().replace("-", ":")
+
+
+def reported_ips(machine: VirtualMachineInstance, network: str) -> tuple[str, ...]:
+    """Return the addresses that a machine's status has for a NIC."""
+    return next((item.ip_addresses for item in machine.status.interfaces if item.name == network), ())
+
+
 def reported_result(pod: Pod, interface: str) -> str:
     """Return what Multus tells of the network of a pod's interface, as text. Raises UnreadableStatus."""
     attached_of(pod, interface)
