@@ -26,7 +26,7 @@ from lanloom_lab.processes import until_done
 from lanloom_lab.start import Options, start
 
 ROUNDS = 7
-LIMIT = 1.5
+LIMIT = 1.2
 PAUSE = 0.02
 STEP_SECONDS = 60.0
 

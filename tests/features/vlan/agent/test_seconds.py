@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.features.vlan.quiet import STATIC, Quiet, on_a_quiet_cluster
+from lanloom.api.multus import NADS
+from tests.features.vlan.quiet import FILE, STATIC, Quiet, on_a_quiet_cluster
 
 
 @pytest.mark.parametrize("mode", ["static", "dhcp"])
@@ -21,3 +22,19 @@ def test_a_vlan_comes_within_seconds(mode: str) -> None:
         assert loop.time() - began < 10
 
     story()
+
+
+@on_a_quiet_cluster
+async def test_a_vlan_that_follows_another_change(quiet: Quiet) -> None:
+    """A NAD that comes right after another change of its ClusterNetwork waits for none of the looks at reports."""
+    await quiet.uplink()
+    loop = asyncio.get_running_loop()
+    for _ in range(3):
+        began = loop.time()
+        await quiet.network()
+        while not all(FILE in host.directory.files for host in quiet.sim.hosts.values()):
+            assert loop.time() - began < 0.5
+            await asyncio.sleep(0.05)
+        await quiet.admin.delete(NADS, "vlan2012", "default")
+        while any(FILE in host.directory.files for host in quiet.sim.hosts.values()):  # noqa: ASYNC110 - time is virtual
+            await asyncio.sleep(0.05)

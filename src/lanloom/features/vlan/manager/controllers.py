@@ -125,7 +125,8 @@ SPACING_SECONDS = 1.0
 
 After a change that touches 500 nodes there come 500 reports within a few seconds. Each one changes the conditions'
 message; written as they come they would be 500 patches, every one of them sent to 500 agents. A first change is
-looked at at once, and what follows within a second together.
+looked at at once, and what follows within a second together. So are changes of NADs and VlanConfigs, which users wait
+for, once there are many in a row.
 """
 
 
@@ -235,7 +236,7 @@ class VlanManager:
 
     def _config_changed(self, old: VlanConfig | None, new: VlanConfig | None) -> None:
         for item in present(old, new):
-            self._enqueue_network(item.spec.cluster_network)
+            self._networks.enqueue(item.spec.cluster_network)
             self._review_conflicts(item)
         if new is not None:
             self._configs.enqueue(new.metadata.name)
@@ -259,7 +260,7 @@ class VlanManager:
             for item in present(old, new):
                 name = cluster_network_of(item)
                 if may_have_addresses(item) or self._has_policy(name):
-                    self._enqueue_network(name)
+                    self._networks.enqueue(name)  # nodes wait for what is written of it
 
     def _has_policy(self, name: str) -> bool:
         """Return whether all NADs of a ClusterNetwork are rolled out in stages, not only those with addresses."""
