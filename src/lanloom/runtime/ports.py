@@ -60,6 +60,10 @@ class NodePools(Protocol):
         """Return the present leases of the nodes of a NAD."""
         ...
 
+    def are_complete(self, nad: Key) -> bool:
+        """Return whether each node that a NAD claims for has an address. Cheap while addresses come one by one."""
+        ...
+
     def on_change(self, handler: Callable[[Key], None]) -> None:
         """Call `handler` with the NAD whenever its leases may have changed."""
         ...

@@ -65,10 +65,14 @@ async def test_a_node_that_joins_gets_an_address(cluster: IpamCluster, pools: No
     heard: list[Key] = []
     pools.on_change(heard.append)
     pools.claim(NAD, claim("node1", "node2"))
+    assert not pools.are_complete(NAD)
     await cluster.rest()
     assert pools.leases(NAD) == NodeLeases({"node1": "192.0.2.10/24", "node2": "192.0.2.11/24"}, {})
+    assert pools.are_complete(NAD)
     pools.claim(NAD, claim("node0", "node1", "node2"))
+    assert not pools.are_complete(NAD)
     await cluster.rest()
+    assert pools.are_complete(NAD)
     assert pools.leases(NAD).addresses == {
         "node0": "192.0.2.12/24",
         "node1": "192.0.2.10/24",

@@ -74,6 +74,10 @@ class Pools:
             return NO_LEASES
         return NodeLeases({node: f"10.9.0.{at}/24" for at, node in enumerate(sorted(claim.nodes), 1)}, {})
 
+    def are_complete(self, nad: Key) -> bool:
+        """As the port says."""
+        return self.held.get(nad) is not None
+
     def on_change(self, handler: Callable[[Key], None]) -> None:
         """As the port says."""
         self.handlers.append(handler)

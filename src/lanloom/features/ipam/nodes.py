@@ -130,6 +130,15 @@ class NodePools:
         except Malformed as error:
             return NodeLeases({}, dict.fromkeys(claim.nodes, str(error)))
 
+    def are_complete(self, nad: Key) -> bool:
+        """Return whether each node that a NAD claims for has an address: NICs are read once there is one for each."""
+        claim, nics = self._claims.get(nad), self._nics.get(nad, {})
+        return (
+            claim is not None
+            and len(nics) == len(claim.nodes)
+            and all(nic.status.ips for nic in nics.values())
+        )
+
     def on_change(self, handler: Callable[[Key], None]) -> None:
         """Call `handler` with the NAD whenever its leases may have changed."""
         self._handlers.append(handler)

@@ -282,7 +282,9 @@ class VlanManager:
             return
         self._check_claim(nad)
         if may_have_addresses(nad):
-            self._enqueue_network(cluster_network_of(nad))
+            # Addresses of many nodes come one by one and are written together, the last ones at once.
+            wake = self._networks.enqueue if self._pools.are_complete(key) else self._enqueue_network
+            wake(cluster_network_of(nad))
 
     def _status_changed(self, old: ClusterNetworkNode | None, new: ClusterNetworkNode | None) -> None:
         for item in present(old, new):

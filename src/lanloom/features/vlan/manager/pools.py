@@ -33,6 +33,10 @@ class NoPools:
             return NO_LEASES
         return NodeLeases({}, dict.fromkeys(claim.nodes, "this manager does not run address management"))
 
+    def are_complete(self, nad: Key) -> bool:
+        """Return False."""
+        return False
+
     def on_change(self, handler: Callable[[Key], None]) -> None:
         """Ignore the handler: there are no changes."""
 
