@@ -19,6 +19,7 @@ from lanloom.api.kubevirtconfig import KUBEVIRTS
 from lanloom.api.liveupdate import FINAL, NETWORK_SWAPS, NetworkSwap
 from lanloom.api.meta import rfc3339
 from lanloom.api.multus import NADS, NETWORK_STATUS
+from lanloom.features.liveupdate import following
 from lanloom.kube.errors import NotFound
 from lanloom.kube.ports import Client
 from tests.cli.cluster import Cluster, served
@@ -430,8 +431,9 @@ def test_what_a_migration_waits_for(cluster: Cluster) -> None:
         assert "mig to node2: Running; Pod default/target is not scheduled: full" in text
 
 
-def test_a_move_that_needs_help(cluster: Cluster) -> None:
+def test_a_move_that_needs_help(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """--wait ends with 1 and the reason when the machine says for a while that nothing will move it."""
+    monkeypatch.setattr(following, "STALE_SECONDS", 1.0)
 
     async def say(client: Client) -> None:
         why = {"reason": "PreflightFailed", "message": "blue: the bridge is on no node; add one"}

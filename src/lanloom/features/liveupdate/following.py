@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from lanloom.api.kubevirt import nad_of
 from lanloom.api.liveupdate import FINAL, NetworkSwap
-from lanloom.api.meta import Key
+from lanloom.api.meta import Condition, Key
 from lanloom.features.liveupdate.machines import Machine
 from lanloom.features.liveupdate.moving import Result
 from lanloom.features.liveupdate.rules.move import Plan
@@ -22,8 +22,11 @@ from lanloom.kube.ports import Client
 INTERVAL_SECONDS = 0.5
 """Time between two looks at a machine that is followed."""
 
-PATIENCE_SECONDS = 5.0
-"""How long a machine may say that it needs help before that counts: what it says may be about an earlier edit."""
+PATIENCE_SECONDS, STALE_SECONDS = 5.0, 60.0
+"""How long a machine may say that it needs help before that counts; the second, of what it said before the move.
+
+That may be about an earlier edit, until a manager has looked: another one leads after half a minute at most.
+"""
 
 _HELPLESS = frozenset(
     {
@@ -44,10 +47,10 @@ _HELPLESS = frozenset(
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """How far a move is. `outcome` is empty as long as it goes on; `helpless` is one that goes on with help only."""
+    """How far a move is. `outcome` is empty as long as it goes on; `needs` is why it goes on with help only."""
 
     text: str
-    helpless: bool = False
+    needs: Condition | None = None
     outcome: Literal["", "moved", "failed"] = ""
     gap: float | None = None
 
@@ -63,6 +66,7 @@ async def follow(
     loop = asyncio.get_running_loop()
     start, step, said, since = loop.time(), Step(text="requested"), "", loop.time()
     earlier = frozenset(item.metadata.name for item in machine.swaps if item.status.phase in FINAL)
+    known = _needed_help(machine)
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -72,7 +76,9 @@ async def follow(
                 if step.text != said:
                     report(said := step.text)
                     since = loop.time()
-                elif step.helpless and loop.time() - since >= PATIENCE_SECONDS:
+                elif step.needs is not None and loop.time() - since >= (
+                    STALE_SECONDS if step.needs == known else PATIENCE_SECONDS
+                ):
                     step = replace(step, outcome="failed")
                     break
                 await asyncio.sleep(INTERVAL_SECONDS)
@@ -150,13 +156,13 @@ def edit_step(machine: Machine, plan: Plan, earlier: frozenset[str] = frozenset(
     if moving and _of_swap(moving[-1]).outcome == "failed":
         return _of_swap(moving[-1])
     text = f"{view.state}: {view.message}" if view.message else view.state
-    return Step(text=text, helpless=view.state == "Waiting" and _is_helpless(machine))
+    return Step(text=text, needs=_needed_help(machine) if view.state == "Waiting" else None)
 
 
-def _is_helpless(machine: Machine) -> bool:
+def _needed_help(machine: Machine) -> Condition | None:
     conditions = machine.vmi.status.conditions if machine.vmi is not None else ()
     found = find(conditions, NETWORKS_CURRENT)
-    return found is not None and found.status == "False" and found.reason in _HELPLESS
+    return found if found is not None and found.status == "False" and found.reason in _HELPLESS else None
 
 
 def _settled(machine: Machine, moving: list[NetworkSwap]) -> Step:
