@@ -10,7 +10,6 @@ import socket
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from lanloom.console.sessions import ONCE_SECONDS
@@ -70,8 +69,10 @@ class LabConsole:
         links, self._links = self._links, {}
         for secret, until in links.items():
             self._process.stdin.write(f"{secret} {until - self._now():.3f}\n".encode())
-        with suppress(ConnectionError):
+        try:
             await self._process.stdin.drain()
+        except ConnectionError:  # it has ended: the next one gets them
+            self._links = links | self._links
 
 
 async def _readable(sock: socket.socket) -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from lanloom_lab.layout import LabRecord, Layout
 from lanloom_lab.plan import DEFAULT_DHCP
-from lanloom_lab.processes import processes
 from tests.harness.servers.real import free_ports
 from tests.lab.driver import (
     PATIENCE,
@@ -66,7 +65,7 @@ def test_a_lab_that_is_put_down_leaves_nothing(own_lab: Lab) -> None:
         visited(link, "/nodes")
     (process,) = consoles(own_lab)
     os.kill(process, signal.SIGKILL)
-    eventually(lambda: process not in dict(processes()))  # buried: a link for a zombie would be lost
+    eventually(lambda: process not in own_lab.processes())
     assert "node1" in visited(own_lab.run("console").stdout.strip(), "/nodes")
     own_lab.run("down")
     eventually(lambda: not own_lab.processes())  # the last of them has only to be buried
