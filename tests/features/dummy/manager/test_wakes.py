@@ -183,7 +183,7 @@ async def _machine_leaves_the_network(each: Scene) -> None:
 def test_a_deletion_goes_on_at_once(
     come: Callable[[Scene], Awaitable[None]], go: Callable[[Scene], Awaitable[None]]
 ) -> None:
-    """Within a tenth of a second after its last user the network says so, and within seconds it is gone."""
+    """Within a tenth of a second after its last user the network says so or is gone, and within seconds it is gone."""
 
     async def story(each: Scene) -> None:
         each.lead()
@@ -195,11 +195,19 @@ def test_a_deletion_goes_on_at_once(
         assert (await each.get()).status.phase == "DeletionBlocked"
         await go(each)
         await each.rest(0.1)
-        assert (await each.get()).status.phase == "Terminating"
+        assert await each.is_gone() or (await each.get()).status.phase == "Terminating"
         await each.rest(5)
         assert await each.is_gone()
 
     play(story, "n1", "n2")
+
+
+@in_a_scene("n1", "n2")
+async def test_the_last_node_is_heard_of_at_once(each: Scene) -> None:
+    """A network is Ready as soon as its last node has the bridge."""
+    await each.add()
+    await each.rest(0.3)
+    assert (await each.get()).status.phase == "Ready"
 
 
 @pytest.mark.slow

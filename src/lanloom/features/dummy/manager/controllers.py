@@ -82,6 +82,14 @@ def cluster_network_key(config: VlanConfig) -> str:
     return config.spec.cluster_network
 
 
+def is_rolled_out(item: DaemonSet | None) -> bool:
+    """Return whether every pod of a DaemonSet is as the DaemonSet says, and ready."""
+    if item is None or item.status.observed_generation < item.metadata.generation:
+        return False
+    status = item.status
+    return status.desired_number_scheduled == status.updated_number_scheduled == status.number_ready
+
+
 T = TypeVar("T", bound=Object)
 
 SPACING_SECONDS = 1.0
@@ -208,8 +216,11 @@ class DummyManager:
                     self._networks.enqueue(dcn.metadata.name)
 
     def _daemon_set_changed(self, old: DaemonSet | None, new: DaemonSet | None) -> None:
+        """Queue networks: at once with the last node of a roll-out, as users wait for it."""
+        is_last = is_rolled_out(new) and not is_rolled_out(old)
+        wake = self._networks.enqueue if is_last else self._networks.enqueue_spaced
         for dcn in self._owners(old, new):
-            self._networks.enqueue_spaced(dcn.metadata.name)
+            wake(dcn.metadata.name)
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Queue the network of a bridge's pod. Of the many other pods, only the label is read."""
