@@ -19,14 +19,22 @@ async def eventually(
     """What `read` gives once it holds, if it does within `seconds`.
 
     NotFound, Forbidden and a missing field (LookupError, or ValueError for the one item of a list) count as not yet.
+    The last of them is the cause of the TimeoutError.
     """
-    async with asyncio.timeout(seconds):
-        while True:
-            with suppress(NotFound, Forbidden, LookupError, ValueError):
-                value = await read()
-                if holds(value):
-                    return value
-            await asyncio.sleep(0.1)
+    failure: Exception | None = None
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                try:
+                    value = await read()
+                    if holds(value):
+                        return value
+                    failure = None
+                except (NotFound, Forbidden, LookupError, ValueError) as error:
+                    failure = error
+                await asyncio.sleep(0.1)
+    except TimeoutError as late:
+        raise late from failure
 
 
 LATE = "context deadline exceeded"
