@@ -26,11 +26,18 @@ class Recording:
         reconcile: Callable[[str], Awaitable[float | None]],
         workers: int = 1,
         spacing: float = 0.0,
+        in_hand: int = 0,
         seed: int = 0,
     ) -> None:
         self.seen: list[tuple[float, str, Outcome]] = []
         self.controller = Controller(
-            "test", reconcile, rng=Random(seed), workers=workers, spacing=spacing, observe=self._observe
+            "test",
+            reconcile,
+            rng=Random(seed),
+            workers=workers,
+            spacing=spacing,
+            in_hand=in_hand,
+            observe=self._observe,
         )
 
     def _observe(self, _controller: str, key: str, _seconds: float, outcome: Outcome) -> None:
@@ -285,6 +292,43 @@ def test_spaced_keys_wait_for_each_other() -> None:
             (1, "a"),
             (5, "a"),
         ]
+
+    _scene(main())
+
+
+def test_spaced_keys_in_hand_do_not_wait() -> None:
+    """Changes after a rest are looked at at once while some are in hand, then no sooner than the spacing after it."""
+
+    async def main() -> None:
+        scene = Recording(_done, spacing=1.0, in_hand=2)
+        controller = scene.controller
+        for tenth in range(0, 40, 2):
+            asyncio.get_running_loop().call_later(tenth / 10, controller.enqueue_spaced, "a")
+        for seconds in (5.5, 7.9, 11.0, 11.1):
+            asyncio.get_running_loop().call_later(seconds, controller.enqueue_spaced, "a")
+        asyncio.get_running_loop().call_later(0.7, controller.enqueue_spaced, "b")
+        await scene.work(20)
+        seen = [(round(at, 3), key) for at, key, _ in scene.seen]
+        assert seen == [
+            *((at, "a") for at in (0, 0.2, 0.4)),
+            (0.7, "b"),
+            *((at, "a") for at in (1.4, 2.4, 3.4, 4.4)),
+            *((at, "a") for at in (5.5, 7.9, 11.0, 11.1)),
+        ]
+
+    _scene(main())
+
+
+def test_a_key_in_the_queue_takes_nothing_from_the_hand() -> None:
+    """Many changes at the same moment are one look, and leave the next ones in hand."""
+
+    async def main() -> None:
+        scene = Recording(_done, spacing=1.0, in_hand=2)
+        for seconds in (0.0, 0.1, 0.2, 0.3):
+            for _ in range(5):
+                asyncio.get_running_loop().call_later(seconds, scene.controller.enqueue_spaced, "a")
+        await scene.work(20)
+        assert [round(at, 3) for at, _, _ in scene.seen] == [0, 0.1, 0.2, 1.2]
 
     _scene(main())
 

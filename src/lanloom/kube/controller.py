@@ -11,7 +11,6 @@ refuse.
 """
 
 import asyncio
-import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
@@ -75,6 +74,10 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         """Return the number of ready keys; delayed keys and those that workers have don't count."""
         return len(self._ready)
+
+    def __contains__(self, key: K) -> bool:
+        """Return whether the key comes as soon as a worker is free."""
+        return key in self._wanted
 
     def add(self, key: K) -> None:
         """Queue the key, as soon as a worker is free."""
@@ -178,11 +181,16 @@ _REMEMBERED = 10
 """For how many times `spacing` a start is remembered."""
 
 
+_REST = 3
+"""For how many times `spacing` a key rests before it has reconciles in hand again."""
+
+
 class _Start(NamedTuple):
-    """The last start of a key, in the loop's seconds, and the number of quick ones that led to it."""
+    """The last start of a key, in the loop's seconds, the number of quick ones that led to it, and what is in hand."""
 
     at: float
     quick: int
+    in_hand: int
 
 
 class Controller(Generic[K]):
@@ -190,6 +198,7 @@ class Controller(Generic[K]):
 
     `reconcile` returns None, or the seconds after which to look at the key again. `spacing` are the seconds between
     two reconciles of a key that `enqueue_spaced` asks for: a first change is seen at once, what follows together.
+    `in_hand` are the ones after a rest that don't wait for each other, where users wait for a second or third change.
     After BURST reconciles in a quick row `enqueue` spaces the key, too. Two leaders, one of which sees less than the
     other, undo each other's writes as fast as the API server answers; this bounds what they cost.
     """
@@ -202,6 +211,7 @@ class Controller(Generic[K]):
         rng: Random,
         workers: int = 1,
         spacing: float = 0.0,
+        in_hand: int = 0,
         observe: Observer[K] | None = None,
         refusals: Refusals[K] | None = None,
     ) -> None:
@@ -210,6 +220,7 @@ class Controller(Generic[K]):
         self._queue: WorkQueue[K] = WorkQueue(rng)
         self._workers = workers
         self._spacing = spacing
+        self._in_hand = in_hand
         self._started: dict[K, _Start] = {}
         self._observe = observe
         self._refusals = refusals
@@ -233,10 +244,15 @@ class Controller(Generic[K]):
         self._queue.add_after(key, seconds)
 
     def enqueue_spaced(self, key: K) -> None:
-        """Queue the key, but no sooner than `spacing` after its last reconcile began."""
+        """Queue the key; if nothing is in hand, no sooner than `spacing` after its last reconcile began."""
         last = self._started.get(key)
-        due = last.at + self._spacing if last is not None else -math.inf
-        self._queue.add_after(key, due - asyncio.get_running_loop().time())
+        if last is None or key in self._queue:
+            self._queue.add(key)
+        elif last.in_hand and last.quick < BURST:
+            self._started[key] = last._replace(in_hand=last.in_hand - 1)
+            self._queue.add(key)
+        else:
+            self._queue.add_after(key, last.at + self._spacing - asyncio.get_running_loop().time())
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -265,10 +281,11 @@ class Controller(Generic[K]):
     def _note_start(self, key: K, now: float) -> None:
         """Remember starts in their order, none for longer than it matters."""
         last = self._started.pop(key, None)
-        quick = 0
+        quick, in_hand = 0, self._in_hand
         if last is not None:
             quick = last.quick + 1 if now - last.at < self._spacing else max(0, last.quick - 1)
-        self._started[key] = _Start(now, quick)
+            in_hand = last.in_hand if now - last.at < self._spacing * _REST else self._in_hand
+        self._started[key] = _Start(now, quick, in_hand)
         while self._started:
             oldest = next(iter(self._started))
             if now - self._started[oldest].at < self._spacing * _REMEMBERED:

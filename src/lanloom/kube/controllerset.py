@@ -34,6 +34,7 @@ class ControllerSet:
         *,
         workers: int = 1,
         spacing: float = 0.0,
+        in_hand: int = 0,
         refusals: Refusals[K] | None = None,
     ) -> Controller[K]:
         """Return a new controller of the set, which `run` will run."""
@@ -43,6 +44,7 @@ class ControllerSet:
             rng=self._rng,
             workers=workers,
             spacing=spacing,
+            in_hand=in_hand,
             observe=self._observe,
             refusals=refusals,
         )

@@ -37,6 +37,9 @@ from lanloom.nads.users import NadUsers
 SPACING_SECONDS = 1.0
 """How far apart looks at one LAN are that nodes cause, at the least: a LAN that starts on 200 nodes is 200 reports."""
 
+IN_HAND = 2
+"""Looks at one LAN that nodes cause at once, after a rest: they report their links first, then the LAN."""
+
 LEASE_SECONDS = 2.0
 """How long after a change the Leases of uplinks are listed: by then the agents have released what they held."""
 
@@ -102,7 +105,7 @@ class LanManager:
         self._orphans = Orphans(client, informers, networks, remover, recorder)
         controllers = self._controllers = ControllerSet(informers.all, rng=rng, observe=observe)
         self._lans: Controller[Key] = controllers.add(
-            "lan", lans.reconcile, workers=4, spacing=SPACING_SECONDS, refusals=lans
+            "lan", lans.reconcile, workers=4, spacing=SPACING_SECONDS, in_hand=IN_HAND, refusals=lans
         )
         self._left: Controller[str] = controllers.add(
             "lanorphan",

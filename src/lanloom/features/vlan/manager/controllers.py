@@ -129,6 +129,9 @@ looked at at once, and what follows within a second together. So are changes of 
 for, once there are many in a row.
 """
 
+IN_HAND = 2
+"""Looks at one ClusterNetwork that reports cause at once, after a rest: a change of three nodes ends with them."""
+
 
 class VlanManager:
     """The controllers. They run on the leader only; the informers run on every replica.
@@ -169,6 +172,7 @@ class VlanManager:
             self._reconcile,
             workers=2,
             spacing=SPACING_SECONDS,
+            in_hand=IN_HAND,
             refusals=RefusalConditions(
                 client,
                 recorder,
