@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +23,8 @@ from lanloom.runtime.slimimports import uncollected
 Completed = subprocess.CompletedProcess[str]
 
 
-def lanloom(*words: str, home: Path | None = None) -> Completed:
-    """Run `lanloom …` without any cluster configured."""
+def lanloom(*words: str, home: Path | None = None, user: int | None = None) -> Completed:
+    """Run `lanloom …` without any cluster configured, as the user of that number."""
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(home or "/nonexistent")}
     return subprocess.run(
         [sys.executable, "-m", "lanloom", *words],
@@ -32,6 +33,7 @@ def lanloom(*words: str, home: Path | None = None) -> Completed:
         timeout=60,
         check=False,
         env=environment,
+        user=user,
     )
 
 
@@ -184,6 +186,39 @@ def test_doctor_tells_programs_what_it_found() -> None:
     } <= checks.keys()
     assert all(check["remedy"] for check in checks.values() if check["result"] == "failed")
     assert done.returncode == int(any(check["result"] == "failed" for check in checks.values()))
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """A directory that every user may look into, which those of pytest are not."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_doctor_of_an_ordinary_user(public: Path) -> None:
+    """A user who may not look at the agent's directories gets all findings, and that root can look."""
+    private, state = public / "private", public / "state"
+    for directory in (private, private / "profiles", private / "bin", state):
+        directory.mkdir()
+    for plugin in ("lanloom-ipam", "k8slan", "macvtap"):
+        (private / "bin" / plugin).touch()
+    for directory in (private, state):
+        directory.chmod(0o700)
+    done = lanloom(
+        *("doctor", "--output", "json", "--agent-address", "127.0.0.1:0"),
+        *("--profiles", str(private / "profiles"), "--cni-bin", str(private / "bin")),
+        *("--state", str(state), "--runtime", str(private / "runtime")),
+        user=65534,
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    checks = {check["name"]: check for check in json.loads(done.stdout)}
+    for name in ("profile directory", "state directory", "runtime directory"):
+        assert checks[name]["result"] == "failed"
+        assert "Run as root" in checks[name]["remedy"]
+        assert "others may write" not in checks[name]["found"]
 
 
 FREE = {

@@ -170,20 +170,20 @@ CNI_SOCKET = "/run/lanloom/cni.sock"
 """Where an agent answers the CNI plugin, unless configured otherwise."""
 
 
-def profiles_option(*, exists: bool = False) -> Callable[[F], F]:
+def profiles_option(*, exists: bool = False, readable: bool = True) -> Callable[[F], F]:
     """`--profiles`: where the host's profiles are, which NetworkManager calls system connections."""
     return click.option(
         "--profiles",
-        type=click.Path(exists=exists, file_okay=False, path_type=Path),
+        type=click.Path(exists=exists, file_okay=False, readable=readable, path_type=Path),
         default=Path("/etc/NetworkManager/system-connections"),
         show_default=True,
         help="The host's directory of NetworkManager profiles, as this process sees it.",
     )
 
 
-def records_options(*, file_okay: bool = False) -> Callable[[F], F]:
-    """`--state` and `--runtime`: the agent's own directories. `file_okay` leaves it to the command to look at them."""
-    type_ = click.Path(file_okay=file_okay, path_type=Path)
+def records_options(*, checked: bool = True) -> Callable[[F], F]:
+    """`--state` and `--runtime`: the agent's own directories. Without `checked`, the command itself looks at them."""
+    type_ = click.Path(file_okay=not checked, readable=checked, path_type=Path)
     state = click.option(
         "--state",
         type=type_,

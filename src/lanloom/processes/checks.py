@@ -21,6 +21,7 @@ from lanloom.runtime.feature import Feature, checks_of, cni_socket
 from lanloom.runtime.probes import parse_address
 
 CAP_NET_ADMIN = 12
+_ROOT = 0
 OLDEST_NETWORK_MANAGER = (1, 42)
 """The version that Lanloom is tested with; older ones may treat an edited profile differently."""
 
@@ -43,7 +44,14 @@ def check_rights(status: str) -> Check:
 def check_profiles(directory: Path) -> Check:
     """Check that profiles can be written."""
     name = "profile directory"
-    if not directory.is_dir():
+    try:
+        there = stat.S_ISDIR(directory.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        there = False
+    except OSError as error:
+        found = f"{directory}: {error.strerror}"
+        return Check(name=name, result="failed", found=found, remedy="Run as root.")
+    if not there:
         remedy = "Install NetworkManager, or mount its directory of profiles and name it with --profiles."
         return Check(name=name, result="failed", found=f"{directory} does not exist", remedy=remedy)
     if not os.access(directory, os.W_OK):
@@ -61,7 +69,7 @@ def check_records(name: str, directory: Path) -> Check:
         return _bad_records(name, f"{directory}: {error.strerror}")
     if not stat.S_ISDIR(status.st_mode):
         return _bad_records(name, f"{directory} is not a directory")
-    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid not in (os.geteuid(), _ROOT) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         remedy = f"Give it to the agent's user alone: chown root {directory}; chmod 755 {directory}."
         return Check(name=name, result="failed", found=f"others may write to {directory}", remedy=remedy)
     if not os.access(directory, os.W_OK):
@@ -252,7 +260,12 @@ def _socket_of(path: Path, sockets: Sequence[Path]) -> Path:
 async def _check_plugin(path: Path, sockets: Sequence[Path]) -> Check:
     """Check that a runtime can run the plugin, and that it is this version's, for one of these sockets."""
     remedy = f"Restart the agent with --cni-bin {path.parent}; it installs the plugin there."
-    if is_foreign(path):
+    try:
+        foreign = is_foreign(path)
+    except OSError as error:
+        found = f"{path} can't be read: {error.strerror}"
+        return Check(name=_PLUGIN, result="unknown", found=found, remedy="Run as root.")
+    if foreign:
         found = f"{path} is another project's program: {_effect(path.name)}"
         remedy = f"If this node is to run {path.name}, {foreign_remedy(path)}."
         return Check(name=_PLUGIN, result="warning", found=found, remedy=remedy)

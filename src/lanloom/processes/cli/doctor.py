@@ -52,8 +52,8 @@ class _Places(NamedTuple):
 
 @click.command(name="doctor")
 @output_option
-@profiles_option()
-@records_options(file_okay=True)
+@profiles_option(readable=False)
+@records_options(checked=False)
 @click.option(
     "--agent-address",
     metavar="HOST:PORT",
