@@ -69,6 +69,54 @@ def test_an_edit_is_reapplied_in_place(node: HostNode) -> None:
     assert node.run("cat", f"/sys/class/net/{BRIDGE}.101/ifindex") == index
 
 
+def test_an_edit_keeps_the_addresses_of_others(node: HostNode) -> None:
+    """An address that another program put on the device is there after an edit of the profile, as with an agent."""
+    vip = "10.7.1.100/32"
+    node.put(name(1), content(1))
+    node.reload()
+    node.until_addresses([1])
+    node.run("ip", "address", "add", vip, "dev", f"{BRIDGE}.101")
+    route = "route1=10.99.0.0/16,10.7.1.254"
+    node.put(name(1), content(1).replace(b"\n\n[ipv6]", f"\n{route}\n\n[ipv6]".encode()))
+    assert f"reapplied to {BRIDGE}.101" in node.reload()
+    node.until(lambda: "10.99.0.0/16" in node.run("ip", "route", "show", "dev", f"{BRIDGE}.101"))
+    assert vip.removesuffix("/32") in node.run("ip", "address", "show", "dev", f"{BRIDGE}.101")
+
+
+def test_an_edit_keeps_the_ipv6_address(node: HostNode) -> None:
+    """A profile with an address of IPv6 has it after an edit, too."""
+    ipv4, six = static(address(1), dad_timeout=0), "method=manual\naddress1=fd00:7::1/64"
+    node.put(name(1), profile(1, vid=101, ipv4=ipv4, ipv6=six))
+    node.reload()
+
+    def shown() -> str:
+        return node.run("ip", "address", "show", "dev", f"{BRIDGE}.101")
+
+    node.until_addresses([1])
+    node.until(lambda: "fd00:7::1/64" in shown())
+    node.put(name(1), profile(1, vid=101, ipv4=static(address(1, 2), dad_timeout=0), ipv6=six))
+    assert f"reapplied to {BRIDGE}.101" in node.reload()
+    node.until_addresses([1], host=2)
+    node.until(lambda: "fd00:7::1/64" in shown())
+
+
+def test_an_edit_that_takes_a_gateway_away(node: HostNode) -> None:
+    """The routes of a gateway go from its table with it."""
+    gateway = b"\nroute1=0.0.0.0/0,10.7.1.254\nroute1_options=table=1101\n\n[ipv6]"
+    node.put(name(1), content(1).replace(b"\n\n[ipv6]", gateway))
+    node.reload()
+    node.until_addresses([1])
+
+    def table() -> str:
+        return node.run("ip", "route", "show", "table", "all", "dev", f"{BRIDGE}.101")
+
+    node.until(lambda: "table 1101" in table())
+    node.put(name(1), content(1))
+    node.reload()
+    node.until(lambda: "table 1101" not in table())
+    node.until_addresses([1])
+
+
 def test_an_edit_from_static_to_dhcp(node: HostNode) -> None:
     """A change of the method is applied: the static address goes, a lease comes."""
     node.put("c-vlan2012.nmconnection", profile(1, ipv4=static("10.7.1.1/24", dad_timeout=0)))
