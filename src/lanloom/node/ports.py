@@ -48,7 +48,8 @@ class Link(Struct, frozen=True, kw_only=True):
     `ipv4_strict` is of bridges on which the host takes part in IPv4 with the own addresses alone (rp_filter and
     arp_ignore are set, or there is no IPv4); `forwarding`, of those whose IPv4 packets it passes on to other links.
     `addresses6` are IPv6 CIDRs: of VLAN links, without those of the link itself, as far as no other host has the
-    address; and of the bridge that a step is about, if it is isolated or has no mark. `tentative6` are those of them
+    address; of other links those of them that were given for good; and of the bridge that a step is about, if it is
+    isolated or has no mark, all. `tentative6` are those of them
     that wait for the answer of another host which may have them, too. `given` are the addresses of such a bridge that
     Lanloom gave it, of both IP versions; a kernel before 5.18 does not know which these are. A bridge or VLAN link that
     `promotes` keeps the other IPv4 addresses of a subnet when the first is removed.
@@ -124,8 +125,8 @@ class IngressRule(NamedTuple):
 class LinkState(Struct, frozen=True):
     """Every link of the host, by name, and its IPv4 routing as far as links matter to it.
 
-    `default_route_links` are the names of those that a default route of the main table goes out of. `rules` are all
-    routing rules. `forwards` are the IP versions, 4 and 6, that the host forwards between all links, and `ingress` its
+    `default_route_links` are the names of those that a default route of the main table goes out of; without any, the
+    one that IPv6's goes out of. `rules` are all routing rules. `forwards` are the IP versions, 4 and 6, that the host forwards between all links, and `ingress` its
     rules of Lanloom's, None where the kernel has none of IPv6; both are known where the dump is of bridges alone.
     """
 

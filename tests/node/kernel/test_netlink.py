@@ -104,6 +104,28 @@ async def test_default_route(links: NetlinkLinks) -> None:
     assert (await links.dump()).default_route_links == {"eth1", "eth2"}
 
 
+async def test_default_route_of_ipv6(links: NetlinkLinks) -> None:
+    """Where no default route is one of IPv4, the link of IPv6's is seen; one next to it says nothing of the node."""
+    batch("ip", "bare", "address add fd00:1::1/64 dev eth1 nodad\nlink set eth1 up\n")
+    batch("ip", "bare", "address add 10.0.1.1/24 dev eth2\nlink set eth2 up\n")
+    assert (await links.dump()).default_route_links == frozenset()
+    ip("-6 route add default via fd00:1::2 dev eth1", where="bare")
+    assert (await links.dump()).default_route_links == {"eth1"}
+    ip("route add default via 10.0.1.2 dev eth2", where="bare")
+    assert (await links.dump()).default_route_links == {"eth2"}
+    ip("route delete default", where="bare")
+    ip("-6 route replace unreachable default metric 1", where="bare")
+    assert (await links.dump()).default_route_links == frozenset()
+
+
+async def test_lasting_ipv6_addresses(links: NetlinkLinks) -> None:
+    """IPv6 addresses that a NIC was given for good are seen: not its own, nor one that ends some time."""
+    ip("link set eth1 up", where="bare")
+    ip("address add fd00:1::1/64 dev eth1 nodad", where="bare")
+    ip("address add fd00:2::1/64 dev eth1 nodad valid_lft 3600 preferred_lft 1800", where="bare")
+    assert (await links.dump()).links["eth1"].addresses6 == ("fd00:1::1/64",)
+
+
 async def test_addresses(links: NetlinkLinks) -> None:
     """IPv4 addresses are seen as CIDRs, in order."""
     ip("address add 10.0.0.20/8 dev eth1", where="bare")

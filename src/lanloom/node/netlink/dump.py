@@ -3,7 +3,7 @@
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from ipaddress import IPv4Address, IPv4Interface, IPv6Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -54,6 +54,7 @@ from lanloom.node.netlink.messages import (
     attribute,
     attributes,
     dump,
+    get,
     nested,
     number,
     text,
@@ -66,6 +67,11 @@ IFA_F_DADFAILED = 0x08
 """Flag of <linux/if_addr.h>: another host has the address."""
 IFA_F_TENTATIVE = 0x40
 """Flag: the kernel does not know yet whether another host has it."""
+IFA_F_PERMANENT = 0x80
+"""Flag: a user or program gave the address for good. One that a router's advertisement made ends some time."""
+
+_ABROAD = IPv6Address("2000::1")
+"""A host that only a default route leads to: the first global address, which no registry gives away."""
 
 
 def ipv4_addresses(sock: socket.socket) -> dict[int, tuple[str, ...]]:
@@ -81,15 +87,15 @@ def _ordered(cidrs: Iterable[IPv4Interface | IPv6Interface]) -> tuple[str, ...]:
     return tuple(str(each) for each in ordered)
 
 
-def usable_ipv6_addresses(sock: socket.socket) -> dict[int, dict[str, bool]]:
-    """Return the IPv6 addresses of every link as CIDRs, ordered, by the link's index, and whether each is tentative.
+def usable_ipv6_addresses(sock: socket.socket) -> dict[int, dict[str, int]]:
+    """Return the IPv6 addresses of every link as CIDRs, ordered, by the link's index, and the flags of each.
 
     Those of the links themselves are left out, and those that another host has, as far as that was found out.
     """
-    found: dict[int, dict[IPv4Interface | IPv6Interface, bool]] = {}
+    found: dict[int, dict[IPv4Interface | IPv6Interface, int]] = {}
     for each in addresses(sock, socket.AF_INET6):
         if not (each.flags & IFA_F_DADFAILED or each.cidr.is_link_local):
-            found.setdefault(each.index, {})[each.cidr] = bool(each.flags & IFA_F_TENTATIVE)
+            found.setdefault(each.index, {})[each.cidr] = each.flags
     return {index: {str(each): known[each] for each in sorted(known)} for index, known in found.items()}
 
 
@@ -122,9 +128,13 @@ def read_state(sock: socket.socket) -> LinkState:
         if (name := names.get(index)) is not None:
             links[name] = replace(links[name], addresses=found)
     for index, known in usable_ipv6_addresses(sock).items():
-        if (name := names.get(index)) is not None and links[name].kind == "vlan":
-            waiting = tuple(address for address, tentative in known.items() if tentative)
+        if (name := names.get(index)) is None:
+            continue
+        if links[name].kind == "vlan":
+            waiting = tuple(address for address, flags in known.items() if flags & IFA_F_TENTATIVE)
             links[name] = replace(links[name], addresses6=tuple(known), tentative6=waiting)
+        elif lasting := tuple(address for address, flags in known.items() if flags & IFA_F_PERMANENT):
+            links[name] = replace(links[name], addresses6=lasting)
     main: set[str] = set()
     defaults, out_of = _routes(sock, {link.index for link in links.values() if link.kind == "vlan"})
     for table, indexes in defaults.items():
@@ -135,6 +145,8 @@ def read_state(sock: socket.socket) -> LinkState:
                 links[name] = replace(links[name], tables=tuple(sorted((*links[name].tables, table))))
     for index, routes in out_of.items():
         links[names[index]] = replace(links[names[index]], routes=frozenset(routes))
+    if not main and (name := names.get(_way_abroad6(sock))) is not None:
+        main.add(name)
     return LinkState(links, frozenset(main), frozenset(_rules(sock)))
 
 
@@ -279,6 +291,19 @@ def _routes(sock: socket.socket, closely: set[int]) -> tuple[dict[int, set[int]]
             )
             found.setdefault(out, set()).add(route)
     return defaults, found
+
+
+def _way_abroad6(sock: socket.socket) -> int:
+    """Return the index of the link that the default route of IPv6 goes out of, 0 for none.
+
+    The kernel is asked for one route: it has some for each link, of which a node may have thousands.
+    """
+    wanted = attribute(RTA_DST, _ABROAD.packed)
+    try:
+        body = get(sock, RTM_GETROUTE, ROUTE.pack(socket.AF_INET6, _ABROAD.max_prefixlen, *(0,) * 7) + wanted)
+    except OSError:
+        return 0  # no route leads there, or the kernel has no IPv6
+    return number(attributes(body, ROUTE.size).get(RTA_OIF))
 
 
 def _router(payload: bytes | None) -> str:

@@ -248,6 +248,11 @@ def test_a_frozen_id_stays_alone() -> None:
             "UplinkInUse",
             "the NIC eth1 has the address 10.0.0.1/8",
         ),
+        (
+            Link(name="eth1", index=0, addresses6=("fd00:1::1/64",)),
+            "UplinkInUse",
+            "the NIC eth1 has the address fd00:1::1/64",
+        ),
     ],
 )
 def test_what_stands_in_the_way_is_told(link: Link, reason: str, message: str) -> None:
@@ -284,6 +289,7 @@ def test_the_default_route_is_never_taken() -> None:
     [
         ({}, "the NIC eth1 carries the node's default route over eth1.7.8; "),
         ({"addresses": ("10.0.0.1/24",)}, "the NIC eth1 has the address 10.0.0.1/24 over eth1.7.8; "),
+        ({"addresses6": ("fd00::1/64",)}, "the NIC eth1 has the address fd00::1/64 over eth1.7.8; "),
         ({"master": "br0"}, "the NIC eth1 belongs to br0 over eth1.7.8; "),
     ],
 )

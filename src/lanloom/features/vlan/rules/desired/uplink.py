@@ -194,8 +194,8 @@ def _use(user: Link, nic: Link, observed: LinkState) -> str:
     over = "" if user is nic else f" over {user.name}"
     if user.name in observed.default_route_links:
         return f"carries the node's default route{over}; taking it would cut the node off"
-    if user.addresses:
-        return f"has the address {user.addresses[0]}{over}; remove it first"
+    if address := next(iter((*user.addresses, *user.addresses6)), ""):
+        return f"has the address {address}{over}; remove it first"
     return f"belongs to {user.master}{over}; release it there first" if user.master else ""
 
 
