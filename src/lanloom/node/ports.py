@@ -126,8 +126,9 @@ class LinkState(Struct, frozen=True):
     """Every link of the host, by name, and its IPv4 routing as far as links matter to it.
 
     `default_route_links` are the names of those that a default route of the main table goes out of; without any, the
-    one that IPv6's goes out of. `rules` are all routing rules. `forwards` are the IP versions, 4 and 6, that the host forwards between all links, and `ingress` its
-    rules of Lanloom's, None where the kernel has none of IPv6; both are known where the dump is of bridges alone.
+    one that IPv6's goes out of. `rules` are all routing rules. `forwards` are the IP versions, 4 and 6, that the host
+    forwards between all links, and `ingress` its rules of Lanloom's, None where the kernel has none of IPv6; both are
+    known where the dump is of bridges alone.
     """
 
     links: Mapping[str, Link]
