@@ -15,7 +15,7 @@ from lanloom.features.ipam.admission.nads import check_nad
 from lanloom.features.ipam.cli.grammar.syntax import add_steps, modify_steps, reserved_steps
 from lanloom.features.ipam.ganeti.formats.fields import range_of
 from lanloom.features.ipam.rules.addresses import parse_range, stored_range
-from lanloom.features.lan.rules.ipamnads import check_ipam
+from lanloom.features.lan.rules.ipamconfig import check_ipam
 from lanloom.hostbits import host_bits
 from lanloom.refusals import Refusal
 from tests.features.ipam.admission.requests import defaults, network, subnet, verdict_of

@@ -40,12 +40,12 @@ from lanloom.features.lan.rules.admit import (
     removed_spokes,
 )
 from lanloom.features.lan.rules.claims import check_claims
-from lanloom.features.lan.rules.ipamnads import check_ipam
+from lanloom.features.lan.rules.ipamconfig import check_ipam
 from lanloom.features.lan.rules.mtus import asked_mtu, asks_more, check_mtus, check_nad_mtu
 from lanloom.features.lan.rules.nads import owner_of
 from lanloom.features.lan.rules.permits import USUAL, Permits, check_permits
+from lanloom.features.lan.rules.removal import attached, users_of, with_attached
 from lanloom.features.lan.rules.spec import check, check_changes, defaults, is_rerouted, title_of
-from lanloom.features.lan.rules.users import attached, users_of, with_attached
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
 from lanloom.kube.ports import Client

@@ -13,7 +13,7 @@ from lanloom.api.lan import (
     LANNode,
 )
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.features.lan.rules.users import attached, title_at
+from lanloom.features.lan.rules.removal import attached, title_at
 from lanloom.kube.conditions import find
 from lanloom.kube.lookup import list_or_empty
 from lanloom.kube.ports import Reader

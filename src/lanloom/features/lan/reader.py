@@ -13,7 +13,7 @@ from lanloom.api.meta import Key, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.lan.rules.claims import claims_of
 from lanloom.features.lan.rules.nads import nads_of_spoke, owner_of
-from lanloom.features.lan.rules.users import admitted
+from lanloom.features.lan.rules.removal import admitted
 from lanloom.kube.informer import Informer
 from lanloom.kube.informers import Informers
 

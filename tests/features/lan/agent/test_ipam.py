@@ -11,7 +11,7 @@ import pytest
 
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ipam import SECONDS, Ipam
-from lanloom.features.lan.agent.ipamviews import IpamViews
+from lanloom.features.lan.agent.ipamprocess import IpamViews
 from lanloom.features.lan.agent.ports import SpokeError
 from lanloom.features.lan.agentoptions import IPAM_PROGRAMS, parse_programs
 from lanloom.features.lan.rules.addressing import PodRoute

@@ -9,7 +9,7 @@ import pytest
 
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.ipam import Ipam
-from lanloom.features.lan.agent.ipamviews import NETWORKS, IpamViews
+from lanloom.features.lan.agent.ipamprocess import NETWORKS, IpamViews
 from lanloom.runtime.cni.server import CniServer
 from lanloom_lab.assets import debian_package, default_cache
 from tests.fakes.spokes import FakeSpokes

@@ -2,7 +2,7 @@
 
 from lanloom.api.lan import Spoke
 from lanloom.api.meta import Key
-from lanloom.features.lan.rules.users import users_of, with_attached
+from lanloom.features.lan.rules.removal import users_of, with_attached
 from lanloom.nads.references import User
 from tests.features.lan.samples import lan
 

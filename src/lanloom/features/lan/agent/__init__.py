@@ -11,7 +11,7 @@ from lanloom.api.lan import LANS
 from lanloom.features.lan.agent.cni import LanCni
 from lanloom.features.lan.agent.controller import LanController
 from lanloom.features.lan.agent.ipam import Ipam
-from lanloom.features.lan.agent.ipamviews import IpamViews
+from lanloom.features.lan.agent.ipamprocess import IpamViews
 from lanloom.features.lan.agent.kernel import LanKernel
 from lanloom.features.lan.agent.metrics import LanAgentMetrics, LearnedMacs, SpokeTraffic
 from lanloom.features.lan.agent.node import NetlinkLanKernel

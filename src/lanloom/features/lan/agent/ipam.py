@@ -24,8 +24,7 @@ import structlog
 from msgspec.structs import replace
 
 from lanloom.features.lan.agent.calls import ipam_type
-from lanloom.features.lan.agent.ipamprocess import LARGEST, Ended, TooLarge, run
-from lanloom.features.lan.agent.ipamviews import IpamViews
+from lanloom.features.lan.agent.ipamprocess import LARGEST, Ended, IpamViews, TooLarge, run
 from lanloom.features.lan.agentoptions import IPAM_PROGRAMS, IpamPrograms
 from lanloom.features.lan.rules.addressing import Given, read_given
 from lanloom.features.lan.rules.ipamconfig import RELEASES, Raw, arguments, program_config

@@ -26,7 +26,6 @@ from lanloom.features.lan.rules.desired import (
 )
 from lanloom.features.lan.rules.flood import Peers, confined, mtu_budget, peers, unreachable
 from lanloom.features.lan.rules.hostbridge import DesiredHostBridge, uplink_bridge
-from lanloom.features.lan.rules.identity import built_elsewhere, divergence
 from lanloom.features.lan.rules.lansteps import ForgetLearned
 from lanloom.features.lan.rules.linksteps import LanStep
 from lanloom.features.lan.rules.mtus import too_large, unenforced
@@ -37,8 +36,10 @@ from lanloom.features.lan.rules.record import (
     LanRecord,
     SpokeRecord,
     apart,
+    built_elsewhere,
     conflict,
     continues,
+    divergence,
     followed,
     followed_limit,
     leaving,

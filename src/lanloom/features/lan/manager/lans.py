@@ -21,11 +21,16 @@ from lanloom.features.lan.reader import BY_UID, LanInformers
 from lanloom.features.lan.rules.admit import is_forced
 from lanloom.features.lan.rules.claims import lost_claim
 from lanloom.features.lan.rules.nads import WantedNad, body_of, is_as_wanted, owner_of, repair, wanted_nads
-from lanloom.features.lan.rules.removal import REREAD_SECONDS, Retirement, carrying_nodes
+from lanloom.features.lan.rules.removal import (
+    REREAD_SECONDS,
+    Retirement,
+    attached,
+    carrying_nodes,
+    with_attached,
+)
 from lanloom.features.lan.rules.spec import faults
 from lanloom.features.lan.rules.status import SETTLING_REASONS, Verdict, lan_status, node_results
 from lanloom.features.lan.rules.underlays import underlays_of
-from lanloom.features.lan.rules.users import attached, with_attached
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import AlreadyExists, ApiError, Conflict, ServerError
 from lanloom.kube.events import Recorder, reference

@@ -2,6 +2,12 @@
 
 The record outlives the API server's absence, the agent's death and a reboot. What makes a link is taken from it and
 not from the LAN: a namespace or a bridge keeps the name under which it was made.
+
+So do VNI, port, group and the bridge of the host: the identity of a LAN stays until nothing of it is left on the node.
+No webhook lets these fields change. They stay even if they were changed while no webhook answered: a LAN that is
+rebuilt under its pods would put them on the LAN of others. Where a LAN is built on no node, it is built as it says.
+Underlay, uplink and replication are no part of it: they say how frames of this LAN come to its other nodes, and may
+change alive.
 """
 
 from collections.abc import Container, Iterable
@@ -15,6 +21,7 @@ from lanloom.api.lan import (
     LAN,
     LANS,
     HostBridge,
+    LANNode,
     Mode,
     Replication,
     VlanUplink,
@@ -25,12 +32,25 @@ from lanloom.api.lan import (
 from lanloom.features.lan.rules.addressing import PodRoute
 from lanloom.features.lan.rules.options import Options, entry_limit, options_of
 from lanloom.refusals import title_for
+from lanloom.text import listed, quote
 
 ALLOCATION_SECONDS = 600.0
 """How long a device that kubelet allocated is kept ready for a pod that has not come."""
 
 LEAVING_SECONDS = 30.0
 """The same where the LAN is being deleted, or is gone: it waits for its nodes, and ADD builds what a pod needs."""
+
+_FIELDS = {
+    "ns": "ns",
+    "bridge": "bridge",
+    "vxlan": "vxlan",
+    "vni": "vni",
+    "vxlanPort": "port",
+    "vxlanGrp": "group",
+    "hostBridge.name": "host_bridge",
+    "hostBridge.alias": "host_alias",
+}
+"""The fields of a LAN's spec, each with that of the record."""
 
 
 class SpokeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -298,3 +318,35 @@ def _checksum(text: str) -> int:
     for byte in text.encode():
         value = (value * 16777619 ^ byte) & 0xFFFFFFFF
     return value
+
+
+def divergence(record: LanRecord, lan: LAN | None, node: str) -> str:
+    """Return how a LAN differs from what this node has built, with the remedy; empty if it doesn't, or is not known."""
+    fresh = record_of(lan, node) if lan is not None else record
+    wrong = [
+        f"spec.{field} is {quote(getattr(fresh, name))}, but it is built here with {quote(getattr(record, name))}"
+        for field, name in _FIELDS.items()
+        if record.built and getattr(fresh, name) != getattr(record, name)
+    ]
+    if not wrong:
+        return ""
+    return f"{', '.join(wrong)}, which stays until nothing on this node uses the LAN; set it back"
+
+
+def built_elsewhere(record: LanRecord, node: str, reports: Iterable[LANNode]) -> str:
+    """Return why a LAN can't be built on `node`: another one has it under another identity. Empty if none has."""
+    others = [
+        f"{report.metadata.name} (VNI {entry.vni}, port {entry.port})"
+        for report in reports
+        for entry in report.status.lans
+        if report.metadata.name != node
+        and entry.uid == record.uid
+        and entry.address
+        and (entry.vni, entry.port) != (record.vni, record.port)
+    ]
+    if not others:
+        return ""
+    return (
+        f"spec.vni is {record.vni} and spec.vxlanPort {record.port}, but it is built otherwise on {listed(others)}; "
+        "set them back, or delete the LAN and create another one"
+    )

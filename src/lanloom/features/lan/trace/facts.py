@@ -1,4 +1,4 @@
-"""What a trace is made from: the two ends, the reports of the nodes, and the kernels that could be read."""
+"""What a trace is made from: the two ends, the reports of nodes, the kernels that could be read; and what a hop has."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
@@ -25,6 +25,8 @@ from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote
 
 _MODES: tuple[Mode, ...] = ("veth", "macvtap")
+
+State = Literal["ok", "stops", "unknown"]
 
 
 class End(Struct, frozen=True, kw_only=True):
@@ -255,3 +257,32 @@ def _status(pod: Pod, nad: str) -> _Interface:
     except (msgspec.DecodeError, RecursionError):
         return _Interface()
     return next((item for item in found if item.name == nad), _Interface())
+
+
+class HopFinding(Struct, frozen=True):
+    """The state of a hop. The `reason` of one that stops the frame ends with the remedy."""
+
+    state: State
+    reason: str
+
+
+def ok(reason: str) -> HopFinding:
+    """Return a finding that the frame passes."""
+    return HopFinding("ok", reason)
+
+
+def stops(reason: str) -> HopFinding:
+    """Return a finding that the frame stops here."""
+    return HopFinding("stops", reason)
+
+
+def unknown(reason: str) -> HopFinding:
+    """Return whether the frame passes can't be seen."""
+    return HopFinding("unknown", reason)
+
+
+def combined(reported: HopFinding, live: HopFinding | None) -> HopFinding:
+    """Combine a report with a kernel's finding: what stops the frame, else the kernel's finding if it has one."""
+    if live is None or live.state == "unknown":
+        return reported
+    return live if live.state == "stops" or reported.state != "stops" else reported

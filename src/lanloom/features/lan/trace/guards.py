@@ -7,8 +7,7 @@ with the rest of the port's faults.
 from lanloom.features.lan.rules.desired import DesiredPort
 from lanloom.features.lan.rules.observed import StaticEntry
 from lanloom.features.lan.rules.options import options_of
-from lanloom.features.lan.trace.facts import End, Facts, NodeKernel
-from lanloom.features.lan.trace.findings import HopFinding, stops, unknown
+from lanloom.features.lan.trace.facts import End, Facts, HopFinding, NodeKernel, stops, unknown
 from lanloom.text import quote
 
 

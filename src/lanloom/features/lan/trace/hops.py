@@ -27,8 +27,7 @@ from lanloom.features.lan.rules.flood import (
 from lanloom.features.lan.rules.hostbridge import PORT as HOST_PORT
 from lanloom.features.lan.rules.options import UNENFORCED, options_of
 from lanloom.features.lan.trace import kernels
-from lanloom.features.lan.trace.facts import End, Facts
-from lanloom.features.lan.trace.findings import HopFinding, State, combined, ok, stops, unknown
+from lanloom.features.lan.trace.facts import End, Facts, HopFinding, State, combined, ok, stops, unknown
 from lanloom.features.lan.trace.guards import guarded
 from lanloom.features.lan.trace.uplink import at_bridge, uplink
 from lanloom.kube.conditions import find

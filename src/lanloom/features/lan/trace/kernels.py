@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from lanloom.api.lan import LANEntry
-from lanloom.features.lan.trace.facts import End, NodeKernel
-from lanloom.features.lan.trace.findings import HopFinding, ok, stops, unknown
+from lanloom.features.lan.trace.facts import End, HopFinding, NodeKernel, ok, stops, unknown
 from lanloom.node.links import KernelLink
 from lanloom.text import listed
 

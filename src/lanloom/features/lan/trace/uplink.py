@@ -12,8 +12,17 @@ from lanloom.api.lan import LAN, READY, LANNode, VlanUplink
 from lanloom.api.names import bond_name, bridge_name
 from lanloom.features.lan.rules.hostbridge import PORT, DesiredHostBridge, uplink_bridge
 from lanloom.features.lan.rules.status import title_of_uplink
-from lanloom.features.lan.trace.facts import End, Facts, NodeKernel, entry_of
-from lanloom.features.lan.trace.findings import HopFinding, combined, ok, stops, unknown
+from lanloom.features.lan.trace.facts import (
+    End,
+    Facts,
+    HopFinding,
+    NodeKernel,
+    combined,
+    entry_of,
+    ok,
+    stops,
+    unknown,
+)
 from lanloom.refusals import Denied
 from lanloom.text import listed
 
