@@ -14,7 +14,7 @@ from ipaddress import IPv6Network
 from pathlib import Path
 from typing import Any
 
-from lanloom.features.dummy.agent import linkwriter  # noqa: F401 - its steps are a part of the contract
+import lanloom.features.dummy.agent.links  # noqa: F401 - its steps are a part of the contract
 from lanloom.node.errors import NetworkManagerMissing
 from lanloom.node.netlink import NetlinkLinks
 from lanloom.node.networkmanager import DBusNetworkManager

@@ -22,7 +22,6 @@ from lanloom.api.ipam import ALLOCATED, NICS, NODE, Network, Nic, NicSpec, Owner
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.features.ipam.agent.attached import config_of, moved_holder
 from lanloom.features.ipam.agent.cnitypes import parse_ipam
 from lanloom.features.ipam.agent.nics import (
     allocated,
@@ -35,6 +34,7 @@ from lanloom.features.ipam.agent.nics import (
     requested_ips,
     settle_nic,
 )
+from lanloom.features.ipam.agent.pods import config_of, moved_holder
 from lanloom.features.ipam.rules.addresses import version_of
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.model import Subnet

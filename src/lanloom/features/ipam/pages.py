@@ -22,8 +22,7 @@ from lanloom.cli.query import Field, Query
 from lanloom.console.page import Content, Names, NoSuchPage, NotReady, Page, PoolMap, Square, Table
 from lanloom.features.ipam.cli.grammar.fields import NETWORK_FIELDS, Described, percent, readable, warning
 from lanloom.features.ipam.commands.networkviews import PoolUsage, described, pools_of
-from lanloom.features.ipam.commands.poolranges import PoolRange, pool_ranges, squares
-from lanloom.features.ipam.commands.reservations import Reservation, reservations
+from lanloom.features.ipam.commands.ranges import PoolRange, Reservation, pool_ranges, reservations, squares
 from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.model import Usage, total
 from lanloom.features.ipam.rules.shares import Share

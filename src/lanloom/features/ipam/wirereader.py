@@ -19,8 +19,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.ipam.rules.model import Network as Model
 from lanloom.features.ipam.rules.names import is_uuid
-from lanloom.features.ipam.rules.others import Holder
-from lanloom.features.ipam.rules.wires import UNSHARED, Held, Sharing, View, Wire, sharing
+from lanloom.features.ipam.rules.others import UNSHARED, Held, Holder, Sharing, View, Wire, sharing
 from lanloom.features.ipam.state import network_of
 from lanloom.features.ipam.wires import (
     bridged,

@@ -15,8 +15,7 @@ from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import read_config
 from lanloom.features.ipam.agent import PROGRAM
 from lanloom.features.ipam.rules.addresses import Address, find_address
-from lanloom.features.ipam.rules.others import Holder
-from lanloom.features.ipam.rules.wires import Held, Wire
+from lanloom.features.ipam.rules.others import Held, Holder, Wire
 
 
 def wire_of_lan(lan: LAN) -> Wire:

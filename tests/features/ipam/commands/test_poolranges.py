@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.features.ipam.commands.poolranges import pool_ranges, squares
+from lanloom.features.ipam.commands.ranges import pool_ranges, squares
 from lanloom.features.ipam.rules.addresses import (
     IPRange,
     format_address,

@@ -14,7 +14,7 @@ from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.rules.addresses import Address, find_addresses
 from lanloom.features.ipam.rules.ledger import Exhausted
-from lanloom.features.ipam.rules.wires import Held, Wire, overlap
+from lanloom.features.ipam.rules.others import Held, Wire, overlap
 from lanloom.features.ipam.state import is_refused, ledger_of, network_of
 from lanloom.features.ipam.wirereader import Wires, read_wires
 from lanloom.features.ipam.wires import read_held, read_management, read_node

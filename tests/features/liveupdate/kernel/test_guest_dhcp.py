@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from lanloom.api.core import PODS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, bridged_name, guest_bridge
 from lanloom.api.meta import Key
-from lanloom.features.ipam.agent.links.guestports import NetlinkGuestPorts
+from lanloom.features.ipam.agent.links import NetlinkGuestPorts
 from lanloom.features.ipam.dhcp.answers import SERVER
 from lanloom.features.ipam.dhcp.clients import BridgeLocation, Client, PortId, SeenPort, matched
 from lanloom.features.ipam.dhcp.packet import Answer, Kind, read, write

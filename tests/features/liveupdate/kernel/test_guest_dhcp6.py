@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lanloom.api.core import PODS
-from lanloom.features.ipam.agent.links.guestports import NetlinkGuestPorts
+from lanloom.features.ipam.agent.links import NetlinkGuestPorts
 from lanloom.node.namespaces import open_namespace
 from lanloom_lab.assets import default_cache, private_tree
 from tests.features.ipam.agent.objects import config, pod_body

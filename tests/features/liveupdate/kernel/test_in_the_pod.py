@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lanloom.features.liveupdate.agent.links.ports import CNI_CHAIN, CNI_TABLE
+from lanloom.features.liveupdate.agent.links import CNI_CHAIN, CNI_TABLE
 from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget
 from lanloom.features.liveupdate.rules.port import PortBinding
 from lanloom.node.namespaces import open_namespace

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lanloom.api.kubevirt import bridged_name, guest_bridge
-from lanloom.features.ipam.agent.links.guestports import NetlinkGuestPorts
+from lanloom.features.ipam.agent.links import NetlinkGuestPorts
 from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget
 from lanloom.features.liveupdate.rules.port import is_bound
 from lanloom.node.namespaces import open_namespace

@@ -7,12 +7,12 @@ needs is imported where it is used.
 import asyncio
 from typing import TYPE_CHECKING
 
-from lanloom.features.dummy.agent import linkwriter  # the kernel's adapter of its steps
+from lanloom.features.dummy.agent import links  # the kernel's adapter of its steps
 
 if TYPE_CHECKING:
     from lanloom.runtime.context import AgentContext, AgentPart
 
-__all__ = ["build", "linkwriter"]
+__all__ = ["build", "links"]
 
 
 def build(context: "AgentContext") -> "AgentPart":

@@ -1,6 +1,6 @@
 """Isolated bridges on a host: the steps with their guards, and which steps the observed links need.
 
-A step refuses what is not the network's own (`node/steps.py`); `agent/linkwriter.py` applies it to the kernel.
+A step refuses what is not the network's own (`node/steps.py`); `agent/links.py` applies it to the kernel.
 """
 
 import errno

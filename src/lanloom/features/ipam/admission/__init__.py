@@ -30,7 +30,7 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
-from lanloom.features.ipam.admission.nads import check_nad
+from lanloom.features.ipam.admission.nads import check_nad, check_nad_wires, check_network_wires
 from lanloom.features.ipam.admission.networks import (
     check_names_in_flight,
     check_network_change,
@@ -43,7 +43,6 @@ from lanloom.features.ipam.admission.owners import (
     check_owner_kind,
     find_pod,
 )
-from lanloom.features.ipam.admission.wires import check_nad_wires, check_network_wires
 from lanloom.features.ipam.reader import CachedContext
 from lanloom.features.ipam.wirereader import Wires
 from lanloom.kube.inflight import InFlight

@@ -1,13 +1,32 @@
-"""Validation of the routes that NADs give to pods by `lanloom-ipam`, whichever plugin makes the interface."""
+"""Validation of what NADs bring to networks: routes of `lanloom-ipam`, and wires on which networks meet.
+
+Routes are those of pods, whichever plugin makes the interface.
+
+Networks with overlapping subnets come to one wire by a NAD, or by a change of a network. A NIC of one gets no address
+that a NIC of the other has. But two pools over the same addresses say that each has room where both have it once, and a
+router knows one subnet only, so they are refused. Subnets without that are a warning. What is there already stays.
+Networks and NADs of one file come faster than the watch brings them, so those that were allowed and are not stored yet
+count.
+"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
+from lanloom.api.ipam import Network
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.ipam.agent import PROGRAM
+from lanloom.features.ipam.rules.model import Network as Model
+from lanloom.features.ipam.rules.others import Wire, overlap
+from lanloom.features.ipam.state import network_of
+from lanloom.features.ipam.wirereader import Wires, read_wires
 from lanloom.hostbits import host_bits
-from lanloom.refusals import Malformed
+from lanloom.kube.inflight import InFlight
+from lanloom.kube.lookup import recheck
+from lanloom.kube.ports import Client
+from lanloom.refusals import Denied, Malformed
+
+REMEDY = "use one Network for both, pools that don't overlap (or a disabled one), or another VLAN"
 
 
 def check_nad(
@@ -47,3 +66,79 @@ def _routes_of(field: str, config: Any) -> Iterator[tuple[str, str]]:
         dst = route.get("dst") if isinstance(route, dict) else None
         if isinstance(dst, str):
             yield f"{field}.ipam.routes[{index}].dst", dst
+
+
+async def check_nad_wires(
+    client: Client,
+    cached: Wires,
+    in_flight: InFlight,
+    new: NetworkAttachmentDefinition | None,
+    old: NetworkAttachmentDefinition | None,
+) -> tuple[str, ...]:
+    """Return warnings for a NAD that brings a network to a wire. Raises Denied, KubeError."""
+    if new is None:
+        return ()
+    title = f"NetworkAttachmentDefinition {new.metadata.key}: spec.config"
+
+    def check(wires: Wires) -> tuple[str, ...]:
+        before = set(_places(wires, old)) if old is not None else set[tuple[Wire, str]]()
+        warnings: list[str] = []
+        for wire, name in sorted(set(_places(wires, new)) - before):
+            if (network := wires.find(name)) is not None:
+                warnings += _check(title, _model(network), None, wire, wires)
+        return tuple(dict.fromkeys(warnings))
+
+    return await recheck(check, _views(client, cached, in_flight))
+
+
+async def check_network_wires(
+    client: Client, cached: Wires, in_flight: InFlight, new: Network | None, old: Network | None
+) -> tuple[str, ...]:
+    """Return warnings for a network whose subnets change. Raises Denied, KubeError."""
+    if new is None or (old is not None and old.spec.subnets == new.spec.subnets):
+        return ()
+    title, model = f"Network {new.metadata.name}: spec.subnets", _model(new)
+    before = _model(old) if old is not None else None
+
+    def check(wires: Wires) -> tuple[str, ...]:
+        found = (_check(title, model, before, wire, wires) for wire in sorted(wires.wires_of_network(new)))
+        return tuple(dict.fromkeys(warning for warnings in found for warning in warnings))
+
+    return await recheck(check, _views(client, cached, in_flight))
+
+
+async def _views(client: Client, cached: Wires, in_flight: InFlight) -> AsyncGenerator[Wires, None]:
+    yield cached.with_coming(in_flight)
+    yield (await read_wires(client)).with_coming(in_flight)
+
+
+def _places(wires: Wires, nad: NetworkAttachmentDefinition) -> Iterator[tuple[Wire, str]]:
+    """Yield where a NAD brings which network, by the name of its object."""
+    for wire in wires.wires_of(nad):
+        yield from ((wire, network.metadata.name) for network in wires.networks_of(nad))
+
+
+def _check(title: str, mine: Model | None, before: Model | None, wire: Wire, wires: Wires) -> Iterator[str]:
+    """Return warnings for other networks on a wire. Raises Denied where pools overlap that did not `before`."""
+    if mine is None:
+        return
+    for name, network in sorted(wires.networks_on(wire).items()):
+        other = _model(network)
+        if name == mine.id or other is None or (common := overlap(mine, other)) is None:
+            continue
+        both = overlap(mine, other, pools=True)
+        if both is not None and (before is None or overlap(before, other, pools=True) is None):
+            raise Denied(
+                f"{title}: pools of Networks {mine.id} and {name} overlap on {wire}, in {both}; {REMEDY}"
+            )
+        yield (
+            f"{title}: subnets of Networks {mine.id} and {name} overlap on {wire}, in {common}; NICs of one get no "
+            "address that the other's have"
+        )
+
+
+def _model(network: Network) -> Model | None:
+    try:
+        return network_of(network)
+    except Malformed:
+        return None  # the rules of networks say what is wrong

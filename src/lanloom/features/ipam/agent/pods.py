@@ -3,11 +3,12 @@
 `CNI_ARGS`, Multus' annotation and KubeVirt's names tell. A pod of KubeVirt's only carries a machine: its NIC belongs to
 the VirtualMachine, or to the VirtualMachineInstance where there is no other, and to the machine's own network and NAD.
 So the pod to which a machine migrates, or in which it starts again, has the same NIC and the same addresses. Any other
-pod's NIC is its own, for as long as it lives.
+pod's NIC is its own, for as long as it lives. A machine that is to move to another NAD is looked at as if it had moved.
 """
 
 import hashlib
 import re
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -15,9 +16,11 @@ from msgspec.structs import replace
 
 from lanloom.api.core import PODS, Pod
 from lanloom.api.ipam import POD, VIRTUAL_MACHINE, OwnerSpec
-from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VirtualMachineInstance, nad_of
+from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, MultusNetwork, VirtualMachineInstance, nad_of
+from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Key, Object, OwnerReference
-from lanloom.api.multus import MULTUS_NETWORKS, selections
+from lanloom.api.multus import MULTUS_NETWORKS, NetworkAttachmentDefinition, selections
+from lanloom.api.nadconfig import read_config
 from lanloom.api.resource import Resource
 from lanloom.runtime.cni.calls import BAD_ENVIRONMENT, UNKNOWN_CONTAINER, Call, CniError
 
@@ -30,6 +33,8 @@ _MACHINE_GROUP = "kubevirt.io/"
 
 PRIMARY = "eth0"
 """The interface of the pod network, or of the NAD that takes its place."""
+
+PLUGIN = "lanloom-ipam"
 
 
 class PodRef(Struct, frozen=True):
@@ -266,3 +271,35 @@ def _nic_name(owner: OwnerSpec, interface: str, nad: str) -> str:
 
 def _slug(text: str, longest: int) -> str:
     return _NOT_IN_NAMES.sub("-", text.lower())[:longest].strip("-")
+
+
+def config_of(nad: NetworkAttachmentDefinition) -> dict[str, object] | None:
+    """Return the configuration of a NAD whose addresses Lanloom gives; None for any other."""
+    with suppress(AnnotationError):
+        config = read_config(nad.spec.config)
+        plugins = config.get("plugins")
+        first = plugins[0] if isinstance(plugins, list) and plugins else config
+        section = first.get("ipam") if isinstance(first, dict) else None
+        if isinstance(section, dict) and section.get("type") == PLUGIN:
+            return {"name": config.get("name", nad.metadata.name), **first}
+    return None
+
+
+def moved_holder(
+    instance: VirtualMachineInstance, pod: Pod, network: str, nad: Key, config: dict[str, object]
+) -> tuple[Holder, Call]:
+    """Return the machine as it would be with that NAD for the network, and the call of the plugin that would come."""
+    nics = tuple(
+        replace(item, multus=replace(item.multus or MultusNetwork(), network_name=str(nad)))
+        if item.name == network
+        else item
+        for item in instance.spec.networks
+    )
+    moved = replace(instance, spec=replace(instance.spec, networks=nics))
+    call = Call(
+        program=PLUGIN,
+        command="ADD",
+        config={"name": nad.name, **config},
+        interface=hashed_interface(network),
+    )
+    return machine_holder(pod, moved, call), call

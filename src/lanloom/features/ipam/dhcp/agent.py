@@ -5,8 +5,7 @@ from msgspec.structs import replace
 from lanloom.api.core import PODS, Pod
 from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS
 from lanloom.features.ipam.dhcp.guests import Guests
-from lanloom.features.ipam.dhcp.ports import GuestPorts
-from lanloom.features.ipam.dhcp.server import GuestDhcp
+from lanloom.features.ipam.dhcp.server import GuestDhcp, GuestPorts
 from lanloom.runtime.context import AgentContext, AgentPart
 from lanloom.runtime.ports import LAN_PLACES, Port
 
@@ -33,7 +32,7 @@ def build(context: AgentContext) -> AgentPart:
 
 
 def _kernel() -> GuestPorts:
-    from lanloom.features.ipam.agent.links.guestports import NetlinkGuestPorts
+    from lanloom.features.ipam.agent.links import NetlinkGuestPorts
 
     return NetlinkGuestPorts()
 

@@ -18,7 +18,7 @@ from lanloom.api.lan import Mode, device_id
 from lanloom.api.lannads import spokes_named
 from lanloom.api.meta import Key
 from lanloom.api.multus import NETWORK_STATUS, NetworkAttachmentDefinition, reported
-from lanloom.features.ipam.agent.attached import config_of
+from lanloom.features.ipam.agent.pods import config_of
 
 _BRIDGES = ("bridge", "cnv-bridge")
 _MODES: Mapping[object, Mode] = {"k8slanveth": "veth", "macvtap": "macvtap"}

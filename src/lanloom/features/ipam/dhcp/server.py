@@ -5,10 +5,12 @@ that starts again, and the node to which a machine migrates, say the same.
 """
 
 import asyncio
+import socket
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from typing import Protocol
 
 import structlog
 
@@ -34,7 +36,6 @@ from lanloom.features.ipam.dhcp.listeners import Heard, Listener
 from lanloom.features.ipam.dhcp.metrics import DhcpMetrics
 from lanloom.features.ipam.dhcp.packet import Request, write
 from lanloom.features.ipam.dhcp.packet6 import Heard6, Probe, Solicitation, advertise, write6
-from lanloom.features.ipam.dhcp.ports import GuestPorts
 from lanloom.kube.errors import KubeError
 from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import Informer, changed
@@ -54,6 +55,27 @@ REPEAT_SECONDS = 3600.0
 
 KUBEVIRT = IPv4Network("169.254.75.0/24")
 """The addresses of KubeVirt's servers in launcher pods (pkg/network/link/address.go)."""
+
+
+class GuestPorts(Protocol):
+    """A node's kernel, as far as DHCP goes; `ipam.agent.links` is the adapter. Both raise NodeError and its kinds."""
+
+    async def ports(
+        self, bridges: Mapping[str, frozenset[str]], known: Mapping[PortId, SeenPort]
+    ) -> tuple[SeenPort, ...]:
+        """Return the ports of veth pairs at these bridges, by the path of the namespace, empty for the node's own.
+
+        A namespace that is not there has none; without names of bridges, the ports of all of its bridges are meant.
+        What is behind a port is not asked again of one that is `known` and where it was.
+        """
+        ...
+
+    async def listen(self, port: PortId) -> socket.socket:
+        """Return a socket that hears the DHCP requests that come in by a port, and sends frames out by it.
+
+        It does not block, and ends with an error when the link goes, or leaves its namespace.
+        """
+        ...
 
 
 class GuestDhcp:

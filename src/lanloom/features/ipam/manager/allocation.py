@@ -20,10 +20,9 @@ from lanloom.features.ipam.reader import networks_of
 from lanloom.features.ipam.rules.addresses import Address, find_addresses
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network as Model
-from lanloom.features.ipam.rules.others import reserved_of
+from lanloom.features.ipam.rules.others import UNSHARED, Sharing, reserved_of
 from lanloom.features.ipam.rules.shares import not_served, serves
 from lanloom.features.ipam.rules.validate import check_network
-from lanloom.features.ipam.rules.wires import UNSHARED, Sharing
 from lanloom.features.ipam.state import (
     age,
     is_open,

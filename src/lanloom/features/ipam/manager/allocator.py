@@ -39,7 +39,7 @@ from lanloom.features.ipam.manager.networkstatus import (
 )
 from lanloom.features.ipam.manager.term import AllocatorTerm, NetworkAllocation
 from lanloom.features.ipam.rules.addresses import Address, format_address
-from lanloom.features.ipam.rules.wires import UNSHARED
+from lanloom.features.ipam.rules.others import UNSHARED
 from lanloom.features.ipam.wirereader import WireReader
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import (

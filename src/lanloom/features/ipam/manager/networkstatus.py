@@ -28,7 +28,7 @@ from lanloom.features.ipam.rules.addresses import Address, IPRange, format_addre
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import NEARLY_FULL as NEARLY_FULL_PERCENT
 from lanloom.features.ipam.rules.model import Pool, Subnet, Usage, total
-from lanloom.features.ipam.rules.wires import Sharing
+from lanloom.features.ipam.rules.others import Sharing
 from lanloom.kube.conditions import Finding, set_ready, with_finding
 from lanloom.refusals import Malformed
 from lanloom.text import listed

@@ -1,7 +1,7 @@
 """The rules of address management: pure, and all that there is of it without a server.
 
 * Values: `addresses` (with ranges and CIDRs), `model` (networks, NICs, usage), `names`.
-* Who owns what: `ledger`, on `owners` and `bits`. Who else has addresses: `wires` says it, `others` keeps it.
+* Who owns what: `ledger`, on `owners` and `bits`. Who else has addresses: `others`.
 * Networks: `change` is one operation, with the steps of `general` and `subnets`; `validate` has the conditions of a
   network and checks an edited object.
 * NICs: `requests` (which addresses one gets), `macs`.

@@ -1,10 +1,17 @@
 """Who else has addresses of a network: whatever is on one of its wires, without being one of its NICs.
 
-`wires` computes it; a ledger keeps it (`Ledger.connect`), so that no such address is given away by itself.
+A wire is a VLAN of a cluster network, a LAN, or an isolated network: what reaches an address there reaches its holder.
+A network is on the wires of the NADs that name it. There, others have addresses too: nodes, by map or by lease; routers
+and DNS servers that NADs name; and NICs of other networks with overlapping subnets. The nodes' own addresses count in
+every network that contains them, whatever its wires are, as Ganeti reserves them. Allocation and admission share this
+one view (`sharing`).
+
+Addresses of NICs are not here but in the networks' ledgers, which change all the time. A ledger keeps what others have
+(`Ledger.connect`), so that no such address is given away by itself.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -37,6 +44,9 @@ class Holder(Struct, frozen=True, kw_only=True):
     def reference(self) -> str:
         """Return the object as text; empty if there is none to name."""
         return title_for(self.namespace, self.kind, self.namespace, self.name) if self.kind else ""
+
+
+Held = Mapping[Address, Holder]
 
 
 class Peer(Protocol):
@@ -112,3 +122,67 @@ def reserved_of(peers: Iterable[Peer]) -> tuple[IPRange, ...]:
 
 def _reserved(peer: Peer) -> Iterator[IPRange]:
     return (item for subnet in peer.network.subnets for item in subnet.reserved)
+
+
+class Wire(NamedTuple):
+    """A layer 2: `cluster network cluster-1`, `bridge br0` or `LAN default/blue`, and the VLAN id there or 0."""
+
+    place: str
+    vlan: int = 0
+
+    def __str__(self) -> str:
+        return f"VLAN {self.vlan} of {self.place}" if self.vlan else self.place
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """What matters to one network: its wires, what others there hold, the nodes' own addresses, and other networks."""
+
+    held: tuple[Held, ...] = ()
+    nodes: tuple[Held, ...] = ()
+    peers: tuple[Network, ...] = ()
+
+
+class Sharing(Struct, frozen=True, kw_only=True):
+    """Who else has addresses in a network's subnets: `held` with their holders, and the `peers` (ids) whose subnets
+    overlap.
+    """
+
+    held: Held = {}
+    peers: tuple[str, ...] = ()
+
+
+UNSHARED = Sharing()
+
+
+def sharing(network: Network, view: View) -> Sharing:
+    """Return who else has addresses of a network: the answer to "who has this address on this wire".
+
+    The nodes' own addresses come last: what says most about an address is reported.
+    """
+    ranges = [subnet.cidr.range for subnet in network.subnets]
+    held: dict[Address, Holder] = {}
+    for source in (*view.held, *view.nodes):
+        for address, holder in source.items():
+            if address not in held and any(address in item for item in ranges):
+                held[address] = holder
+    peers = (other.id for other in view.peers if other.id != network.id and overlap(network, other))
+    return Sharing(held=held, peers=tuple(sorted(set(peers))))
+
+
+def overlap(one: Network, other: Network, *, pools: bool = False) -> IPRange | None:
+    """Return the first addresses that subnets of two networks have in common, or active pools of both."""
+    return next(
+        (
+            common
+            for mine in _ranges(one, pools)
+            for theirs in _ranges(other, pools)
+            if (common := mine.common(theirs)) is not None
+        ),
+        None,
+    )
+
+
+def _ranges(network: Network, pools: bool) -> Iterable[IPRange]:
+    if pools:
+        return [pool.range for pool in network.pools() if not pool.disabled]
+    return [subnet.cidr.range for subnet in network.subnets]

@@ -1,1 +1,0 @@
-"""The kernel of this machine as the ports of address management."""
