@@ -339,20 +339,24 @@ def _source_files(directory: Path) -> list[Path]:
     return [path for path, text in files.items() if text]
 
 
-def debian_package(cache: Path, names: Sequence[str], progress: Progress) -> Path:
+def debian_package(cache: Path, names: Sequence[str], progress: Progress, *, suite: str = RELEASE) -> Path:
     """Return a directory with the files of these Debian packages, unpacked (`dpkg -x`), not of their dependencies.
 
     Nothing is installed: no maintainer script runs and no service starts. The first name gives the directory
     its name.
     """
-    digest = hashlib.sha256(" ".join(sorted(names)).encode()).hexdigest()[:12]
+    named = [*sorted(names), *([suite] if suite != RELEASE else [])]
+    digest = hashlib.sha256(" ".join(named).encode()).hexdigest()[:12]
     target = cache / "packages" / f"{names[0]}-{digest}"
-    return publish(target, lambda partial: _unpack(cache, names, partial, progress), progress)
+    return publish(target, lambda partial: _unpack(cache, names, partial, progress, suite), progress)
 
 
-def _unpack(cache: Path, names: Sequence[str], partial: Path, progress: Progress) -> None:
+def _unpack(cache: Path, names: Sequence[str], partial: Path, progress: Progress, suite: str) -> None:
     progress(f"fetching {', '.join(names)} (Debian packages, unpacked in the cache)")
-    with tempfile.TemporaryDirectory(dir=partial) as archives, apt_client(cache, progress) as apt:
+    with (
+        tempfile.TemporaryDirectory(dir=partial) as archives,
+        apt_client(cache, progress, suite=suite) as apt,
+    ):
         for archive in apt.download(names, Path(archives)):
             run(["dpkg", "-x", archive, partial], f"Check the free space in {cache}, then try again.")
 

@@ -8,15 +8,16 @@ import pytest
 from lanloom_lab.assets import debian_package, default_cache
 from tests.embedded.cases.kit.ground import Ground
 from tests.embedded.kubectl.runner import Desk, Program
+from tests.harness.servers.build import newer_kubectl
 from tests.harness.servers.real import RealServer
 
 ON_PATH = shutil.which("kubectl")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests of kubectl with Debian's 1.20, and with the one that the machine has, if it has one."""
+    """Run tests of kubectl with Debian's 1.20 and 1.32, and with the one that the machine has, if it has one."""
     if "program" in metafunc.fixturenames:
-        names = ["debian", *(["path"] if ON_PATH else [])]
+        names = ["debian", "trixie", *(["path"] if ON_PATH else [])]
         metafunc.parametrize("program", names, indirect=True, scope="session")
 
 
@@ -25,6 +26,8 @@ def program(request: pytest.FixtureRequest) -> Program:
     """One kubectl."""
     if request.param == "path" and ON_PATH:
         return Program("path", Path(ON_PATH))
+    if request.param == "trixie":
+        return Program("trixie", newer_kubectl(default_cache(), print))
     unpacked = debian_package(default_cache(), ["kubernetes-client"], print)
     return Program("debian", unpacked / "usr/bin/kubectl")
 

@@ -50,6 +50,11 @@ def binaries(cache: Path, progress: Progress) -> Path:
     return publish(cache / f"kube-{VERSION}", lambda partial: _make(cache, partial, progress), progress)
 
 
+def newer_kubectl(cache: Path, progress: Progress) -> Path:
+    """Return the path of a kubectl 1.32, that of the Debian release after the lab's."""
+    return debian_package(cache, ["kubectl"], progress, suite="trixie") / "usr/bin/kubectl"
+
+
 def kubelet(cache: Path, progress: Progress) -> Path:
     """Return the path of a kubelet: that of KUBEBUILDER_ASSETS if it has one, or our own; build it if need be."""
     configured = Path(os.environ.get("KUBEBUILDER_ASSETS", ""), KUBELET).absolute()
@@ -184,6 +189,7 @@ def main() -> int:
 
     try:
         directory = binaries(default_cache(), progress)
+        newer_kubectl(default_cache(), progress)
     except LabError as error:
         print(f"servers: {error}", file=sys.stderr)
         return 1

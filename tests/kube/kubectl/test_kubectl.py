@@ -18,6 +18,7 @@ from lanloom.cli.options import cluster_options
 from lanloom.kube.blocking import BlockingReader
 from lanloom.kube.errors import KubeError
 from lanloom_lab.assets import debian_package, default_cache
+from tests.harness.servers.build import newer_kubectl
 from tests.kube.kubectl.site import Site, site
 
 GOLDEN = Path(__file__).parents[2] / "golden/kube/kubectl.yaml"
@@ -101,11 +102,13 @@ async def test_what_lanloom_sends(case: dict[str, Any], command: click.Command, 
             assert json.loads((tmp_path / "plugin.info").read_text()) == made.filled(case["info"])
 
 
-@pytest.fixture(scope="session", params=["debian", *(["named"] if NAMED else [])])
+@pytest.fixture(scope="session", params=["debian", "trixie", *(["named"] if NAMED else [])])
 def kubectl(request: pytest.FixtureRequest) -> str:
-    """Debian's kubectl, and the one that is named."""
+    """Debian's kubectls, and the one that is named."""
     if request.param == "named" and NAMED:
         return NAMED
+    if request.param == "trixie":
+        return str(newer_kubectl(default_cache(), print))
     return str(debian_package(default_cache(), ["kubernetes-client"], print) / "usr/bin/kubectl")
 
 
