@@ -17,16 +17,17 @@ from lanloom.api.multus import NADS
 from lanloom.api.multusconfig import NO_ISOLATION, NamespaceIsolation
 from lanloom.features.liveupdate.moving import read_findings
 from lanloom.features.liveupdate.rules.admit import (
+    changed_networks,
     check,
     check_change,
     check_deletion,
     check_isolation,
     check_only,
     check_report,
+    edit_warnings,
     forbidden_networks,
     title_of,
 )
-from lanloom.features.liveupdate.rules.editwarnings import changed_networks, edit_warnings
 from lanloom.features.liveupdate.rules.mode import Mode, mode_of
 from lanloom.features.liveupdate.rules.move import MoveRequest
 from lanloom.features.liveupdate.rules.preflight import Findings, target_problem

@@ -20,8 +20,7 @@ from lanloom.cli.query import Field, Query
 from lanloom.console.page import Content, Form, Names, NoSuchPage, NotReady, Page, Table
 from lanloom.features.vlan.views import read_objects
 from lanloom.features.vlan.views.apply import LAST_APPLIED, Applied, Document, ManifestError, read_text
-from lanloom.features.vlan.views.plan import VlanPlan, plan
-from lanloom.features.vlan.views.plantext import SIGNS, alike, title, words
+from lanloom.features.vlan.views.plan import SIGNS, VlanPlan, alike, plan, title, words
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Reader
 

@@ -4,7 +4,7 @@ import pytest
 
 from lanloom.api.liveupdate import Policy
 from lanloom.api.meta import Key
-from lanloom.features.liveupdate.rules.editwarnings import changed_networks, edit_warnings
+from lanloom.features.liveupdate.rules.admit import changed_networks, edit_warnings
 from lanloom.features.liveupdate.rules.mode import Mode
 from lanloom.features.liveupdate.rules.preflight import Findings
 from tests.features.liveupdate import objects

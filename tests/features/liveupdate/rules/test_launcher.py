@@ -11,13 +11,15 @@ from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.meta import Key
 from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, NetworkAttachmentDefinition
 from lanloom.features.liveupdate.rules.launcher import (
+    FIELDS,
     UnreadableStatus,
     attached_of,
+    from_text,
     launcher_of,
     renamed,
     reported_result,
+    result_on,
 )
-from lanloom.features.liveupdate.rules.results import FIELDS, from_text, result_on
 
 Raw = dict[str, Any]
 

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.features.liveupdate.rules.restart import needs_restart, networks_need_restart
 from lanloom.features.liveupdate.rules.start import (
     UNKNOWN,
     Start,
     digest_of,
     first_seen,
     has_values_of,
+    needs_restart,
+    networks_need_restart,
     parse_start,
     start_of,
     was_edited,

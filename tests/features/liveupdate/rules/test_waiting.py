@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lanloom.api.core import Event, Pod
-from lanloom.features.liveupdate.rules.waiting import target_of, why_waiting
+from lanloom.features.liveupdate.rules.launcher import target_of, why_waiting
 
 Raw = dict[str, Any]
 

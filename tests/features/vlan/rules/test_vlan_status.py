@@ -6,7 +6,7 @@ from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterfa
 from lanloom.api.harvester import LocalArea, VlanStatusFields
 from lanloom.api.meta import Condition
 from lanloom.features.vlan.rules.desired.names import is_vlan_status_of, vlan_status_name
-from lanloom.features.vlan.rules.report.vlanstatus import vlan_statuses
+from lanloom.features.vlan.rules.report.status import vlan_statuses
 
 READY = Condition(type="ready", status="True", reason="UplinkReady")
 

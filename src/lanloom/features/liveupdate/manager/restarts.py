@@ -28,11 +28,13 @@ from lanloom.features.liveupdate.manager.rawmachines import (
     RawMachine,
 )
 from lanloom.features.liveupdate.manager.writer import MachineWriter
-from lanloom.features.liveupdate.rules.restart import MESSAGE, RESTART_REQUIRED, needs_restart
 from lanloom.features.liveupdate.rules.start import (
+    MESSAGE,
+    RESTART_REQUIRED,
     STARTED_FROM,
     Start,
     first_seen,
+    needs_restart,
     parse_start,
     recorded_generation,
     start_of,

@@ -33,18 +33,19 @@ from lanloom.features.liveupdate.rules.holds import is_held
 from lanloom.features.liveupdate.rules.launcher import (
     UnreadableStatus,
     attached_of,
+    from_text,
     interface_of,
     launcher_of,
     nic_of,
     pod_interface,
     reported_result,
+    result_on,
 )
 from lanloom.features.liveupdate.rules.mode import Mode, mode_of
 from lanloom.features.liveupdate.rules.networks import mtu_of
 from lanloom.features.liveupdate.rules.phases import Claim, SwapInputs
 from lanloom.features.liveupdate.rules.preflight import Facts, check, forbidden
-from lanloom.features.liveupdate.rules.restart import RESTART_REQUIRED
-from lanloom.features.liveupdate.rules.results import from_text, result_on
+from lanloom.features.liveupdate.rules.start import RESTART_REQUIRED
 from lanloom.features.liveupdate.rules.updates import MACHINE_LABEL
 from lanloom.kube.conditions import is_true
 from lanloom.kube.informer import Informer

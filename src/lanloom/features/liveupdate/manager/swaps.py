@@ -33,9 +33,8 @@ from lanloom.features.liveupdate.manager.swapreader import (
 )
 from lanloom.features.liveupdate.rules.edits import TEMPLATE, move_network, unedited
 from lanloom.features.liveupdate.rules.holds import hold, release, release_wait
-from lanloom.features.liveupdate.rules.launcher import UnreadableStatus, pod_interface, renamed
+from lanloom.features.liveupdate.rules.launcher import UnreadableStatus, from_text, pod_interface, renamed
 from lanloom.features.liveupdate.rules.phases import Claim, Decision, Step, SwapInputs
-from lanloom.features.liveupdate.rules.results import from_text
 from lanloom.features.liveupdate.rules.swap import decide
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound, ServerError

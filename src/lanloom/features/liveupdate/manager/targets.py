@@ -3,7 +3,7 @@
 from lanloom.api.core import EVENTS, PODS, Pod
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.features.liveupdate.manager.informers import MachineInformers
-from lanloom.features.liveupdate.rules.waiting import target_of, why_waiting
+from lanloom.features.liveupdate.rules.launcher import target_of, why_waiting
 from lanloom.kube.errors import KubeError
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client

@@ -1,21 +1,26 @@
-"""What the webhooks refuse of a NetworkSwap: one that can't be right, one too many, and changes of what it asks for.
+"""What the webhooks refuse of a NetworkSwap, and of an edit of a machine's networks, and what they warn of.
 
-With namespace isolation they also refuse networks that a machine may not have, of a NetworkSwap and of a machine.
+A NetworkSwap is refused that can't be right, or is one too many, and so are changes of what it asks for. With namespace
+isolation they also refuse networks that a machine may not have, of a NetworkSwap and of a machine.
 
-Whether the move can be done now is the preflight's business: what it finds passes, and is reported in the status.
+Whether the move can be done now is the preflight's business: what it finds passes, and is reported in the status. The
+owner of a running machine is warned of it before an edit is stored: alongside KubeVirt, a condition comes too late, as
+KubeVirt acts on the edit at once.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from msgspec.structs import replace
 
-from lanloom.api.kubevirt import VirtualMachine, VmNic, nad_of
-from lanloom.api.liveupdate import FINAL, QUIET, NetworkSwap, NetworkSwapSpec
+from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, VmNic, nad_of
+from lanloom.api.liveupdate import FINAL, QUIET, NetworkSwap, NetworkSwapSpec, Policy
 from lanloom.api.meta import Key
 from lanloom.api.multus import is_name
 from lanloom.api.multusconfig import NamespaceIsolation
+from lanloom.features.liveupdate.rules.mode import Mode
+from lanloom.features.liveupdate.rules.preflight import Findings
 from lanloom.refusals import Denied
 from lanloom.text import quote
 
@@ -145,3 +150,51 @@ def check_report(new: NetworkSwap, old: NetworkSwap | None, node: str) -> None:
         raise Denied(f"{title_of(new)}: an agent is allowed to write status.port only")
     if new.status.port is not None and new.status.port.node != node:
         raise Denied(f"{title_of(new)}: status.port.node must be {node}, the agent's own node")
+
+
+def changed_networks(new: VirtualMachine, old: VirtualMachine, namespace: str) -> dict[str, Key]:
+    """Return the NADs of networks that an edit gives other NADs, by the machine's own names."""
+    before, after = _nads_by_name(old, namespace), _nads_by_name(new, namespace)
+    return {name: nad for name, nad in after.items() if name in before and before[name] != nad}
+
+
+def edit_warnings(
+    title: str,
+    machine: VirtualMachineInstance,
+    mode: Mode,
+    policy: Policy | None,
+    changed: Mapping[str, Findings],
+) -> Iterator[str]:
+    """Yield what a running machine's owner should know of an edit. `changed` has the preflight of each network."""
+    stuck = mode.name == "companion" and not machine.is_migratable
+    for name, findings in changed.items():
+        against = findings.both if stuck else _against(findings, mode, policy)
+        if against:
+            yield f"{title}: the network {name} can't change: {'; '.join(against)}"
+    if not stuck:
+        return
+    move = f"`lanloom vm move {machine.metadata.name} {next(iter(changed))} --to NAD --policy in-place`"
+    yield (
+        f"{title} can't migrate, so this edit moves none of its ports; undo it and use {move}, which edits the "
+        "VirtualMachine itself, or restart the machine"
+    )
+    if mode.evicts:
+        yield (
+            f"{title} may be shut down within seconds: KubeVirt {mode.kubevirt} has Evict in "
+            "spec.workloadUpdateStrategy.workloadUpdateMethods"
+        )
+
+
+def _against(findings: Findings, mode: Mode, policy: Policy | None) -> tuple[str, ...]:
+    """Return what stands against the way that an edit takes: alongside KubeVirt, that is a migration."""
+    if mode.name == "full" and policy == "in-place":
+        return findings.against_in_place
+    if mode.name == "full" and policy == "prefer-in-place" and not findings.against_in_place:
+        return ()
+    return findings.against_migration
+
+
+def _nads_by_name(machine: VirtualMachine, namespace: str) -> dict[str, Key]:
+    template = machine.spec.template
+    networks = template.spec.networks if template is not None else ()
+    return {item.name: nad_of(item.multus, namespace) for item in networks if item.multus is not None}

@@ -1,17 +1,21 @@
-"""The launcher pod of a machine, and what Multus reports there of the machine's NICs.
+"""The launcher pod of a machine: what Multus reports there of the machine's NICs, and why one does not run.
 
 Multus writes what a pod is attached to into its network-status, and reads what it should be attached to from the
 annotation next to it. One patch names a port that moved again in both: the Dynamic Networks Controller compares the
 two, and would attach the NIC again to the network of the annotation and take it off the other.
+
+Besides its name, network-status tells addresses, DNS, MTU and gateway of a network, as CNI plugins answered. A port
+that moved has those of its new network. No plugin answers for it: the addresses are the ones that Lanloom has given,
+and the rest is in the NAD. What the plugins answered for the former network is kept, for a move that is undone.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from lanloom.api.core import Pod
+from lanloom.api.core import Event, Pod
 from lanloom.api.kubevirt import (
     VirtualMachineInstance,
     VirtualMachineInstanceSpec,
@@ -20,12 +24,27 @@ from lanloom.api.kubevirt import (
     instance_of,
     pod_interface_name,
 )
+from lanloom.api.l3 import AnnotationError
 from lanloom.api.meta import Key
-from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, NETWORKS_MAX, TEXT_MAX, selections
-from lanloom.features.liveupdate.rules.results import as_text, result_in, with_result
+from lanloom.api.multus import (
+    MULTUS_NETWORKS,
+    NETWORK_STATUS,
+    NETWORKS_MAX,
+    TEXT_MAX,
+    NetworkAttachmentDefinition,
+    selections,
+)
+from lanloom.features.liveupdate.rules.nadtargets import UnmovableNad, ipam_section, main_config
+from lanloom.kube.conditions import find
 from lanloom.text import quote
 
 Raw = dict[str, Any]
+
+FIELDS = ("ips", "dns", "mtu", "gateway")
+"""The fields of an entry of network-status that are of the network, and not of the interface."""
+
+_ORDINARY = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons of containers that are on their way."""
 
 
 class Attached(Struct, frozen=True, kw_only=True):
@@ -212,3 +231,80 @@ def _elements(pod: Pod) -> list[Raw]:
 
 def _path(annotation: str) -> str:
     return "/metadata/annotations/" + annotation.replace("~", "~0").replace("/", "~1")
+
+
+def result_in(entry: Raw) -> Raw:
+    """Return what an entry of network-status tells of its network."""
+    return {name: entry[name] for name in FIELDS if name in entry}
+
+
+def result_on(
+    nad: NetworkAttachmentDefinition | None, addresses: Sequence[str], mtu: int, former: Raw | None
+) -> Raw:
+    """Return what is reported of a NAD after a move to it, by a Multus that reported `former` of the network before.
+
+    `addresses` may have prefix lengths; `mtu` is 0 for unknown. Not every Multus reports an MTU.
+    """
+    found: Raw = {"dns": _dns(nad) if nad is not None else {}}
+    if addresses:
+        found["ips"] = [text.partition("/")[0] for text in addresses]
+    if mtu and former is not None and "mtu" in former:
+        found["mtu"] = mtu
+    return found
+
+
+def with_result(entry: Raw, result: Raw) -> Raw:
+    """Return an entry of network-status with what is reported of another network."""
+    return {name: value for name, value in entry.items() if name not in FIELDS} | result
+
+
+def as_text(result: Raw) -> str:
+    """Return a result as `from_text` reads it."""
+    return json.dumps(result, separators=(",", ":"))
+
+
+def from_text(text: str) -> Raw | None:
+    """Return a result; None where none was kept."""
+    found = json.loads(text) if text else None
+    return found if isinstance(found, dict) else None
+
+
+def _dns(nad: NetworkAttachmentDefinition) -> Raw:
+    """Return the DNS settings of a NAD: the plugin's own, else those of its IPAM plugin."""
+    try:
+        own = main_config(nad).get("dns")
+    except (AnnotationError, UnmovableNad):
+        return {}
+    found = own if isinstance(own, dict) and any(own.values()) else ipam_section(nad).get("dns")
+    return found if isinstance(found, dict) else {}
+
+
+def target_of(pods: Iterable[Pod]) -> Pod | None:
+    """Return, of the pods of a machine that runs, the latest one that has not started."""
+    waiting = [pod for pod in pods if pod.status.phase in ("", "Pending") and not pod.metadata.is_deleting]
+    return max(waiting, key=lambda pod: pod.metadata.creation_timestamp or "", default=None)
+
+
+def why_waiting(pod: Pod, events: Iterable[Event]) -> str:
+    """Return why a pod does not run, by its conditions, its latest warning, and its containers; empty if none says."""
+    title = f"Pod {pod.metadata.key}"
+    scheduled = find(pod.status.conditions, "PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        return f"{title} is not scheduled: {_line(scheduled.message or scheduled.reason)}"
+    warnings = [
+        item for item in events if item.type == "Warning" and item.involved_object.uid == pod.metadata.uid
+    ]
+    if warnings:
+        latest = max(warnings, key=lambda item: (_time(item), item.metadata.version))
+        return f"{title}: {latest.reason}: {_line(latest.message)}"
+    waiting = (item.state.waiting for item in pod.status.container_statuses if item.state.waiting is not None)
+    reasons = (item for item in waiting if item.reason not in _ORDINARY)
+    return next((f"{title}: {item.reason}: {_line(item.message)}" for item in reasons), "")
+
+
+def _time(event: Event) -> str:
+    return event.last_timestamp or event.first_timestamp or event.metadata.creation_timestamp or ""
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,13 +1,17 @@
-"""What is known of the template with which an instance was started, and whether the present one is another.
+"""What is known of the template with which an instance was started, and whether the present one waits for a restart.
 
 KubeVirt keeps that template in a ControllerRevision. Without one, a template that was not edited since the start is
 remembered as a hash. If it was edited before Lanloom looked, the instance itself shows: it has every value of the
 template from which it was made, and more that was set by default.
+
+Which edits wait for a restart is decided as KubeVirt does. Compared are specs as they are on the wire, so that fields
+that are unknown here count too. Null, false, zero, empty text and an empty list are what a field has that is not there:
+Go does not write them. An empty object is something, such as the binding `bridge: {}`.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from hashlib import sha256
 from typing import Any
@@ -41,6 +45,9 @@ _WITH_MEMORY = "-memory"
 
 _DIGITS = 18
 """A generation has no more."""
+
+RESTART_REQUIRED = "RestartRequired"
+MESSAGE = "a non-live-updatable field was changed in the template spec"
 
 
 class Start(Struct, frozen=True):
@@ -236,3 +243,49 @@ def pruned(value: Any) -> Any:
 
 _EMPTY = frozenset({"resources", "devices", "domain", "requests", "limits", "memory"})
 """Go writes these also where nothing was set; of memory there may have been nothing but what is live."""
+
+
+def needs_restart(start: Start, template: Raw, instance: Raw, is_live: Callable[[str], bool]) -> bool:
+    """Return whether a template can come into force by a restart only. All three are specs.
+
+    `is_live` tells of a network, by name, whether its NAD may change in the running machine. Networks that are those
+    of the start need none, whatever was added to the instance's by default.
+    """
+    if was_edited(start, template, instance):
+        return True
+    return networks_edited(start, template, instance) and networks_need_restart(template, instance, is_live)
+
+
+def networks_need_restart(template: Raw, instance: Raw, is_live: Callable[[str], bool]) -> bool:
+    """Return whether the networks of a template can come into force by a restart only.
+
+    Both are specs. `is_live` tells of a network, by name, whether its NAD may change in the running machine.
+    """
+    return _interfaces_differ(
+        named(template, "interfaces"), named(instance, "interfaces")
+    ) or _networks_differ(named(template, "networks"), named(instance, "networks"), is_live)
+
+
+def _interfaces_differ(wanted: Mapping[str, Raw], own: Mapping[str, Raw]) -> bool:
+    return any(
+        name not in wanted or without(normal(wanted[name]), _STATE) != without(normal(item), _STATE)
+        for name, item in own.items()
+    )
+
+
+def _networks_differ(
+    wanted: Mapping[str, Raw], own: Mapping[str, Raw], is_live: Callable[[str], bool]
+) -> bool:
+    if any("pod" in item for item in wanted.values()) and not any("pod" in item for item in own.values()):
+        return True
+    for name, item in own.items():
+        if name not in wanted:
+            return True
+        ignored = _NAD if is_live(name) else ()
+        if without(normal(wanted[name]), ignored) != without(normal(item), ignored):
+            return True
+    return False
+
+
+_STATE: tuple[tuple[str, ...], ...] = (("state",),)
+_NAD: tuple[tuple[str, ...], ...] = (("multus", "networkName"),)

@@ -22,7 +22,7 @@ from lanloom.api.resource import Resource
 from lanloom.features.vlan.agent.report import Networks, report_events
 from lanloom.features.vlan.mode import HarvesterDetector
 from lanloom.features.vlan.rules.desired.names import node_label, report_name, vlan_status_name
-from lanloom.features.vlan.rules.report.vlanstatus import vlan_statuses, written_alone
+from lanloom.features.vlan.rules.report.status import vlan_statuses, written_alone
 from lanloom.kube.controller import Controller
 from lanloom.kube.errors import AlreadyExists, NotFound
 from lanloom.kube.events import Recorder, node_reference

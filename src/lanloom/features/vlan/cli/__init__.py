@@ -292,7 +292,7 @@ def _standard_input() -> Iterator[str]:
 
 def _print(found: "VlanPlan") -> None:
     from lanloom.cli.console import console as make_console
-    from lanloom.features.vlan.views.plantext import SIGNS, alike, title, words
+    from lanloom.features.vlan.views.plan import SIGNS, alike, title, words
 
     console = make_console()
     for item in found.objects:

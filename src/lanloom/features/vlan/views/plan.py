@@ -1,4 +1,4 @@
-"""What a manifest would change, node by node: the values behind `lanloom vlan plan`."""
+"""What a manifest would change, node by node: the values behind `lanloom vlan plan`, and the same in words."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeVar
@@ -27,6 +27,12 @@ from lanloom.features.vlan.views.apply import Applied, Document, apply, delete
 from lanloom.node.vlanids import VlanIds, render, subtract
 
 Verb = Literal["add", "change", "remove"]
+
+NAMED = 5
+"""A plan names so many nodes where the same happens to many; of more, the number."""
+
+SIGNS = {"add": "+", "change": "~", "remove": "-"}
+"""What stands before a change, by its verb."""
 
 
 class Change(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -244,3 +250,40 @@ def _id_changes(before: NodeNetwork | None, after: NodeNetwork | None) -> Iterat
             yield Change(verb="remove", kind="VLAN ids", name=link, before=render(gone))
         if added := subtract(new, old):
             yield Change(verb="add", kind="VLAN ids", name=link, after=render(added))
+
+
+def alike(nodes: tuple[NodeChanges, ...]) -> list[tuple[str, tuple[str, ...], list[Change]]]:
+    """Return the changes of each cluster network that happen to the same nodes, together; those of most nodes first."""
+    where: dict[tuple[str, Change], list[str]] = {}
+    for item in nodes:
+        for change in item.changes:
+            where.setdefault((item.cluster_network, change), []).append(item.node)
+    groups: dict[tuple[str, tuple[str, ...]], list[Change]] = {}
+    for (network, change), found in where.items():
+        groups.setdefault((network, tuple(found)), []).append(change)
+    ordered = sorted(groups.items(), key=lambda group: (group[0][0], -len(group[0][1]), group[0][1]))
+    return [(network, on, changes) for (network, on), changes in ordered]
+
+
+def title(network: str, nodes: tuple[str, ...]) -> str:
+    """Return the heading of changes: the cluster network, and nodes by name as far as they are few."""
+    if len(nodes) <= NAMED:
+        return f"{network} on {', '.join(nodes)}"
+    return f"{network} on {', '.join(nodes[:NAMED])} and {len(nodes) - NAMED} more nodes"
+
+
+def words(change: Change) -> str:
+    """Return one change in words."""
+    what, value = f"{change.kind} {change.name}", change.after or change.before
+    match change.kind, change.verb:
+        case "profile", "change":
+            return f"{what}: rewritten and applied"
+        case (("profile" | "bridge"), _):
+            return what
+        case (("NICs" | "VLAN ids" | "MTU"), ("add" | "remove")):
+            return f"{change.kind} {value} of {change.name}"
+        case (("NICs" | "MTU"), _):
+            return f"{change.kind} of {change.name}: {change.before} → {change.after}"
+        case _, "change":
+            return f"{what}: {change.before} → {change.after}"
+    return f"{what}: {value}"

@@ -4,10 +4,12 @@ VlanStatus, Harvester's report, follows from it. It is written only where Harves
 """
 
 from collections.abc import Mapping
+from ipaddress import IPv4Interface
 
 from msgspec.structs import replace
 
 from lanloom.api.clusternetworknode import ClusterNetworkNodeStatus, VlanInterface
+from lanloom.api.harvester import LocalArea, VlanStatusFields
 from lanloom.api.meta import Condition
 from lanloom.api.names import MGMT
 from lanloom.features.vlan.rules.desired.foreign import uplink_port
@@ -21,7 +23,7 @@ from lanloom.features.vlan.rules.desired.network import (
 )
 from lanloom.features.vlan.rules.desired.reserved import management
 from lanloom.features.vlan.rules.report.interfaces import failed, interface_report, unbuilt
-from lanloom.kube.conditions import Finding, with_finding
+from lanloom.kube.conditions import Finding, find, is_true, with_finding
 from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.node.vlanids import merge, render, subtract, vlan_ids
 
@@ -39,6 +41,9 @@ _TRANSIENT = {"Activating", "Configuring", "InterfaceDown", "RouteMissing", "Upl
 
 REPORT_GENERATION = 1
 """The generation of every ClusterNetworkNode: it has no spec whose changes would count."""
+
+_NOT_LANLOOMS = ("", "Error")
+"""Reasons of Harvester's controller: it sets none, but for errors of its framework."""
 
 
 def _report(
@@ -235,3 +240,41 @@ def _l3_finding(interfaces: tuple[VlanInterface, ...]) -> Finding:
     worst = next((item for item in unready if item.state == "Failed"), unready[0])
     message = "; ".join(f"VLAN {item.vlan_id or '?'}: {item.message}" for item in unready)
     return Finding("False", worst.reason, message)
+
+
+def vlan_statuses(reports: Mapping[str, ClusterNetworkNodeStatus]) -> dict[str, VlanStatusFields]:
+    """Return the statuses by cluster network, of those that come from a VlanConfig: `mgmt` and leftovers have none."""
+    return {name: _vlan_status(report) for name, report in reports.items() if report.vlan_config}
+
+
+def _vlan_status(report: ClusterNetworkNodeStatus) -> VlanStatusFields:
+    return VlanStatusFields(
+        cluster_network=report.cluster_network,
+        vlan_config=report.vlan_config,
+        link_monitor=report.cluster_network,
+        node=report.node,
+        local_areas=_local_areas(report.interfaces),
+        conditions=tuple(
+            replace(item, observed_generation=0) for item in report.conditions if item.type == READY
+        ),
+    )
+
+
+def _local_areas(interfaces: tuple[VlanInterface, ...]) -> tuple[LocalArea, ...]:
+    """Return the VLANs with node addresses, and the subnets of those that have one."""
+    areas = {
+        item.vlan_id: str(IPv4Interface(item.address).network) if item.address else ""
+        for item in interfaces
+        if item.name
+    }
+    return tuple(LocalArea(vlanID=vid, cidr=cidr) for vid, cidr in areas.items())
+
+
+def written_alone(present: VlanStatusFields, now: VlanStatusFields) -> VlanStatusFields:
+    """Return a VlanStatus that is ready again where Lanloom said that it is not, and it is `now`; else the present one.
+
+    Lanloom said so while Harvester's controller was away, whose reports have no such reasons.
+    """
+    found = find(present.conditions, READY)
+    mine = found is not None and found.status == "False" and found.reason not in _NOT_LANLOOMS
+    return replace(present, conditions=now.conditions) if mine and is_true(now.conditions, READY) else present
