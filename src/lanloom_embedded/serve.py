@@ -42,6 +42,7 @@ from lanloom.runtime.https.server import HttpsServer, listen, present, server_co
 from lanloom.runtime.probes import ProbeServer, pages
 from lanloom.runtime.webhookconfig import installed_configurations
 from lanloom_embedded.authz import MASTERS, bootstrap_roles
+from lanloom_embedded.client import HttpsPoster, HttpsWebhooks, fetch
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.sqlite import SqliteStorage
@@ -53,8 +54,6 @@ from lanloom_embedded.kinds import GroupPlural
 from lanloom_embedded.kubevirt import definitions
 from lanloom_embedded.local import LocalClient
 from lanloom_embedded.patches import merge_patch
-from lanloom_embedded.pods import fetch
-from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ import trustme
 from aiohttp import web
 
 from lanloom.kube.errors import TransportError
-from lanloom_embedded.webhooks import HttpsPoster
+from lanloom_embedded.client import HttpsPoster
 from tests.kube.server import (
     always,
     answer,

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from lanloom.kube.errors import TransportError
+from lanloom_embedded.client import HttpsWebhooks, address_of
 from lanloom_embedded.engine.webhooks import WebhookError
 from lanloom_embedded.kinds import Raw
-from lanloom_embedded.webhooks import HttpsWebhooks, address_of
 
 
 class PlayedPoster:

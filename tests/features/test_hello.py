@@ -27,10 +27,10 @@ from lanloom.processes.metrics import AgentMetrics
 from lanloom.processes.rbac import agent_roles, manager_roles
 from lanloom.runtime.cni.programs import CniSettings, socket_in
 from lanloom.runtime.feature import Feature, cni_socket
+from lanloom_embedded.client import HttpsPoster, HttpsWebhooks
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.fakes.host import FakeHost
 from tests.fakes.switch import FakeSwitch
 from tests.features.hello import FEATURE, FINALIZER, GREETINGS

@@ -18,12 +18,12 @@ from lanloom.api.meta import Key
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
+from lanloom_embedded.client import HttpsPoster, HttpsWebhooks
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage, full
 from lanloom_embedded.kinds import GroupPlural, ServedKind
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.features.vlan.admission.requests import report
 from tests.features.vlan.cluster import cluster_network, node
 from tests.gitops.health import argo, kstatus

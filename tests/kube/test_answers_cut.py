@@ -13,9 +13,7 @@ from yarl import URL
 from lanloom.kube.config import ClusterConfig
 from lanloom.kube.errors import TransportError
 from lanloom.kube.http import HttpClient
-from lanloom_embedded.pods import fetch
-from lanloom_embedded.reasons import reason
-from lanloom_embedded.webhooks import HttpsPoster
+from lanloom_embedded.client import HttpsPoster, fetch, reason
 from tests.kube.things import THINGS
 
 OK, REFUSED = b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 503 Service Unavailable\r\n"

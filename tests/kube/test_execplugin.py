@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 
 from lanloom.api.core import NODES
+from lanloom.kube.authentication import read_credential, run_plugin
 from lanloom.kube.config import ExecPlugin
 from lanloom.kube.errors import ConfigError, Unauthorized
-from lanloom.kube.execplugin import read_credential, run_plugin
 from lanloom.kube.http import HttpClient
 from tests.harness.servers.eventually import eventually
 from tests.kube.server import answer, serving, status_object

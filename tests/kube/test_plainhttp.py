@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from lanloom.kube.plainhttp import Answer, BadAnswer, PlainConnection
+from lanloom.kube.blocking import Answer, BadAnswer, PlainConnection
 
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 

@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.kube.codec import Codec
-from lanloom.kube.sharing import share
+from lanloom.kube.codec import Codec, share
 
 
 class Part(Struct, frozen=True):

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 import yaml
 from msgspec import Struct
 
-from lanloom.kube.plainhttp import BadAnswer, PlainConnection
+from lanloom.kube.blocking import BadAnswer, PlainConnection
 
 SECONDS = 60.0
 """Time limit of a request; kubectl is tried after it."""

@@ -14,8 +14,7 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import DAEMON_SETS
 from lanloom.kube.errors import Forbidden, Unreachable
-from lanloom.processes.agent import keep_programs
-from lanloom.processes.cnicleanup import CniCleanup
+from lanloom.processes.agent import CniCleanup, keep_programs
 from lanloom.runtime.cni.programs import install, program
 from tests.harness.cluster import Cluster, play
 from tests.harness.interceptor import READS, ScriptedClient

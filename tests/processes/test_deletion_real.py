@@ -30,11 +30,11 @@ from lanloom.kube.loading import load
 from lanloom.kube.ports import Client
 from lanloom.processes.definitions import manifests
 from lanloom.runtime.feature import webhooks_of
+from lanloom_embedded.client import HttpsPoster, HttpsWebhooks
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.harness.servers.eventually import PatientClient, eventually
 from tests.harness.servers.real import RealServer
 from tests.processes.deletionedits import (

@@ -33,8 +33,7 @@ from lanloom.kube.events import Recorder
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
 from lanloom.kube.ports import Client, WatchEvent
-from lanloom.processes.agent import run_agent
-from lanloom.processes.cnicleanup import CniCleanup
+from lanloom.processes.agent import CniCleanup, run_agent
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.runtime.cni.calls import Call, CniError
 from tests.fakes import FakeHost, FakeSwitch

@@ -36,10 +36,10 @@ from lanloom.runtime.certificates import (
     issue,
 )
 from lanloom.runtime.webhookconfig import SERVICE_NAME
+from lanloom_embedded.client import HttpsPoster
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.webhooks import HttpsPoster
 from tests.harness.installing import install_webhooks
 
 T = TypeVar("T", bound=Object)

@@ -40,10 +40,10 @@ from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.runtime.identity import MANAGERS
 from lanloom.runtime.webhookconfig import CONFIGURATION_NAME
+from lanloom_embedded.client import HttpsPoster, HttpsWebhooks
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.harness.installing import install_webhooks
 from tests.harness.servers.eventually import PatientClient, eventually, reviewed
 from tests.harness.servers.real import RealServer

@@ -9,7 +9,7 @@ import pytest
 from lanloom.features import FEATURES
 from lanloom.node.errors import NamespaceError
 from lanloom.node.netlink.trials import try_features
-from lanloom.processes.cli.running import adopted, agent_options, running_agent
+from lanloom.processes.cli.doctor import adopted, agent_options, running_agent
 
 LAN = (
     "/opt/lanloom/venv/bin/python -m lanloom agent --node=n --feature=lan --feature=liveupdate "

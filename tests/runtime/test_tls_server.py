@@ -14,7 +14,7 @@ from lanloom.runtime.certificates import issue
 from lanloom.runtime.https.connections import Limits
 from lanloom.runtime.https.server import HttpsServer, listen
 from lanloom.runtime.webhooks import TlsServer, webhook_app
-from lanloom_embedded.webhooks import HttpsPoster
+from lanloom_embedded.client import HttpsPoster
 
 
 async def test_a_cancelled_server_does_not_listen() -> None:

@@ -32,7 +32,7 @@ from lanloom.runtime.webhooks import (
     webhook_app,
 )
 from lanloom.runtime.webhooktable import Webhook
-from lanloom_embedded.webhooks import HttpsPoster
+from lanloom_embedded.client import HttpsPoster
 
 
 class Scripted:

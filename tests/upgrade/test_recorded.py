@@ -20,11 +20,11 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.kube.errors import NotFound
 from lanloom.processes.definitions import install, resources
 from lanloom.processes.manager import Manager, ManagerSettings
+from lanloom_embedded.client import HttpsPoster, HttpsWebhooks
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage, full
 from lanloom_embedded.kinds import GroupPlural
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.harness.installing import install_webhooks
 from tests.harness.servers.eventually import eventually
 from tests.upgrade.compare import losses, title

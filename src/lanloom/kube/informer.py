@@ -21,9 +21,9 @@ from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.controller import backoff, first_pause
 from lanloom.kube.errors import ApiError, Gone, KubeError, NotFound, ServerError, SilentWatch
+from lanloom.kube.outage import TROUBLE_SECONDS, WatchErrors
 from lanloom.kube.ports import Listing, Watcher, WatchEvent
 from lanloom.kube.store import Change, Indexes, MutationCache, Store
-from lanloom.kube.watcherrors import TROUBLE_SECONDS, WatchErrors
 
 log = structlog.get_logger(__name__)
 

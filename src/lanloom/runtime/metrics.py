@@ -6,7 +6,13 @@ label takes a value that users or other machines choose without bounds: resource
 networks are few because each needs NICs of its own.
 """
 
+import gc
+import os
+import platform
+import resource
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from lanloom import __version__
@@ -20,7 +26,6 @@ from lanloom.runtime.exposition import (
     Sample,
     generate_latest,
 )
-from lanloom.runtime.programmetrics import ProgramMetrics
 
 RECONCILE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -55,6 +60,55 @@ def _family(name: str, documentation: str, type: str, labels: Sequence[str], row
     shown = f"{name}_total" if type == "counter" else name
     samples = [Sample(shown, dict(zip(labels, values, strict=True)), number) for values, number in rows]
     return Metric(name, documentation, type, samples)
+
+
+class ProgramMetrics:
+    """A collector of them. `proc` is where /proc is, `process` the folder of the process there."""
+
+    def __init__(self, proc: Path = Path("/proc"), process: str = "self") -> None:
+        self._proc, self._process = proc, proc / process
+        self._boot = 0.0
+        with suppress(OSError):
+            lines = (proc / "stat").read_text().splitlines()
+            self._boot = next((float(line.split()[1]) for line in lines if line.startswith("btime ")), 0.0)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as of now; without /proc, those of Python alone."""
+        if self._boot:
+            with suppress(OSError):
+                yield from self._usage()
+            with suppress(OSError):
+                yield from self._files()
+        yield _python()
+        yield from _garbage()
+
+    def _usage(self) -> Iterator[Metric]:
+        fields = (self._process / "stat").read_text().rpartition(")")[2].split()
+        ticks = os.sysconf("SC_CLK_TCK")
+        yield _single("process_virtual_memory_bytes", "Virtual memory size in bytes.", float(fields[20]))
+        yield _single(
+            "process_resident_memory_bytes",
+            "Resident memory size in bytes.",
+            float(fields[21]) * resource.getpagesize(),
+        )
+        yield _single(
+            "process_start_time_seconds",
+            "Start time of the process since unix epoch in seconds.",
+            float(fields[19]) / ticks + self._boot,
+        )
+        yield _single(
+            "process_cpu_seconds",
+            "Total user and system CPU time spent in seconds.",
+            float(fields[11]) / ticks + float(fields[12]) / ticks,
+            "counter",
+        )
+
+    def _files(self) -> Iterator[Metric]:
+        limits = (self._process / "limits").read_text().splitlines()
+        most = next(float(line.split()[3]) for line in limits if line.startswith("Max open file"))
+        opened = len(os.listdir(self._process / "fd"))  # noqa: PTH208 - only the number
+        yield _single("process_open_fds", "Number of open file descriptors.", opened)
+        yield _single("process_max_fds", "Maximum number of open file descriptors.", most)
 
 
 class FeatureMetrics:
@@ -169,3 +223,35 @@ def _kit(informers: Sequence[Informer[Any]], controllers: Sequence[Controller[An
 
 def _label(informer: Informer[Any]) -> tuple[str]:
     return (informer.title,)
+
+
+def _single(name: str, documentation: str, value: float, type: str = "gauge") -> Metric:
+    suffix = "_total" if type == "counter" else ""
+    return Metric(name, documentation, type, [Sample(name + suffix, {}, value)])
+
+
+def _python() -> Metric:
+    major, minor, patch = platform.python_version_tuple()
+    labels = {
+        "version": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "major": major,
+        "minor": minor,
+        "patchlevel": patch,
+    }
+    return Metric("python_info", "Python platform information", "gauge", [Sample("python_info", labels, 1)])
+
+
+def _garbage() -> Iterator[Metric]:
+    stats = gc.get_stats()
+    for name, key, text in (
+        ("objects_collected", "collected", "Objects collected during gc"),
+        ("objects_uncollectable", "uncollectable", "Uncollectable objects found during GC"),
+        ("collections", "collections", "Number of times this generation was collected"),
+    ):
+        full = f"python_gc_{name}"
+        samples = [
+            Sample(f"{full}_total", {"generation": str(number)}, stat[key])
+            for number, stat in enumerate(stats)
+        ]
+        yield Metric(full, text, "counter", samples)

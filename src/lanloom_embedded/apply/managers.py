@@ -1,6 +1,7 @@
-"""What becomes of an object and of the owners of its fields, by an apply and by any other write. Pure rules.
+"""What an apply asks for, and what becomes of an object and its owners, by an apply and by any other write.
 
-An owner is known by its manager's name, the operation (Apply or Update), the API version and the subresource.
+An owner is known by its manager's name, the operation (Apply or Update), the API version and the subresource. All rules
+are pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,8 +11,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.runtime.https import errors
-from lanloom_embedded.apply.paths import Fields, Path, Raw, from_wire, shown, to_wire
-from lanloom_embedded.apply.typed import CONTAINER, Schema, flatten, merged, of_object, without
+from lanloom_embedded.apply.paths import Fields, Path, from_wire, shown, to_wire
+from lanloom_embedded.apply.typed import (
+    CONTAINER,
+    Schema,
+    check_declared,
+    flatten,
+    merged,
+    of_object,
+    without,
+)
+from lanloom_embedded.kinds import Raw, ServedKind
 
 BEFORE = "before-first-apply"
 """The manager of all that an object had before owners were kept."""
@@ -34,6 +44,8 @@ _NOBODYS = {
     *(("f:metadata", f"f:{name}") for name in _IDENTITY),
 }
 """Fields that no manager owns: the server's own, and what an object is known by."""
+
+_ALWAYS = ("apiVersion", "kind", "metadata")
 
 
 class Owner(Struct, frozen=True, order=True):
@@ -204,3 +216,30 @@ def _by_manager(found: Iterable[tuple[str, str]]) -> str:
         for title in paths
         for line in (f"conflicts with {title}:", *(f"- {path}" for path in paths[title]))
     )
+
+
+def configuration(kind: ServedKind, body: Raw, namespace: str, name: str, subresource: str) -> Raw:
+    """Return the configuration of an object or of its status. Raises BadRequest, StatusError.
+
+    An object is applied without its status, and its status without the rest.
+    """
+    given = body.get("metadata")
+    given = given if isinstance(given, dict) else {}
+    if given.get("managedFields"):
+        raise errors.BadRequest("metadata.managedFields must be nil")
+    if kind.schema is not None and not kind.builtin:
+        title = (
+            f"failed to create typed patch object ({namespace}/{name}; {kind.api_version}, Kind={kind.kind})"
+        )
+        check_declared(of_object(kind.schema), {key: body[key] for key in body if key not in _ALWAYS}, title)
+    meta = {key: value for key, value in given.items() if value is not None}
+    meta = {**meta, "name": given.get("name") or name}
+    if kind.namespaced:
+        meta.setdefault("namespace", namespace)
+    if subresource:
+        meta = {key: meta[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in meta}
+        wanted = {"status": body["status"]} if "status" in body else {}
+    else:
+        without = (*_ALWAYS, "status") if kind.has_status else _ALWAYS
+        wanted = {key: value for key, value in body.items() if key not in without}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, **wanted}

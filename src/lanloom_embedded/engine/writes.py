@@ -18,8 +18,7 @@ from lanloom.api.admission import UserInfo
 from lanloom.api.meta import Key, rfc3339
 from lanloom.runtime.https import errors
 from lanloom.runtime.https.bodies import check_object
-from lanloom_embedded.apply.configuration import configuration
-from lanloom_embedded.apply.managers import Managers, Owner, apply, entries, first, updated
+from lanloom_embedded.apply.managers import Managers, Owner, apply, configuration, entries, first, updated
 from lanloom_embedded.engine import metadata
 from lanloom_embedded.engine.admission import Admission
 from lanloom_embedded.engine.calls import Call

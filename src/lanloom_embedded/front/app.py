@@ -11,6 +11,7 @@ from lanloom.runtime.https import errors
 from lanloom.runtime.https.errors import wrong_method
 from lanloom.runtime.https.shares import Shares
 from lanloom_embedded.authz import Attempt, Authorizer
+from lanloom_embedded.client import fetch
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.front.authentication import ANONYMOUS_NAME, UNAUTHENTICATED, effective_user
 from lanloom_embedded.front.bodies import Disconnected, Receive
@@ -28,7 +29,6 @@ from lanloom_embedded.front.proxy import Fetch, PodProxy
 from lanloom_embedded.front.rendering import Renderer
 from lanloom_embedded.front.reviews import Reviews
 from lanloom_embedded.front.watches import Streams
-from lanloom_embedded.pods import fetch
 from lanloom_embedded.selectors import required_name
 
 log = structlog.get_logger(__name__)

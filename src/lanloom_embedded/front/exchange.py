@@ -1,7 +1,7 @@
-"""One HTTP request and the sending of its answer, on ASGI's terms."""
+"""One HTTP request and the sending of its answer with its warnings, on ASGI's terms."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -14,7 +14,6 @@ from lanloom_embedded.engine.calls import Warnings
 from lanloom_embedded.front import bodies
 from lanloom_embedded.front.bodies import Receive
 from lanloom_embedded.front.rendering import JSON_FORM, Form, encode
-from lanloom_embedded.front.warnings import warning_headers
 from lanloom_embedded.kinds import NAMESPACES, Raw, ServedKind
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
@@ -33,6 +32,18 @@ _VERBS = {
     "DELETE": "delete",
     "GET": "get",
 }
+
+WARNING_BYTES = 4096
+WARNING_HEADERS = 50
+"""The most that warnings take of an answer, on the wire and in number.
+
+Clients refuse an answer with more than 100 headers (Python's `http.client`). What is left out is counted in the
+last one.
+"""
+
+_CUT_CHARACTERS = 256
+_NAME_BYTES = len("warning: \r\n")
+_CLOSING_BYTES = 64
 
 
 class NoSuchPath(Exception):
@@ -289,3 +300,34 @@ def _slices(body: bytes) -> Iterator[bytes | memoryview]:
     view = memoryview(body)
     for start in range(0, len(body), SLICE_BYTES):
         yield view[start : start + SLICE_BYTES]
+
+
+def warning_headers(texts: Iterable[str]) -> list[bytes]:
+    """Return the values of the headers, as kubectl shows them (RFC 7234, code 299); bounded as by kube-apiserver.
+
+    If all fit, they are sent in full. Else each is cut to 256 characters, and the last one says how many are left out.
+    """
+    all_texts = tuple(texts)
+    values = [_value(text) for text in all_texts[: WARNING_HEADERS + 1]]
+    if len(values) <= WARNING_HEADERS and sum(map(_size, values)) <= WARNING_BYTES:
+        return values
+    sent: list[bytes] = []
+    room = WARNING_BYTES - _CLOSING_BYTES
+    for text in all_texts[: WARNING_HEADERS - 1]:
+        value = _value(text[:_CUT_CHARACTERS])
+        if (room := room - _size(value)) < 0:
+            break
+        sent.append(value)
+    if left := len(all_texts) - len(sent):
+        sent.append(_value(f"… and {left} more"))
+    return sent
+
+
+def _size(value: bytes) -> int:
+    return _NAME_BYTES + len(value)
+
+
+def _value(text: str) -> bytes:
+    printable = "".join(each if each.isprintable() else " " for each in text)
+    escaped = printable.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{escaped}"'.encode("utf-8", "replace")

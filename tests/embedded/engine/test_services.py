@@ -2,10 +2,10 @@
 
 import pytest
 
+from lanloom_embedded.client import address_of
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.kinds import Raw
-from lanloom_embedded.webhooks import address_of
 from tests.embedded.engine.running import config_map, kind_of, running_engine
 
 NAME = "hook.ns.svc"

@@ -4,10 +4,10 @@ import pytest
 from aiohttp import web
 
 from lanloom.kube.errors import TransportError
-from lanloom_embedded import pods
+from lanloom_embedded import client
+from lanloom_embedded.client import fetch
 from lanloom_embedded.front.app import ApiServer
 from lanloom_embedded.front.proxy import Answer
-from lanloom_embedded.pods import fetch
 from tests.embedded.engine.running import NOW
 from tests.embedded.front.browser import Browser, browsing
 
@@ -156,7 +156,7 @@ async def test_over_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
         assert await fetch(f"{server}/long") == Answer(200, "text/plain", b"x" * 100)
         assert (await fetch(f"{server}/away")).code == 302
         assert len(heard) == 2 and "authorization" not in heard[0]
-        monkeypatch.setattr(pods, "MOST_BYTES", 99)
+        monkeypatch.setattr(client, "MOST_BYTES", 99)
         with pytest.raises(TransportError, match="more than"):
             await fetch(f"{server}/long")
     finally:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom_embedded.engine.calls import Warnings
-from lanloom_embedded.front.warnings import BYTES, HEADERS, warning_headers
+from lanloom_embedded.front.exchange import WARNING_BYTES, WARNING_HEADERS, warning_headers
 
 
 def shown(*texts: str) -> list[str]:
@@ -42,8 +42,8 @@ def test_what_is_told_is_bounded(texts: list[str]) -> None:
     warnings = Warnings()
     warnings.add(texts)
     values = warning_headers(warnings)
-    assert sum(len(b"warning: ") + len(value) + len(b"\r\n") for value in values) <= BYTES
-    assert len(values) <= HEADERS
+    assert sum(len(b"warning: ") + len(value) + len(b"\r\n") for value in values) <= WARNING_BYTES
+    assert len(values) <= WARNING_HEADERS
     distinct = len(dict.fromkeys(filter(None, texts)))
     counted = [int(value.split()[4]) for value in values[-1:] if "… and".encode() in value]
     assert len(values) - len(counted) + sum(counted) == distinct or len(values) == distinct

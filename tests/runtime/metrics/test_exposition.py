@@ -20,7 +20,7 @@ from lanloom.runtime.exposition import (
     generate_latest,
     number_text,
 )
-from lanloom.runtime.programmetrics import ProgramMetrics
+from lanloom.runtime.metrics import ProgramMetrics
 
 client.disable_created_metrics()  # type: ignore[no-untyped-call]
 

@@ -31,10 +31,10 @@ from lanloom.processes.definitions import manifests
 from lanloom.processes.manager import Manager, ManagerSettings
 from lanloom.processes.metrics import ManagerMetrics
 from lanloom.runtime.probes import pages
+from lanloom_embedded.client import HttpsPoster, HttpsWebhooks
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
-from lanloom_embedded.webhooks import HttpsPoster, HttpsWebhooks
 from tests.features.vlan.cluster import (
     cluster_network,
     cluster_of,

@@ -1,24 +1,31 @@
-"""Call admission webhooks over HTTPS, at the address that their client configuration gives.
+"""The server as a client of HTTP: it calls admission webhooks, and asks pods.
 
-Each call trusts one bundle of CAs. Connections are reused. Webhooks of this very process are asked without one: most of
-a review's cost is its encryption, twice in one process.
+Webhooks are called over HTTPS, at the address that their client configuration gives. Each call trusts one bundle of
+CAs. Connections are reused. Webhooks of this very process are asked without one: most of a review's cost is its
+encryption, twice in one process. Pods are asked over HTTP, at the addresses that their status gives.
 """
 
 import base64
 import binascii
+import errno
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import aiohttp
 import msgspec
+from aiohttp.http_exceptions import ContentEncodingError
 
+from lanloom.kube.config import why_not_connected
 from lanloom.kube.errors import TransportError
 from lanloom_embedded.engine.webhooks import WebhookError
+from lanloom_embedded.front.proxy import Answer
 from lanloom_embedded.kinds import Raw
-from lanloom_embedded.reasons import reason
 
 _DEFAULT_TIMEOUT = 10.0
+
+SECONDS, MOST_BYTES = 10.0, 8 << 20
+"""How long a pod may take to answer, and how much."""
 
 
 class Poster(Protocol):
@@ -132,3 +139,45 @@ class HttpsPoster:
             context = ssl.create_default_context(cadata=ca_bundle.decode("ascii") if ca_bundle else None)
             self._contexts[ca_bundle] = context
         return context
+
+
+async def fetch(url: str) -> Answer:
+    """Get a URL. A redirection is an answer as any other. Raises TransportError."""
+    timeout = aiohttp.ClientTimeout(total=SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(url, allow_redirects=False) as answer,
+        ):
+            body = bytearray()
+            async for part in answer.content.iter_any():
+                body += part
+                if len(body) > MOST_BYTES:
+                    raise TransportError(f"the answer has more than {MOST_BYTES >> 20} MiB")
+            return Answer(answer.status, answer.content_type, bytes(body))
+    except TimeoutError:
+        raise TransportError(f"no answer within {SECONDS:g} s") from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise TransportError(reason(error)) from None
+
+
+def reason(error: Exception) -> str:
+    """Return why there was no whole answer, for people: aiohttp's own texts show objects of its own and of TLS."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError(certificate_error=OSError() as why):
+            return why_not_connected(why, "")
+        case aiohttp.ClientConnectorError(os_error=OSError() as why, host=host, port=port):
+            return why_not_connected(why, f"{host}:{port}") or str(error)
+        case aiohttp.ClientHttpProxyError(status=status, message=message):
+            return f"the proxy answered {status} {message}; check its address and your rights there"
+        case aiohttp.ClientResponseError() | aiohttp.ClientPayloadError(__cause__=ContentEncodingError()):
+            return "what came is no answer of HTTP; check the address, and proxies on the way"
+        case aiohttp.ClientPayloadError():
+            return "the connection broke in the middle of the answer; try again"
+        case (
+            aiohttp.ServerDisconnectedError()
+            | ConnectionError()
+            | OSError(errno=errno.ECONNRESET | errno.EPIPE | errno.ECONNABORTED)
+        ):
+            return "the connection broke before there was an answer; try again"
+    return str(error)
