@@ -18,6 +18,8 @@ from tests.fakes.switch import FakeSwitch
 
 UNAVAILABLE = "ip-config-unavailable"
 NOT_READY = "config-failed"
+NIC_SECONDS = 2.0
+"""From one attempt of a profile that gets no address to the next."""
 
 
 class Daemon:
@@ -31,6 +33,8 @@ class Daemon:
         self.activations: dict[str, Activation] = {}
         self.attempts = Attempts()
         self.listeners: set[Callable[[], None]] = set()
+        self.nics: set[str] = set()
+        """NICs that it manages, each with a profile of others that gets no address, see `manage_nic`."""
         self._kernel = kernel
         self._directory = directory
         self._idle: dict[str, str] = {}
@@ -75,6 +79,17 @@ class Daemon:
         active = self._start(profile)
         if not self._kernel.links[profile.parent].up:
             self._fail(active, NOT_READY)
+
+    def manage_nic(self, nic: str) -> None:
+        """Manages a NIC, and tries its profile again and again: each attempt takes the NIC out of its bond."""
+        self.nics.add(nic)
+        self._try_nic(nic)
+
+    def _try_nic(self, nic: str) -> None:
+        if nic in self.nics:
+            if nic in self._kernel.links:
+                self._kernel.change(nic, master="")
+            self._timers.after(NIC_SECONDS, lambda: self._try_nic(nic))
 
     def deactivate(self, uuid: str) -> None:
         """Takes a profile down for a user: it is not activated by itself any more."""

@@ -55,6 +55,12 @@ class FakeNetworkManager:
         self._daemon.reapply(uuid, restore=restore)
         await asyncio.sleep(0)
 
+    async def leave_alone(self, links: tuple[str, ...]) -> None:
+        """As the port says."""
+        await self._call()
+        self._daemon.nics -= {*links}
+        await asyncio.sleep(0)
+
     async def changes(self) -> AsyncGenerator[None, None]:
         """As the port says."""
         changed = asyncio.Event()

@@ -274,6 +274,10 @@ class _FaultyNetworkManager:
         self._fail()
         await _local(self._inner.reapply(uuid, restore=restore), self._life)
 
+    async def leave_alone(self, links: tuple[str, ...]) -> None:
+        self._fail()
+        await _local(self._inner.leave_alone(links), self._life)
+
     def changes(self) -> AsyncGenerator[None, None]:
         return _watched(self._inner.changes(), self._life)
 

@@ -336,6 +336,14 @@ class NetworkManager(Protocol):
         """
         ...
 
+    async def leave_alone(self, links: tuple[str, ...]) -> None:
+        """Make NetworkManager manage these links no more until the host reboots, and return when it has let go of them.
+
+        Else it takes a link out of its bond at each attempt to activate a profile of others on it. Links that it does
+        not know or manage are no error.
+        """
+        ...
+
     def changes(self) -> AsyncGenerator[None, None]:
         """Yield after something about connections or devices changed; bursts may be one. Ends when it went away."""
         ...

@@ -251,6 +251,11 @@ class ObservedNetworkManager:
         with self._recorded("reapply"):
             await self._manager.reapply(uuid, restore=restore)
 
+    async def leave_alone(self, links: tuple[str, ...]) -> None:
+        """Implement the port."""
+        with self._recorded("leave-alone"):
+            await self._manager.leave_alone(links)
+
     async def changes(self) -> AsyncGenerator[None, None]:
         """Implement the port. It first checks whether NetworkManager responds: the first change may take long."""
         await self.version()

@@ -1,5 +1,6 @@
 """Stories of nodes: they join, leave, are shut down, start again, and change their selector."""
 
+import asyncio
 import json
 
 import pytest
@@ -188,3 +189,15 @@ async def test_story_11_the_selector_changes_to_one_node(quiet: Quiet) -> None:
     await quiet.rest()
     assert carrying(quiet) == touched(quiet) == {"node1"}
     assert addresses(quiet)["node1"] == before["node1"]
+
+
+@on_a_quiet_cluster
+async def test_a_nic_with_a_profile_of_others(quiet: Quiet) -> None:
+    """NetworkManager has a profile for the NIC that gets no address: once the NIC is in the bond, it stays there."""
+    host = quiet.sim.hosts["node1"]
+    host.daemon.manage_nic("eth1")
+    await quiet.uplink()
+    before = host.kernel.writes
+    await asyncio.sleep(600)
+    assert host.kernel.links["eth1"].master == "cluster-1-bo"
+    assert host.kernel.writes == before

@@ -113,6 +113,9 @@ class Node(Protocol):
     def occupy(self, address: str, present: bool = True) -> None:
         """Gives an IPv6 address (a CIDR) to another host on that VLAN, or takes it away."""
 
+    def plant_nic(self, nic: str) -> None:
+        """Adds a NIC that NetworkManager manages, and tries a profile again and again that gets no address."""
+
     async def stop_network_manager(self) -> None:
         """Ends NetworkManager."""
 
@@ -214,6 +217,10 @@ class FakeNode:
     def occupy(self, address: str, present: bool = True) -> None:
         change = self._switch.plant_address if present else self._switch.remove_address
         change(DHCP_VLAN, address.partition("/")[0])
+
+    def plant_nic(self, nic: str) -> None:
+        self._fake.kernel.add(Link(name=nic, index=0, up=True))
+        self._fake.daemon.manage_nic(nic)
 
     async def stop_network_manager(self) -> None:
         self._fake.daemon.stop()

@@ -36,6 +36,20 @@ no-auto-default=*
 unmanaged-devices=interface-name:eth*;interface-name:*-br;interface-name:*-bo;interface-name:lo;interface-name:cable2
 """
 
+NIC_PROFILE = """\
+[connection]
+id={nic}
+type=ethernet
+interface-name={nic}
+autoconnect-retries=0
+[ipv4]
+method=auto
+dhcp-timeout=2
+may-fail=false
+[ipv6]
+method=disabled
+"""
+
 # A read-only /sys tells NetworkManager that there is no udev to wait for; else it never manages a link that it finds.
 # Secondary addresses go with the first one of their subnet, which is the kernel's default, but not systemd's.
 PREPARE = """\
@@ -291,6 +305,13 @@ class RealNode:
 
     def remove_file(self, name: str) -> None:
         (self._directory / name).unlink()
+
+    def plant_nic(self, nic: str) -> None:
+        batch("ip", "node", f"link add {nic} up type veth peer name {nic}-cable\nlink set {nic}-cable up\n")
+        self.plant_file(f"{nic}.nmconnection", NIC_PROFILE.format(nic=nic).encode())
+        path = "/etc/NetworkManager/system-connections"
+        words = [*self._machine.enter, "nmcli", "connection", "load", f"{path}/{nic}.nmconnection"]
+        subprocess.run(words, check=True)
 
     def plant_bridge(self, name: str) -> None:
         batch(

@@ -20,10 +20,13 @@ from lanloom.node.steps import (
     SetUp,
 )
 from tests.node.contract.bed import on_node
-from tests.node.contract.node import Node, until, uplink
+from tests.node.contract.node import Node, stays, until, uplink
 from tests.node.contract.seen import links
 
 MAC = "02:00:00:00:12:34"
+
+ATTEMPTS_SECONDS = 6.0
+"""In which NetworkManager would try a profile that gets no address more than once."""
 
 
 def mtu_of_uplink(mtu: int) -> tuple[LinkStep, ...]:
@@ -32,6 +35,27 @@ def mtu_of_uplink(mtu: int) -> tuple[LinkStep, ...]:
         EnsureBond(name="c-bo", mode="active-backup", miimon=100, mtu=mtu),
         EnsureBridge(name="c-br", mtu=mtu),
     )
+
+
+@on_node
+async def test_a_nic_that_network_manager_manages(node: Node) -> None:
+    """NetworkManager takes a NIC that it manages out of its bond, and no longer one that it is to leave alone."""
+
+    async def outside() -> bool:
+        return (await links(node))["nic3"].master == ""
+
+    async def inside() -> bool:
+        nic = (await links(node))["nic3"]
+        return nic.up and nic.master == "c-bo"
+
+    steps = (*uplink(), SetMaster(link="nic3", master="c-bo"))
+    node.plant_nic("nic3")
+    await node.host.links.apply(steps)
+    await until(outside)
+    await node.host.network_manager.leave_alone(("nic3", "eth2", "none"))
+    await node.host.links.apply(steps)
+    await until(inside)
+    await stays(inside, ATTEMPTS_SECONDS)
 
 
 @pytest.mark.parametrize("mode", BOND_MODES)

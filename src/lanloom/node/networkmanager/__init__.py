@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Any, Self
 
-from dbus_fast import BusType, Message, MessageFlag, MessageType
+from dbus_fast import BusType, Message, MessageFlag, MessageType, Variant
 from dbus_fast.aio import MessageBus
 from dbus_fast.errors import DBusFastError
 from dbus_fast.unpack import unpack_variants
@@ -19,6 +19,7 @@ from dbus_fast.unpack import unpack_variants
 from lanloom.node.errors import NetworkManagerError, NetworkManagerMissing
 from lanloom.node.networkmanager.objects import NM, Failures, Objects, Profile, connection
 from lanloom.node.ports import Connection
+from lanloom.text import listed
 
 DBUS = "org.freedesktop.DBus"
 ROOT = "/org/freedesktop/NetworkManager"
@@ -97,6 +98,10 @@ class Bus:
         """Return a property."""
         return await self.call(path, f"{DBUS}.Properties", "Get", "ss", interface, name)
 
+    async def set_property(self, path: str, interface: str, name: str, value: Variant) -> None:
+        """Change a property."""
+        await self.call(path, f"{DBUS}.Properties", "Set", "ssv", interface, name, value)
+
     async def close(self) -> None:
         """Disconnect, and wait until it is so."""
         self._bus.disconnect()
@@ -154,6 +159,9 @@ async def open_bus(address: str, on_signal: SignalHandler, lost: Callable[[], No
 SYSTEM_CONNECTIONS = PurePosixPath("/etc/NetworkManager/system-connections")
 BURST = 0.1
 """Seconds in which changes are taken together: one activation alone sends a dozen signals."""
+
+LETTING_GO_ATTEMPTS, LETTING_GO_PAUSE = 50, 0.1
+"""How often to check whether NetworkManager has let go of links, and the seconds in between."""
 
 UNKNOWN_PROFILE = "NetworkManager knows no profile {}; check the file's syntax and that it has mode 0600"
 
@@ -257,6 +265,18 @@ class DBusNetworkManager:
             if alone or "flags" not in str(error):
                 raise
             await _reapply(bus, device, 0)  # it is older than the flag
+
+    async def leave_alone(self, links: tuple[str, ...]) -> None:
+        """Make it manage these links no more, and wait until it has let go of them."""
+        bus = await self._connected()
+        managed = (await _objects(bus)).managed_devices(links)
+        for path in managed:
+            await bus.set_property(path, f"{NM}.Device", "Managed", Variant("b", False))
+        for _ in range(LETTING_GO_ATTEMPTS):
+            if not managed or not (await _objects(bus)).held_devices(links):
+                return
+            await asyncio.sleep(LETTING_GO_PAUSE)
+        raise NetworkManagerError(f"NetworkManager still manages {listed(links)}")
 
     async def changes(self) -> AsyncGenerator[None, None]:
         """Yield after each burst of signals about connections or devices, until NetworkManager is gone."""

@@ -5,7 +5,7 @@ milliseconds only, then NetworkManager tries again or gives up and removes it, a
 here from the signal until the device gets active or its profile goes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import IPv4Interface
 from pathlib import PurePosixPath
 from typing import Any
@@ -18,6 +18,7 @@ from lanloom.node.ports import MAIN_TABLE, Connection, ConnectionPhase, Lease
 NM = "org.freedesktop.NetworkManager"
 """NetworkManager's name on the bus, and what the names of its interfaces begin with."""
 
+UNMANAGED = 10
 ACTIVATED = 100
 FAILED = 120
 DEACTIVATING_CONNECTION = 3
@@ -168,6 +169,20 @@ class Objects:
         """Return path → interface name of every device, also of one that is not realised."""
         devices = {path: interfaces.get(f"{NM}.Device") for path, interfaces in self._managed.items()}
         return {path: device["Interface"] for path, device in devices.items() if device is not None}
+
+    def managed_devices(self, names: Collection[str]) -> tuple[str, ...]:
+        """Return the paths of the devices of these names that are to be managed."""
+        return tuple(path for path, device in self._devices(names) if device["Managed"])
+
+    def held_devices(self, names: Collection[str]) -> tuple[str, ...]:
+        """Return the paths of the devices of these names that are managed, or are just let go of."""
+        return tuple(path for path, device in self._devices(names) if device["State"] > UNMANAGED)
+
+    def _devices(self, names: Collection[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for path in self._managed:
+            device = self.properties(path, "Device")
+            if device.get("Interface") in names and device["Real"]:
+                yield path, device
 
     def is_active(self, uuid: str) -> bool:
         """Return whether the profile is active or on its way to it."""

@@ -54,6 +54,9 @@ class Stubborn:
         self.calls["reapply"] += 1
         raise NetworkManagerError("the change can't be applied in place")
 
+    async def leave_alone(self, links: tuple[str, ...]) -> None:
+        """Unused."""
+
     async def changes(self) -> AsyncGenerator[None, None]:
         """None come."""
         await asyncio.Event().wait()

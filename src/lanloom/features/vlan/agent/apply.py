@@ -6,12 +6,13 @@ void after a reboot, as the added VLAN ids and the sub-interfaces are. What else
 moment: then NetworkManager reads every profile once more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import structlog
 from msgspec.structs import replace
 
+from lanloom.api import names
 from lanloom.features.vlan.rules.desired.names import network_of_profile, parse_profile_file
 from lanloom.features.vlan.rules.desired.network import NOT_WRITTEN, Problem
 from lanloom.features.vlan.rules.desired.owned import Added, recorded, removed, removing, unfinished
@@ -24,7 +25,8 @@ from lanloom.node.errors import (
     ProfileError,
     RecordError,
 )
-from lanloom.node.ports import Host, LinkState, Records
+from lanloom.node.ports import Host, LinkState, LinkStep, Records
+from lanloom.node.steps import SetMaster
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +66,7 @@ class PlanExecutor:
         failures: dict[str, tuple[Problem, ...]] = {}
         for cluster_network, steps in step.steps:
             log.info("links-change", cluster_network=cluster_network, steps=[repr(item) for item in steps])
+            await self._take_nics(cluster_network, steps)
             try:
                 await self._host.links.apply(steps)
             except LinkError as error:
@@ -71,6 +74,16 @@ class PlanExecutor:
                 reason = "KernelUnsupported" if isinstance(error, KernelUnsupported) else "LinkFailed"
                 failures[cluster_network] = (failure(reason, error),)
         return failures
+
+    async def _take_nics(self, cluster_network: str, steps: Iterable[LinkStep]) -> None:
+        """Make NetworkManager leave NICs of the bond alone: a profile of others would take them out of it again."""
+        bond = names.bond_name(cluster_network)
+        nics = tuple(step.link for step in steps if isinstance(step, SetMaster) and step.master == bond)
+        try:
+            if nics:
+                await self._host.network_manager.leave_alone(nics)
+        except NetworkManagerError as error:
+            log.warning("nics-not-released", nics=nics, error=str(error))
 
     async def _write(self, files: tuple[tuple[str, bytes], ...]) -> dict[str, tuple[Problem, ...]]:
         failures: dict[str, tuple[Problem, ...]] = {}
