@@ -74,6 +74,19 @@ def test_values_that_do_not_fit_are_refused(values: dict[str, Any], reason: str)
         validated(merged(source.defaults(), values))
 
 
+@pytest.mark.parametrize("name", ["123", "1e3", "null", "true", "2026-11-30"])
+def test_a_name_stays_text(name: str) -> None:
+    """The name of a Secret that YAML would take for another type is printed as text."""
+    values = merged(source.defaults(), {"console": {"enabled": True, "tlsSecret": name}})
+    found = documents(source.manifests(validated(values)))
+    (deployment,) = [
+        item
+        for item in found
+        if (item["kind"], item["metadata"]["name"]) == ("Deployment", "lanloom-console")
+    ]
+    assert deployment["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"] == name
+
+
 def test_the_command_prints_the_manifests() -> None:
     """`lanloom install` prints each object once, namespaces before what is in them."""
     done = CliRunner().invoke(cli, ["install", "--distribution", "k3s"])
