@@ -139,17 +139,26 @@ def _assess_active(item: Interface, connection: Connection, observed: LinkState,
         return Assessment("Pending", "InterfaceDown", f"{item.name} {why}; it is being brought up again")
     if missing := missing_part(item, connection, observed):
         if missing.kind == "address":
-            return _waiting(item)
+            return _expired(connection, now) or _waiting(item)
         return Assessment("Pending", "RouteMissing", f"{missing.what} is gone; it is being restored")
     if (awaited := _AWAITED6.get(mode6_of(item.content))) and not made_address(item, connection, link):
         message = f"{item.name} is waiting for {awaited} {subnet6_of(item.content)}"
         return Assessment("Pending", "Activating", message)
-    lease = connection.lease
-    if lease is not None and 0 < lease.expiry < now:
-        ended = rfc3339(lease.expiry)
-        message = f"the lease of {lease.address} ended at {ended}; check the DHCP server {lease.server}"
-        return Assessment("Pending", "LeaseExpired", message)
     return Assessment("Ready", "Assigned")
+
+
+def _expired(connection: Connection, now: float) -> Assessment | None:
+    """Return that the lease has ended, of an address that is gone.
+
+    As long as the address is there, the lease goes on: NetworkManager gives the kernel its seconds, and it removes the
+    address after them. The time of the end does not follow a clock that is set, as at the first answer of NTP.
+    """
+    lease = connection.lease
+    if lease is None or not 0 < lease.expiry < now:
+        return None
+    ended = rfc3339(lease.expiry)
+    message = f"the lease of {lease.address} ended at {ended}; check the DHCP server {lease.server}"
+    return Assessment("Pending", "LeaseExpired", message)
 
 
 def _waiting(item: Interface) -> Assessment:
