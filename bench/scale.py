@@ -23,7 +23,7 @@ from lanloom.api.clusterranges import ENDPOINT_SLICES, SERVICE_CIDRS
 from lanloom.api.core import CRDS, NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, HOST_NETWORK_CONFIGS, VLAN_CONFIGS
 from lanloom.api.l3 import L3
-from lanloom.api.l3keys import decode
+from lanloom.api.l3annotations import decode
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.agent.publisher import NODE_REPORTS, ReportWriter

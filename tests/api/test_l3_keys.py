@@ -16,7 +16,7 @@ from lanloom.api.l3 import (
     Route,
     Routing,
 )
-from lanloom.api.l3keys import (
+from lanloom.api.l3annotations import (
     L3Entry,
     decode,
     encode,

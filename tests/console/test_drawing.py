@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lanloom.console import svg
-from lanloom.console.drawing import BOX_HEIGHT, BOX_WIDTH, MOST_BOXES, Layout, lay_out
 from lanloom.console.page import NOT_READY, READY, Box, Chain, Drawing, PoolMap, Square
+from lanloom.console.svg import BOX_HEIGHT, BOX_WIDTH, MOST_BOXES, Layout, lay_out
 
 GOLDEN = Path(__file__).parents[1] / "golden/console"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lanloom.kube.errors import ConfigError
-from lanloom.kube.proxies import proxy_for
+from lanloom.kube.loading import proxy_for
 
 SERVER = "https://api.example.org:6443"
 

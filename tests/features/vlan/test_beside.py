@@ -15,7 +15,7 @@ from lanloom.api.harvester import (
     VLAN_STATUSES,
     ClusterNetwork,
 )
-from lanloom.api.l3keys import is_l3_key
+from lanloom.api.l3annotations import is_l3_key
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features.vlan.rules.desired.names import interface_name

@@ -21,7 +21,7 @@ from lanloom.api.core import NODES
 from lanloom.api.dualstack import NodeAddresses
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS, VLAN_STATUSES
 from lanloom.api.l3 import AnnotationError
-from lanloom.api.l3nads import l3_of, may_have_addresses
+from lanloom.api.l3annotations import l3_of, may_have_addresses
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of

@@ -11,7 +11,7 @@ import pytest
 
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
-from lanloom.api.l3keys import is_l3_key
+from lanloom.api.l3annotations import is_l3_key
 from lanloom.api.multus import NADS
 from lanloom.kube.errors import AlreadyExists
 from lanloom_lab.harvester.rules import vlan_set

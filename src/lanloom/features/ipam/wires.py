@@ -8,7 +8,7 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import Node
 from lanloom.api.harvester import HOST_NETWORK_CONFIGS, HostNetworkConfig
 from lanloom.api.l3 import L3, AnnotationError, mode4_of
-from lanloom.api.l3nads import l3_of, may_have_addresses
+from lanloom.api.l3annotations import l3_of, may_have_addresses
 from lanloom.api.lan import LAN
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition

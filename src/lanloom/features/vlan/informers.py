@@ -27,7 +27,7 @@ from lanloom.api.harvester import (
     VlanConfig,
     VlanStatus,
 )
-from lanloom.api.l3nads import may_have_addresses
+from lanloom.api.l3annotations import may_have_addresses
 from lanloom.api.meta import Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lanloom.features.ipam.rules.sticky import (
+from lanloom.features.ipam.rules.shares import (
     KINDS,
     LONGEST,
     Ordinal,

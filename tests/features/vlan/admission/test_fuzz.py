@@ -13,7 +13,7 @@ from lanloom.api.admission import AdmissionRequest
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.l3 import L3
-from lanloom.api.l3nads import l3_of
+from lanloom.api.l3annotations import l3_of
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.reading import convert
 from lanloom.api.resource import Resource

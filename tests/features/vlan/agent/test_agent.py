@@ -9,7 +9,7 @@ from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.l3 import L3
-from lanloom.api.l3keys import encode
+from lanloom.api.l3annotations import encode
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.features.vlan.rules.desired.names import report_name

@@ -7,7 +7,7 @@ import pytest
 from lanloom.api.core import Event
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.l3 import L3
-from lanloom.api.l3keys import encode
+from lanloom.api.l3annotations import encode
 from lanloom.api.meta import Key
 from lanloom.node.errors import KernelUnsupported
 from lanloom.node.ports import Links, LinkStep

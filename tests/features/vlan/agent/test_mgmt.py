@@ -6,7 +6,7 @@ from lanloom.api import names
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.l3 import L3
-from lanloom.api.l3keys import encode
+from lanloom.api.l3annotations import encode
 from lanloom.api.meta import Condition, Key
 from lanloom.features.vlan.agent.apply import RECORD
 from lanloom.features.vlan.rules.desired.names import report_name

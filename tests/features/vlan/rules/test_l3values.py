@@ -8,7 +8,7 @@ import pytest
 
 from lanloom.api import names
 from lanloom.api.dualstack import NodeAddresses
-from lanloom.api.l3nads import l3_of
+from lanloom.api.l3annotations import l3_of
 from lanloom.features.vlan.rules.desired.l3values import (
     ANNOTATIONS_MAX,
     L3_MAX,

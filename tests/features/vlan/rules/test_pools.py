@@ -10,8 +10,7 @@ from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode, ClusterNetworkNodeStatus, VlanInterface
 from lanloom.api.dualstack import NodeAddresses
 from lanloom.api.l3 import AnnotationError, PoolSource, parse_ip_pool
-from lanloom.api.l3keys import decode
-from lanloom.api.l3nads import l3_of
+from lanloom.api.l3annotations import decode, l3_of
 from lanloom.api.meta import Key
 from lanloom.features.vlan.manager.pools import (
     NoPools,

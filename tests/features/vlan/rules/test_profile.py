@@ -13,7 +13,7 @@ from lanloom.api.l3 import (
     Route,
     Routing,
 )
-from lanloom.api.l3keys import decode
+from lanloom.api.l3annotations import decode
 from lanloom.features.vlan.rules.desired.names import routing_table
 from lanloom.features.vlan.rules.desired.profile import (
     Profile,

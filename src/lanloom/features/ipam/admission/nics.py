@@ -29,8 +29,7 @@ from lanloom.features.ipam.rules.ledger import AUTOMATIC, AddressInUse, AddressR
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.names import NAME_MAX, is_uuid
 from lanloom.features.ipam.rules.requests import MOST, parse_mac, parse_requests
-from lanloom.features.ipam.rules.shares import check_quota, check_served
-from lanloom.features.ipam.rules.sticky import parse_period
+from lanloom.features.ipam.rules.shares import check_quota, check_served, parse_period
 from lanloom.features.ipam.state import held_of, network_of
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client

@@ -22,7 +22,7 @@ from lanloom.features.ipam.rules.addresses import (
 )
 from lanloom.features.ipam.rules.model import Network, Subnet
 from lanloom.features.ipam.rules.requests import format_request, parse_requests
-from lanloom.features.ipam.rules.sticky import is_list_of_ordinals
+from lanloom.features.ipam.rules.shares import is_list_of_ordinals
 from lanloom.features.ipam.state import owned
 from lanloom.refusals import Malformed
 from lanloom.runtime.cni.calls import BAD_CONFIG, DIFFERENT, REFUSED, CniError

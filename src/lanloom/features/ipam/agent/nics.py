@@ -36,7 +36,7 @@ from lanloom.api.meta import Key, ObjectMeta
 from lanloom.features.ipam.agent.cnitypes import MOST, IpamConfig, parse_wanted
 from lanloom.features.ipam.agent.pods import Holder, holder_by_name
 from lanloom.features.ipam.rules.names import is_uuid, object_name
-from lanloom.features.ipam.rules.sticky import kept_for, resolved
+from lanloom.features.ipam.rules.shares import kept_for, resolved
 from lanloom.features.ipam.state import State, answer
 from lanloom.kube.controller import backoff
 from lanloom.kube.errors import (

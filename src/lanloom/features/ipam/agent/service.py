@@ -61,7 +61,7 @@ from lanloom.features.ipam.agent.pods import (
     pod_holder,
     pod_nic,
 )
-from lanloom.features.ipam.rules.sticky import KINDS as NAMED
+from lanloom.features.ipam.rules.shares import KINDS as NAMED
 from lanloom.features.ipam.state import network_of
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import (

@@ -26,7 +26,7 @@ from lanloom.api.multus import MULTUS_NETWORKS
 from lanloom.api.workloads import STATEFUL_SET_SIZES, StatefulSet, strip_pod
 from lanloom.features.ipam.agent.pods import attachments
 from lanloom.features.ipam.rules.model import Owner
-from lanloom.features.ipam.rules.sticky import LONGEST, ordinal_of, parse_period
+from lanloom.features.ipam.rules.shares import LONGEST, ordinal_of, parse_period
 from lanloom.kube.informer import Informer
 from lanloom.kube.informers import Informers, InformerView
 from lanloom.kube.lookup import get_or_none, list_or_empty

@@ -4,7 +4,7 @@ A NIC is held by a finalizer. The watches only say when to check. An address is 
 live, and whatever can't be read counts as in use. A NIC that no owner is left to delete is deleted after two checks
 some minutes apart, and released only after a third. So is that of a network that a machine has no more.
 
-A NIC that belongs to a name (`rules/sticky.py`) waits for the next owner of that name for its period, and for as long
+A NIC that belongs to a name (`rules/shares.py`) waits for the next owner of that name for its period, and for as long
 as a StatefulSet wants one.
 
 The finalizer goes on the version of the NIC that was there before the check. Owners that are gone never come back; a

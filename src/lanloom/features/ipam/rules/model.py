@@ -87,7 +87,7 @@ class Network(Struct, frozen=True, kw_only=True):
     """A network: a name, and as many subnets as wanted, none for one that is L2 only.
 
     `id` is what NICs refer to, and never changes; `name` is what users call it. `namespaces` and `quota` say who may
-    take addresses, and how many (`shares`); `sticky_for`, whose are kept for their names (`sticky`).
+    take addresses, and how many; `sticky_for`, whose are kept for their names.
     """
 
     id: str

@@ -1,22 +1,29 @@
-"""Which namespaces take addresses of a network, and how many each: `spec.namespaces` and `spec.quota`.
+"""Who takes addresses of a network: which namespaces, how many each, and for how long.
 
-A network that states neither serves every namespace without a limit. What a NIC has it keeps: the rules apply to
-addresses that it does not have yet, so that a namespace that lost a network can still give addresses back.
+A network that states neither `spec.namespaces` nor `spec.quota` serves every namespace without a limit. What a NIC has
+it keeps: the rules apply to addresses that it does not have yet, so that a namespace that lost a network can still give
+addresses back.
 
 Refusals:
 
 Denied
 ├── NamespaceNotAllowed  the network does not serve the namespace
 └── QuotaExceeded        the namespace has as many addresses of the network as it may have
+
+Addresses belong to a name by `spec.stickyFor` of a network, or the annotation `sticky-for` of a pod. A NIC of a name
+outlives its pod or machine. The next one of that name has the same NIC, and so the same addresses; if none comes for
+the period, the NIC is deleted. Only names that come again are of use: those of StatefulSets' pods, of pods without a
+controller, and of virtual machines.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lanloom.features.ipam.rules.addresses import find_address, format_address, parse_range
 from lanloom.features.ipam.rules.model import Network
 from lanloom.refusals import Denied, Malformed, title_for
 from lanloom.text import quote
@@ -25,6 +32,17 @@ EVERY = "*"
 """Stands for every namespace; in a quota, for every one that it does not name."""
 
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+STATEFUL_SET = "StatefulSet"
+KINDS = (STATEFUL_SET, "Pod", "VirtualMachine")
+"""Whose names come again: a StatefulSet's pods, a pod without a controller, a virtual machine."""
+
+LONGEST = 366 * 86400
+"""Seconds that an address is kept without an owner, at most."""
+
+_PERIOD = re.compile(r"([1-9][0-9]{0,8}|0)([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_ORDINAL = re.compile(r"(.+)-(0|[1-9][0-9]{0,8})")
 
 
 class NamespaceNotAllowed(Denied):
@@ -134,3 +152,79 @@ def shares(network: Network, used: Mapping[str, int]) -> Iterator[Share]:
     having = {name for name, count in used.items() if count}
     for name in sorted(having | named):
         yield name, used.get(name, 0), limit_of(network.quota, name)
+
+
+def parse_period(field: str, text: str) -> int:
+    """Return the seconds that a text such as 90s, 30m, 12h or 7d means. Raises Malformed, which begins with the field.
+
+    0s means that addresses are not kept.
+    """
+    match = _PERIOD.fullmatch(text)
+    seconds = int(match[1]) * _SECONDS[match[2]] if match else -1
+    if not 0 <= seconds <= LONGEST:
+        raise Malformed(
+            f"{field}: {quote(text)} is not a period; write a number with s, m, h or d, such as 12h, up to 366d"
+        )
+    return seconds
+
+
+def check_kind(field: str, kind: str) -> None:
+    """Raise Malformed for a kind whose names do not come again."""
+    if kind not in KINDS:
+        raise Malformed(
+            f"{field}: {quote(kind)} has no names that come again; choose from {', '.join(KINDS)}"
+        )
+
+
+def check_sticky(sticky_for: Mapping[str, str]) -> None:
+    """Raise Malformed, which begins with the field."""
+    for kind, period in sticky_for.items():
+        check_kind("spec.stickyFor", kind)
+        parse_period(f"spec.stickyFor.{kind}", period)
+
+
+def kept_for(sticky_for: Mapping[str, str], asked: str | None, kind: str) -> str:
+    """Return how long addresses of an owner's name are kept, as text; empty for not at all.
+
+    `asked` is the annotation of the pod, which goes before the network's option. Raises Malformed.
+    """
+    text = sticky_for.get(kind, "") if asked is None or kind not in KINDS else asked
+    return text if text and parse_period("sticky-for", text) else ""
+
+
+class Ordinal(Struct, frozen=True):
+    """The StatefulSet that a pod's name is made of, and the pod's number there."""
+
+    stateful_set: str
+    number: int
+
+
+def ordinal_of(pod: str) -> Ordinal | None:
+    """Return the parts of a pod's name; None for a name that no StatefulSet makes."""
+    match = _ORDINAL.fullmatch(pod)
+    return Ordinal(match[1], int(match[2])) if match else None
+
+
+def is_list_of_ordinals(text: str) -> bool:
+    """Return whether an entry is a range `first-last`, of which each pod of a StatefulSet gets its own address."""
+    first, dash, last = text.partition("-")
+    return bool(dash) and find_address(first) is not None and find_address(last) is not None
+
+
+def address_of_ordinal(text: str, pod: str) -> str:
+    """Return the address of a range that belongs to a pod: the first one for ordinal 0. Raises Malformed."""
+    range_, ordinal = parse_range(text), ordinal_of(pod)
+    if ordinal is None:
+        raise Malformed(
+            f"{text} is a list by ordinal, but pod {pod} has none; use it in the template of a StatefulSet"
+        )
+    if ordinal.number >= range_.size:
+        raise Malformed(
+            f"{text} has no address for ordinal {ordinal.number} of {ordinal.stateful_set}; add more addresses"
+        )
+    return format_address(range_.first + ordinal.number)
+
+
+def resolved(wanted: Sequence[str], pod: str) -> tuple[str, ...]:
+    """Return requests with the pod's own address for each list by ordinal. Raises Malformed."""
+    return tuple(address_of_ordinal(text, pod) if is_list_of_ordinals(text) else text for text in wanted)

@@ -17,8 +17,7 @@ from lanloom.features.ipam.rules.general import check_connection, check_mac_pref
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet, pairs_of
 from lanloom.features.ipam.rules.names import check_name, is_uuid, pool_title
-from lanloom.features.ipam.rules.shares import check_shares
-from lanloom.features.ipam.rules.sticky import check_sticky
+from lanloom.features.ipam.rules.shares import check_shares, check_sticky
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import quote
 

@@ -20,7 +20,7 @@ from lanloom.api.harvester import (
     HostNetworkConfig,
     VlanConfig,
 )
-from lanloom.api.l3nads import may_have_addresses
+from lanloom.api.l3annotations import may_have_addresses
 from lanloom.api.meta import Condition, Key, Object, parse_rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of

@@ -13,7 +13,7 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode
 from lanloom.api.core import Node
 from lanloom.api.harvester import ClusterNetwork, HostNetworkConfig, VlanConfig
 from lanloom.api.l3 import L3, AnnotationError, PoolSource
-from lanloom.api.l3nads import l3_of, may_have_addresses
+from lanloom.api.l3annotations import l3_of, may_have_addresses
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.desired.conflicts import age

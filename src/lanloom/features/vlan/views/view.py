@@ -9,7 +9,7 @@ from lanloom.api.clusternetworknode import ClusterNetworkNode, DhcpLease, VlanIn
 from lanloom.api.dummy import NAME_ANNOTATION, UID_LABEL
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import AnnotationError, Routing
-from lanloom.api.l3nads import l3_of
+from lanloom.api.l3annotations import l3_of
 from lanloom.api.meta import Condition, Object
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config

@@ -8,7 +8,7 @@ import pytest
 from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS, VLAN_CONFIGS
 from lanloom.api.l3 import L3
-from lanloom.api.l3keys import encode
+from lanloom.api.l3annotations import encode
 from lanloom.api.meta import Key
 from lanloom.features.vlan.rules.rollout.policy import RolloutState, revision
 from lanloom.features.vlan.views.plan import annotated

@@ -1,7 +1,6 @@
 """`--namespaces`, `--quota` and `--sticky-for`: who takes addresses of a network, how many, and for how long."""
 
-from lanloom.features.ipam.rules.shares import EVERY, SetShares, check_namespace
-from lanloom.features.ipam.rules.sticky import check_kind, parse_period
+from lanloom.features.ipam.rules.shares import EVERY, SetShares, check_kind, check_namespace, parse_period
 from lanloom.refusals import Malformed
 from lanloom.text import quote
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from lanloom.api import names
 from lanloom.api.l3 import L3, AnnotationError, Route, mode4_of, parse_connectivity
-from lanloom.api.l3nads import l3_of
+from lanloom.api.l3annotations import l3_of
 from lanloom.api.meta import Condition
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import parse_config

@@ -19,7 +19,7 @@ from lanloom.api.l3 import (
     parse_ip_pool,
     parse_modes,
 )
-from lanloom.api.l3nads import l3_of
+from lanloom.api.l3annotations import l3_of
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config, read_config
 from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_routes, parse_routes6

@@ -15,7 +15,7 @@ import re
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import L3, AnnotationError, Routing
-from lanloom.api.l3nads import l3_of
+from lanloom.api.l3annotations import l3_of
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.refusals import Denied

@@ -11,7 +11,7 @@ from lanloom.api.dummy import UID_LABEL
 from lanloom.api.harvester import VlanConfig
 from lanloom.api.kubevirt import VirtualMachineInstance, nodes_of
 from lanloom.api.l3 import L3, AnnotationError, PoolSource
-from lanloom.api.l3nads import l3_of
+from lanloom.api.l3annotations import l3_of
 from lanloom.api.meta import Object
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import VmNetwork, cluster_network_of, parse_config

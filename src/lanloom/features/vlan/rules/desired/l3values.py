@@ -18,8 +18,16 @@ from lanloom.api import names
 from lanloom.api.dualstack import NodeAddresses
 from lanloom.api.harvester import ClusterNetwork
 from lanloom.api.l3 import L3, AnnotationError
-from lanloom.api.l3keys import L3Entry, decode, encode, encode_reference, is_l3_key, network_suffix
-from lanloom.api.l3nads import ROUTING, l3_of
+from lanloom.api.l3annotations import (
+    ROUTING,
+    L3Entry,
+    decode,
+    encode,
+    encode_reference,
+    is_l3_key,
+    l3_of,
+    network_suffix,
+)
 from lanloom.api.meta import Key
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.routing import parse_routing

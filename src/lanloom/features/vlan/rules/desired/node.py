@@ -10,7 +10,7 @@ from lanloom.api import names
 from lanloom.api.clusternetworknode import Management
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.l3 import L3, VID_MIN, AnnotationError, join_modes
-from lanloom.api.l3keys import network_suffix
+from lanloom.api.l3annotations import network_suffix
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of, parse_config
 from lanloom.features.vlan.rules.desired.adoption import given

@@ -11,8 +11,15 @@ from lanloom.api.core import Node
 from lanloom.api.dualstack import NO_ADDRESSES, NodeAddresses
 from lanloom.api.harvester import DEFAULT_MTU, ClusterNetwork, HostNetworkConfig, VlanConfig, usable_mtu
 from lanloom.api.l3 import L3, AnnotationError
-from lanloom.api.l3keys import L3Entry, decode, is_l3_key, legacy_suffixes, network_suffix, suffix_of_key
-from lanloom.api.l3nads import l3_of
+from lanloom.api.l3annotations import (
+    L3Entry,
+    decode,
+    is_l3_key,
+    l3_of,
+    legacy_suffixes,
+    network_suffix,
+    suffix_of_key,
+)
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.desired.conflicts import age

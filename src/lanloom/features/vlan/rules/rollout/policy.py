@@ -19,7 +19,7 @@ from msgspec import Struct
 from lanloom.api import names
 from lanloom.api.harvester import ClusterNetwork, VlanConfig
 from lanloom.api.l3 import AnnotationError, parse_node_name
-from lanloom.api.l3keys import is_l3_key, network_suffix, values_in_nads
+from lanloom.api.l3annotations import is_l3_key, network_suffix, values_in_nads
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.rollout.released import ReleasedNodes
 from lanloom.text import quote
