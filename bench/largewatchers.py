@@ -17,9 +17,8 @@ from random import Random
 from urllib.parse import urlsplit
 
 from lanloom.api.lan import LAN_NODES
-from lanloom.kube.config import ClusterConfig, client_context
+from lanloom.kube.config import ClusterConfig, client_context, identity_headers
 from lanloom.kube.controller import backoff
-from lanloom.kube.credentials import identity_headers
 from lanloom.kube.errors import KubeError
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load

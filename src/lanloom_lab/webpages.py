@@ -9,7 +9,7 @@ import socket
 import sys
 
 from lanloom.console.app import Console
-from lanloom.console.menu import pages
+from lanloom.console.catalogue import pages
 from lanloom.console.serve import serve
 from lanloom.console.sessions import Sessions
 from lanloom.features import FEATURES

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.console.app import Console
-from lanloom.console.menu import pages
+from lanloom.console.catalogue import pages
 from lanloom.console.serve import serve as serve_console
 from lanloom.console.sessions import Sessions
 from lanloom.console.stores import Stores

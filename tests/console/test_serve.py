@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from lanloom.console.app import Console
-from lanloom.console.menu import pages
+from lanloom.console.catalogue import pages
 from lanloom.console.serve import CONNECTIONS, Certificate, serve
 from lanloom.console.sessions import Sessions
 from lanloom.features import FEATURES

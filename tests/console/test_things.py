@@ -15,8 +15,7 @@ from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.meta import Object
 from lanloom.api.resource import Resource
-from lanloom.console.catalogue import Catalogue, asked_of
-from lanloom.console.menu import pages
+from lanloom.console.catalogue import Catalogue, asked_of, pages
 from lanloom.features import FEATURES
 from lanloom.kube.http import HttpClient
 from lanloom.kube.ports import Client, Listing, Watcher

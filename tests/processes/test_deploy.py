@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lanloom.__main__ import cli
-from lanloom.console.menu import pages as console_pages
+from lanloom.console.catalogue import pages as console_pages
 from lanloom.features import FEATURES
 from lanloom.runtime.probes import pages, parse_address
 from tests.processes.deployed import (

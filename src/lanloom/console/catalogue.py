@@ -1,4 +1,4 @@
-"""All pages by their paths, and what makes one of them: the page that was asked for, as its reader may see it."""
+"""All pages in the order of the menu and by their paths, and what makes one of them, as its reader may see it."""
 
 import asyncio
 import time
@@ -9,7 +9,10 @@ from starlette.routing import compile_path
 
 from lanloom.api.multus import is_name
 from lanloom.console import html
+from lanloom.console.changes import CHANGES
+from lanloom.console.deletion import with_deletion
 from lanloom.console.html import Problem
+from lanloom.console.nodepage import node_pages
 from lanloom.console.page import Asked, Content, NoSuchPage, Page
 from lanloom.console.reading import Source, UserReader
 from lanloom.kube.errors import Forbidden, KubeError, NotFound
@@ -17,9 +20,18 @@ from lanloom.kube.firstcontact import explain
 from lanloom.kube.ports import Reader, Watcher
 from lanloom.kube.scoped import Scoped
 from lanloom.refusals import Refusal
+from lanloom.runtime.feature import Feature, deletion_questions_of, node_views_of, pages_of
 
 AWAY = 502
 """The status of a page without an API server, which comes by itself when that is back."""
+
+
+def pages(features: Iterable[Feature]) -> tuple[Page, ...]:
+    """Return the pages of the features, and those that show several features together; those with forms come last."""
+    features = tuple(features)
+    found = (*node_pages(node_views_of(features)), *pages_of(features), CHANGES)
+    every = with_deletion(found, deletion_questions_of(features))
+    return tuple(sorted(every, key=lambda page: page.answer is not None))
 
 
 class Catalogue:

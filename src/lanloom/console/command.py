@@ -113,7 +113,7 @@ async def _run(
     from random import Random
 
     from lanloom.console.app import Console
-    from lanloom.console.menu import pages
+    from lanloom.console.catalogue import pages
     from lanloom.console.serve import serve
     from lanloom.console.sessions import Sessions
     from lanloom.console.stores import Stores

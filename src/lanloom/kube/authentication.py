@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from lanloom.api.reading import ObjectDecoder
-from lanloom.kube.config import ClusterConfig, ExecPlugin, client_context
-from lanloom.kube.credentials import identity_headers, read_token
+from lanloom.kube.config import ClusterConfig, ExecPlugin, client_context, identity_headers, read_token
 from lanloom.kube.errors import ConfigError
 
 

@@ -29,8 +29,7 @@ from lanloom.api.meta import Object
 from lanloom.api.reading import Unreadable
 from lanloom.api.resource import Resource
 from lanloom.kube.codec import Codec, refusal
-from lanloom.kube.config import ClusterConfig, client_context, why_not_connected
-from lanloom.kube.credentials import identity_headers, read_token
+from lanloom.kube.config import ClusterConfig, client_context, identity_headers, read_token, why_not_connected
 from lanloom.kube.errors import ConfigError, Unreachable, from_status
 from lanloom.kube.ports import Listing
 

@@ -1,8 +1,10 @@
 """The API server that a client connects to, who the client is there, and TLS as both ask.
 
+What is sent of the user with each request is a token, a password, and the user to impersonate.
 `lanloom.kube.loading` finds the configuration in force; `lanloom.kube.kubeconfig` reads its files.
 """
 
+import base64
 import os
 import socket
 import ssl
@@ -10,12 +12,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
+from urllib.parse import quote
 
 from msgspec import Struct, structs
 
 from lanloom.kube.errors import ConfigError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+_HEADER_NAME = "!#$&'*+-.^_`|~"
+"""Characters of a header's name besides letters and digits; the percent sign is for those that are escaped."""
 
 
 class Impersonation(Struct, frozen=True):
@@ -151,3 +157,35 @@ def memory_file(content: bytes) -> Iterator[str]:
         yield f"/proc/self/fd/{descriptor}"
     finally:
         os.close(descriptor)
+
+
+def identity_headers(config: ClusterConfig, token: str) -> Iterator[tuple[str, str]]:
+    """Yield the headers of the user, whose token of this moment is `token`; empty for one without a token."""
+    if token:
+        yield "Authorization", f"Bearer {token}"
+    elif config.username:
+        pair = f"{config.username}:{config.password}".encode()
+        yield "Authorization", f"Basic {base64.b64encode(pair).decode()}"
+    yield from _impersonation_headers(config.impersonate)
+
+
+def _impersonation_headers(wanted: Impersonation) -> Iterator[tuple[str, str]]:
+    if wanted.user:
+        yield "Impersonate-User", wanted.user
+    if wanted.uid:
+        yield "Impersonate-Uid", wanted.uid
+    for group in wanted.groups:
+        yield "Impersonate-Group", group
+    for key, texts in wanted.extra.items():
+        for text in texts:
+            yield f"Impersonate-Extra-{quote(key, safe=_HEADER_NAME)}", text
+
+
+def read_token(config: ClusterConfig) -> str:
+    """Return the token of this moment: that of the token file if there is one. Raises ConfigError."""
+    if not config.token_file:
+        return config.token
+    try:
+        return Path(config.token_file).read_text().strip()
+    except OSError as error:
+        raise ConfigError(f"can't read the token file {config.token_file}: {error.strerror}") from None
