@@ -1,4 +1,4 @@
-"""What objects of other kinds say about addresses on wires, as values of `rules.wires`."""
+"""What objects of other kinds say about addresses on wires, as values of `rules.others`."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
