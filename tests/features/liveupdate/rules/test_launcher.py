@@ -11,7 +11,7 @@ from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.meta import Key
 from lanloom.api.multus import MULTUS_NETWORKS, NETWORK_STATUS, NetworkAttachmentDefinition
 from lanloom.features.liveupdate.rules.launcher import (
-    FIELDS,
+    RESULT_FIELDS,
     UnreadableStatus,
     attached_of,
     from_text,
@@ -108,7 +108,7 @@ def test_what_is_told_of_the_new_network(
 
 
 def _bare(entry: Raw) -> Raw:
-    return {name: value for name, value in entry.items() if name not in FIELDS}
+    return {name: value for name, value in entry.items() if name not in RESULT_FIELDS}
 
 
 @pytest.mark.parametrize(

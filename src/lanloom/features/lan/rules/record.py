@@ -40,7 +40,7 @@ ALLOCATION_SECONDS = 600.0
 LEAVING_SECONDS = 30.0
 """The same where the LAN is being deleted, or is gone: it waits for its nodes, and ADD builds what a pod needs."""
 
-_FIELDS = {
+_IDENTITY = {
     "ns": "ns",
     "bridge": "bridge",
     "vxlan": "vxlan",
@@ -325,7 +325,7 @@ def divergence(record: LanRecord, lan: LAN | None, node: str) -> str:
     fresh = record_of(lan, node) if lan is not None else record
     wrong = [
         f"spec.{field} is {quote(getattr(fresh, name))}, but it is built here with {quote(getattr(record, name))}"
-        for field, name in _FIELDS.items()
+        for field, name in _IDENTITY.items()
         if record.built and getattr(fresh, name) != getattr(record, name)
     ]
     if not wrong:

@@ -40,7 +40,7 @@ from lanloom.text import quote
 
 Raw = dict[str, Any]
 
-FIELDS = ("ips", "dns", "mtu", "gateway")
+RESULT_FIELDS = ("ips", "dns", "mtu", "gateway")
 """The fields of an entry of network-status that are of the network, and not of the interface."""
 
 _ORDINARY = frozenset({"", "ContainerCreating", "PodInitializing"})
@@ -235,7 +235,7 @@ def _path(annotation: str) -> str:
 
 def result_in(entry: Raw) -> Raw:
     """Return what an entry of network-status tells of its network."""
-    return {name: entry[name] for name in FIELDS if name in entry}
+    return {name: entry[name] for name in RESULT_FIELDS if name in entry}
 
 
 def result_on(
@@ -255,7 +255,7 @@ def result_on(
 
 def with_result(entry: Raw, result: Raw) -> Raw:
     """Return an entry of network-status with what is reported of another network."""
-    return {name: value for name, value in entry.items() if name not in FIELDS} | result
+    return {name: value for name, value in entry.items() if name not in RESULT_FIELDS} | result
 
 
 def as_text(result: Raw) -> str:
