@@ -78,6 +78,7 @@ link set dhcp up
 link add otherport up master switch type veth peer name other
 link set other up
 """
+SWITCH_ADDRESSES = "address flush dev dhcp scope global\naddress add fd00:12::1/64 dev dhcp nodad\n"
 ROUTER_LEASES = Path("/tmp/router-leases")
 SWITCH_VLANS = """\
 vlan add vid 2-4094 dev port
@@ -108,6 +109,7 @@ class Machine:
         self._stack = ExitStack()
         self._network_manager: subprocess.Popen[bytes] | None = None
         self._router: subprocess.Popen[bytes] | None = None
+        self._routed = self._other_has_addresses = False
         self.log = Path("/tmp/networkmanager.log")
 
     def __enter__(self) -> "Machine":
@@ -187,6 +189,7 @@ class Machine:
         self._stop_router()
         if not prefixes:
             return
+        self._routed = self._other_has_addresses = True
         for prefix in self._begins(prefixes):
             ip(f"address replace {prefix}1/64 dev dhcp nodad", where="switch")
         words = " --enable-ra --ra-param=dhcp,4,1800"
@@ -200,6 +203,7 @@ class Machine:
         self._stop_router()
         if not address:
             return
+        self._routed = self._other_has_addresses = True
         first = IPv6Network(f"{address}/64", strict=False)[1]
         ip(f"address replace {first}/64 dev dhcp nodad", where="switch")
         self._start_router(f" --dhcp-authoritative --dhcp-range={address},{address},64,1h")
@@ -218,8 +222,25 @@ class Machine:
             self._router.wait()
             self._router = None
         ROUTER_LEASES.unlink(missing_ok=True)
-        ip("-6 address flush dev dhcp scope global", where="switch")
-        ip("address add fd00:12::1/64 dev dhcp nodad", where="switch")
+        if self._routed:
+            batch("ip", "switch", SWITCH_ADDRESSES, "-6")
+            self._routed = False
+
+    def occupy(self, address: str, present: bool) -> None:
+        """Lets another host have an address, or no longer."""
+        self._other_has_addresses = True
+        change = f"replace {address} dev other nodad" if present else f"delete {address} dev other"
+        ip(f"address {change}", where="switch")
+
+    def clean_switch(self) -> None:
+        """Ends the router, and takes the addresses of the other host, which makes some of advertisements, too.
+
+        After most tests there is nothing to do, and no process is started.
+        """
+        self._stop_router()
+        if self._other_has_addresses:
+            ip("-6 address flush dev other scope global", where="switch")
+            self._other_has_addresses = False
 
     @staticmethod
     def _begins(prefixes: Collection[str]) -> list[str]:
@@ -275,8 +296,7 @@ class RealNode:
         """Begins with nothing: no profile, no link but the NICs."""
         if not self._machine.network_manager_runs:
             self._machine.start_network_manager()
-        self.advertise()
-        ip("-6 address flush dev other scope global", where="switch")
+        self._machine.clean_switch()
         await self._answers()
         names = tuple(path.name for path in self._directory.iterdir())
         for name in names:
@@ -403,8 +423,7 @@ class RealNode:
         self._machine.lease6(address)
 
     def occupy(self, address: str, present: bool = True) -> None:
-        change = f"replace {address} dev other nodad" if present else f"delete {address} dev other"
-        ip(f"address {change}", where="switch")
+        self._machine.occupy(address, present)
 
     async def stop_network_manager(self) -> None:
         self._machine.stop_network_manager()
