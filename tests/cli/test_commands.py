@@ -158,7 +158,7 @@ def test_a_port_for_metrics_that_is_taken_is_one_line(words: list[str], tmp_path
         done = lanloom(*words, "--kubeconfig", _kubeconfig(tmp_path), "--metrics-address", address)
     assert done.returncode == 1
     assert done.stderr == (
-        f"Error: can't serve metrics at {address}: Address already in use; choose another --metrics-address\n"
+        f"Error: can't listen on {address}: Address already in use; choose another --metrics-address\n"
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from lanloom.__main__ import cli
 from lanloom.console.catalogue import pages as console_pages
 from lanloom.features import FEATURES
+from lanloom.runtime.listening import EVERYWHERE
 from lanloom.runtime.probes import pages, parse_address
 from tests.processes.deployed import (
     ROOT,
@@ -73,7 +74,7 @@ def test_the_console_understands_its_arguments(tmp_path: Path) -> None:
     given = command.make_context("console", words[1:]).params
     assert (given["login"], given["names"]) == (True, ("lanloom-console.lanloom-system.svc",))
     assert given["tls_certificate"] == tmp_path / "tls.crt"
-    assert parse_address(given["address"])[1] == only["ports"][0]["containerPort"]
+    assert parse_address(given["address"]) == (EVERYWHERE, only["ports"][0]["containerPort"])
 
 
 @pytest.mark.parametrize("process", PROCESSES)
@@ -88,7 +89,7 @@ def test_probes_ask_for_pages_that_are_served(process: str) -> None:
         assert asked["path"] == ("/readyz" if kind == "readinessProbe" else "/healthz")
         assert asked["path"] in served
         assert asked.get("scheme", "HTTP") == "HTTP"
-        assert (asked.get("host", "0.0.0.0"), ports[asked["port"]]) in listening
+        assert (asked.get("host", EVERYWHERE), ports[asked["port"]]) in listening
 
 
 @pytest.mark.parametrize("process", PROCESSES)

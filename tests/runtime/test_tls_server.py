@@ -12,7 +12,8 @@ from lanloom.kube.config import memory_file
 from lanloom.kube.errors import TransportError
 from lanloom.runtime.certificates import issue
 from lanloom.runtime.https.connections import Limits
-from lanloom.runtime.https.server import HttpsServer, listen
+from lanloom.runtime.https.server import HttpsServer
+from lanloom.runtime.listening import listen
 from lanloom.runtime.webhooks import TlsServer, webhook_app
 from lanloom_embedded.client import HttpsPoster
 

@@ -68,13 +68,13 @@ def command(
     Examples:
       lanloom console
       lanloom console --kubeconfig "$(lanloom lab kubeconfig)"
-      lanloom console --login --address 0.0.0.0:9443 --host-name lanloom.example.com \\
+      lanloom console --login --address [::]:9443 --host-name lanloom.example.com \\
         --tls-certificate tls.crt --tls-key tls.key
     """
     from lanloom.console.serve import Certificate
     from lanloom.kube.config import SERVICE_ACCOUNT
     from lanloom.kube.errors import ConfigError
-    from lanloom.runtime.https.server import listen
+    from lanloom.runtime.listening import listen
     from lanloom.runtime.probes import parse_address
     from lanloom.runtime.process import run_process
 

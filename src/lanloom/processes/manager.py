@@ -39,6 +39,7 @@ from lanloom.runtime.certificates import (
 from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.feature import Feature, in_order, load, webhooks_of
 from lanloom.runtime.identity import MANAGER_LEASE
+from lanloom.runtime.listening import EVERYWHERE, joined
 from lanloom.runtime.ports import HARVESTER_RUNS
 from lanloom.runtime.webhookconfig import SERVICE_NAME, Registration, may_register, webhook_configurations
 from lanloom.runtime.webhooks import Reviews, TlsServer, app_of, refer_all, secret_path
@@ -71,7 +72,7 @@ class Endpoint(Struct, frozen=True):
     def config(self, port: int, path: str) -> dict[str, Any]:
         """Return the `clientConfig` of a webhook without the CA."""
         if self.local:
-            return {"url": f"https://{self.host}:{port}{path}"}
+            return {"url": f"https://{joined(self.host, port)}{path}"}
         return {"service": {"name": SERVICE_NAME, "namespace": LANLOOM_NAMESPACE, "path": path, "port": 443}}
 
 
@@ -188,7 +189,7 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     """
 
     identity: str
-    host: str = "0.0.0.0"
+    host: str = EVERYWHERE
     port: int = 9443
     local: bool = False
     user: str = ""

@@ -8,7 +8,6 @@ connections loses the oldest, so that a probe of the kubelet is always heard.
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 
@@ -16,6 +15,7 @@ import structlog
 from msgspec import Struct
 
 from lanloom.runtime.exposition import CONTENT_TYPE
+from lanloom.runtime.listening import listen
 
 log = structlog.get_logger(__name__)
 
@@ -29,8 +29,7 @@ CONNECTIONS = 64
 """Most connections that may be open at each address."""
 
 _TEXT = "text/plain; charset=utf-8"
-_FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
-"""IP_FREEBIND and IPV6_FREEBIND of <linux/in.h> and <linux/in6.h>, which the socket module has no names for."""
+_REMEDY = "choose another --metrics-address"
 
 
 class Answer(Struct, frozen=True):
@@ -83,7 +82,12 @@ class ProbeServer:
         self._pages = pages
         self._patience = patience
         with contextlib.ExitStack() as opened:
-            self._sockets = [opened.enter_context(_listen(*parse_address(address))) for address in addresses]
+            self._sockets = [
+                opened.enter_context(
+                    listen(*parse_address(address), backlog=CONNECTIONS, absent=True, remedy=_REMEDY)
+                )
+                for address in addresses
+            ]
             opened.pop_all()
 
     @property
@@ -168,20 +172,3 @@ def _encoded(answer: Answer) -> bytes:
         "Connection: close",
     ]
     return "\r\n".join([*headers, "", ""]).encode() + answer.body
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(*_FREEBIND[family], 1)
-        sock.bind((host, port))
-        sock.listen(CONNECTIONS)
-    except OSError as error:
-        sock.close()
-        reason = error.strerror or str(error)
-        raise OSError(
-            f"can't serve metrics at {host}:{port}: {reason}; choose another --metrics-address"
-        ) from error
-    return sock

@@ -28,7 +28,8 @@ from lanloom.runtime.https.connections import (
     limits_of_process,
     peer_of,
 )
-from lanloom.runtime.https.server import HttpsServer, listen
+from lanloom.runtime.https.server import HttpsServer
+from lanloom.runtime.listening import listen
 
 pytestmark = pytest.mark.slow
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     default="",
     help="Username that the manager authenticates as. Default: queried from the API server (Kubernetes 1.28).",
 )
-@metrics_option("0.0.0.0:8080")
+@metrics_option("[::]:8080")
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
@@ -68,13 +68,14 @@ def command(
 
     from lanloom.kube.errors import ConfigError
     from lanloom.processes.manager import ManagerSettings
+    from lanloom.runtime.listening import EVERYWHERE
     from lanloom.runtime.logs import configure_logs
     from lanloom.runtime.process import run_process
 
     configure_logs(log_level)
     manager_settings = ManagerSettings(
         identity=identity or socket.gethostname(),
-        host=webhook_address or "0.0.0.0",
+        host=webhook_address or EVERYWHERE,
         port=webhook_port,
         local=webhook_address is not None,
         user=user,

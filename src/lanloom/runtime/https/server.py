@@ -296,20 +296,3 @@ def present(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     """Present a certificate to new connections. The key reaches OpenSSL through memory, never through a disk."""
     with memory_file(certificate + key) as path:
         context.load_cert_chain(path)
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises OSError, which names the address."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named, because asyncio switches Nagle off only for sockets that say they are TCP.
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-        sock.listen(1024)
-    except OSError as error:
-        sock.close()
-        raise OSError(
-            f"can't listen on {host}:{port}: {error.strerror}; choose another port or address"
-        ) from error
-    return sock
