@@ -15,7 +15,7 @@ from lanloom.console.serve import CONNECTIONS, Certificate, serve
 from lanloom.console.sessions import Sessions
 from lanloom.features import FEATURES
 from lanloom.kube.config import ClusterConfig
-from lanloom.runtime.listening import listen
+from lanloom.runtime.tcpsockets import listen
 
 pytestmark = pytest.mark.slow
 

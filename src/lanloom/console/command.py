@@ -74,9 +74,9 @@ def command(
     from lanloom.console.serve import Certificate
     from lanloom.kube.config import SERVICE_ACCOUNT
     from lanloom.kube.errors import ConfigError
-    from lanloom.runtime.listening import listen
     from lanloom.runtime.probes import parse_address
     from lanloom.runtime.process import run_process
+    from lanloom.runtime.tcpsockets import listen
 
     try:
         host, port = parse_address(address)

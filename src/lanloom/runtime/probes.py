@@ -15,7 +15,7 @@ import structlog
 from msgspec import Struct
 
 from lanloom.runtime.exposition import CONTENT_TYPE
-from lanloom.runtime.listening import listen
+from lanloom.runtime.tcpsockets import listen
 
 log = structlog.get_logger(__name__)
 

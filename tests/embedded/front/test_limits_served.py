@@ -29,7 +29,7 @@ from lanloom.runtime.https.connections import (
     peer_of,
 )
 from lanloom.runtime.https.server import HttpsServer
-from lanloom.runtime.listening import listen
+from lanloom.runtime.tcpsockets import listen
 
 pytestmark = pytest.mark.slow
 

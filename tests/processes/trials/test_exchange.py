@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from lanloom.processes.trials.exchange import Exchange, is_good
-from lanloom.processes.trials.probe import checksum, echo, is_answer
+from lanloom.processes.trials.probe import checksum, echo, is_answer, ping_all
 from lanloom.runtime.trials import Ping, Report, Task
 
 ONE = Task(run="r1", name="a", seconds=60, peers=("b",))
@@ -88,9 +88,29 @@ def test_every_ping_counts() -> None:
 
 def test_echoes() -> None:
     """A request has a right checksum, and only the answer to it is one: not the request, not another's, not a stub."""
-    assert checksum(echo(77)) == 0
+    assert checksum(echo(77, 4)) == 0
     head = b"\x45" + bytes(19)
     answer = struct.pack("!BBHHH", 0, 0, 0, 77, 1)
-    assert is_answer(head + answer, 77) and is_answer(b"\x46" + bytes(23) + answer, 77)
-    for packet in (head + echo(77), head + struct.pack("!BBHHH", 0, 0, 0, 78, 1), head + answer[:4], b"\x45"):
-        assert not is_answer(packet, 77)
+    assert is_answer(head + answer, 77, 4) and is_answer(b"\x46" + bytes(23) + answer, 77, 4)
+    for packet in (
+        head + echo(77, 4),
+        head + struct.pack("!BBHHH", 0, 0, 0, 78, 1),
+        head + answer[:4],
+        b"\x45",
+    ):
+        assert not is_answer(packet, 77, 4)
+    assert is_answer(struct.pack("!BBHHH", 129, 0, 9, 77, 1), 77, 6)
+    for packet in (
+        echo(77, 6),
+        struct.pack("!BBHHH", 129, 0, 9, 78, 1),
+        struct.pack("!BBHHH", 1, 0, 9, 77, 1),
+        b"",
+    ):
+        assert not is_answer(packet, 77, 6)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_addresses_of_both_versions_answer(address: str) -> None:
+    """A kernel's answer to an echo of either IP version is heard."""
+    task = Task(run="r1", name="a", seconds=60, pings=(Ping(address, "lo", "x"),))
+    assert ping_all(task) == Report(answered=("x",))

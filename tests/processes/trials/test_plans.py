@@ -17,7 +17,7 @@ from lanloom.processes.trials.facts import FIRST_VNI, free_vni, places
 from lanloom.processes.trials.run import manifests
 from lanloom.refusals import Refusal
 from lanloom.runtime.feature import trials_of
-from lanloom.runtime.trials import HOSTNAME, LABEL, NAMESPACE, TrialNode, pod
+from lanloom.runtime.trials import HOSTNAME, LABEL, NAMESPACE, NodeAddress, TrialNode, pod
 from tests.processes.trials.cases import ADDRESSES, FACTS, KINDS, PLACES, planned
 
 
@@ -49,6 +49,28 @@ def without(*kinds: Any) -> frozenset[str]:
 def test_each_feature_that_is_there_is_tried(changes: dict[str, Any], expected: set[str]) -> None:
     """A feature whose kinds are missing has no row; one that can't be tried says what to name or to make."""
     assert names(**changes) == expected
+
+
+def test_vlans_are_tried_by_both_ip_versions() -> None:
+    """Nodes ping each other by the addresses of each version, also where a VLAN has IPv6 alone."""
+    six = tuple(
+        NodeAddress(cluster_network="c1", vlan=7, node=node, interface="c1-br.7", address=address)
+        for node, address in (("node1", "fd00::1"), ("node2", "fd00::2"))
+    )
+    for addresses in (six, ADDRESSES + six, six[:1] + ADDRESSES):
+        pings = {
+            (probe.place.name, ping.address)
+            for probe in planned("vlan", addresses=addresses).probes
+            for ping in probe.task.pings
+        }
+        others = {
+            (one.node, other.address) for one in addresses for other in addresses if one.node != other.node
+        }
+        assert pings == {
+            (node, address)
+            for node, address in others
+            if any((":" in own.address) == (":" in address) for own in addresses if own.node == node)
+        }
 
 
 def test_every_object_has_the_mark_and_every_pod_a_name_of_its_own() -> None:

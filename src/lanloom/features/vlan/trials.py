@@ -17,7 +17,7 @@ NO_ADDRESSES = "no VLAN has addresses of two nodes: `lanloom vlan list` shows wh
 
 
 def plan(facts: Facts) -> tuple[Trial, ...]:
-    """Return the trial of VLANs: each node pings the next one of each VLAN, and the last one the first."""
+    """Return the trial of VLANs: each node pings the next one of each VLAN and IP version, and the last the first."""
     if not facts.serves(CLUSTER_NETWORK_NODES):
         return ()
     chosen = {place.name: place for place in sorted(facts.places, key=lambda place: place.name)[:MOST]}
@@ -36,9 +36,9 @@ def plan(facts: Facts) -> tuple[Trial, ...]:
 
 def _pings(addresses: list[NodeAddress]) -> dict[str, list[Ping]]:
     """Return what each node is to ping."""
-    vlans: dict[tuple[str, int], list[NodeAddress]] = defaultdict(list)
+    vlans: dict[tuple[str, int, bool], list[NodeAddress]] = defaultdict(list)
     for item in sorted(addresses, key=lambda item: item.node):
-        vlans[item.cluster_network, item.vlan].append(item)
+        vlans[item.cluster_network, item.vlan, ":" in item.address].append(item)
     pings: dict[str, list[Ping]] = defaultdict(list)
     for members in vlans.values():
         ring = members if len(members) < 2 else [*members, members[0]]

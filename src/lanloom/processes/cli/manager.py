@@ -68,9 +68,9 @@ def command(
 
     from lanloom.kube.errors import ConfigError
     from lanloom.processes.manager import ManagerSettings
-    from lanloom.runtime.listening import EVERYWHERE
     from lanloom.runtime.logs import configure_logs
     from lanloom.runtime.process import run_process
+    from lanloom.runtime.tcpsockets import EVERYWHERE
 
     configure_logs(log_level)
     manager_settings = ManagerSettings(

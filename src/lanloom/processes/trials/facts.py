@@ -145,16 +145,15 @@ def free_vni(used: Iterable[int]) -> int:
 
 
 def node_addresses(report: ClusterNetworkNode) -> Iterator[NodeAddress]:
-    """Yield the IPv4 addresses that a node has in VLANs of a cluster network."""
+    """Yield the addresses that a node has in VLANs of a cluster network."""
     status = report.status
     for item in status.interfaces:
-        if item.state == "Ready" and item.address:
-            address = ipaddress.ip_interface(item.address).ip
-            if address.version == 4:
+        if item.state == "Ready":
+            for address in filter(None, (item.address, item.address6)):
                 yield NodeAddress(
                     cluster_network=status.cluster_network,
                     vlan=item.vlan_id,
                     node=status.node,
                     interface=item.name,
-                    address=str(address),
+                    address=str(ipaddress.ip_interface(address).ip),
                 )

@@ -35,6 +35,11 @@ PAUSE = 0.2
 ANSWER_SECONDS = 1.0
 """For which an echo is waited for, before another one is sent."""
 
+_ICMP = {
+    4: (socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
+    6: (socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6),
+}
+
 _BROADCAST = b"\xff" * 6
 _HEADER = 14
 
@@ -149,22 +154,26 @@ def ping_all(task: Task, clock: Callable[[], float] = time.monotonic) -> Report:
 
 def _answers(ping: Ping, clock: Callable[[], float]) -> bool:
     """Send one echo by the interface and wait for the answer. Raises OSError where that can't be sent at all."""
-    identity = os.getpid() & 0xFFFF
-    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as opened:
+    identity, version = os.getpid() & 0xFFFF, ipaddress.ip_address(ping.address).version
+    with socket.socket(*_ICMP[version]) as opened:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, ping.interface.encode())
         with suppress(OSError):
-            opened.sendto(echo(identity), (ping.address, 0))
+            opened.sendto(echo(identity, version), (ping.address, 0))
         until = clock() + ANSWER_SECONDS
         while (left := until - clock()) > 0:
-            if select.select([opened], [], [], left)[0] and is_answer(opened.recv(2048), identity):
+            if select.select([opened], [], [], left)[0] and is_answer(opened.recv(2048), identity, version):
                 return True
     return False
 
 
-def echo(identity: int) -> bytes:
-    """Return an ICMP echo request (RFC 792)."""
-    head = struct.pack("!BBHHH", 8, 0, 0, identity, 1)
-    return struct.pack("!BBHHH", 8, 0, checksum(head), identity, 1)
+def echo(identity: int, version: int) -> bytes:
+    """Return an ICMP echo request (RFC 792, RFC 4443). The kernel fills in the checksum of IPv6."""
+    kind, sums = (128, 0) if version == 6 else (8, checksum(_echo(8, identity, 0)))
+    return _echo(kind, identity, sums)
+
+
+def _echo(kind: int, identity: int, sums: int) -> bytes:
+    return struct.pack("!BBHHH", kind, 0, sums, identity, 1)
 
 
 def checksum(content: bytes) -> int:
@@ -174,11 +183,11 @@ def checksum(content: bytes) -> int:
     return ~(total + (total >> 16)) & 0xFFFF
 
 
-def is_answer(packet: bytes, identity: int) -> bool:
-    """Return whether an IPv4 packet is the answer to an echo of this identity."""
-    head = (packet[0] & 0xF) * 4
+def is_answer(packet: bytes, identity: int, version: int) -> bool:
+    """Return whether a packet is the answer to an echo of this identity; one of IPv6 comes without its header."""
+    head, kind = (0, 129) if version == 6 else ((packet[0] & 0xF) * 4, 0)
     return (
         len(packet) >= head + 8
-        and packet[head] == 0
+        and packet[head] == kind
         and packet[head + 4 : head + 6] == struct.pack("!H", identity)
     )

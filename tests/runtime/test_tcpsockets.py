@@ -9,7 +9,7 @@ import pytest
 
 from lanloom.processes.manager import Endpoint, ManagerSettings
 from lanloom.runtime.https.connections import peer_of
-from lanloom.runtime.listening import EVERYWHERE, listen
+from lanloom.runtime.tcpsockets import EVERYWHERE, listen
 
 
 @contextmanager
@@ -57,5 +57,5 @@ def test_a_kernel_without_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
     ("host", "url"), [("127.0.0.1", "https://127.0.0.1:9/x"), ("fd00::1", "https://[fd00::1]:9/x")]
 )
 def test_webhooks_at_an_address(host: str, url: str) -> None:
-    """The API server is told of an address of either version by a valid URL."""
+    """An address of either IP version is a valid URL in the registration."""
     assert Endpoint(host=host, port=0, local=True).config(9, "/x") == {"url": url}
