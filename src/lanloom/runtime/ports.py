@@ -11,7 +11,7 @@ from msgspec import Struct
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.l3 import PoolSource
-from lanloom.api.lan import MultusReport
+from lanloom.api.lan import Mode, MultusReport
 from lanloom.api.meta import Key, OwnerReference
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.runtime.cni.server import CniService
@@ -138,11 +138,15 @@ class PodNic(NamedTuple):
 class LanPlaces(Protocol):
     """Places at the LANs of a node, for ports that another feature brings and takes.
 
-    Both raise NodeError: of a spoke that no LAN has, that another pod has, or of a LAN that can't be built.
+    All raise NodeError: of a spoke that no LAN has, that another pod has, or of a LAN that can't be built.
     """
 
     def find(self, spoke: str) -> LanPlace:
         """Return the place of a spoke, whether its LAN is built or not."""
+        ...
+
+    def pod_at(self, spoke: str, mode: Mode) -> str:
+        """Return the pod (`namespace/name`) that a spoke was attached for; empty for none, or one that is not known."""
         ...
 
     async def relocate(

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 from lanloom.api.core import EVENTS, PODS
 from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
+from lanloom.api.lan import Mode, device_id
 from lanloom.api.multus import NADS, NETWORK_STATUS
 from lanloom.api.resource import Resource
 from lanloom.features.ipam.dhcp.clients import PortId, SeenPort
@@ -111,7 +112,14 @@ class Links:
 
 
 class Lans:
-    """Each spoke in a LAN of its name."""
+    """Each spoke in a LAN of its name, with the pods that have them by device."""
+
+    def __init__(self, **pods: str) -> None:
+        self._pods = pods
+
+    def pod_at(self, spoke: str, mode: Mode) -> str:
+        """As the port says."""
+        return self._pods.get(device_id(spoke, mode), "")
 
     def find(self, spoke: str) -> LanPlace:
         """As the port says."""

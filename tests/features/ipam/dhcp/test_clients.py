@@ -129,6 +129,19 @@ def test_a_port_that_another_pod_claims() -> None:
     assert found([own, liar], port(addresses=frozenset({"10.0.0.7", "127.0.0.1"}))) == {1: own}
 
 
+@pytest.mark.parametrize("present", [True, False], ids=["beside its owner", "alone"])
+def test_a_pod_that_never_starts(present: bool) -> None:
+    """A pod without an address of its own, which reports what another one has, neither gets nor blocks that port."""
+    own, liar = client(addresses=frozenset({"10.0.0.7"})), client(uid="u2")
+    behind = frozenset({"10.0.0.7", "127.0.0.1", "169.254.75.10", "fe80::1"})
+    assert found([own, liar] if present else [liar], port(addresses=behind)) == ({1: own} if present else {})
+
+
+def test_a_pod_without_a_pod_network() -> None:
+    """A pod that has no address of its own has its port, where nothing but the system's addresses are behind it."""
+    assert found([client()], port(addresses=frozenset({"127.0.0.1", "::1", "fe80::1"}))) == {1: client()}
+
+
 def test_one_address_in_two_networks() -> None:
     """Clients with the same hardware address in two networks each have their own port."""
     one, two = client(BridgeLocation("br0", 20)), client(BridgeLocation("br0", 30), uid="u2")

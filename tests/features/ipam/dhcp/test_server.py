@@ -286,6 +286,23 @@ async def test_a_spoke_of_a_lan() -> None:
         assert (await node.ask(port, kind=DISCOVER)).yours == address
 
 
+@pytest.mark.parametrize("device", ["blueV0", "blueM0"])
+async def test_a_pod_that_reports_the_spoke_of_another(device: str) -> None:
+    """A pod that reports the spoke that another one has, as the runtime said, does not keep that from its address."""
+    settings = (
+        {"type": "k8slanveth", "veth": "blue"}
+        if device == "blueV0"
+        else {"type": "macvtap", "deviceID": device}
+    )
+    async with a_node() as node:
+        await node.nad("spoke", bridge=None, **settings)
+        port = node.links.plug(1, "net1", ns="/run/netns/blue", name=device)
+        address = await node.attach(nad="spoke")
+        await node.attach("liar", nad="spoke")
+        node.serve(lans=Lans(**{device: "default/web"}))
+        assert (await node.ask(port, kind=DISCOVER)).yours == address
+
+
 async def test_a_machine_with_a_macvtap() -> None:
     """A machine with a macvtap at a spoke gets its address at the port below it."""
     async with a_node() as node:

@@ -97,6 +97,8 @@ async def test_a_port_comes(cluster: LanCluster, node: Node) -> None:
     assert places(node) == {"blue-a": False}
     [entry] = node.report()
     assert [(spoke.name, spoke.pod) for spoke in entry.spokes] == [("blue-a", "default/vm")]
+    at = node.plane.places.pod_at
+    assert (at("blue-a", "veth"), at("blue-a", "macvtap"), at("blue-b", "veth")) == ("default/vm", "", "")
 
 
 @story

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pytest
 
+from lanloom.api.lan import Mode
 from lanloom.api.liveupdate import Phase
 from lanloom.features.liveupdate.agent.mover import Mover, Outcome
 from lanloom.features.liveupdate.agent.records import MoveRecords
@@ -35,6 +36,10 @@ class OneLan:
     def find(self, spoke: str) -> LanPlace:
         """As the port says."""
         return self._place
+
+    def pod_at(self, _spoke: str, _mode: Mode) -> str:
+        """As the port says."""
+        return ""
 
     async def relocate(
         self, nic: PodNic, leave: str, enter: str, move: Callable[[LanPlace | None], Awaitable[T]]

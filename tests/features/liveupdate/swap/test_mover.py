@@ -10,7 +10,7 @@ import pytest
 
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import VirtualMachineInstance
-from lanloom.api.lan import MultusReport
+from lanloom.api.lan import Mode, MultusReport
 from lanloom.api.liveupdate import NetworkSwap, NetworkSwapSpec, NetworkSwapStatus, Phase
 from lanloom.api.meta import ObjectMeta
 from lanloom.api.multus import NetworkAttachmentDefinition
@@ -55,6 +55,10 @@ class Lans:
         if spoke not in ("web", "db"):
             raise LinkError(f"no LAN has the spoke {spoke}; add it to spec.spokes of one")
         return LanPlace(BLUE, "br0", f"{spoke}V0", 1450)
+
+    def pod_at(self, _spoke: str, _mode: Mode) -> str:
+        """As the port says."""
+        return ""
 
     async def relocate(
         self, nic: PodNic, leave: str, enter: str, move: Callable[[LanPlace | None], Awaitable[Any]]

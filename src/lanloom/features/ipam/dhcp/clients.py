@@ -2,12 +2,14 @@
 
 A pod's owner can write what Multus reported, and a program in a pod can set addresses there. So a port is that of a
 client only where all of it agrees: the place that the NAD names, the interface's name in the pod, its hardware address
-there, and the pod's own addresses, which kubelet reported. A client that two ports may have has none, and a port that
-two clients may have belongs to neither.
+there, and the pod's own addresses, which kubelet reported. A pod without any, as one that never starts, has no port
+where another pod's addresses are. A spoke is that of the pod for which the runtime called the LAN's plugin. A client
+that two ports may have has none, and a port that two clients may have belongs to neither.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from ipaddress import ip_address
 from typing import Any
 
 from msgspec import Struct
@@ -167,8 +169,12 @@ def _is_behind(client: Client, port: SeenPort) -> bool:
     if isinstance(place, SpokeLocation) and place.mode == "macvtap":
         return port.macs.get(port.peer) == client.mac
     names = (client.interface, bridged_name(client.interface))
-    return (
-        port.peer in names
-        and port.macs.get(client.interface) == client.mac
-        and client.addresses <= port.addresses
-    )
+    if port.peer not in names or port.macs.get(client.interface) != client.mac:
+        return False
+    return client.addresses <= port.addresses if client.addresses else not any(map(_is_own, port.addresses))
+
+
+def _is_own(address: str) -> bool:
+    """Return whether an address of a pod's namespace can be the one by which the cluster knows the pod."""
+    found = ip_address(address)
+    return not (found.is_loopback or found.is_link_local)

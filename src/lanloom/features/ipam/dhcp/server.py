@@ -155,6 +155,7 @@ class GuestDhcp:
         return unread
 
     async def _matched(self, clients: frozenset[Client]) -> dict[PortId, tuple[SeenPort, Client]]:
+        clients = frozenset(filter(self._may_be_there, clients))
         bridges: dict[str, set[str]] = defaultdict(set)
         for client in clients:
             if isinstance(client.place, BridgeLocation):
@@ -166,6 +167,16 @@ class GuestDhcp:
         known = {at: each.port for at, each in self._listeners.items() if not each.failed}
         ports = await self._ports.ports({ns: frozenset(names) for ns, names in bridges.items()}, known)
         return matched(clients, ports, self._lan_of)
+
+    def _may_be_there(self, client: Client) -> bool:
+        """Return whether no other pod is known to have the spoke that the client's pod reports."""
+        place, lans = client.place, self._lans()
+        if isinstance(place, BridgeLocation) or lans is None:
+            return True
+        try:
+            return lans.pod_at(place.spoke, place.mode) in ("", str(client.pod))
+        except NodeError:
+            return True
 
     def _lan_of(self, spoke: str) -> str | None:
         lans = self._lans()

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from lanloom.api.lan import Mode
 from lanloom.features.lan.agent.ports import VETH, Attachment, Device, SpokeError
 from lanloom.features.lan.agent.reconciler import LanReconciler
 from lanloom.features.lan.agent.records import LanRecords
@@ -54,6 +55,12 @@ class SpokePlaces:
         state = self._reconciler.state(uid)
         mtu = state.own.mtu if state is not None else 0
         return LanPlace(self._path_of(record.ns), record.bridge, Device(spoke, VETH).id, mtu)
+
+    def pod_at(self, spoke: str, mode: Mode) -> str:
+        """Implement the port."""
+        _, record = self._record(spoke)
+        place = record.place(Device(spoke, mode).id)
+        return place.pod if place is not None and place.attached else ""
 
     async def relocate(
         self, nic: PodNic, leave: str, enter: str, move: Callable[[LanPlace | None], Awaitable[T]]
