@@ -7,6 +7,7 @@ import pytest
 
 from lanloom.api.clusternetworknode import CLUSTER_NETWORK_NODES
 from lanloom.api.harvester import CLUSTER_NETWORKS
+from lanloom.api.ipam import NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.lan import LANS
 from lanloom.features.vlan.rules.rollout.stages import PROGRESSING, ROLLED_OUT, STOPPED
@@ -47,6 +48,17 @@ async def test_every_page_is_there_and_names_its_command(tmp_path: Path) -> None
             assert "There is nothing here" in await read(browser, path, 404)
         for path in ("/lans/ours/..%2f..", "/pools/A", "/lans?namespace=../x"):
             await read(browser, path, 404)
+
+
+async def test_a_network_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    """A network that was written past the webhooks is named with its fault next to the others, and has a page."""
+    async with site(tmp_path) as made, made.browser() as browser:
+        for name, cidr in (("good", "192.0.2.0/24"), ("broken", "192.0.2.0/33")):
+            body = {"metadata": {"name": name}, "spec": {"subnets": [{"cidr": cidr}]}}
+            await made.admin.create(NETWORKS, body)
+        page = await read(browser, "/pools")
+        assert 'href="/pools/good"' in page and "Network broken: spec.subnets[0].cidr" in page
+        assert "broken" in await read(browser, "/pools/broken")
 
 
 async def test_what_is_not_ready_comes_first_with_its_reason(tmp_path: Path) -> None:

@@ -149,7 +149,8 @@ async def _read_nics(client: Reader) -> KnownNics:
 async def networks(client: Reader, _names: Names) -> Content:
     """Return all networks with their free addresses; with words, also the NICs that have them."""
     found = await _read_nics(client)
-    rows, objects = described(found.state), found.state.by_id()
+    faults: list[str] = []
+    rows, objects = described(found.state, faults=faults), found.state.by_id()
     pools = {item.network.id: found.pools(item) for item in rows}
     table = Table(
         title="Pools",
@@ -162,7 +163,9 @@ async def networks(client: Reader, _names: Names) -> Content:
         not_ready=lambda item: _not_ready(pools[item.network.id], objects[item.network.id]),
     )
     nics = _nics(found.nics, "everywhere", searched=True)
-    return Content(title="Pools", tables=(table, nics), remarks=(COUNTED,) if found.partial else ())
+    return Content(
+        title="Pools", tables=(table, nics), remarks=(*faults, *((COUNTED,) if found.partial else ()))
+    )
 
 
 def _with_counts(usages: Mapping[str, Usage]) -> Query[Described]:
@@ -184,7 +187,12 @@ def _with_counts(usages: Mapping[str, Usage]) -> Query[Described]:
 async def network(client: Reader, names: Names) -> Content:
     """Return one network: how full its pools are, and who has or keeps which address. Raises NoSuchPage."""
     known = await _read_nics(client)
-    found = next((item for item in described(known.state) if item.network.name == names["name"]), None)
+    rows = described(known.state, faults=[])
+    found = next((item for item in rows if item.network.name == names["name"]), None)
+    if found is None and (
+        item := next((one for one in known.state.networks if one.called == names["name"]), None)
+    ):
+        return Content(title=item.called, not_ready=_unready(item))
     if found is None:
         raise NoSuchPage(f"there is no network {names['name']}")
     mine = [nic for nic in known.nics if found.network.id in (nic.spec.network, nic.status.network)]

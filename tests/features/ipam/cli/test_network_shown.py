@@ -256,3 +256,31 @@ def test_sticky_addresses(cluster: Cluster) -> None:
     assert "Keeps addresses" not in done(cluster, "info", "net1")
     for text in ("ReplicaSet=1h", "Pod", "Pod=1y"):
         assert network(cluster, "modify", "--sticky-for", text, "net1").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["list", "info", "usage"])
+def test_a_network_that_cannot_be_read_hides_no_other(cluster: Cluster, command: str) -> None:
+    """A network that was written past the webhooks is named with its fault after the others, and in the exit code."""
+    done(cluster, *NET1)
+    broken = {"metadata": {"name": "broken"}, "spec": {"subnets": [{"cidr": "192.0.2.0/33"}]}}
+    cluster.do(lambda client: client.create(NETWORKS, broken))
+    cluster.do(
+        lambda client: client.patch(
+            NETWORKS, "net1", {"status": {"sharedWith": ["broken"]}}, subresource="status"
+        )
+    )
+    found = network(cluster, command)
+    assert (found.exit_code, "net1" in found.output) == (1, True)
+    assert 'Error: Network broken: spec.subnets[0].cidr: "192.0.2.0/33" is not a CIDR' in found.output
+    assert network(cluster, command, "net1").exit_code in (0, 3)
+    assert network(cluster, command, "broken").exit_code == 1
+
+
+def test_a_network_that_cannot_be_read_is_in_no_other_s_way(cluster: Cluster) -> None:
+    """Others are connected, and hooks of their instances have an environment."""
+    done(cluster, *NET1)
+    broken = {"metadata": {"name": "broken"}, "spec": {"subnets": [{"cidr": "192.0.2.0/33"}]}}
+    cluster.do(lambda client: client.create(NETWORKS, broken))
+    cluster.nic("one", "web", "net1", "192.0.2.10")
+    done(cluster, "connect", "--nic-parameters", "mode=bridged,link=br0", "net1", "group1")
+    assert "192.0.2.10" in cluster.lanloom("ganeti", "env", "web").output

@@ -1,6 +1,8 @@
 """`lanloom network`: networks with their subnets and pools, as `gnt-network` has them."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -81,7 +83,7 @@ def command() -> None:
 def list_networks(networks: tuple[str, ...], listing: Listing, cluster: ClusterOptions) -> None:
     """List networks. `lanloom network list-fields` describes the fields; `-o ganeti` shows those of gnt-network.
 
-    Exit code: 0, or 1 if a network is not found, 2 for an unknown field.
+    Exit code: 0, or 1 if a network is not found or can't be read, 2 for an unknown field.
 
     \b
     Examples:
@@ -91,7 +93,8 @@ def list_networks(networks: tuple[str, ...], listing: Listing, cluster: ClusterO
       lanloom network list --no-headers --separator : -o name,free_count net1
       lanloom network list -o name,pools --output json
     """
-    listing.print(_described(cluster, networks))
+    with _described(cluster, networks) as found:
+        listing.print(found)
 
 
 @command.command(name="list-fields")
@@ -117,7 +120,7 @@ def info(networks: tuple[str, ...], output: str, cluster: ClusterOptions) -> Non
     Shows subnets, pools with their maps, reservations, node groups, and the addresses of each NIC.
 
     \b
-    Exit code: 0, or 1 if a network is not found.
+    Exit code: 0, or 1 if a network is not found or can't be read.
 
     \b
     Examples:
@@ -127,8 +130,7 @@ def info(networks: tuple[str, ...], output: str, cluster: ClusterOptions) -> Non
     from lanloom.features.ipam.cli.networkinfo import print_network
     from lanloom.features.ipam.commands.networkviews import information
 
-    found = _described(cluster, networks)
-    with refusals(reading=True):
+    with _described(cluster, networks) as found, refusals(reading=True):
         if output != "table":
             print_data([information(item) for item in found], output)
             return
@@ -148,7 +150,7 @@ def usage(networks: tuple[str, ...], output: str, cluster: ClusterOptions) -> No
 
     \b
     Exit code: 0, or 3 if a pool is full to 80 % or more (and not disabled),
-               1 if a network is not found.
+               1 if a network is not found or can't be read.
 
     \b
     Examples:
@@ -159,20 +161,27 @@ def usage(networks: tuple[str, ...], output: str, cluster: ClusterOptions) -> No
     from lanloom.features.ipam.cli.networkinfo import print_usage
     from lanloom.features.ipam.commands.networkviews import plain, pools_of
 
-    found = _described(cluster, networks)
-    with refusals(reading=True):
-        usages = [pools_of(item) for item in found]
-    if output != "table":
-        print_data([plain(item) for item in usages], output)
-    else:
-        print_usage(usages)
+    with _described(cluster, networks) as found:
+        with refusals(reading=True):
+            usages = [pools_of(item) for item in found]
+        if output != "table":
+            print_data([plain(item) for item in usages], output)
+        else:
+            print_usage(usages)
     sys.exit(SHORT if any(pool.warning for item in usages for pool in item.pools) else 0)
 
 
-def _described(cluster: ClusterOptions, networks: tuple[str, ...]) -> "list[Described]":
+@contextmanager
+def _described(cluster: ClusterOptions, networks: tuple[str, ...]) -> "Iterator[list[Described]]":
+    """Provide the networks; report those that can't be read after the others, and end the command for them."""
     with uncollected():
         from lanloom.features.ipam.commands.networkviews import described
 
-    state = read_networks(cluster, networks)
+    state, faults = read_networks(cluster, networks), list[str]()
     with refusals(reading=True):
-        return described(state, networks)
+        found = described(state, networks, faults)
+    yield found
+    for fault in faults:
+        click.echo(f"Error: {fault}", err=True)
+    if faults:
+        sys.exit(1)

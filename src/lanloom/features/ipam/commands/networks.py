@@ -23,7 +23,7 @@ from lanloom.kube.controller import backoff
 from lanloom.kube.errors import AlreadyExists, Conflict
 from lanloom.kube.patches import Raw, struct_diff
 from lanloom.kube.ports import Client
-from lanloom.refusals import Denied
+from lanloom.refusals import Denied, Malformed
 
 PATIENCE = 30.0
 """Seconds for which a change is computed again when another writer was first; a busy allocator writes often."""
@@ -134,7 +134,10 @@ def no_conflicts(state: State, network: Network) -> None:
     for item in state.networks:
         if item.metadata.name == network.id:
             continue
-        other = network_of(item)
+        try:
+            other = network_of(item)
+        except Malformed:
+            continue  # it gives no address, and says why itself
         shared = [one for one in network.connections if one in other.connections]
         for subnet in network.subnets if shared else ():
             for theirs in other.subnets:

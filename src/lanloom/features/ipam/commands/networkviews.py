@@ -1,6 +1,7 @@
 """Networks as the commands show them: their fields, the NICs on them, and the usage of their pools."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from msgspec import Struct, to_builtins
 
@@ -14,12 +15,14 @@ from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Nic, Pool, Subnet, Usage
 from lanloom.features.ipam.rules.shares import Share
 from lanloom.features.ipam.state import State, ledger_of, nic_of
+from lanloom.refusals import Malformed
 
 
-def described(state: State, idents: Sequence[str] = ()) -> list[Described]:
+def described(state: State, idents: Sequence[str] = (), faults: list[str] | None = None) -> list[Described]:
     """Return the networks of those identifiers in their order; without any all networks by name.
 
-    Raises Refused, Malformed.
+    Why one can't be read, which was written while no webhook answered, is added to `faults`, and the others are
+    returned; without a list, that is raised. Raises Refused, Malformed.
     """
     items = [state.find(ident) for ident in idents] or sorted(state.networks, key=lambda item: item.called)
     on: dict[str, list[NicObject]] = {}  # once for all, because networks and NICs may be many
@@ -31,9 +34,18 @@ def described(state: State, idents: Sequence[str] = ()) -> list[Described]:
     def peers(item: NetworkObject) -> Iterator[Ledger]:
         for name in item.status.shared_with:
             if name in by_id:
-                yield ledger_of(by_id[name], on.get(name, ()))
+                with suppress(Malformed):
+                    yield ledger_of(by_id[name], on.get(name, ()))
 
-    return [_describe(item, on.get(item.metadata.name, ()), peers(item)) for item in items]
+    found = []
+    for item in items:
+        try:
+            found.append(_describe(item, on.get(item.metadata.name, ()), peers(item)))
+        except Malformed as error:
+            if faults is None:
+                raise
+            faults.append(str(error))
+    return found
 
 
 def _describe(item: NetworkObject, nics: Sequence[NicObject], peers: Iterable[Ledger]) -> Described:

@@ -39,8 +39,11 @@ class InstanceNics(Struct, frozen=True):
 def instance_of_state(state: State, namespace: str, name: str) -> InstanceNics:
     """Return an instance of a cluster. Raises Denied, Malformed."""
     found = the_instance(state, namespace, name)
-    networks = {item.metadata.name: network_of(item) for item in state.networks}
     nics = [nic_of(item) for item in found.nics]
+    named = {nic.network for nic in nics}
+    networks = {
+        item.metadata.name: network_of(item) for item in state.networks if item.metadata.name in named
+    }
     return InstanceNics(found.name, tuple((nic, networks.get(nic.network)) for nic in nics))
 
 
