@@ -134,6 +134,23 @@ MTU_CASES = {
     ),
 }
 
+NAD_CASES = {
+    "the binding of a machine": Case(
+        "NetworkAttachmentDefinition nets/mine: spec.config: binding: must be bridge, in a NAD of the type k8slanveth, "
+        "or missing",
+        config={"type": "k8slanveth", "veth": "a", "binding": "masquerade"},
+    ),
+    "the name of a spoke in a NAD": Case(
+        "NetworkAttachmentDefinition nets/mine: spec.config: veth: must be the name of a spoke: at most 13 lower-case "
+        "letters, digits and dashes",
+        config={"plugins": [{"type": "k8slanveth", "veth": "Spoke_1"}]},
+    ),
+    "the MTU in a NAD": Case(
+        "NetworkAttachmentDefinition nets/mine: spec.config: mtu: must be a number from 0 to 65535",
+        config={"type": "k8slanveth", "veth": "nobody", "mtu": "9000"},
+    ),
+}
+
 IPAM_CASES = {
     "a NAD names no path": Case(
         "NetworkAttachmentDefinition nets/mine: spec.config.ipam.dataDir: must not be in a NAD; the agent keeps the "
@@ -174,6 +191,12 @@ def test_mtus_that_do_not_fit(case: Case) -> None:
     assert answer(case) == case.message
 
 
+@pytest.mark.parametrize("case", NAD_CASES.values(), ids=list(NAD_CASES))
+def test_nads_at_which_no_pod_starts(case: Case) -> None:
+    """What an agent refuses of every pod is refused when the NAD is written, in the same words."""
+    assert answer(case) == case.message
+
+
 @pytest.mark.parametrize("case", IPAM_CASES.values(), ids=list(IPAM_CASES))
 def test_programs_that_are_refused(case: Case) -> None:
     """What an IPAM program must not get is refused with its field and the remedy."""
@@ -204,6 +227,7 @@ def test_what_is_allowed(case: Case) -> None:
 GROUPS = (
     ("Options of LANs", test_options_that_are_refused, OPTION_CASES),
     ("MTUs of LANs", test_mtus_that_do_not_fit, MTU_CASES),
+    ("NADs at spokes", test_nads_at_which_no_pod_starts, NAD_CASES),
     ("IPAM programs of NADs at LANs", test_programs_that_are_refused, IPAM_CASES),
 )
 

@@ -20,9 +20,10 @@ from lanloom.api.admission import (
     old_of,
 )
 from lanloom.api.lan import FORCE_DELETE, LAN, LAN_NODES, LANS, LANNode
-from lanloom.api.lannads import spokes_named
+from lanloom.api.lannads import attaching, spokes_named
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.names import MGMT
+from lanloom.features.lan.agent.calls import config_fault
 from lanloom.features.lan.reader import LanInformers
 from lanloom.features.lan.rules.admit import (
     JOINED,
@@ -200,7 +201,8 @@ class LanAdmission(TableAdmission):
         if new is not None and (named := spokes_named(new)) and (old is None or named - spokes_named(old)):
             await self._nad_border(_placed_nad(new, request))
         if new is not None and (old is None or old.spec != new.spec):
-            warnings = check_ipam(_placed_nad(new, request), old)
+            warnings = _check_config(_placed_nad(new, request), old)
+            warnings += check_ipam(_placed_nad(new, request), old)
             await self._nad_mtu(_placed_nad(new, request))
         if not concerns(new, old):
             return warnings
@@ -318,6 +320,18 @@ def _force_warnings(lan: LAN) -> tuple[str, ...]:
     if value in ("", "true", "false"):
         return ()
     return (f'{title_of(lan)}: metadata.annotations[{FORCE_DELETE}] has no effect unless it is "true"',)
+
+
+def _check_config(
+    new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None
+) -> tuple[str, ...]:
+    """Return warnings for what agents refuse of each pod. Raises Denied for a fault that was not there before."""
+    title = f"NetworkAttachmentDefinition {new.metadata.key}: spec.config"
+    before = frozenset(map(config_fault, attaching(old))) if old is not None else frozenset[str]()
+    faults = tuple(dict.fromkeys(filter(None, map(config_fault, attaching(new)))))
+    if fresh := [fault for fault in faults if fault not in before]:
+        raise Denied(f"{title}: {fresh[0]}")
+    return tuple(f"{title}: {fault}; pods that start at it are refused" for fault in faults)
 
 
 def _spec(item: Raw | None) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.features.ipam.admission import (
     test_agents,
+    test_nads,
     test_network_shapes,
     test_networks,
     test_nics,
@@ -23,6 +24,7 @@ from tests.harness.refusals import (
 GROUPS: tuple[tuple[str, Any, Cases], ...] = (
     ("Networks as such", test_network_shapes.test_networks_that_can_not_be, test_network_shapes.SHAPE_CASES),
     ("Ranges of networks", test_networks.test_ranges_with_host_bits, test_networks.RANGE_CASES),
+    ("NADs with addresses", test_nads.test_nads_at_which_no_pod_starts, test_nads.NAD_CASES),
     ("Names of networks", test_networks.test_names_that_are_taken, test_networks.IDENTITY_CASES),
     ("Changes of networks", test_networks.test_changes_that_users_forbid, test_networks.CHANGE_CASES),
     ("NICs as such", test_nics.test_nics_that_can_not_be, test_nics.SHAPE_CASES),

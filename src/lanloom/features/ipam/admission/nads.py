@@ -1,6 +1,6 @@
-"""Validation of what NADs bring to networks: routes of `lanloom-ipam`, and wires on which networks meet.
+"""Validation of what NADs bring to networks: what they say to `lanloom-ipam`, and wires on which networks meet.
 
-Routes are those of pods, whichever plugin makes the interface.
+What an agent refuses when a pod starts is refused in the same words, whichever plugin makes the interface.
 
 Networks with overlapping subnets come to one wire by a NAD, or by a change of a network. A NIC of one gets no address
 that a NIC of the other has. But two pools over the same addresses say that each has room where both have it once, and a
@@ -16,6 +16,7 @@ from typing import Any
 from lanloom.api.ipam import Network
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.ipam.agent import PROGRAM
+from lanloom.features.ipam.agent.cnitypes import parse_ipam
 from lanloom.features.ipam.rules.model import Network as Model
 from lanloom.features.ipam.rules.others import Wire, overlap
 from lanloom.features.ipam.state import network_of
@@ -25,6 +26,7 @@ from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
 from lanloom.refusals import Denied, Malformed
+from lanloom.runtime.cni.calls import CniError
 
 REMEDY = "use one Network for both, pools that don't overlap (or a disabled one), or another VLAN"
 
@@ -32,7 +34,10 @@ REMEDY = "use one Network for both, pools that don't overlap (or a disabled one)
 def check_nad(
     new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefinition | None
 ) -> tuple[str, ...]:
-    """Return warnings for routes with host bits, which lead to the whole network. Raises Malformed for a new one."""
+    """Return warnings for routes with host bits, which lead to the whole network, and for what agents refuse.
+
+    Raises Malformed for what was not there before.
+    """
     if new is None or (old is not None and new.spec == old.spec):
         return ()
     title = f"NetworkAttachmentDefinition {new.metadata.key}"
@@ -43,29 +48,49 @@ def check_nad(
             if dst not in before:
                 raise Malformed(f"{title}: {field}: {fault}")
             warnings.append(f"{title}: {field}: {fault} All of the network is routed, as before")
+    refused = frozenset(_refused(old)) if old is not None else frozenset[str]()
+    for fault in _refused(new):
+        if fault not in refused:
+            raise Malformed(f"{title}: {fault}")
+        warnings.append(f"{title}: {fault}; pods that start at it are refused")
     return tuple(warnings)
 
 
+def _refused(nad: NetworkAttachmentDefinition) -> Iterator[str]:
+    """Yield the faults by which an agent refuses the pods of a NAD."""
+    for field, section in _sections(nad):
+        try:
+            parse_ipam({"ipam": section})
+        except CniError as error:
+            yield f"{field}.{error.msg}"
+
+
 def _routes(nad: NetworkAttachmentDefinition) -> Iterator[tuple[str, str]]:
-    """Yield the fields of destinations, with their texts; nothing of a configuration that can't be read."""
+    """Yield the fields of destinations, with their texts."""
+    for field, section in _sections(nad):
+        routes = section.get("routes")
+        for index, route in enumerate(routes if isinstance(routes, list) else ()):
+            dst = route.get("dst") if isinstance(route, dict) else None
+            if isinstance(dst, str):
+                yield f"{field}.ipam.routes[{index}].dst", dst
+
+
+def _sections(nad: NetworkAttachmentDefinition) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what is for Lanloom's program, and the field around it; nothing of a configuration that can't be read."""
     try:
         config: object = json.loads(nad.spec.config)
     except (ValueError, RecursionError):
         return
-    yield from _routes_of("spec.config", config)
     plugins = config.get("plugins") if isinstance(config, dict) else None
-    for index, plugin in enumerate(plugins if isinstance(plugins, list) else ()):
-        yield from _routes_of(f"spec.config.plugins[{index}]", plugin)
-
-
-def _routes_of(field: str, config: Any) -> Iterator[tuple[str, str]]:
-    ipam = config.get("ipam") if isinstance(config, dict) else None
-    if not isinstance(ipam, dict) or ipam.get("type") != PROGRAM or not isinstance(ipam.get("routes"), list):
-        return
-    for index, route in enumerate(ipam["routes"]):
-        dst = route.get("dst") if isinstance(route, dict) else None
-        if isinstance(dst, str):
-            yield f"{field}.ipam.routes[{index}].dst", dst
+    listed = plugins if isinstance(plugins, list) else ()
+    places = [
+        ("spec.config", config),
+        *((f"spec.config.plugins[{at}]", one) for at, one in enumerate(listed)),
+    ]
+    for field, one in places:
+        section = one.get("ipam") if isinstance(one, dict) else None
+        if isinstance(section, dict) and section.get("type") == PROGRAM:
+            yield field, section
 
 
 async def check_nad_wires(

@@ -41,6 +41,21 @@ def ipam_type(config: Raw) -> str:
     return name
 
 
+def config_fault(config: Raw) -> str:
+    """Return why an ADD of `k8slanveth` with the configuration of a NAD is refused for every pod; empty for others."""
+    kind = config.get("type")
+    if not isinstance(kind, str) or PROGRAMS.get(kind) != VETH:
+        return ""
+    call = Call(program=kind, command="ADD", config=config)
+    try:
+        _device(call)
+        _is_bridged(call)
+        _mtu(config)
+    except CniError as error:
+        return error.msg
+    return ""
+
+
 def attachment_of(call: Call) -> Attachment:
     """Return the attachment of an ADD or CHECK. Raises CniError, which names the variable or the field."""
     arguments = _arguments(call.args)
