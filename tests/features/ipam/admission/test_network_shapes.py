@@ -146,6 +146,11 @@ SHAPE_CASES: Cases = {
         ),
         network("net1", subnet(leaseSeconds=30)),
     ),
+    "a subnet has hosts": shape(
+        "Network net1: spec.subnets[1].cidr: ff05::/64 has multicast addresses, which no NIC can have; choose another "
+        "CIDR",
+        network("net1", subnet(), {"cidr": "ff05::/64"}),
+    ),
     "a gateway is an address": shape(
         (
             'Network net1: spec.subnets[0].gateway: "gw" is not an IP address; write one such as '

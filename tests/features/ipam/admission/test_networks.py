@@ -271,3 +271,13 @@ def test_a_network_keeps_its_own_name() -> None:
     present = (NETWORKS, before)
     assert verdict_of(request(NETWORKS, network(uuid=OTHER), before), present).allowed
     assert verdict_of(request(NETWORKS, network(name="prod2", uuid=OTHER), before), present).allowed
+
+
+def test_a_subnet_without_hosts_from_before_stays() -> None:
+    """A network that has a subnet of multicast addresses keeps it, and everything else of it can change."""
+    multicast = subnet(cidr="224.0.0.0/24", gateway=None, pools=None, external=None)
+    old = network("net1", multicast)
+    new = network("net1", multicast, {"cidr": "10.9.0.0/24"})
+    assert verdict_of(request(NETWORKS, new, old), (NETWORKS, old)).allowed
+    other = network("net1", {**multicast, "cidr": "224.0.1.0/24"})
+    assert not verdict_of(request(NETWORKS, other, old), (NETWORKS, old)).allowed

@@ -76,10 +76,14 @@ def test_subnets_keep_their_order_and_uuid() -> None:
         ("six:modify,gateway=2001:db8::", "anycast"),
         ("six:modify,gateway=fe80::1", "lies outside of 2001:db8::/64"),
         ("front:modify,gateway=2001:db8::5", "lies outside"),
+        ("add:cidr=224.0.0.0/24", "has multicast addresses, which no NIC can have"),
+        ("add:cidr=ff05::/64", "has multicast addresses"),
+        ("add:cidr=127.1.0.0/16", "has loopback addresses"),
+        ("back:modify,cidr=127.0.0.0/8", "has loopback addresses"),
     ],
 )
 def test_what_no_network_can_be(option: str, message: str) -> None:
-    """Subnets never overlap, share a name or both have dhcp in one version; a gateway is a host of its subnet."""
+    """Subnets never overlap, share a name or both have dhcp in one version; they have hosts, such as a gateway."""
     with pytest.raises(Denied, match=message):
         modified(NET, [option])
 

@@ -30,7 +30,7 @@ from lanloom.features.ipam.rules.addresses import (
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.subnets import SUBNETS_MAX
-from lanloom.features.ipam.rules.validate import check_network, check_transition
+from lanloom.features.ipam.rules.validate import check_network, check_transition, hostless_faults
 from lanloom.features.ipam.state import described, identified, ledger_of, network_of
 from lanloom.features.ipam.wirereader import Wires
 from lanloom.hostbits import host_bits
@@ -58,10 +58,19 @@ async def check_network_change(
     check_host_bits(new, old)
     model = model_after(new, old)
     check_network(model)
+    _check_new_subnets(model, _model_of(old))
     if _is_named(new, old):
         known = tuple(wires.namesakes(new)) if wires is not None else ()
         await _check_identity(client, known, new, is_new=old is None)
     return await _check_transition(client, old, model) if old is not None else ()
+
+
+def _check_new_subnets(new: NetworkModel, old: NetworkModel | None) -> None:
+    """Raise Malformed for a subnet that comes, and has no address for a NIC."""
+    before = {subnet.cidr for subnet in old.subnets} if old is not None else set[Cidr]()
+    for index, subnet in enumerate(new.subnets):
+        for fault in hostless_faults(subnet) if subnet.cidr not in before else ():
+            raise Malformed(f"Network {new.id}: spec.subnets[{index}].{fault.field}: {fault.why}")
 
 
 def check_names_in_flight(in_flight: InFlight, new: Network, old: Network | None) -> None:

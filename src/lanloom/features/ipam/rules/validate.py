@@ -12,7 +12,14 @@ from itertools import islice
 
 from msgspec import Struct
 
-from lanloom.features.ipam.rules.addresses import Address, IPRange, Version, format_address, subtract
+from lanloom.features.ipam.rules.addresses import (
+    Address,
+    IPRange,
+    Version,
+    format_address,
+    parse_cidr,
+    subtract,
+)
 from lanloom.features.ipam.rules.general import check_connection, check_mac_prefix, check_tag
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network, Pool, Subnet, pairs_of
@@ -47,6 +54,29 @@ def subnet_faults(subnet: Subnet, others: Iterable[Subnet]) -> Iterator[Fault]:
             )
     yield from gateway_faults(subnet)
     yield from _lease_faults(subnet)
+
+
+_HOSTLESS = tuple(
+    (parse_cidr(text)[0], what)
+    for text, what in (
+        ("127.0.0.0/8", "loopback"),
+        ("224.0.0.0/4", "multicast"),
+        ("::/127", "loopback"),
+        ("ff00::/8", "multicast"),
+    )
+)
+
+
+def hostless_faults(subnet: Subnet) -> Iterator[Fault]:
+    """Yield why no link of a pod, machine or node can have an address of a subnet.
+
+    A network that has such a subnet keeps it, so this is for subnets that come.
+    """
+    for cidr, what in _HOSTLESS:
+        if cidr.range.covers(subnet.cidr.range):
+            yield Fault(
+                "cidr", f"{subnet.cidr} has {what} addresses, which no NIC can have; choose another CIDR"
+            )
 
 
 def _lease_faults(subnet: Subnet) -> Iterator[Fault]:
