@@ -35,7 +35,7 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
         (Protections(notes=False), 16),
         (Protections(fresh=False), 151),
         (Protections(version=False), 7),
-        (Protections(restarts=False), 34),
+        (Protections(restarts=False), 35),
     ],
     ids=["notes", "fresh", "version", "restarts"],
 )

@@ -32,11 +32,11 @@ def test_no_schedule_breaks_it(seeds: range) -> None:
 @pytest.mark.parametrize(
     ("protections", "first", "finding"),
     [
-        (LanProtections(notes=False), 79, "was allowed to refer to .* which has gone meanwhile"),
+        (LanProtections(notes=False), 140, "was allowed to refer to .* which has gone meanwhile"),
         (LanProtections(fresh=False), 99, "was deleted while .* refers to it"),
-        (LanProtections(nodes=False), 68, "is gone while .* reports that it carries it"),
-        (LanProtections(disk=False), 41, "is lost by can.t delete the link .*: its port is not there"),
-        (LanProtections(ends=False), 364, "a loop: .* join a LAN to VLAN"),
+        (LanProtections(nodes=False), 71, "is gone while .* reports that it carries it"),
+        (LanProtections(disk=False), 97, "is lost by can.t delete the link .*: its port is not there"),
+        (LanProtections(ends=False), 629, "a loop: .* join a LAN to VLAN"),
         (LanProtections(alone=False), 1159, "VLANs .* are one: .* join VNI"),
     ],
     ids=["notes", "fresh", "nodes", "disk", "ends", "alone"],
