@@ -9,7 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from ipaddress import IPv6Network
 from pathlib import Path
 from typing import Any
@@ -302,11 +302,22 @@ class RealNode:
         for name in names:
             self.remove_file(name)
         await self.network_manager.load(names)
-        while surplus := set((await self.host.links.dump()).links) - KEPT_LINKS:
-            # NetworkManager removes its own devices at the same time, and VLAN links go with their parents.
-            with suppress(subprocess.CalledProcessError):
-                batch("ip", "node", "".join(f"link delete {name}\n" for name in sorted(surplus)), "-force")
-        batch("ip", "node", BARE)
+        while not await self._cleaned(await self._surplus()):
+            pass
+
+    async def _surplus(self) -> list[str]:
+        """The links that a test left, VLAN links before their parents, with which they would go."""
+        return sorted(set((await self.host.links.dump()).links) - KEPT_LINKS, reverse=True)
+
+    async def _cleaned(self, surplus: Collection[str]) -> bool:
+        """Takes links away and makes the NICs bare, by one program; whether all is as it should be."""
+        try:
+            batch("ip", "node", "".join(f"link delete {name}\n" for name in surplus) + BARE)
+        except subprocess.CalledProcessError:
+            if not surplus:
+                raise
+            return False  # NetworkManager removes its own devices at the same time
+        return not surplus or not await self._surplus()
 
     async def _answers(self) -> None:
         deadline = time.monotonic() + PATIENCE
