@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lanloom.features.ipam.agent.nics import resolved
 from lanloom.features.ipam.rules.shares import (
     KINDS,
     LONGEST,
@@ -13,7 +14,6 @@ from lanloom.features.ipam.rules.shares import (
     kept_for,
     ordinal_of,
     parse_period,
-    resolved,
 )
 from lanloom.refusals import Malformed
 

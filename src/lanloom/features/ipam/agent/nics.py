@@ -6,7 +6,7 @@ watch for each would cost each a new connection. Where that watch can't help, a 
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from random import Random
 from typing import Any
@@ -35,8 +35,9 @@ from lanloom.api.ipam import (
 from lanloom.api.meta import Key, ObjectMeta
 from lanloom.features.ipam.agent.cnitypes import MOST, IpamConfig, parse_wanted
 from lanloom.features.ipam.agent.pods import Holder, holder_by_name
+from lanloom.features.ipam.rules.addresses import format_address, parse_range
 from lanloom.features.ipam.rules.names import is_uuid, object_name
-from lanloom.features.ipam.rules.shares import kept_for, resolved
+from lanloom.features.ipam.rules.shares import is_list_of_ordinals, kept_for, ordinal_of
 from lanloom.features.ipam.state import State, answer
 from lanloom.kube.controller import backoff
 from lanloom.kube.errors import (
@@ -70,6 +71,25 @@ def requested_ips(annotations: Mapping[str, str], holder: Holder, config: IpamCo
         return resolved(chosen, holder.owner.name)
     except Malformed as error:
         raise CniError(BAD_CONFIG, f"addresses of {holder.interface}: {error}") from None
+
+
+def resolved(wanted: Sequence[str], pod: str) -> tuple[str, ...]:
+    """Return requests with the pod's own address for each list by ordinal. Raises Malformed."""
+    return tuple(_address_of_ordinal(text, pod) if is_list_of_ordinals(text) else text for text in wanted)
+
+
+def _address_of_ordinal(text: str, pod: str) -> str:
+    """Return the address of a range that belongs to a pod: the first one for ordinal 0. Raises Malformed."""
+    range_, ordinal = parse_range(text), ordinal_of(pod)
+    if ordinal is None:
+        raise Malformed(
+            f"{text} is a list by ordinal, but pod {pod} has none; use it in the template of a StatefulSet"
+        )
+    if ordinal.number >= range_.size:
+        raise Malformed(
+            f"{text} has no address for ordinal {ordinal.number} of {ordinal.stateful_set}; add more addresses"
+        )
+    return format_address(range_.first + ordinal.number)
 
 
 def unused(annotations: Mapping[str, str], names: frozenset[str]) -> tuple[str, ...]:

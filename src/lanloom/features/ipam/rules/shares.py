@@ -18,12 +18,12 @@ controller, and of virtual machines.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lanloom.features.ipam.rules.addresses import find_address, format_address, parse_range
+from lanloom.features.ipam.rules.addresses import find_address
 from lanloom.features.ipam.rules.model import Network
 from lanloom.refusals import Denied, Malformed, title_for
 from lanloom.text import quote
@@ -209,22 +209,3 @@ def is_list_of_ordinals(text: str) -> bool:
     """Return whether an entry is a range `first-last`, of which each pod of a StatefulSet gets its own address."""
     first, dash, last = text.partition("-")
     return bool(dash) and find_address(first) is not None and find_address(last) is not None
-
-
-def address_of_ordinal(text: str, pod: str) -> str:
-    """Return the address of a range that belongs to a pod: the first one for ordinal 0. Raises Malformed."""
-    range_, ordinal = parse_range(text), ordinal_of(pod)
-    if ordinal is None:
-        raise Malformed(
-            f"{text} is a list by ordinal, but pod {pod} has none; use it in the template of a StatefulSet"
-        )
-    if ordinal.number >= range_.size:
-        raise Malformed(
-            f"{text} has no address for ordinal {ordinal.number} of {ordinal.stateful_set}; add more addresses"
-        )
-    return format_address(range_.first + ordinal.number)
-
-
-def resolved(wanted: Sequence[str], pod: str) -> tuple[str, ...]:
-    """Return requests with the pod's own address for each list by ordinal. Raises Malformed."""
-    return tuple(address_of_ordinal(text, pod) if is_list_of_ordinals(text) else text for text in wanted)
