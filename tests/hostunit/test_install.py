@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from lanloom.hostunit import SCRIPT, HostError, Tree, host_files, host_links, install, status, uninstall
+from lanloom.hostunit import (
+    MEMORY,
+    SCRIPT,
+    HostError,
+    Tree,
+    host_files,
+    host_links,
+    install,
+    status,
+    uninstall,
+)
 from lanloom.processes.cli.host import command
 from tests.processes.deployed import pod
 
@@ -112,6 +122,33 @@ def test_uninstalling_leaves_the_rest(tmp_path: Path) -> None:
     assert uninstall(tree, NoSystemd()) == ()
 
 
+def test_uninstalling_forgets(tmp_path: Path) -> None:
+    """What the unit remembers goes with it: installed again, it would delete links of profiles that went meanwhile."""
+    tree = Tree(tmp_path)
+    install(tree, NoSystemd())
+    memory = tmp_path / "run/lanloom-nm-reload"
+    (memory / "seen").mkdir(parents=True)
+    (memory / "seen/data-vlan100.nmconnection").write_text("0 - data-br.100 \n")
+    assert "removed /run/lanloom-nm-reload" in uninstall(tree, NoSystemd())
+    assert not memory.exists()
+    assert memory.parent.is_dir()
+
+
+def test_uninstalling_follows_no_link(tmp_path: Path) -> None:
+    """A link in the place of what the unit remembers goes; what it leads to stays."""
+    (tmp_path / "host").mkdir()
+    tree = Tree(tmp_path / "host")
+    install(tree, NoSystemd())
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    memory = tmp_path / "host/run/lanloom-nm-reload"
+    memory.parent.mkdir()
+    memory.symlink_to(theirs)
+    uninstall(tree, NoSystemd())
+    assert not memory.is_symlink()
+    assert theirs.is_dir()
+
+
 def test_links_of_the_host_stay_on_the_host(tmp_path: Path) -> None:
     """An absolute link in the host's tree is one of the host's, not of the machine that installs."""
     root = tmp_path / "host"
@@ -200,6 +237,7 @@ def test_the_manifest_installs_into_the_host() -> None:
 def test_the_units_run_what_is_installed() -> None:
     """The service starts the script where it is installed, and the path unit and the timer start the service."""
     contents = {file.path.name: file.content.decode() for file in host_files()}
+    assert f"RuntimeDirectory={MEMORY.relative_to('/run')}\n" in contents["lanloom-nm-reload.service"]
     assert f"ExecStart={SCRIPT}\n" in contents["lanloom-nm-reload.service"]
     assert "Unit=lanloom-nm-reload.service\n" in contents["lanloom-nm-reload.path"]
     assert contents["lanloom-nm-reload.path"].count("PathChanged=") == 1

@@ -38,6 +38,9 @@ SCRIPT = PurePosixPath("/usr/local/lib/lanloom/nm-reload")
 
 UNITS = PurePosixPath("/etc/systemd/system")
 
+MEMORY = PurePosixPath("/run") / NAME
+"""What NetworkManager knows from the unit in this boot: `RuntimeDirectory=` of the service."""
+
 _WANTED_BY = {
     f"{NAME}.path": "multi-user.target",
     f"{NAME}.service": "multi-user.target",
@@ -150,6 +153,15 @@ class Tree:
                 return False
             place.unlink()
             return True
+
+    def remove_directory(self, path: PurePosixPath) -> None:
+        """Remove a directory with all that is in it. A link in its place goes, and not what it leads to."""
+        place = self.place(path)
+        with _in_words("remove", path):
+            if place.is_symlink():
+                place.unlink()
+            else:
+                shutil.rmtree(place)
 
     def remove_empty(self, path: PurePosixPath) -> None:
         """Remove a directory if nothing is in it."""
@@ -335,7 +347,11 @@ _WATCHERS = (f"{NAME}.path", f"{NAME}.timer")
 
 
 def uninstall(tree: Tree, systemd: Systemd) -> tuple[str, ...]:
-    """Take away what `install` put there and nothing else; return one line for each thing that changed."""
+    """Take away what `install` put there and what it remembered; return one line for each thing that changed.
+
+    Installed again in the same boot, the unit would take a profile that went meanwhile for one that goes now, and
+    delete a link that an administrator made in its name.
+    """
     _check_root(tree)
     paths = [*(link.path for link in host_links()), *(file.path for file in host_files())]
     there = [path for path in paths if tree.there(path)]
@@ -344,6 +360,9 @@ def uninstall(tree: Tree, systemd: Systemd) -> tuple[str, ...]:
     for path in there:
         tree.remove(path)
     tree.remove_empty(SCRIPT.parent)
+    if there and tree.there(MEMORY):
+        tree.remove_directory(MEMORY)
+        there.append(MEMORY)
     if tree.own and there:
         systemd.run("daemon-reload")
     return tuple(f"removed {path}" for path in there)
