@@ -106,6 +106,14 @@ def test_alerts_say_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["expr"].count("(") == rule["expr"].count(")")
 
 
+def test_a_lease_has_not_expired_while_its_address_is_there() -> None:
+    """The end of a lease does not follow the node's clock, so the alert asks whether an address is missing, too."""
+    (found,) = (rule["expr"] for rule in rules() if rule["alert"] == "LanloomLeaseExpired")
+    expiry, ready = found.split(" and on (instance, cluster_network) ")
+    assert expiry == "lanloom_agent_dhcp_lease_expiry_timestamp_seconds < time()"
+    assert ready == 'lanloom_agent_network_ready{condition="L3Ready"} == 0'
+
+
 def labels() -> dict[str, set[str]]:
     """The labels of each metric, as docs/operations.md has them."""
     rows = re.findall(r"^\| `(lanloom_[a-z_]+)` \|([^|]*)\|", OPERATIONS.read_text(), re.MULTILINE)
