@@ -243,6 +243,15 @@ def _swap(machine: Machine, plan: Plan) -> dict[str, Any]:
         "force": plan.force,
         "untilRestart": plan.until_restart,
     }
-    # A machine may have a name of 253 characters, and the server appends five.
-    name = vmi.metadata.name[:240]
-    return {"metadata": {"generateName": f"{name}-", "ownerReferences": [owner]}, "spec": spec}
+    return {
+        "metadata": {"generateName": name_prefix(vmi.metadata.name), "ownerReferences": [owner]},
+        "spec": spec,
+    }
+
+
+def name_prefix(machine: str) -> str:
+    """Return what the name of a NetworkSwap begins with; the server appends five characters to at most 248.
+
+    A machine's name may have 253 characters, and dots, after which no part of a name may begin with a hyphen.
+    """
+    return machine[:240].rstrip(".-") + "-"
