@@ -62,10 +62,10 @@ def mgmt(vid: int, **more: object) -> Raw:
     return network(cluster_network="mgmt", vid=vid, **more)
 
 
-def managed(vid: int, cidr: str = "10.115.252.135/23", ready: bool = True) -> Raw:
+def managed(vid: int, cidr: str = "10.115.252.135/23", ready: bool = True, **more: object) -> Raw:
     """node1's report of the management network."""
     body = report("mgmt", "node1", ready)
-    body["status"]["management"] = {"vlanId": vid, "interface": "mgmt-br", "cidr": cidr}
+    body["status"]["management"] = {"vlanId": vid, "interface": "mgmt-br", "cidr": cidr} | more
     return body
 
 
@@ -352,6 +352,12 @@ CLUSTER_CASES: Cases = {
         f"{MAP} uses the subnet 10.115.253.0/28, which overlaps the management network 10.115.252.0/23 of node node1; "
         "choose another subnet",
         managed(2021),
+    ),
+    "a subnet of IPv6 does not overlap the management network": new(
+        made("fd00:1::/64"),
+        f"{P}ipv6-subnet uses the subnet fd00:1::/64, which overlaps the management network fd00:1::/56 of node node1; "
+        "choose another subnet",
+        managed(2021, subnets6=["fd00:1::/56"]),
     ),
     "a subnet has no pods of a node": new(
         static({"node1": "10.42.3.10/24", "node2": "10.42.3.11/24"}),

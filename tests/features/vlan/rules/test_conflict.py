@@ -59,6 +59,13 @@ def test_a_lease_beside_the_management_network(address: str) -> None:
     assert not conflict(ITEM, _connection(address), _observed(address), OWN)
 
 
+def test_a_management_network_of_ipv6_alone() -> None:
+    """No lease of IPv4 overlaps it, and link-local ones are refused as ever."""
+    alone = Management(interface=OWN.interface, subnets6=("fd00:21::/64",))
+    assert not conflict(ITEM, _connection("172.16.0.12/24"), _observed(management=()), alone)
+    assert conflict(ITEM, _connection("169.254.8.2/16"), _observed(management=()), alone)
+
+
 def test_every_address_of_the_management_link_counts() -> None:
     """A second address of the management link is protected like the first."""
     second = _observed("10.9.0.7/24", management=(OWN.cidr, "10.9.0.1/16"))

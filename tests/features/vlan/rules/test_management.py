@@ -1,5 +1,6 @@
 """The cluster network mgmt: a guest on the installer's bridge."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -107,6 +108,48 @@ def test_the_management_network_is_what_the_default_route_or_the_bridge_tells(
     """
     found = management(observed, files)
     assert (found and (found.interface, found.vlan_id, found.cidr)) == expected
+
+
+SIX = Link(
+    name="mgmt-br.2021", index=3, kind="vlan", parent="mgmt-br", vlan_id=2021, addresses6=("fd00:21::5/64",)
+)
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        (links(BRIDGE, SIX), Management(vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",))),
+        (
+            links(BRIDGE, Link(name="cni0", index=1, addresses=("10.42.0.1/24",)), SIX),
+            Management(vlan_id=2021, interface=SIX.name, subnets6=("fd00:21::/64",)),
+        ),
+        (
+            links(replace(BRIDGE, addresses=("10.1.0.5/16",)), SIX),
+            Management(interface="mgmt-br", cidr="10.1.0.5/16"),
+        ),
+        (
+            links(
+                Link(
+                    name="eth5",
+                    index=1,
+                    addresses=("192.168.0.5/24",),
+                    addresses6=("fd00:5::5/64", "fd00:5::6/64", "fd00:5::7/128", "fd00:6::5/56"),
+                ),
+                routed=frozenset({"eth5"}),
+            ),
+            Management(interface="eth5", cidr="192.168.0.5/24", subnets6=("fd00:5::/64", "fd00:6::/56")),
+        ),
+    ],
+)
+def test_the_management_network_of_ipv6(observed: LinkState, expected: Management) -> None:
+    """Its subnets of IPv6 are known, also of a link that has IPv6 alone if no link with IPv4 is it."""
+    assert management(observed) == expected
+
+
+def test_the_management_vlan_of_a_node_with_ipv6_alone() -> None:
+    """It is carried for no network, as that of a node with IPv4."""
+    (found,) = one(nad("own", "mgmt", 2021, mode="dhcp"), management=management(links(BRIDGE, SIX)))
+    assert [problem.reason for problem in found.problems] == ["ManagementVlan"]
 
 
 @pytest.mark.parametrize(
@@ -219,6 +262,19 @@ def test_what_the_node_needs_is_on_no_vlan(asked: dict[str, Any], clash: str) ->
     assert (problem.vid, problem.reason, problem.keep) == (7, "ReservedRange", True)
     assert problem.message == f"{clash}; choose others"
     assert found.interfaces == ()
+
+
+def test_subnets_of_ipv6_that_the_node_needs_are_on_no_vlan() -> None:
+    """A subnet of IPv6 within that of the management link is refused like one of IPv4."""
+    addresses = json.dumps({NODE: ["192.168.1.9/24", "fd00:21:0:0:1::9/80"]})
+    (found,) = one(
+        nad("own", "mgmt", 7, mode="static", addresses=addresses), management=management(links(BRIDGE, SIX))
+    )
+    assert [(problem.vid, problem.reason, problem.keep) for problem in found.problems] == [
+        (7, "ReservedRange", True)
+    ]
+    clash = "its subnet fd00:21:0:0:1::/80 overlaps this node's management network fd00:21::/64"
+    assert found.problems[0].message == f"{clash}; choose others"
 
 
 def test_the_management_vlan_is_never_added() -> None:

@@ -289,7 +289,8 @@ def conflict(
 
 def _networks(own: Management, observed: LinkState | None) -> Iterator[IPv4Network]:
     link = observed.links.get(own.interface) if observed is not None else None
-    yield from (IPv4Interface(text).network for text in (own.cidr, *(link.addresses if link else ())))
+    known = (own.cidr, *(link.addresses if link is not None else ()))
+    yield from (IPv4Interface(text).network for text in known if text)
 
 
 def _message(item: Interface, address: str, server: str, taken: str) -> str:

@@ -4,11 +4,12 @@ They are those of the management network, of pods, services and API servers, and
 a route of a VLAN that holds one of them would lead the nodes' own traffic to that VLAN.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import (
     IPv4Address,
     IPv4Network,
     IPv6Address,
+    IPv6Interface,
     IPv6Network,
     ip_address,
     ip_interface,
@@ -25,7 +26,7 @@ from lanloom.api.l3 import L3
 from lanloom.api.names import MGMT_BRIDGE
 from lanloom.api.routing import subnet_of
 from lanloom.features.vlan.rules.desired.names import interface_name, parse_profile_file
-from lanloom.node.ports import LinkState
+from lanloom.node.ports import Link, LinkState
 
 Subnet = IPv4Network | IPv6Network
 
@@ -88,8 +89,7 @@ def reserved(
     ids = frozenset(management.vlan_id for _, management in reported) or frozenset({vlan_id})
     held: dict[tuple[int, int], Held] = {}
     for node, management in sorted(reported, key=lambda item: item[0]):
-        subnet = _subnet(management.cidr)
-        if subnet is not None:
+        for subnet in _management_subnets(management):
             item = _of(subnet, f"the management network {subnet} of node {node}")
             held.setdefault((item.first, item.last), item)
     subnets = tuple(held.values())
@@ -104,9 +104,9 @@ def reserved(
 
 def own_reserved(management: Management | None) -> Reserved:
     """Return an agent's part of it: the management network of its own node, as observed."""
-    subnet = _subnet(management.cidr) if management is not None else None
-    own = (_of(subnet, f"this node's management network {subnet}"),) if subnet is not None else ()
-    return Reserved(addresses=own)
+    found = _management_subnets(management) if management is not None else ()
+    own = (_of(subnet, f"this node's management network {subnet}") for subnet in found)
+    return Reserved(addresses=tuple(own))
 
 
 def conflict(value: L3, taken: Reserved) -> str:
@@ -160,6 +160,13 @@ def _is_within(host: Held, subnets: tuple[Held, ...]) -> bool:
     return any(subnet.first <= host.first <= subnet.last for subnet in subnets)
 
 
+def _management_subnets(management: Management) -> Iterator[Subnet]:
+    for cidr in (management.cidr, *management.subnets6):
+        subnet = _subnet(cidr)
+        if subnet is not None:
+            yield subnet
+
+
 def _subnet(cidr: str) -> Subnet | None:
     try:
         return ip_interface(cidr).network
@@ -177,20 +184,31 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 def management(observed: LinkState, files: Iterable[str] = ()) -> Management | None:
     """Return the node's management network.
 
-    It is the link of the default route, else what has an address on the bridge `mgmt-br`.
-    `files` are the names of Lanloom's profiles, whose sub-interfaces are never it. None where nothing tells.
+    It is the link of the default route, else what has an address on the bridge `mgmt-br`. A link with IPv6 alone is it
+    only where none with IPv4 is. `files` are the names of Lanloom's profiles, whose sub-interfaces are never it. None
+    where nothing tells.
     """
     ours = {interface_name(*owner) for name in files if (owner := parse_profile_file(name)) is not None}
-    addressed = sorted(
-        (link for link in observed.links.values() if link.addresses and link.name not in ours),
-        key=lambda link: link.index,
+    others = sorted(
+        (link for link in observed.links.values() if link.name not in ours), key=lambda link: link.index
     )
+    link = _management_link([item for item in others if item.addresses], observed)
+    link = link or _management_link([item for item in others if item.addresses6], observed)
+    if link is None:
+        return None
+    # A virtual address of the control plane is a /32 next to the node's own, and may come first.
+    cidr = next((each for each in link.addresses if not each.endswith("/32")), "".join(link.addresses[:1]))
+    return Management(vlan_id=link.vlan_id, interface=link.name, cidr=cidr, subnets6=_subnets6(link))
+
+
+def _management_link(addressed: Sequence[Link], observed: LinkState) -> Link | None:
     on_bridge = [link for link in addressed if MGMT_BRIDGE in (link.name, link.parent)]
     routed = [link for link in addressed if link.name in observed.default_route_links]
     candidates = [link for link in on_bridge if link in routed] or on_bridge or routed
-    if not candidates:
-        return None
-    link = candidates[0]
-    # A virtual address of the control plane is a /32 next to the node's own, and may come first.
-    cidr = next((each for each in link.addresses if not each.endswith("/32")), link.addresses[0])
-    return Management(vlan_id=link.vlan_id, interface=link.name, cidr=cidr)
+    return candidates[0] if candidates else None
+
+
+def _subnets6(link: Link) -> tuple[str, ...]:
+    """Return the subnets of IPv6 on a link. Single addresses, such as one of DHCPv6, are those of no subnet."""
+    found = dict.fromkeys(IPv6Interface(each).network for each in link.addresses6)
+    return tuple(str(subnet) for subnet in found if subnet.prefixlen < subnet.max_prefixlen)
