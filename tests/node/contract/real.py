@@ -9,7 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from ipaddress import IPv6Network
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,6 @@ link set dhcp up
 link add otherport up master switch type veth peer name other
 link set other up
 """
-SWITCH_ADDRESSES = "address flush dev dhcp scope global\naddress add fd00:12::1/64 dev dhcp nodad\n"
 ROUTER_LEASES = Path("/tmp/router-leases")
 SWITCH_VLANS = """\
 vlan add vid 2-4094 dev port
@@ -109,7 +108,6 @@ class Machine:
         self._stack = ExitStack()
         self._network_manager: subprocess.Popen[bytes] | None = None
         self._router: subprocess.Popen[bytes] | None = None
-        self._routed = self._other_has_addresses = False
         self.log = Path("/tmp/networkmanager.log")
 
     def __enter__(self) -> "Machine":
@@ -189,7 +187,6 @@ class Machine:
         self._stop_router()
         if not prefixes:
             return
-        self._routed = self._other_has_addresses = True
         for prefix in self._begins(prefixes):
             ip(f"address replace {prefix}1/64 dev dhcp nodad", where="switch")
         words = " --enable-ra --ra-param=dhcp,4,1800"
@@ -203,7 +200,6 @@ class Machine:
         self._stop_router()
         if not address:
             return
-        self._routed = self._other_has_addresses = True
         first = IPv6Network(f"{address}/64", strict=False)[1]
         ip(f"address replace {first}/64 dev dhcp nodad", where="switch")
         self._start_router(f" --dhcp-authoritative --dhcp-range={address},{address},64,1h")
@@ -222,25 +218,8 @@ class Machine:
             self._router.wait()
             self._router = None
         ROUTER_LEASES.unlink(missing_ok=True)
-        if self._routed:
-            batch("ip", "switch", SWITCH_ADDRESSES, "-6")
-            self._routed = False
-
-    def occupy(self, address: str, present: bool) -> None:
-        """Lets another host have an address, or no longer."""
-        self._other_has_addresses = True
-        change = f"replace {address} dev other nodad" if present else f"delete {address} dev other"
-        ip(f"address {change}", where="switch")
-
-    def clean_switch(self) -> None:
-        """Ends the router, and takes the addresses of the other host, which makes some of advertisements, too.
-
-        After most tests there is nothing to do, and no process is started.
-        """
-        self._stop_router()
-        if self._other_has_addresses:
-            ip("-6 address flush dev other scope global", where="switch")
-            self._other_has_addresses = False
+        ip("-6 address flush dev dhcp scope global", where="switch")
+        ip("address add fd00:12::1/64 dev dhcp nodad", where="switch")
 
     @staticmethod
     def _begins(prefixes: Collection[str]) -> list[str]:
@@ -296,28 +275,18 @@ class RealNode:
         """Begins with nothing: no profile, no link but the NICs."""
         if not self._machine.network_manager_runs:
             self._machine.start_network_manager()
-        self._machine.clean_switch()
+        self.advertise()
+        ip("-6 address flush dev other scope global", where="switch")
         await self._answers()
         names = tuple(path.name for path in self._directory.iterdir())
         for name in names:
             self.remove_file(name)
         await self.network_manager.load(names)
-        while not await self._cleaned(await self._surplus()):
-            pass
-
-    async def _surplus(self) -> list[str]:
-        """The links that a test left, VLAN links before their parents, with which they would go."""
-        return sorted(set((await self.host.links.dump()).links) - KEPT_LINKS, reverse=True)
-
-    async def _cleaned(self, surplus: Collection[str]) -> bool:
-        """Takes links away and makes the NICs bare, by one program; whether all is as it should be."""
-        try:
-            batch("ip", "node", "".join(f"link delete {name}\n" for name in surplus) + BARE)
-        except subprocess.CalledProcessError:
-            if not surplus:
-                raise
-            return False  # NetworkManager removes its own devices at the same time
-        return not surplus or not await self._surplus()
+        while surplus := set((await self.host.links.dump()).links) - KEPT_LINKS:
+            # NetworkManager removes its own devices at the same time, and VLAN links go with their parents.
+            with suppress(subprocess.CalledProcessError):
+                batch("ip", "node", "".join(f"link delete {name}\n" for name in sorted(surplus)), "-force")
+        batch("ip", "node", BARE)
 
     async def _answers(self) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -434,7 +403,8 @@ class RealNode:
         self._machine.lease6(address)
 
     def occupy(self, address: str, present: bool = True) -> None:
-        self._machine.occupy(address, present)
+        change = f"replace {address} dev other nodad" if present else f"delete {address} dev other"
+        ip(f"address {change}", where="switch")
 
     async def stop_network_manager(self) -> None:
         self._machine.stop_network_manager()
