@@ -31,7 +31,7 @@ PATIENCE = 240.0
 _IS_DONE = re.compile(r"lanloom lab up$|export ")
 """What the shell of the test finds done: its lab runs, and kubectl knows it."""
 
-_READS = re.compile(r"kubectl (get|wait)|lanloom (status|vlan show|lab guest|lab exec)")
+_READS = re.compile(r"kubectl (get|wait)|lanloom (status|\w+ (list|show|trace)|lab guest|lab exec)")
 
 
 class Section(Struct, frozen=True):

@@ -37,8 +37,8 @@ from lanloom.nads.users import NadUsers
 SPACING_SECONDS = 1.0
 """How far apart looks at one LAN are that nodes cause, at the least: a LAN that starts on 200 nodes is 200 reports."""
 
-IN_HAND = 2
-"""Looks at one LAN that nodes cause at once, after a rest: they report their links first, then the LAN."""
+IN_HAND = 5
+"""Looks at one LAN that nodes cause at once, after a rest: three report their links, then some that they carry it."""
 
 LEASE_SECONDS = 2.0
 """How long after a change the Leases of uplinks are listed: by then the agents have released what they held."""
