@@ -1,4 +1,4 @@
-"""Texts of others in messages: printable, on one line, and of bounded length."""
+"""Texts of others in messages: printable, on one line, and of bounded length; and hosts in URLs."""
 
 from collections.abc import Iterable
 
@@ -34,3 +34,8 @@ def listed(texts: Iterable[str], most: int = LISTED) -> str:
     every = list(texts)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return ", ".join(every[:most]) + more
+
+
+def bracketed(host: str) -> str:
+    """Return a host as it stands in a URL: an IPv6 address in brackets (RFC 3986)."""
+    return f"[{host}]" if ":" in host else host

@@ -32,6 +32,7 @@ from lanloom.kube.codec import Codec, refusal
 from lanloom.kube.config import ClusterConfig, client_context, identity_headers, read_token, why_not_connected
 from lanloom.kube.errors import ConfigError, Unreachable, from_status
 from lanloom.kube.ports import Listing
+from lanloom.text import bracketed
 
 T = TypeVar("T", bound=Object)
 V = TypeVar("V")
@@ -108,8 +109,11 @@ class PlainConnection:
     def get(self, target: str, headers: Iterable[tuple[str, str]]) -> Answer:
         """Send a request on the open connection and return the answer. Raises BadAnswer, too."""
         self._deadline = time.monotonic() + (self._timeout or math.inf)
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        lines = [f"GET {target} HTTP/1.1", f"Host: {host}:{self.port}", "Accept-Encoding: identity"]
+        lines = [
+            f"GET {target} HTTP/1.1",
+            f"Host: {bracketed(self.host)}:{self.port}",
+            "Accept-Encoding: identity",
+        ]
         lines += [f"{name}: {value}" for name, value in headers]
         try:
             self._limited().sendall("\r\n".join([*lines, "", ""]).encode())

@@ -24,6 +24,7 @@ from lanloom.kube.connection import (
 from lanloom.kube.errors import ConfigError
 from lanloom.kube.silence import Keepalive
 from lanloom.kube.socks import connect_by_socks
+from lanloom.text import bracketed
 
 CONNECT_SECONDS = 30.0
 """How long a connection may take."""
@@ -225,7 +226,7 @@ class ConnectionPool:
             if isinstance(error, OSError):
                 raise ConnectFailure(error, self._proxy_place()) from None
             raise
-        place = f"{_bracketed(_ascii(self._host))}:{self._port}"
+        place = f"{bracketed(_ascii(self._host))}:{self._port}"
         try:
             transport.write(head_of("CONNECT", place, [("Host", place), *self._login()]))
             await tunnel.opened
@@ -256,7 +257,7 @@ class ConnectionPool:
         return f"{self._proxy.hostname}:{self._proxy_port}"
 
     def _authority(self) -> str:
-        host = _bracketed(_ascii(self._host))
+        host = bracketed(_ascii(self._host))
         return host if self._port == _PORTS[self._place.scheme] else f"{host}:{self._port}"
 
 
@@ -308,7 +309,3 @@ def _literal(host: str, port: int) -> list[tuple[Any, ...]]:
 
 def _ascii(host: str) -> str:
     return host if host.isascii() else host.encode("idna").decode()
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -40,10 +40,11 @@ from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.feature import Feature, in_order, load, webhooks_of
 from lanloom.runtime.identity import MANAGER_LEASE
 from lanloom.runtime.ports import HARVESTER_RUNS
-from lanloom.runtime.tcpsockets import EVERYWHERE, joined
+from lanloom.runtime.tcpsockets import EVERYWHERE
 from lanloom.runtime.webhookconfig import SERVICE_NAME, Registration, may_register, webhook_configurations
 from lanloom.runtime.webhooks import Reviews, TlsServer, app_of, refer_all, secret_path
 from lanloom.runtime.webhooktable import Webhook
+from lanloom.text import bracketed
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +73,7 @@ class Endpoint(Struct, frozen=True):
     def config(self, port: int, path: str) -> dict[str, Any]:
         """Return the `clientConfig` of a webhook without the CA."""
         if self.local:
-            return {"url": f"https://{joined(self.host, port)}{path}"}
+            return {"url": f"https://{bracketed(self.host)}:{port}{path}"}
         return {"service": {"name": SERVICE_NAME, "namespace": LANLOOM_NAMESPACE, "path": path, "port": 443}}
 
 

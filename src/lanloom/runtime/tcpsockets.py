@@ -3,6 +3,8 @@
 import errno
 import socket
 
+from lanloom.text import bracketed
+
 EVERYWHERE = "::"
 """All addresses of both IP versions: a cluster may have IPv4, IPv6 or both, and pods don't know which before."""
 
@@ -29,12 +31,7 @@ def listen(
         if host == EVERYWHERE and error.errno == errno.EAFNOSUPPORT:
             return listen(_ANY_IPV4, port, backlog=backlog, absent=absent, remedy=remedy)
         reason = error.strerror or str(error)
-        raise OSError(f"can't listen on {joined(host, port)}: {reason}; {remedy}") from error
-
-
-def joined(host: str, port: int) -> str:
-    """Return HOST:PORT, with an IPv6 address in brackets, as in a URL."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        raise OSError(f"can't listen on {bracketed(host)}:{port}: {reason}; {remedy}") from error
 
 
 def _listen(host: str, port: int, backlog: int, absent: bool) -> socket.socket:
