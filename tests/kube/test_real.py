@@ -213,7 +213,8 @@ class Cutter:
                 following = asyncio.ensure_future(anext(events))
                 try:
                     await asyncio.wait((cut, following), return_when=asyncio.FIRST_COMPLETED)
-                    if not following.done():
+                    if self._cut.is_set():
+                        # Also if an event came meanwhile: after a cut, nothing more is heard from this watch.
                         raise TransportError("cut")
                     yield following.result()
                 except StopAsyncIteration:
