@@ -231,6 +231,7 @@ FREE = {
         "--lan-port",
         "--mac-prefix",
         "--namespaces",
+        "--force-namespaces",
         "--quota",
         "--sticky-for",
         "--subnet",

@@ -91,8 +91,9 @@ class NetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     along from elsewhere. `mac_prefix` is three octets such as aa:00:00.
 
     `namespaces` are those whose NICs may take addresses: all if absent or with `*`. `quota` has how many addresses a
-    namespace may have, by its name; `*` stands for each namespace that is not named. `sticky_for` says for how long the
-    addresses of a name are kept while no object has it, by the kind of owner: {"StatefulSet": "12h"}.
+    namespace may have, by its name; `*` stands for each namespace that is not named. `force_namespaces` are those whose
+    NICs may have `force`: all if absent or with `*`. `sticky_for` says for how long the addresses of a name are kept
+    while no object has it, by the kind of owner: {"StatefulSet": "12h"}.
     """
 
     name: str = ""
@@ -103,6 +104,7 @@ class NetworkSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     connections: tuple[ConnectionSpec, ...] = ()
     namespaces: Annotated[tuple[str, ...], Meta(extra_json_schema={"minItems": 1})] = ()
     quota: dict[str, Annotated[int, Meta(ge=0)]] = {}
+    force_namespaces: Annotated[tuple[str, ...], Meta(extra_json_schema={"minItems": 1})] = ()
     sticky_for: dict[str, str] = {}
 
 

@@ -87,6 +87,7 @@ def described(item: api.Network) -> Network:
         connections=connections_of(item),
         namespaces=spec.namespaces,
         quota=spec.quota,
+        force_namespaces=spec.force_namespaces,
         sticky_for=spec.sticky_for,
     )
 
@@ -112,6 +113,7 @@ def spec_of(network: Network) -> api.NetworkSpec:
         ),
         namespaces=network.namespaces,
         quota=dict(network.quota),
+        force_namespaces=network.force_namespaces,
         sticky_for=dict(network.sticky_for),
     )
 

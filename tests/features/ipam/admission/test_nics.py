@@ -231,6 +231,14 @@ SHARE_CASES: Cases = {
             "used 2, limit 3; release addresses, or ask an administrator to raise spec.quota of Network net1"
         ),
     ),
+    "a network names namespaces whose force counts": Case(
+        request(NICS, nic("web-0", "192.0.2.1", force=True)),
+        ((NETWORKS, network(forceNamespaces=["ops"])),),
+        (
+            "Nic default/web-0: spec.ips[0]: IP 192.0.2.1 of network net1 is externally reserved; choose another one, "
+            "or ask an administrator to add default to spec.forceNamespaces of Network net1"
+        ),
+    ),
 }
 
 
@@ -274,6 +282,23 @@ def test_what_a_namespace_that_is_not_served_may(new: Raw, old: Raw | None, allo
         (NETWORKS, network("net2", subnet(cidr="198.51.100.0/24", **NOTHING))),
     )
     assert verdict_of(request(NICS, new, old), *present).allowed == allowed
+
+
+@pytest.mark.parametrize("admitted", [["default"], ["ops", "*"], None])
+def test_force_where_a_network_admits_it(admitted: list[str] | None) -> None:
+    """NICs of the namespaces that a network names take reserved addresses by force; of all if it names none."""
+    present = (NETWORKS, network(**({"forceNamespaces": admitted} if admitted else {})))
+    assert verdict_of(request(NICS, nic("web-0", "192.0.2.1", force=True)), present).allowed
+
+
+def test_force_that_is_not_needed_is_no_fault() -> None:
+    """A NIC that states force and asks for no reserved address is accepted in every namespace."""
+    present = ((NETWORKS, network(forceNamespaces=["ops"])),)
+    assert verdict_of(request(NICS, nic("web-0", "pool", "192.0.2.50", force=True)), *present).allowed
+    had = holding("web-0", "192.0.2.1")
+    assert verdict_of(
+        request(NICS, nic("web-0", "192.0.2.1", mac="aa:00:00:00:00:01", force=True), had), *present
+    ).allowed
 
 
 def test_a_quota_is_read_live_before_a_refusal() -> None:

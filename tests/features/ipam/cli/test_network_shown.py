@@ -219,8 +219,15 @@ def test_shares(cluster: Cluster) -> None:
     assert found["namespaces"][0] == {"name": "default", "used": 2, "quota": 10}
     done(cluster, "modify", "--namespaces", "*", "--quota", "none", "net1")
     assert "Serves namespaces: all" in done(cluster, "info", "net1")
+    done(cluster, "modify", "--force-namespaces", "ops,net", "net1")
+    assert "Admits force of namespaces: ops, net" in done(cluster, "info", "net1")
+    (found,) = json.loads(done(cluster, "info", "--output", "json", "net1"))
+    assert found["force_namespaces"] == ["ops", "net"]
+    assert "- force of namespace ops" in done(cluster, "modify", "--force-namespaces", "*", "net1")
+    assert "Admits force" not in done(cluster, "info", "net1")
     for words in (
         ("--namespaces", "No Such"),
+        ("--force-namespaces", "No Such"),
         ("--quota", "shop"),
         ("--quota", "a=1,a=2"),
         ("--quota", "a=-1"),

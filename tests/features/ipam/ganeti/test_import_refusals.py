@@ -38,7 +38,7 @@ async def refused(target: IpamCluster, data: Json, *, force: bool = False) -> st
 
 @in_a_cluster
 async def test_shares(target: IpamCluster) -> None:
-    """A network that is there and does not serve the namespace, or not with so many addresses, is a conflict."""
+    """A network that is there and does not serve the namespace as the file needs it is a conflict."""
     await bring(target, cluster())
     for name in ("inst1.example.com-0", "inst2.example.com-0"):
         await target.delete(name)
@@ -46,11 +46,16 @@ async def test_shares(target: IpamCluster) -> None:
     for spec, message in (
         ({"namespaces": ["other"]}, "network net1 gives no addresses to namespace default"),
         ({"quota": {"*": 1}}, "network net1 is exceeded: requested 2, used 0, limit 1"),
+        ({"forceNamespaces": ["other"]}, "network net1 gives no reserved addresses to namespace default"),
     ):
-        await target.client.patch(NETWORKS, "net1", {"spec": {"namespaces": None, "quota": None, **spec}})
+        unset = dict.fromkeys(("namespaces", "quota", "forceNamespaces"))
+        await target.client.patch(NETWORKS, "net1", {"spec": {**unset, **spec}})
         assert message in await refused(target, cluster())
-    await target.client.patch(NETWORKS, "net1", {"spec": {"quota": {"*": 2}}})
+    stated = {"namespaces": ["default"], "quota": {"*": 2}, "forceNamespaces": ["default"]}
+    stated["stickyFor"] = {"VirtualMachine": "7d"}
+    await target.client.patch(NETWORKS, "net1", {"spec": stated})
     await bring(target, cluster())
+    assert (await target.net("net1")).spec.sticky_for == {"VirtualMachine": "7d"}
 
 
 @in_a_cluster

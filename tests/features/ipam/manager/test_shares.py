@@ -137,6 +137,27 @@ async def test_what_a_namespace_gives_back_another_nic_of_it_gets(cluster: IpamC
 
 
 @in_a_cluster
+async def test_force_counts_where_a_network_admits_it(cluster: IpamCluster) -> None:
+    """A NIC past the webhook gets no reserved address by force, until the network admits its namespace."""
+    await network(cluster, forceNamespaces=["one"])
+    for key in ("one/a", "two/a"):
+        await nic(cluster, key, "192.0.2.0", force=True)
+        await cluster.rest()
+        if key == "one/a":
+            assert (await get(cluster, key)).status.ips == ("192.0.2.0",)
+            await cluster.client.delete(NICS, "a", "one")
+    refused = await get(cluster, "two/a")
+    assert (refused.status.ips, told(refused)[0]) == ((), "AddressReserved")
+    assert told(refused)[1].endswith("add two to spec.forceNamespaces of Network net")
+    await cluster.client.patch(NETWORKS, "net", {"spec": {"forceNamespaces": ["one", "two"]}})
+    await cluster.rest()
+    assert (await get(cluster, "two/a")).status.ips == ("192.0.2.0",)
+    await cluster.client.patch(NETWORKS, "net", {"spec": {"forceNamespaces": ["one"]}})
+    await cluster.rest()
+    assert (await get(cluster, "two/a")).status.ips == ("192.0.2.0",)
+
+
+@in_a_cluster
 async def test_all_or_nothing_of_a_quota(cluster: IpamCluster) -> None:
     """A NIC that asks for more addresses than its namespace has left gets none of them, and keeps what it had."""
     await network(cluster, quota={"*": 2})

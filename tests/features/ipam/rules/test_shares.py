@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from lanloom.features.ipam.rules.addresses import Address, parse_address
-from lanloom.features.ipam.rules.ledger import Ledger
+from lanloom.features.ipam.rules.ledger import AddressReserved, Ledger
 from lanloom.features.ipam.rules.model import Network
 from lanloom.features.ipam.rules.requests import Claim, parse_requests, settle_all
 from lanloom.features.ipam.rules.shares import (
@@ -161,14 +161,33 @@ def test_no_namespace_grows_beyond_its_quota(asked: list[tuple[str, int]], limit
         assert has == ledger.used_by(namespace) <= limit
 
 
+def test_force_of_a_namespace_that_may_not_force() -> None:
+    """It counts for nothing: a NIC keeps reserved addresses that it has, and the refusal of others names the remedy."""
+    net = replace(NET, force_namespaces=("one",))
+    ledger = Ledger(net)
+    reserved = parse_address("192.0.2.0")
+    remedy = (
+        r"choose another one, or ask an administrator to add two to spec\.forceNamespaces of Network net1$"
+    )
+    for force in (False, True):
+        with pytest.raises(AddressReserved, match=remedy):
+            settled(net, ledger, replace(claim(TWO, "192.0.2.0"), force=force))
+    with pytest.raises(AddressReserved, match=r"choose another one, or use --force$"):
+        settled(net, ledger, claim(ONE, "192.0.2.0"))
+    assert settled(net, ledger, replace(claim(ONE, "192.0.2.0"), force=True)) == ((reserved,),)
+    other = Ledger(net, {TWO: [reserved]})
+    assert settled(net, other, claim(TWO, "192.0.2.0", held=(reserved,))) == ((reserved,),)
+
+
 @pytest.mark.parametrize(
     ("more", "field"),
     [
         ({"namespaces": ("one", "Two")}, r"^spec.namespaces\[1\]: "),
         ({"namespaces": ("../x",)}, r"^spec.namespaces\[0\]: "),
+        ({"force_namespaces": ("*", "Two")}, r"^spec.forceNamespaces\[1\]: "),
         ({"quota": {"a b": 1}}, r"^spec.quota: "),
     ],
-    ids=["capitals", "path", "blank"],
+    ids=["capitals", "path", "force", "blank"],
 )
 def test_shares_that_can_not_be(more: dict[str, object], field: str) -> None:
     """Names are those of namespaces."""

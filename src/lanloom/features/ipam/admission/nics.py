@@ -29,7 +29,13 @@ from lanloom.features.ipam.rules.ledger import AUTOMATIC, AddressInUse, AddressR
 from lanloom.features.ipam.rules.model import Network as NetworkModel
 from lanloom.features.ipam.rules.names import NAME_MAX, is_uuid
 from lanloom.features.ipam.rules.requests import MOST, parse_mac, parse_requests
-from lanloom.features.ipam.rules.shares import check_quota, check_served, parse_period
+from lanloom.features.ipam.rules.shares import (
+    check_quota,
+    check_served,
+    may_force,
+    parse_period,
+    reserved_remedy,
+)
 from lanloom.features.ipam.state import held_of, network_of
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
@@ -228,14 +234,13 @@ def _check_address(nic: Nic, address: Address, network: NetworkModel, context: N
     if holder is not None and holder != nic.metadata.key:
         title = title_for(nic.metadata.namespace, "NIC", *holder)
         raise AddressInUse(f"IP {text} is already used by an instance ({title}); choose another one")
-    if not nic.spec.force and any(address in item for item in subnet.reserved):
-        raise AddressReserved(
-            f"IP {text} of network {network.name} is externally reserved; choose another one, or set spec.force"
-        )
-    if not nic.spec.force and (title := _other_holder(nic, address, context)):
-        raise AddressReserved(
-            f"IP {text} of network {network.name} is {title}; choose another one, or set spec.force"
-        )
+    namespace = nic.metadata.namespace
+    if nic.spec.force and may_force(network, namespace):
+        return
+    reserved = any(address in item for item in subnet.reserved)
+    if title := "externally reserved" if reserved else _other_holder(nic, address, context):
+        remedy = reserved_remedy(network, namespace, "set spec.force")
+        raise AddressReserved(f"IP {text} of network {network.name} is {title}; {remedy}")
 
 
 def _other_holder(nic: Nic, address: Address, context: NetworkContext) -> str:

@@ -30,17 +30,22 @@ if TYPE_CHECKING:
 
 
 def share_options(function: F) -> F:
-    """`--namespaces`, `--quota`, `--sticky-for`: who takes addresses of a network, how many, and for how long."""
+    """Add the options that say who takes addresses of a network, how many, which by force, and for how long."""
     sticky_for = once_option(
         "--sticky-for",
         metavar="KIND=PERIOD,...|none",
         help="How long addresses are kept for a StatefulSet's pod, a Pod or a VirtualMachine of that name: 12h, 7d.",
     )(function)
+    force_namespaces = once_option(
+        "--force-namespaces",
+        metavar="NAMESPACE,...|*",
+        help="The namespaces whose NICs may take reserved addresses by force; * for all, as without the option.",
+    )(sticky_for)
     quota = once_option(
         "--quota",
         metavar="NAMESPACE=N,...|none",
         help="How many addresses a namespace may have; *=N for each that is not named. Addresses in use remain.",
-    )(sticky_for)
+    )(force_namespaces)
     return once_option(
         "--namespaces",
         metavar="NAMESPACE,...|*",
@@ -92,6 +97,7 @@ def add(
     tags: str | None,
     namespaces: str | None,
     quota: str | None,
+    force_namespaces: str | None,
     sticky_for: str | None,
     network: str | None,
     gateway: str | None,
@@ -128,7 +134,7 @@ def add(
         old = old_subnets(network, gateway, network6, gateway6)
         steps: list[Step] = [] if mac_prefix is None else [mac_prefix_step(mac_prefix)]
         steps += [] if tags is None else [AddTags(tags=tuple(map(check_tag, tags.split(","))))]
-        steps += shares_steps(namespaces, quota, sticky_for)
+        steps += shares_steps(namespaces, quota, force_namespaces, sticky_for)
         steps += add_steps(subnets, pools, add_reserved_ips, old)
     change.run(lambda client: add_network(client, name, steps, new_uuid, dry_run=change.dry_run))
 
@@ -176,6 +182,7 @@ def modify(
     mac_prefix: str | None,
     namespaces: str | None,
     quota: str | None,
+    force_namespaces: str | None,
     sticky_for: str | None,
     gateway: str | None,
     network6: str | None,
@@ -211,6 +218,7 @@ def modify(
         mac_prefix,
         namespaces,
         quota,
+        force_namespaces,
         sticky_for,
         gateway,
         network6,
@@ -221,7 +229,7 @@ def modify(
     with refusals():
         fixed = modify_steps(subnets, pools, add_reserved_ips, remove_reserved_ips)
         first: list[Step] = [] if mac_prefix is None else [mac_prefix_step(mac_prefix)]
-        first += shares_steps(namespaces, quota, sticky_for)
+        first += shares_steps(namespaces, quota, force_namespaces, sticky_for)
         old = old_options(gateway, network6, gateway6)
     change.modify(network, lambda now: (*first, *old.steps(now), *fixed))
 

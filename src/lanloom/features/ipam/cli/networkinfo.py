@@ -65,6 +65,8 @@ def _lines(of: "Described") -> Iterator[Line]:
     if not network.connections:
         yield 2, "Connected to no node group"
     yield 2, f"Serves namespaces: {', '.join(network.namespaces) or 'all'}"
+    if network.force_namespaces:
+        yield 2, f"Admits force of namespaces: {', '.join(network.force_namespaces)}"
     for kind, period in sorted(network.sticky_for.items()):
         yield 2, f"Keeps addresses for the name of a {kind}: {period} after its end"
     for name, used, limit in of.shares:

@@ -69,6 +69,7 @@ def information(of: Described) -> dict[str, Value]:
     values["sticky_for"] = dict(of.network.sticky_for)
     values["held"] = [to_builtins(hold) for hold in of.holds]
     values["served_namespaces"] = list(of.network.namespaces) or ["*"]
+    values["force_namespaces"] = list(of.network.force_namespaces) or ["*"]
     values["namespaces"] = _shares(of.shares)
     others = of.ledger.others
     values["in_use"] = [

@@ -41,7 +41,13 @@ from lanloom.features.ipam.rules.names import (
     object_name,
 )
 from lanloom.features.ipam.rules.requests import parse_mac
-from lanloom.features.ipam.rules.shares import check_quota, check_served
+from lanloom.features.ipam.rules.shares import (
+    ask_for_force,
+    check_quota,
+    check_served,
+    may_force,
+    with_shares_of,
+)
 from lanloom.features.ipam.rules.validate import check_network
 from lanloom.features.ipam.state import State, network_of, spec_of
 from lanloom.refusals import Denied, Malformed
@@ -198,7 +204,7 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wante
         id_ = item.metadata.name if item is not None else object_name(name)
         network = _adapted(replace(network_meant(stored, config, id_), name=name), groups, notes)
         if item is not None:  # a file says nothing of namespaces
-            network = replace(network, namespaces=item.spec.namespaces, quota=item.spec.quota)
+            network = with_shares_of(network, network_of(item))
         if not is_uuid(uuid):
             wrong.append(f"{stored.title}: {quote(uuid)} is no UUID")
         try:
@@ -214,7 +220,8 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wante
 def _share_conflicts(
     wanted: Iterable[Wanted], new: Collection[NicSpec], state: State, namespace: str
 ) -> Iterator[str]:
-    """Yield why existing networks do not serve the namespace, or not with so many addresses."""
+    """Yield why existing networks do not serve the namespace, or not with so many addresses, or with reserved ones."""
+    forced = {spec.network for spec in new if spec.force}
     asked: Counter[str] = Counter()
     for spec in new:
         asked[spec.network] += len(spec.ips)
@@ -230,6 +237,11 @@ def _share_conflicts(
             check_quota(network, namespace, used[network.id], asked[item.metadata.name])
         except Denied as error:
             yield str(error)
+        if item.metadata.name in forced and not may_force(network, namespace):
+            yield (
+                f"network {network.name} gives no reserved addresses to namespace {namespace}, which NICs of the file "
+                f"have; {ask_for_force(network, namespace)}"
+            )
 
 
 def _adapted(network: Network, groups: Mapping[str, str], notes: list[str]) -> Network:

@@ -21,7 +21,7 @@ from lanloom.features.ipam.rules.addresses import Address, find_addresses
 from lanloom.features.ipam.rules.ledger import Ledger
 from lanloom.features.ipam.rules.model import Network as Model
 from lanloom.features.ipam.rules.others import UNSHARED, Sharing, reserved_of
-from lanloom.features.ipam.rules.shares import not_served, serves
+from lanloom.features.ipam.rules.shares import may_force, not_served, serves
 from lanloom.features.ipam.rules.validate import check_network
 from lanloom.features.ipam.state import (
     age,
@@ -152,9 +152,10 @@ class AllocationState:
     def meetings_of(self, nic: Nic) -> dict[Address, str]:
         """Return the addresses of a NIC that a holder who is no NIC of the network has as well, with who that is.
 
-        None with `force`, by which users say that they know it, and none of a node's own.
+        None with `force`, by which users who may say that they know it, and none of a node's own.
         """
-        if not self.ledger.meetings or nic.spec.force:
+        forced = nic.spec.force and may_force(self.ledger.network, nic.metadata.namespace)
+        if not self.ledger.meetings or forced:
             return {}
         key, owner = str(nic.metadata.key), nic.spec.owner
         others, node = self.ledger.others, owner.name if owner.kind == NODE else None
@@ -190,7 +191,7 @@ class AllocationState:
         if network.spec != old.spec or network.metadata.deletion_timestamp != old.metadata.deletion_timestamp:
             self._configure()
             self.requeue_refused()
-            if network.spec.namespaces != old.spec.namespaces:
+            if _admitted(network) != _admitted(old):
                 for key in self._nics:
                     self._update_due(key)
         former = self._grants
@@ -383,6 +384,11 @@ class AllocationState:
         if nic is None or not is_open(grant, nic, self.name):
             return True
         return grant.nic in self._written and nic.metadata.version != self._pending.get(grant.nic)
+
+
+def _admitted(network: Network) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return which namespaces take addresses of a network, and which by force."""
+    return network.spec.namespaces, network.spec.force_namespaces
 
 
 def _request_key(nic: Nic) -> tuple[str, int]:

@@ -306,15 +306,11 @@ class Operation:
             )
         if not force and ledger.is_reserved(address):
             raise AddressReserved(
-                f"IP {format_address(address)} of network {ledger.network.name} is externally reserved; "
-                "choose another one, or use --force"
+                f"IP {format_address(address)} of network {ledger.network.name} is externally reserved"
             )
         others = ledger.others
         if not force and (others.held or others.peers) and (title := others.title(address, owner)):
-            raise AddressReserved(
-                f"IP {format_address(address)} of network {ledger.network.name} is {title}; "
-                "choose another one, or use --force"
-            )
+            raise AddressReserved(f"IP {format_address(address)} of network {ledger.network.name} is {title}")
         ledger._occupy(address)
         self._taken[address] = ledger._pending[address] = owner
         if ledger._used is not None:

@@ -87,7 +87,8 @@ class Network(Struct, frozen=True, kw_only=True):
     """A network: a name, and as many subnets as wanted, none for one that is L2 only.
 
     `id` is what NICs refer to, and never changes; `name` is what users call it. `namespaces` and `quota` say who may
-    take addresses, and how many; `sticky_for`, whose are kept for their names.
+    take addresses, and how many; `force_namespaces`, who may take reserved ones by force; `sticky_for`, whose are kept
+    for their names.
     """
 
     id: str
@@ -99,6 +100,7 @@ class Network(Struct, frozen=True, kw_only=True):
     connections: tuple[Connection, ...] = ()
     namespaces: tuple[str, ...] = ()
     quota: Mapping[str, int] = {}
+    force_namespaces: tuple[str, ...] = ()
     sticky_for: Mapping[str, str] = {}
 
     def subnet_of(self, address: Address) -> Subnet | None:

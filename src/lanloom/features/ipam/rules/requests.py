@@ -14,6 +14,7 @@ from lanloom.features.ipam.rules.addresses import Address, find_address, format_
 from lanloom.features.ipam.rules.ledger import (
     AUTOMATIC,
     AddressInUse,
+    AddressReserved,
     Exhausted,
     Operation,
     OutsideSubnets,
@@ -21,7 +22,14 @@ from lanloom.features.ipam.rules.ledger import (
 )
 from lanloom.features.ipam.rules.model import Network
 from lanloom.features.ipam.rules.names import check_name
-from lanloom.features.ipam.rules.shares import check_quota, check_served, limit_of, namespace_of
+from lanloom.features.ipam.rules.shares import (
+    check_quota,
+    check_served,
+    limit_of,
+    may_force,
+    namespace_of,
+    reserved_remedy,
+)
 from lanloom.refusals import Denied, Malformed
 from lanloom.text import listed, quote
 
@@ -90,7 +98,7 @@ class Claim(Struct, frozen=True, kw_only=True):
     """The requests of one NIC (`owner` is its key) in a network, and its addresses there.
 
     `held` is what the NIC owns there now, `given_up` what of it is not to be kept by an automatic entry. `force` takes
-    what is externally reserved.
+    what is externally reserved, where the network lets the owner's namespace do so.
     """
 
     owner: str
@@ -173,13 +181,16 @@ def _take_explicit(operation: Operation, network: Network, claim: Claim) -> dict
 
 
 def _take(operation: Operation, network: Network, address: Address, claim: Claim) -> None:
+    namespace = namespace_of(claim.owner)
     try:
-        operation.take(address, claim.owner, force=claim.force)
+        operation.take(address, claim.owner, force=claim.force and may_force(network, namespace))
     except OutsideSubnets as error:
         known = listed(str(subnet.cidr) for subnet in network.subnets) or "none"
         raise OutsideSubnets(f"{error}; its subnets are: {known}") from None
     except AddressInUse as error:
         raise AddressInUse(f"{error}; {CHOOSE_ANOTHER}", error.owner, error.ip) from None
+    except AddressReserved as error:
+        raise AddressReserved(f"{error}; {reserved_remedy(network, namespace, 'use --force')}") from None
 
 
 def _take_automatic(

@@ -1,8 +1,8 @@
-"""Who takes addresses of a network: which namespaces, how many each, and for how long.
+"""Who takes addresses of a network: which namespaces, how many each, which of them by force, and for how long.
 
 A network that states neither `spec.namespaces` nor `spec.quota` serves every namespace without a limit. What a NIC has
 it keeps: the rules apply to addresses that it does not have yet, so that a namespace that lost a network can still give
-addresses back.
+addresses back. In a namespace that `spec.forceNamespaces` does not admit, `force` of a NIC counts for nothing.
 
 Refusals:
 
@@ -18,10 +18,10 @@ controller, and of virtual machines.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from lanloom.features.ipam.rules.addresses import find_address
 from lanloom.features.ipam.rules.model import Network
@@ -66,8 +66,26 @@ def nic_title(reader: str, nic: str) -> str:
 
 def serves(network: Network, namespace: str) -> bool:
     """Return whether NICs of a namespace may take addresses of a network."""
-    allowed = network.namespaces
+    return _admits(network.namespaces, namespace)
+
+
+def may_force(network: Network, namespace: str) -> bool:
+    """Return whether NICs of a namespace may take reserved addresses of a network by force."""
+    return _admits(network.force_namespaces, namespace)
+
+
+def _admits(allowed: Collection[str], namespace: str) -> bool:
     return not allowed or EVERY in allowed or namespace in allowed
+
+
+def reserved_remedy(network: Network, namespace: str, insist: str) -> str:
+    """Say what helps a NIC of a namespace that wants a reserved address; `insist` is how force is stated."""
+    return f"choose another one, or {insist if may_force(network, namespace) else ask_for_force(network, namespace)}"
+
+
+def ask_for_force(network: Network, namespace: str) -> str:
+    """Say how a namespace comes to take reserved addresses of a network."""
+    return f"ask an administrator to add {namespace} to spec.forceNamespaces of Network {network.id}"
 
 
 def limit_of(quota: Mapping[str, int], namespace: str) -> int | None:
@@ -101,8 +119,9 @@ def check_quota(network: Network, namespace: str, used: int, more: int) -> None:
 
 def check_shares(network: Network) -> None:
     """Raise Malformed, which begins with the field."""
-    for index, name in enumerate(network.namespaces):
-        check_namespace(f"spec.namespaces[{index}]", name)
+    for field, names in (("namespaces", network.namespaces), ("forceNamespaces", network.force_namespaces)):
+        for index, name in enumerate(names):
+            check_namespace(f"spec.{field}[{index}]", name)
     for name in network.quota:
         check_namespace("spec.quota", name)
 
@@ -121,16 +140,19 @@ class SetShares(Struct, frozen=True, kw_only=True):
 
     namespaces: tuple[str, ...] | None = None
     quota: Mapping[str, int] | None = None
+    force_namespaces: tuple[str, ...] | None = None
     sticky_for: Mapping[str, str] | None = None
 
 
 def set_shares(network: Network, step: SetShares) -> Network:
-    """Set which namespaces a network serves, how many addresses each may have, and how long they are kept."""
-    return replace(
-        network,
-        namespaces=network.namespaces if step.namespaces is None else step.namespaces,
-        quota=network.quota if step.quota is None else step.quota,
-        sticky_for=network.sticky_for if step.sticky_for is None else step.sticky_for,
+    """Set which namespaces a network serves and how, how many addresses each may have, and how long they are kept."""
+    return replace(network, **{name: value for name, value in asdict(step).items() if value is not None})
+
+
+def with_shares_of(network: Network, there: Network) -> Network:
+    """Return a network whose addresses are taken as those of the other."""
+    return set_shares(
+        network, SetShares(**{name: getattr(there, name) for name in SetShares.__struct_fields__})
     )
 
 

@@ -45,6 +45,11 @@ def _general(before: Network, after: Network, *, named: bool) -> Iterator[Differ
         "namespace", dict.fromkeys(before.namespaces, ""), dict.fromkeys(after.namespaces, "")
     )
     yield from _entries("quota of namespace", _quota(before), _quota(after))
+    yield from _entries(
+        "force of namespace",
+        dict.fromkeys(before.force_namespaces, ""),
+        dict.fromkeys(after.force_namespaces, ""),
+    )
     yield from _entries("sticky addresses of", dict(before.sticky_for), dict(after.sticky_for))
     yield from _entries("node group", _groups(before), _groups(after))
 

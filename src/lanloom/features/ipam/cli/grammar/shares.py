@@ -1,4 +1,4 @@
-"""`--namespaces`, `--quota` and `--sticky-for`: who takes addresses of a network, how many, and for how long."""
+"""The options that say who takes addresses of a network, how many, which by force, and for how long."""
 
 from lanloom.features.ipam.rules.shares import EVERY, SetShares, check_kind, check_namespace, parse_period
 from lanloom.refusals import Malformed
@@ -8,18 +8,25 @@ _DIGITS = 19
 """A number of fewer digits fits into the 64 bits that the API has for it."""
 
 
-def shares_steps(namespaces: str | None, quota: str | None, sticky_for: str | None) -> list[SetShares]:
-    """Parse `--namespaces` (names, or `*`), `--quota` and `--sticky-for` (`name=value`, or none). Raises Malformed."""
-    step = SetShares(namespaces=_namespaces(namespaces), quota=_quota(quota), sticky_for=_periods(sticky_for))
+def shares_steps(
+    namespaces: str | None, quota: str | None, force_namespaces: str | None, sticky_for: str | None
+) -> list[SetShares]:
+    """Parse the options: names or `*` of namespaces, `name=value` or none of the others. Raises Malformed."""
+    step = SetShares(
+        namespaces=_namespaces("--namespaces", namespaces),
+        quota=_quota(quota),
+        force_namespaces=_namespaces("--force-namespaces", force_namespaces),
+        sticky_for=_periods(sticky_for),
+    )
     return [] if step == SetShares() else [step]
 
 
-def _namespaces(text: str | None) -> tuple[str, ...] | None:
+def _namespaces(option: str, text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
-        check_namespace("--namespaces", name)
+        check_namespace(option, name)
     return () if EVERY in names else names
 
 
