@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from lanloom.api.core import NAMESPACES
 from lanloom.api.ipam import NETWORKS
 from lanloom.features.ipam.ganeti.formats.config import config_of
 from lanloom.features.ipam.ganeti.formats.verify import verify_config
-from lanloom.features.ipam.ganeti.importing import PATIENCE, carry_out
+from lanloom.features.ipam.ganeti.importing import PATIENCE, carry_out, check_namespace
 from lanloom.features.ipam.ganeti.plan import plan_import
 from lanloom.features.ipam.state import State
 from lanloom.refusals import Denied, Malformed, Refusal
@@ -106,6 +107,41 @@ async def test_address_of_another(target: IpamCluster) -> None:
 
 
 @in_a_cluster
+async def test_address_of_a_node(target: IpamCluster) -> None:
+    """An address that its network knows to be another's is a conflict, unless the NIC has it or may have it."""
+    data = cluster()
+    data["instances"][uuid("inst1.example.com")]["nics"].pop()
+    machines, data["instances"] = data["instances"], {}
+    await bring(target, data)
+    await target.kill("manager-1")
+    uses = [{"ip": f"192.0.2.{at}", "by": "the address of node", "of": "Node node1"} for at in (2, 3)]
+    await target.client.patch(NETWORKS, "net1", {"status": {"inUse": uses}}, subresource="status")
+    data["instances"] = machines
+    message = await refused(target, data)
+    assert "192.0.2.2 of NIC 0 of instance inst1.example.com is the address of node (Node node1)" in message
+    assert "192.0.2.3" not in message, "the file says that it is reserved, and the NIC has it by force"
+    await target.client.patch(NETWORKS, "net1", {"status": {"inUse": []}}, subresource="status")
+    target.lead("manager-2")
+    await bring(target, data)
+    await target.kill("manager-2")
+    await target.client.patch(NETWORKS, "net1", {"status": {"inUse": uses}}, subresource="status")
+    assert len((await planned(target, data)).present) == 3
+
+
+@in_a_cluster
+async def test_what_is_being_deleted(target: IpamCluster) -> None:
+    """A network that waits for its NICs gives no address away, and a namespace that ends takes no NIC."""
+    await bring(target, cluster())
+    await target.client.delete(NETWORKS, "net1")
+    assert "network net1 is being deleted; try again after its deletion" in await refused(target, cluster())
+    await target.client.create(NAMESPACES, {"metadata": {"name": "ending", "finalizers": ["example.com/last"]}})
+    await check_namespace(target.client, "ending")
+    await target.client.delete(NAMESPACES, "ending")
+    with pytest.raises(Denied, match="namespace ending is being deleted"):
+        await check_namespace(target.client, "ending")
+
+
+@in_a_cluster
 async def test_files_in_disorder(target: IpamCluster) -> None:
     """A file in which an address has two owners is refused, and one with networks that can't be is malformed."""
     data = cluster()
@@ -116,6 +152,13 @@ async def test_files_in_disorder(target: IpamCluster) -> None:
     assert "its gateway 192.0.2.15 is its network or broadcast address" in await refused(target, data)
     with pytest.raises(Malformed, match="networks that can't be imported"):
         await planned(target, data, force=True)
+
+
+def test_subnets_that_no_nic_can_use() -> None:
+    """A network that a server would not create is reported before anything is written."""
+    data = config([network("net1", "224.0.0.0/24")], [], {})
+    with pytest.raises(Malformed, match=r"224\.0\.0\.0/24 has multicast addresses"):
+        plan_import(config_of(data), State((), ()), PLACE)
 
 
 @in_a_cluster

@@ -3,14 +3,16 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from lanloom.api.ipam import NICS
+from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.features.ipam.ganeti.formats.conversion import upgrade_config
 from lanloom.features.ipam.ganeti.importing import carry_out
 from lanloom.features.ipam.ganeti.plan import Import
 from lanloom.features.ipam.state import read_state
 from lanloom.kube.errors import TransportError
+from lanloom.refusals import Denied
 from tests.features.ipam.cluster import IpamCluster, in_a_cluster
 from tests.features.ipam.ganeti.formats.clusters import (
     config,
@@ -196,6 +198,29 @@ async def test_keep(target: IpamCluster) -> None:
     assert await target.ips("inst3-0") == ("192.0.2.5",)
     assert await target.ips("inst3-1") == ("192.0.2.2",)
     assert [item for item in await everything(target) if "inst3" not in item[0]] == before
+
+
+@in_a_cluster
+async def test_what_no_file_says(target: IpamCluster) -> None:
+    """Leases, disabled pools and, for the form without it, DHCP differ from no file."""
+    await bring(target, cluster())
+    spec = msgspec.to_builtins((await target.net("net1")).spec)
+    pools = [{**pool, "disabled": True} for pool in spec["subnets"][0]["pools"]]
+    await reconfigure(target, dhcp=True, leaseSeconds=3600, pools=pools)
+    assert (await bring(target, cluster())).networks == {}
+    new = json.loads(upgrade_config(python_text(cluster())).text)
+    with pytest.raises(Denied, match=r"subnet 192\.0\.2\.0/28: dhcp true → false\. Change it"):
+        await planned(target, new)
+
+
+@in_a_cluster
+async def test_keep_a_renamed_network(target: IpamCluster) -> None:
+    """A network that was renamed is kept, also if another one has its old name since."""
+    await bring(target, cluster())
+    await target.client.patch(NETWORKS, "net1", {"spec": {"name": "renamed"}})
+    await target.client.create(NETWORKS, {"metadata": {"name": "other"}, "spec": {"name": "net1"}})
+    plan = await bring(target, cluster(), keep=True)
+    assert "network renamed remains unchanged; in the file: ~ name renamed → net1" in plan.notes
 
 
 @in_a_cluster

@@ -58,14 +58,14 @@ async def check_network_change(
     check_host_bits(new, old)
     model = model_after(new, old)
     check_network(model)
-    _check_new_subnets(model, _model_of(old))
+    check_new_subnets(model, _model_of(old))
     if _is_named(new, old):
         known = tuple(wires.namesakes(new)) if wires is not None else ()
         await _check_identity(client, known, new, is_new=old is None)
     return await _check_transition(client, old, model) if old is not None else ()
 
 
-def _check_new_subnets(new: NetworkModel, old: NetworkModel | None) -> None:
+def check_new_subnets(new: NetworkModel, old: NetworkModel | None) -> None:
     """Raise Malformed for a subnet that comes, and has no address for a NIC."""
     before = {subnet.cidr for subnet in old.subnets} if old is not None else set[Cidr]()
     for index, subnet in enumerate(new.subnets):

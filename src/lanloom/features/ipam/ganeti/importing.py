@@ -39,11 +39,15 @@ Report = Callable[[str], None]
 async def check_namespace(client: Client, namespace: str) -> None:
     """Raise Denied where NICs could not be created, KubeError."""
     try:
-        await client.get(NAMESPACES, namespace)
+        found = await client.get(NAMESPACES, namespace)
     except NotFound:
         raise Denied(
             f"namespace {namespace} does not exist; create it first, or choose another one"
         ) from None
+    if found.metadata.is_deleting:
+        raise Denied(
+            f"namespace {namespace} is being deleted; create it again after its deletion, or choose another one"
+        )
 
 
 async def carry_out(client: Client, plan: Import, report: Report, *, wait: bool = True) -> None:

@@ -19,6 +19,7 @@ from lanloom.api.ipam import (
 )
 from lanloom.api.ipam import Nic as NicObject
 from lanloom.api.meta import Key
+from lanloom.features.ipam.admission.networks import check_new_subnets
 from lanloom.features.ipam.admission.nics import check_nic
 from lanloom.features.ipam.commands.instances import check_instance
 from lanloom.features.ipam.ganeti.formats.config import Config, StoredNic, network_meant
@@ -29,7 +30,13 @@ from lanloom.features.ipam.ganeti.formats.verify import (
     unmended,
     violations,
 )
-from lanloom.features.ipam.ganeti.present import Present, Wanted, network_changes, network_conflicts
+from lanloom.features.ipam.ganeti.present import (
+    Present,
+    Wanted,
+    network_changes,
+    network_conflicts,
+    with_unsaid,
+)
 from lanloom.features.ipam.rules.addresses import Address, format_address
 from lanloom.features.ipam.rules.general import is_group
 from lanloom.features.ipam.rules.ledger import Ledger
@@ -209,8 +216,12 @@ def _networks(config: Config, state: State, notes: list[str]) -> dict[str, Wante
             wrong.append(f"{stored.title}: {quote(uuid)} is no UUID")
         try:
             check_network(network)
+            if item is None:
+                check_new_subnets(network, None)
         except Malformed as error:
             wrong.append(str(error))
+        if item is not None:
+            network = with_unsaid(network, network_of(item), is_new=stored.new)
         found[uuid] = Wanted(network, item)
     if wrong:
         raise Malformed(_listed("the file has networks that can't be imported", wrong))

@@ -6,6 +6,7 @@ Objects may differ from what the file says; `--keep` leaves them so.
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.api.ipam import INSTANCE, NicSpec
 from lanloom.api.ipam import Network as NetworkObject
@@ -15,7 +16,7 @@ from lanloom.features.ipam.cli.grammar.difference import differences
 from lanloom.features.ipam.ganeti.formats.config import StoredNic
 from lanloom.features.ipam.rules.addresses import format_address
 from lanloom.features.ipam.rules.ledger import Ledger
-from lanloom.features.ipam.rules.model import Network
+from lanloom.features.ipam.rules.model import Network, Subnet
 from lanloom.features.ipam.rules.names import object_name
 from lanloom.features.ipam.state import State, network_of
 
@@ -52,6 +53,27 @@ def _nic_changes(there: NicSpec, wanted: NicSpec) -> Iterator[str]:
             yield f"~ {title} {was or 'none'} → {now or 'none'}"
 
 
+def with_unsaid(network: Network, there: Network, *, is_new: bool) -> Network:
+    """Return a network of a file with what the file does not say as it is there.
+
+    No file says how long leases last, and which pools are disabled; one that `is_new`, in the form with subnets, says
+    where there is DHCP.
+    """
+    known = {subnet.uuid: subnet for subnet in there.subnets}
+
+    def completed(subnet: Subnet) -> Subnet:
+        same = known.get(subnet.uuid, subnet)
+        disabled = {pool.range for pool in same.pools if pool.disabled}
+        return replace(
+            subnet,
+            dhcp=subnet.dhcp if is_new else same.dhcp,
+            lease_seconds=same.lease_seconds,
+            pools=tuple(replace(pool, disabled=pool.range in disabled) for pool in subnet.pools),
+        )
+
+    return replace(network, subnets=tuple(map(completed, network.subnets)))
+
+
 class Wanted(Struct, frozen=True):
     """A network as it is to be, and the object that there is of it."""
 
@@ -63,17 +85,21 @@ def network_conflicts(wanted: Mapping[str, Wanted], state: State) -> Iterator[st
     """Return the conflicts of the networks, by their UUIDs."""
     for one in wanted.values():
         network = one.network
+        # A new object may not be called as another network; that of a renamed network may.
+        names = (network.name,) if one.item is not None else (network.id, network.name)
         for other in state.networks:
             if other is one.item:
                 continue
-            if other.called in (network.id, network.name):
+            if other.called in names:
                 yield f"another network {network.name} exists; rename one of the two"
             elif other.metadata.name == network.id:
                 yield (
                     f"the object of network {other.called} has the immutable name {other.metadata.name}; "
                     f"rename {network.name} in Ganeti first"
                 )
-        if one.item is not None and (changes := network_changes(network_of(one.item), network)):
+        if one.item is not None and one.item.metadata.is_deleting:
+            yield f"network {one.item.called} is being deleted; try again after its deletion"
+        elif one.item is not None and (changes := network_changes(network_of(one.item), network)):
             yield (
                 f"network {network.name} exists, but differs; to match the file: {changes}. "
                 "Change it, or keep it with --keep"
@@ -121,7 +147,25 @@ class Present:
             if item is None and other is not None:
                 yield f"instance {spec.owner.name} has another NIC {spec.index} already, {other.metadata.key}"
             if ledger := ledgers.get(nic.network):
-                yield from _taken(nic, str(item.metadata.key) if item is not None else "", ledger)
+                yield from self._taken(nic, spec, item, ledger)
+
+    def _taken(
+        self, nic: StoredNic, spec: NicSpec, item: NicObject | None, ledger: Ledger
+    ) -> Iterator[str]:
+        """Yield the addresses of a NIC that its network as it is there can't give it."""
+        key = str(item.metadata.key) if item is not None else ""
+        force = (spec if item is None else item.spec).force
+        for address in nic.ips:
+            here, owner = f"{format_address(address)} of {nic}", ledger.owner_of(address)
+            subnet = ledger.network.subnet_of(address)
+            if owner not in ("", key):
+                yield f"{here} is owned by NIC {owner}"
+            elif subnet is None:
+                yield f"{here} is in no subnet of network {ledger.network.name}; add one"
+            elif address == subnet.gateway:
+                yield f"{here} is the gateway of network {ledger.network.name}; change that first"
+            elif not owner and not force and (title := ledger.others.title(address, f"{self._namespace}/")):
+                yield f"{here} is {title}; give one of the two another address"
 
     def places(self, specs: Mapping[StoredNic, NicSpec]) -> dict[StoredNic, tuple[Key, bool]]:
         """Return the object of each NIC, and whether it is there."""
@@ -138,16 +182,3 @@ class Present:
             taken.add(name)
             found[nic] = (Key(self._namespace, name), False)
         return found
-
-
-def _taken(nic: StoredNic, key: str, ledger: Ledger) -> Iterator[str]:
-    """Yield the addresses of a NIC, whose object is `key`, that its network as it is there can't give it."""
-    for address in nic.ips:
-        here = f"{format_address(address)} of {nic}"
-        subnet = ledger.network.subnet_of(address)
-        if ledger.owner_of(address) not in ("", key):
-            yield f"{here} is owned by NIC {ledger.owner_of(address)}"
-        elif subnet is None:
-            yield f"{here} is in no subnet of network {ledger.network.name}; add one"
-        elif address == subnet.gateway:
-            yield f"{here} is the gateway of network {ledger.network.name}; change that first"
