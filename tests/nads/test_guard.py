@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from lanloom.api.dummy import DRAINING
+from lanloom.api.dummy import ADMITTED, DRAINING
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.liveupdate import NetworkSwap
-from lanloom.api.meta import Key, Object
+from lanloom.api.meta import Key, Object, parse_rfc3339
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import (
@@ -17,7 +17,7 @@ from lanloom.api.workloads import (
     JOBS,
     REPLICA_SETS,
 )
-from lanloom.nads.guard import is_restart, new_references
+from lanloom.nads.guard import Reservation, closing, is_restart, new_references
 
 Raw = dict[str, Any]
 MARK = "2026-01-01T00:00:10Z"
@@ -113,3 +113,23 @@ def test_leaving_is_not_joining() -> None:
     spec = {"machine": "vm", "uid": "u", "network": "blue", "from": "nets/red", "to": "nets/green"}
     swap = msgspec.convert({"metadata": {"name": "a", "namespace": "default"}, "spec": spec}, NetworkSwap)
     assert new_references(swap, None) == (Key("nets", "green"),)
+
+
+def test_requests_of_a_clock_that_was_set_back() -> None:
+    """A NAD that drains waits for a request for 75 seconds, also if that would end only later by a former clock."""
+    now = parse_rfc3339(MARK)
+    requests = [
+        Reservation(uid, 0, now + left, "Pod default/a") for uid, left in (("a", 80.0), ("b", 3675.0))
+    ]
+    text = msgspec.json.encode(requests).decode()
+    metadata = {"name": "red", "namespace": "nets", "annotations": {DRAINING: MARK, ADMITTED: text}}
+    found = msgspec.convert({"metadata": metadata}, NetworkAttachmentDefinition)
+    missing = closing(found, lambda _uid: None, now)
+    assert [
+        item.until - now for item in msgspec.json.decode(missing[ADMITTED], type=tuple[Reservation, ...])
+    ] == [
+        80.0,
+        75.0,
+    ]
+    mended = {"metadata": {**metadata, "annotations": {DRAINING: MARK, **missing}}}
+    assert closing(msgspec.convert(mended, NetworkAttachmentDefinition), lambda _uid: None, now) == {}

@@ -148,3 +148,12 @@ def rfc3339_micro(seconds: float) -> str:
 def parse_rfc3339(text: str) -> float:
     """Return the seconds since the epoch. Raises ValueError for text that is not RFC 3339."""
     return datetime.fromisoformat(text).timestamp()
+
+
+AHEAD_SECONDS = 10.0
+"""So much the clocks of two processes may differ."""
+
+
+def is_ahead(seconds: float, now: float) -> bool:
+    """Return whether a time that was written is yet to come: the clock was set back since; no wait may go by it."""
+    return seconds - now > AHEAD_SECONDS

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lanloom.api.core import Pod
 from lanloom.api.dummy import (
@@ -27,7 +28,7 @@ from lanloom.api.kubevirt import (
     nad_of,
 )
 from lanloom.api.liveupdate import NetworkSwap
-from lanloom.api.meta import Key, Object, parse_rfc3339, rfc3339
+from lanloom.api.meta import Key, Object, is_ahead, parse_rfc3339, rfc3339
 from lanloom.api.multus import DEFAULT_NETWORK, MULTUS_NETWORKS, NetworkAttachmentDefinition
 from lanloom.api.workloads import Maker
 from lanloom.nads.references import (
@@ -207,7 +208,9 @@ def with_reservations(
     except ValueError:
         known = (Reservation("", 0, now + REQUEST_SECONDS, "unknown request (its record could not be read)"),)
     every: dict[str, Reservation] = {}
+    latest = now + REQUEST_SECONDS
     for item in (*unsettled(known, seen, now), *more):
+        item = replace(item, until=min(item.until, latest)) if is_ahead(item.until, latest) else item
         every[item.uid] = max(item, every.get(item.uid, item))
     return msgspec.json.encode(tuple(sorted(every.values()))).decode()
 
@@ -226,15 +229,21 @@ def pending(nad: NetworkAttachmentDefinition, seen: VersionOf, now: float) -> tu
 
 
 def closing(nad: NetworkAttachmentDefinition, seen: VersionOf, now: float) -> dict[str, str]:
-    """Return the annotations of a NAD that drains: the mark, and pending requests if the present ones can't be read."""
+    """Return the annotations of a NAD that drains: the mark, and pending requests if the present ones are not valid."""
     missing = {}
     if not nad.metadata.is_deleting and closed_since(nad) is None:
         missing[DRAINING] = rfc3339(now)
-    try:
-        reservations_of(nad)
-    except ValueError:
+    if not _are_valid(nad, now):
         missing[ADMITTED] = with_reservations(nad, (), seen, now)
     return missing
+
+
+def _are_valid(nad: NetworkAttachmentDefinition, now: float) -> bool:
+    """Return whether the reservations can be read, and end in time: those of a clock that was set back since do not."""
+    try:
+        return not any(is_ahead(item.until, now + REQUEST_SECONDS) for item in reservations_of(nad))
+    except ValueError:
+        return False
 
 
 def is_crowded(

@@ -134,7 +134,9 @@ async def test_what_is_being_deleted(target: IpamCluster) -> None:
     await bring(target, cluster())
     await target.client.delete(NETWORKS, "net1")
     assert "network net1 is being deleted; try again after its deletion" in await refused(target, cluster())
-    await target.client.create(NAMESPACES, {"metadata": {"name": "ending", "finalizers": ["example.com/last"]}})
+    await target.client.create(
+        NAMESPACES, {"metadata": {"name": "ending", "finalizers": ["example.com/last"]}}
+    )
     await check_namespace(target.client, "ending")
     await target.client.delete(NAMESPACES, "ending")
     with pytest.raises(Denied, match="namespace ending is being deleted"):

@@ -18,7 +18,7 @@ from lanloom.api.ipam import (
     OwnerSpec,
 )
 from lanloom.api.kubevirt import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
-from lanloom.api.meta import ObjectMeta, parse_rfc3339
+from lanloom.api.meta import ObjectMeta, parse_rfc3339, rfc3339
 from lanloom.api.resource import Resource
 from lanloom.api.workloads import STATEFUL_SET_SIZES, StatefulSet, StatefulSetOrdinals, StatefulSetSpec
 from lanloom.features.ipam.manager.evidence import Evidence, is_expected, is_leaked, period_of
@@ -147,6 +147,17 @@ def test_marks_that_are_no_time(text: str) -> None:
         await add(cluster, **{HELD_UNTIL: text})
         assert not await cluster.is_gone(HOUR / 2)
         assert await cluster.is_gone(HOUR)
+
+    play(story, OwnerCluster)
+
+
+def test_a_mark_of_a_clock_that_was_ahead() -> None:
+    """A NIC is held for its period, also if it was to be held for longer by a clock that was set back since."""
+
+    async def story(cluster: OwnerCluster) -> None:
+        await add(cluster, **{HELD_UNTIL: rfc3339(cluster.now() + 3 * HOUR)})
+        assert not await cluster.is_gone(HOUR - 60.0)
+        assert await cluster.is_gone(120.0)
 
     play(story, OwnerCluster)
 

@@ -70,10 +70,11 @@ def test_nothing_is_written_while_a_migration_runs(before: Condition | None, nee
 
 
 @pytest.mark.parametrize(
-    ("age", "action"), [(GRACE_SECONDS - 1, "keep"), (GRACE_SECONDS, "keep"), (GRACE_SECONDS + 1, "set")]
+    ("age", "action"),
+    [(GRACE_SECONDS - 1, "keep"), (GRACE_SECONDS, "keep"), (GRACE_SECONDS + 1, "set"), (-3600, "set")],
 )
 def test_grace(age: float, action: str) -> None:
-    """What is pending becomes due after 15 seconds, and is looked at again after 10."""
+    """What is pending is due after 15 seconds, or when the clock was set back, and is looked at again after 10."""
     found = migration_required(existing("False", age), "pending", migrating=False, now=NOW)
     assert found.action == action
     assert found.recheck == (RECHECK_SECONDS if action == "keep" else None)

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 from msgspec import convert
+from msgspec.structs import replace
 
 from lanloom.api.kubevirt import VirtualMachineInstance
-from lanloom.api.liveupdate import NetworkSwap
-from lanloom.api.meta import Key, rfc3339
+from lanloom.api.liveupdate import FLAPPED, NetworkSwap
+from lanloom.api.meta import Condition, Key, rfc3339
+from lanloom.features.liveupdate.rules.holds import release_wait
 from lanloom.features.liveupdate.rules.phases import Decision, SwapInputs
 from lanloom.features.liveupdate.rules.swap import decide
 from tests.features.liveupdate.objects import PLACE, as_instance, instance, on
@@ -216,3 +218,34 @@ def test_a_swap_until_the_restart_is_deleted() -> None:
     facts: Raw = HERE | {"named": NEW, "asked": OLD}
     found = swap("UntilRestart", 9000, deleted=True, untilRestart=True)
     assert outcome(decide(SwapInputs(swap=found, now=NOW, **facts))) == ("Reverting", (), True)
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Syncing", "Moving", "Recording", "Reverting", "UntilRestart"])
+def test_a_clock_that_was_set_back(phase: str) -> None:
+    """The time of a phase that begins only later by the clock begins again, so that it ends."""
+    facts: Raw = HERE | {"named": NEW, "asked": OLD}
+    again = decide(SwapInputs(swap=swap(phase, -3600), now=NOW, **facts))
+    assert (again.status.phase, again.status.phase_since, again.wait) == (phase, rfc3339(NOW), 0.0)
+    near = decide(SwapInputs(swap=swap(phase, -5), now=NOW, **facts))
+    assert outcome(near) == outcome(decide(SwapInputs(swap=swap(phase, 0), now=NOW, **facts)))
+
+
+@pytest.mark.parametrize(("age", "state"), [(1, "Down"), (10, "Up"), (-3600, "Up")])
+def test_a_flap_ends(age: float, state: str) -> None:
+    """The guest's link comes up again after ten seconds, and at once when the clock was set back meanwhile."""
+    flap = Condition(
+        type=FLAPPED, status="False", reason="DownFromUp", last_transition_time=rfc3339(NOW - age)
+    )
+    found = swap("Recording", 1)
+    found = replace(found, status=replace(found.status, conditions=(flap,)))
+    facts: Raw = HERE | {"named": NEW, "asked": NEW, "attached": NEW, "link": "down"}
+    (after,) = decide(SwapInputs(swap=found, now=NOW, **facts)).status.conditions
+    assert after.reason == f"{state}FromUp"
+
+
+@pytest.mark.parametrize(("age", "wait"), [(0, 5.0), (4, 1.0), (5, 0.0), (-3600, 0.0)])
+def test_a_machine_is_let_go(age: float, wait: float) -> None:
+    """A machine is left to KubeVirt five seconds after a swap, and at once when the clock was set back meanwhile."""
+    found = swap("Succeeded", 0)
+    found = replace(found, status=replace(found.status, completed_at=rfc3339(NOW - age)))
+    assert release_wait(found, machine(), None, NOW) == wait

@@ -119,9 +119,9 @@ def test_back_off(count: int, wait: float) -> None:
     assert Failures(count, NOW).due(Limits()) == NOW + wait
 
 
-@pytest.mark.parametrize(("age", "step"), [(39, "wait"), (40, "create"), (41, "create")])
+@pytest.mark.parametrize(("age", "step"), [(39, "wait"), (40, "create"), (41, "create"), (-3600, "create")])
 def test_back_off_is_waited_for(age: float, step: str) -> None:
-    """After two failures the next attempt comes after 40 seconds."""
+    """After two failures the next attempt comes after 40 seconds, or when the clock was set back."""
     own = (migration("Failed", age), migration("Failed", age + 100))
     found = decide(machine(), own, IDLE, Limits(), now=NOW)
     assert found.step == step

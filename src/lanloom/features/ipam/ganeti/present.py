@@ -149,9 +149,7 @@ class Present:
             if ledger := ledgers.get(nic.network):
                 yield from self._taken(nic, spec, item, ledger)
 
-    def _taken(
-        self, nic: StoredNic, spec: NicSpec, item: NicObject | None, ledger: Ledger
-    ) -> Iterator[str]:
+    def _taken(self, nic: StoredNic, spec: NicSpec, item: NicObject | None, ledger: Ledger) -> Iterator[str]:
         """Yield the addresses of a NIC that its network as it is there can't give it."""
         key = str(item.metadata.key) if item is not None else ""
         force = (spec if item is None else item.spec).force

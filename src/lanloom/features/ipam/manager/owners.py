@@ -27,7 +27,7 @@ from lanloom.api.ipam import (
     Nic,
 )
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance
-from lanloom.api.meta import Key, Object, rfc3339
+from lanloom.api.meta import Key, Object, is_ahead, rfc3339
 from lanloom.api.multus import MULTUS_NETWORKS
 from lanloom.features.ipam.manager.evidence import (
     Evidence,
@@ -208,9 +208,11 @@ class OwnerController:
             if until:
                 await self._hold(nic, None)
             return LEAK_SECONDS  # what a StatefulSet wants is not watched
-        now = self._now()
-        if not until:
-            until = now + period_of(nic)
+        now, period = self._now(), period_of(nic)
+        if not until or is_ahead(
+            until, now + period
+        ):  # the clock was set back, or the period is a shorter one
+            until = now + period
             await self._hold(nic, rfc3339(until))
             given = ", ".join(nic.status.ips) or "no address"
             message = f"Keeps {given} for {nic.spec.owner.kind} {nic.spec.owner.name} until {rfc3339(until)}"

@@ -4,6 +4,7 @@ One worker decides for the whole cluster, because the limits are the cluster's. 
 against the API server: a watch may be late, and another manager may have been at work.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -104,7 +105,7 @@ class Updater:
 
     def _unfinished(self) -> list[Migration]:
         """Return all migrations that are not final, own ones included that the watch has not brought yet."""
-        store, now = self._informers.migrations.store, self._now()
+        store, now = self._informers.migrations.store, asyncio.get_running_loop().time()
         self._created = {
             key: (item, until)
             for key, (item, until) in self._created.items()
@@ -145,7 +146,7 @@ class Updater:
         return not found.known or found.need != "none" or not can_abort(machine, migration)
 
     async def _create_due(self, unfinished: Iterable[Migration]) -> float | None:
-        now, waits = self._now(), []
+        now, clock, waits = self._now(), asyncio.get_running_loop().time(), []
         flying = list(map(machine_of, unfinished))
         nodes = Counter(map(self._node_of, flying))
         for machine in self._candidates():
@@ -156,22 +157,23 @@ class Updater:
             key, node = machine.metadata.key, machine.status.node_name
             own = self._own(key)
             found = decide(machine, own, InFlight(len(flying), nodes[node]), self._limits, now=now)
-            due = max(found.at, self._not_before.get(key, 0.0))
-            if found.step == "wait" or (found.step == "create" and due > now):
-                waits.append(due - now)
+            wait = max(found.at - now, self._not_before.get(key, 0.0) - clock)
+            if found.step == "wait" or (found.step == "create" and wait > 0):
+                waits.append(wait)
             elif found.step == "create" and await self._create(machine):
                 flying.append(key)
                 nodes[node] += 1
-            elif found.step == "create" and (until := self._not_before.get(key, 0.0)) > now:
-                waits.append(until - now)
+            elif found.step == "create" and (until := self._not_before.get(key, 0.0)) > clock:
+                waits.append(until - clock)
         # Nothing wakes who waits for an own migration that came and went while the watch was interrupted.
-        waits += [until - now for _, until in self._created.values()]
+        waits += [until - clock for _, until in self._created.values()]
         return min(waits, default=None)
 
     def _candidates(self) -> list[VirtualMachineInstance]:
         """Return the machines that need a migration, those first that have waited for the longest time."""
         needed = self._informers.instances.store.by(BY_STATE, NEEDED)
-        self._not_before = {key: until for key, until in self._not_before.items() if until > self._now()}
+        clock = asyncio.get_running_loop().time()
+        self._not_before = {key: until for key, until in self._not_before.items() if until > clock}
         return sorted(needed, key=_waiting_since)
 
     def _own(self, key: Key) -> tuple[Migration, ...]:
@@ -196,7 +198,7 @@ class Updater:
         evaluation = self._machines.evaluation_of(live)
         if evaluation.known and evaluation.need == "none":
             # It has migrated, and its condition goes in a moment; should a watch be late, it is looked at again.
-            self._not_before[key] = self._now() + SETTLE_SECONDS
+            self._not_before[key] = asyncio.get_running_loop().time() + SETTLE_SECONDS
             return False
         about = reference(VIRTUAL_MACHINE_INSTANCES, live)
         try:
@@ -207,15 +209,16 @@ class Updater:
             if not self._failing.is_refused(key, error) and isinstance(error, ServerError):
                 raise
             await self._machines.migration_refused(key, error)
-            self._not_before[key] = self._now() + RETRY_SECONDS
+            self._not_before[key] = asyncio.get_running_loop().time() + RETRY_SECONDS
             self._act("refused")
             text = f"Error creating a Migration for automated workload update: {error}"
             await self._recorder.event(about, "Warning", "FailedCreate", text)
             return False
         self._failing.end(key)
         self._machines.migration_created(key)
-        self._created[made.metadata.key] = made, self._now() + UNSEEN_SECONDS
-        self._not_before[key] = self._now() + SPACING_SECONDS
+        clock = asyncio.get_running_loop().time()
+        self._created[made.metadata.key] = made, clock + UNSEEN_SECONDS
+        self._not_before[key] = clock + SPACING_SECONDS
         self._act("requested")
         log.info("migration-created", machine=str(key), migration=made.metadata.name)
         text = f"Created Migration {made.metadata.name} for automated workload update"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, to_builtins
 
-from lanloom.api.meta import Condition, parse_rfc3339, rfc3339
+from lanloom.api.meta import Condition, is_ahead, parse_rfc3339, rfc3339
 from lanloom.features.liveupdate.rules.evaluation import Need
 
 MIGRATION_REQUIRED = "MigrationRequired"
@@ -44,7 +44,8 @@ def migration_required(existing: Condition | None, need: Need, *, migrating: boo
     if existing is not None and existing.status == "True":
         return KEEP
     since = _since(existing) if existing is not None else None
-    if need == "immediate" or (since is not None and now - since > GRACE_SECONDS):
+    is_over = since is not None and (now - since > GRACE_SECONDS or is_ahead(since, now))
+    if need == "immediate" or is_over:
         return Outcome("set", _condition("True", DUE, now))
     if since is not None and existing is not None and existing.reason == PENDING:
         return Outcome("keep", recheck=RECHECK_SECONDS)

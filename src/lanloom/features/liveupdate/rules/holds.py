@@ -11,7 +11,7 @@ from typing import Any
 from lanloom.api.core import Pod
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.liveupdate import NetworkSwap
-from lanloom.api.meta import parse_rfc3339
+from lanloom.api.meta import is_ahead, parse_rfc3339
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED
 from lanloom.features.liveupdate.rules.evaluation import evaluate
 from lanloom.kube.conditions import is_true
@@ -50,7 +50,10 @@ def release_wait(swap: NetworkSwap, machine: VirtualMachineInstance, pod: Pod | 
 
     As long as KubeVirt has yet to see that instance and pod agree again, its condition still asks for a migration.
     """
-    since = now - parse_rfc3339(swap.status.completed_at)
+    completed = parse_rfc3339(swap.status.completed_at)
+    if is_ahead(completed, now):
+        return 0.0
+    since = now - completed
     if since < SETTLING_SECONDS:
         return SETTLING_SECONDS - since
     due = is_true(machine.status.conditions, MIGRATION_REQUIRED)

@@ -17,7 +17,7 @@ from lanloom.api.liveupdate import (
     Phase,
     SwapPort,
 )
-from lanloom.api.meta import Condition, Key, parse_rfc3339, rfc3339
+from lanloom.api.meta import Condition, Key, is_ahead, parse_rfc3339, rfc3339
 from lanloom.features.liveupdate.rules.preflight import Findings
 from lanloom.kube.conditions import ConditionStatus, set_condition, set_ready
 
@@ -189,6 +189,19 @@ def conditions_with(
 def age_of(inputs: SwapInputs) -> float:
     """Return the seconds since the phase began."""
     return since(inputs.swap.status.phase_since, inputs.now)
+
+
+def begins_again(inputs: SwapInputs) -> bool:
+    """Return whether the phase's time has to begin again: the clock was set back, and none of it would pass."""
+    return is_later(inputs.swap.status.phase_since, inputs.now)
+
+
+def is_later(stamp: str, now: float) -> bool:
+    """Return whether a time is yet to come, as `is_ahead`; False for one that is none."""
+    try:
+        return is_ahead(parse_rfc3339(stamp), now)
+    except ValueError:
+        return False
 
 
 def since(stamp: str, now: float) -> float:

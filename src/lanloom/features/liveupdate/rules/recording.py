@@ -18,6 +18,7 @@ from lanloom.features.liveupdate.rules.phases import (
     age_of,
     end,
     enter,
+    is_later,
     port_of,
     since,
     take,
@@ -134,7 +135,8 @@ def _flap(inputs: SwapInputs) -> Decision:
     """Set the guest's link down until it is, and then up. What can't be set down is no reason to take the move back."""
     condition = find(inputs.swap.status.conditions, FLAPPED)
     assert condition is not None
-    over = since(condition.last_transition_time, inputs.now) >= FLAP_SECONDS
+    began = condition.last_transition_time
+    over = since(began, inputs.now) >= FLAP_SECONDS or is_later(began, inputs.now)
     if condition.reason.startswith("Down"):
         if inputs.link == "down" and (inputs.guest_link == "down" or over):
             status = with_condition(

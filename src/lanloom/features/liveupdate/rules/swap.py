@@ -30,6 +30,7 @@ from lanloom.features.liveupdate.rules.phases import (
     Step,
     SwapInputs,
     age_of,
+    begins_again,
     end,
     enter,
     port_of,
@@ -62,6 +63,8 @@ def decide(inputs: SwapInputs) -> Decision:
     phase = inputs.swap.status.phase
     if phase in FINAL:
         return Decision(status=inputs.swap.status)
+    if begins_again(inputs):
+        return Decision(status=replace(inputs.swap.status, phase_since=rfc3339(inputs.now)), wait=0.0)
     if phase in ("", "Pending"):
         return _pending(inputs)
     if _is_gone(inputs):

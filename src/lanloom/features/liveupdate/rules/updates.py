@@ -17,7 +17,7 @@ from lanloom.api.kubevirt import (
     nad_of,
 )
 from lanloom.api.liveupdate import GROUP
-from lanloom.api.meta import is_label_value, parse_rfc3339
+from lanloom.api.meta import is_ahead, is_label_value, parse_rfc3339
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED
 from lanloom.kube.conditions import find
 
@@ -169,7 +169,7 @@ def decide(
     past = failures_of(machine, own)
     if past.is_exhausted(limits):
         return Decision("exhausted")
-    if now < (due := past.due(limits)):
+    if not is_ahead(past.last, now) and now < (due := past.due(limits)):
         return Decision("wait", due)
     if in_flight.cluster >= limits.per_cluster or in_flight.node >= limits.per_node:
         return Decision("full")

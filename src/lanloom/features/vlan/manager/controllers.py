@@ -21,7 +21,7 @@ from lanloom.api.harvester import (
     VlanConfig,
 )
 from lanloom.api.l3annotations import may_have_addresses
-from lanloom.api.meta import Condition, Key, Object, parse_rfc3339
+from lanloom.api.meta import Condition, Key, Object, is_ahead, parse_rfc3339
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
 from lanloom.features.vlan.informers import BY_CLUSTER_NETWORK, BY_NODE, VlanInformers, nad_key
@@ -85,7 +85,8 @@ class Labels:
         wanted = self._wanted(nad) if nad is not None else None
         if nad is None or wanted is None or nad.metadata.labels.get(names.READY_LABEL) == wanted.value:
             return None
-        wait = wanted.since + SETTLE_SECONDS - self._now()
+        now = self._now()
+        wait = 0.0 if is_ahead(wanted.since, now) else wanted.since + SETTLE_SECONDS - now
         if wait > 0 and names.READY_LABEL in nad.metadata.labels:
             return wait
         patch = {"metadata": {"labels": {names.READY_LABEL: wanted.value}}}

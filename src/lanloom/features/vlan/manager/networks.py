@@ -5,6 +5,7 @@ annotations, which overlaps the configuration and who may carry it: a manager th
 from which the next one goes on.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
@@ -105,7 +106,7 @@ class Networks:
         self._last_reported: dict[str, dict[Key, LastReported]] = {}
         self._refused: dict[str, str] = {}
         self._orphans: dict[str, float] = {}
-        self._node_vlans = NodeVlans(now)
+        self._node_vlans = NodeVlans()
         informers.nads.on_change(self._derivations.nad_changed)
         informers.statuses.on_change(self._states.status_changed)
 
@@ -329,8 +330,8 @@ class Networks:
             self._orphans.pop(name, None)
             self._complaints.pop(name, None)
             return None
-        since = self._orphans.setdefault(name, self._now())
-        wait = since + ORPHAN_SECONDS - self._now()
+        now = asyncio.get_running_loop().time()
+        wait = self._orphans.setdefault(name, now) + ORPHAN_SECONDS - now
         if wait > 0:
             return wait
         message = f"spec.clusterNetwork {name} does not exist. Create the ClusterNetwork, or delete this VlanConfig."
@@ -349,7 +350,8 @@ class Networks:
         self, name: str, nads: tuple[NetworkAttachmentDefinition, ...], view: _View
     ) -> float | None:
         """Report how the networks with node addresses fare."""
-        known, now, fares = self._last_reported.get(name, {}), self._now(), network_health(view.states)
+        now = asyncio.get_running_loop().time()
+        known, fares = self._last_reported.get(name, {}), network_health(view.states)
         last_reported: dict[Key, LastReported] = {}
         waits = []
         for nad in nads:

@@ -7,7 +7,8 @@ The annotation changes once the last link of a VLAN has gone, and the controller
 and not that something happened: a manager that was away meanwhile writes it, too.
 """
 
-from collections.abc import Callable, Collection, Iterable
+import asyncio
+from collections.abc import Collection, Iterable
 
 from lanloom.api import names
 from lanloom.api.clusternetworknode import ClusterNetworkNode
@@ -18,10 +19,9 @@ SETTLE_SECONDS = 5.0
 
 
 class NodeVlans:
-    """The annotation of each ClusterNetwork. `now` gives seconds since the epoch."""
+    """The annotation of each ClusterNetwork."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
     def forget(self, name: str) -> None:
@@ -48,7 +48,8 @@ class NodeVlans:
             self.forget(name)
             return {}, None
         if present and set(present.split(",")) - set(map(str, found)):
-            wait = self._since.setdefault(name, self._now()) + SETTLE_SECONDS - self._now()
+            now = asyncio.get_running_loop().time()
+            wait = self._since.setdefault(name, now) + SETTLE_SECONDS - now
             if wait > 0:
                 return {}, wait
         self.forget(name)
