@@ -18,8 +18,8 @@ async def eventually(
 ) -> T:
     """What `read` gives once it holds, if it does within `seconds`.
 
-    NotFound, Forbidden and a missing field (LookupError, or ValueError for the one item of a list) count as not yet.
-    The last of them is the cause of the TimeoutError.
+    NotFound, Forbidden, an error of a server that does too much (ServerError), and a missing field (LookupError, or
+    ValueError for the one item of a list) count as not yet. The last of them is the cause of the TimeoutError.
     """
     failure: Exception | None = None
     try:
@@ -30,7 +30,7 @@ async def eventually(
                     if holds(value):
                         return value
                     failure = None
-                except (NotFound, Forbidden, LookupError, ValueError) as error:
+                except (NotFound, Forbidden, ServerError, LookupError, ValueError) as error:
                     failure = error
                 await asyncio.sleep(0.1)
     except TimeoutError as late:

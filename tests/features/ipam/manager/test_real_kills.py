@@ -18,6 +18,7 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.kube.errors import AlreadyExists, ApiError, KubeError
 from lanloom.kube.http import HttpClient
 from lanloom.kube.loading import load
+from lanloom.kube.ports import Listing
 from lanloom.processes.definitions import manifests
 from tests.harness.installing import install_webhooks
 from tests.harness.servers.eventually import eventually
@@ -97,8 +98,8 @@ async def overthrow(client: HttpClient, managers: Managers) -> None:
         PATIENCE,
     )
     managers.kill(lease.spec.holder_identity or "")
-    spec = {"holderIdentity": "", "leaseDurationSeconds": 1}
-    await client.patch(LEASES, LEASE, {"spec": spec}, LANLOOM_NAMESPACE)
+    body = {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}
+    await eventually(lambda: client.patch(LEASES, LEASE, body, LANLOOM_NAMESPACE), lambda _: True, PATIENCE)
     managers.start()
 
 
@@ -107,16 +108,15 @@ def served(nics: tuple[Nic, ...]) -> list[str]:
     return [ip for item in nics for ip in item.status.ips]
 
 
-async def wait_for(client: HttpClient, count: int) -> tuple[Nic, ...]:
+async def wait_for(client: HttpClient, count: int) -> None:
     """Return when so many addresses were given; no two of them are ever the same."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            nics = (await client.list(NICS, PLACE)).items
-            found = served(nics)
-            assert len(set(found)) == len(found)
-            if len(found) >= count:
-                return nics
-            await asyncio.sleep(0.05)
+
+    def enough(nics: Listing[Nic]) -> bool:
+        found = served(nics.items)
+        assert len(set(found)) == len(found)
+        return len(found) >= count
+
+    await eventually(lambda: client.list(NICS, PLACE), enough, PATIENCE)
 
 
 async def begun(client: HttpClient, epoch: int) -> None:
