@@ -329,11 +329,16 @@ class RealNode:
 
     def plant_vlan(self, parent: str, vid: int) -> None:
         name = f"{parent}.{vid}"
+        # NetworkManager may not have noticed yet that the link of this name is gone which the test before had.
+        self._until_known(name, False)
         batch("ip", "node", f"link add link {parent} name {name} up type vlan id {vid}\n")
         # A profile that comes before NetworkManager has noticed the link keeps it from ever taking the link over.
+        self._until_known(name, True)
+
+    def _until_known(self, device: str, known: bool) -> None:
         deadline = time.monotonic() + PATIENCE
-        while not self._machine.knows(name):
-            assert time.monotonic() < deadline, f"NetworkManager does not see {name}"
+        while self._machine.knows(device) is not known:
+            assert time.monotonic() < deadline, f"NetworkManager {'misses' if known else 'keeps'} {device}"
             time.sleep(0.05)
 
     def plant_bare_bridge(self, name: str) -> None:
