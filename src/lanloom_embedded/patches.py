@@ -39,7 +39,7 @@ def merge_patch(current: dict[str, Any], patch: Any) -> dict[str, Any]:
     """
     if not isinstance(patch, dict):
         raise BadRequest("a merge patch must be an object that holds the fields to change")
-    merged: dict[str, Any] = merge(current, copy.deepcopy(patch))
+    merged: dict[str, Any] = merge(current, msgspec.to_builtins(patch))
     return merged
 
 

@@ -34,6 +34,7 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = bytearray()
+        self.writes = 0
         self.ended: str = ""
         self.protocol: LimitedProtocol
         self.reading = True
@@ -41,6 +42,7 @@ class Wire(asyncio.Transport):
     def write(self, data: Any) -> None:
         """Take what goes to the client."""
         self.written += data
+        self.writes += 1
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """The test pauses and resumes by itself."""
@@ -136,6 +138,38 @@ def virtually(main: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Non
 
     test.__name__, test.__doc__ = main.__name__, main.__doc__
     return test
+
+
+@virtually
+async def test_an_answer_is_written_at_once() -> None:
+    """The head of an answer and its body go to the client in one write."""
+    client = Connection()
+    client.protocol.data_received(REQUEST)
+    await client.answered(1)
+    assert client.wire.writes == 1 and client.wire.written.endswith(b"\r\n\r\nok")
+
+
+@virtually
+async def test_nothing_of_a_stream_is_kept_back() -> None:
+    """The head of a stream, and each piece, is with the client before the next one is there."""
+
+    async def app(_scope: Any, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for piece in (b"one", b"two"):
+            await asyncio.sleep(1)
+            seen.append(bytes(client.wire.written))
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await asyncio.sleep(1)
+        seen.append(bytes(client.wire.written))
+        await send({"type": "http.response.body", "body": b"three", "more_body": True})
+        client.protocol.transport.close()
+
+    seen: list[bytes] = []
+    client = Connection(app)
+    client.protocol.data_received(REQUEST)
+    await until(lambda: client.wire.is_closing())
+    assert [b"200 OK" in seen[0], b"one" in seen[1], b"two" in seen[2]] == [True, True, True]
+    assert b"three" in client.wire.written
 
 
 @virtually

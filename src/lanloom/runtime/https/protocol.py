@@ -7,7 +7,7 @@ application does not read, the time is not the client's.
 
 import asyncio
 import logging
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -23,6 +23,43 @@ WRITE_BUFFER_BYTES = 64 * 1024
 """Bytes that are written ahead of a client that does not read, besides the kernel's buffers."""
 
 Phase = Literal["headers", "body", "complete"]
+
+
+class AnswerTransport:
+    """A transport that writes two pieces of one step together.
+
+    uvicorn writes the head of an answer by itself: encrypted and sent alone, it costs as much as the body. A piece that
+    is followed by none goes out at the end of the step, so that no stream waits; no second one is kept back, so that
+    the limits of the transport's buffer hold.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._first: bytes | memoryview | None = None
+        self.is_closing = transport.is_closing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write a piece, now or at the end of the step."""
+        if self._first is not None:
+            both, self._first = b"".join((self._first, data)), None
+            self._transport.write(both)
+        else:
+            self._first = data
+            self._loop.call_soon(self._flush)
+
+    def close(self) -> None:
+        """Close the transport after the last piece."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._first is not None and not self._transport.is_closing():
+            self._transport.write(self._first)
+        self._first = None
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -45,7 +82,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a request: the handshake is over."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", AnswerTransport(transport, self.loop)))
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         self._slot.ends_by(transport.abort)
         self._keep_deadline()
