@@ -17,8 +17,9 @@ from lanloom.kube.conditions import is_true
 from lanloom.kube.errors import Conflict, Forbidden, Invalid, NotFound
 from lanloom.kube.ports import Client
 from lanloom_embedded.local import LocalClient
-from tests.features.liveupdate.swap.scene import FROM, INTERFACE, MACHINE, PLACE, TO, SwapCluster, story
-from tests.harness.interceptor import Interceptor, Request
+from tests.features.liveupdate.swap.scene import FROM, INTERFACE, MACHINE, NIC, PLACE, TO, SwapCluster, story
+from tests.harness.cluster import play
+from tests.harness.interceptor import Interceptor, Request, ScriptedClient
 from tests.harness.stale import StaleClient
 
 
@@ -65,6 +66,31 @@ async def test_a_move_to_where_the_port_is(each: SwapCluster) -> None:
     found = await each.until("Reverted", seconds=5)
     assert "spec.to is spec.from" in found.status.message
     assert each.moves == [] and await each.places() == (FROM, FROM, FROM)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("machine", ""), ("uid", ""), ("network", "no such"), ("from", "/"), ("to", "vlan20"), ("to", "a/b/c")],
+)
+def test_names_that_nothing_can_have(field: str, value: str) -> None:
+    """A swap that was written while no webhook answered ends once, with the field that is wrong."""
+
+    async def names_nothing(each: SwapCluster) -> None:
+        scripted = ScriptedClient(each.client)
+        await each.furnish()
+        each.lead("manager", scripted)
+        spec = {"machine": MACHINE, "uid": each.instance_uid, "network": NIC, "from": FROM, "to": TO}
+        body = {"metadata": {"name": "move"}, "spec": spec | {field: value}}
+        await each.client.create(NETWORK_SWAPS, body, PLACE)
+        found = await each.until("Reverted", seconds=5)
+        assert f"spec.{field} is " in found.status.message
+        count = len(scripted.requests)
+        await asyncio.sleep(600)
+        asked = {item.resource.kind for item in scripted.requests[count:]}
+        assert not asked & {"NetworkSwap", "VirtualMachine", "NetworkAttachmentDefinition", "Event"}
+        assert each.moves == []
+
+    play(names_nothing, SwapCluster)
 
 
 @story

@@ -31,10 +31,11 @@ from lanloom.features.liveupdate.manager.swapreader import (
     attached_in,
     named_in,
 )
+from lanloom.features.liveupdate.rules.admit import check_names
 from lanloom.features.liveupdate.rules.edits import TEMPLATE, move_network, unedited
 from lanloom.features.liveupdate.rules.holds import hold, release, release_wait
 from lanloom.features.liveupdate.rules.launcher import UnreadableStatus, from_text, pod_interface, renamed
-from lanloom.features.liveupdate.rules.phases import Claim, Decision, Step, SwapInputs
+from lanloom.features.liveupdate.rules.phases import Claim, Decision, Step, SwapInputs, end
 from lanloom.features.liveupdate.rules.swap import decide
 from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.errors import ApiError, Conflict, Invalid, KubeError, NotFound, ServerError
@@ -94,7 +95,19 @@ class Swaps:
             return await self._advance(swap)
         return None
 
+    async def _reject(self, swap: NetworkSwap, why: str) -> float:
+        """End a swap that was written while no webhook answered. Its names are those of no objects: none are read."""
+        inputs = SwapInputs(swap=swap, machine=None, now=self._now())
+        decision = end(inputs, "Reverted", "InvalidSpec", f"{why}. Nothing was moved")
+        await self._report(swap, await self._write(swap, decision), Objects(), decision)
+        return 0.0
+
     async def _advance(self, swap: NetworkSwap) -> float | None:
+        if swap.status.phase in ("", "Pending"):
+            try:
+                check_names(swap)
+            except Denied as error:
+                return await self._reject(swap, str(error))
         objects = self._reader.stored(swap)
         decision = self._decide(swap, objects, await self._claim(swap, objects))
         if decision.status != swap.status or decision.steps:

@@ -36,6 +36,19 @@ def title_of(swap: NetworkSwap) -> str:
 
 def check(swap: NetworkSwap) -> None:
     """Refuse a swap that can't be right. Raises Denied, which names the field and what it must be."""
+    check_names(swap)
+    spec, title = swap.spec, title_of(swap)
+    if spec.from_ == spec.to:
+        raise Denied(f"{title}: spec.to is {quote(spec.to)}, and so is spec.from; name another network")
+    if spec.until_restart and not spec.record:
+        raise Denied(
+            f"{title}: spec.untilRestart is true, so spec.record must be true: at its restart, the machine gets what "
+            "the VirtualMachine names"
+        )
+
+
+def check_names(swap: NetworkSwap) -> None:
+    """Refuse a swap whose names no object can have. Raises Denied, as `check`."""
     spec, title = swap.spec, title_of(swap)
     if not is_name(spec.machine):
         raise Denied(
@@ -54,13 +67,6 @@ def check(swap: NetworkSwap) -> None:
         namespace, _, name = text.partition("/")
         if not is_name(namespace) or not is_name(name):
             raise Denied(f"{title}: spec.{field} is {quote(text)}; it must be namespace/name of a NAD")
-    if spec.from_ == spec.to:
-        raise Denied(f"{title}: spec.to is {quote(spec.to)}, and so is spec.from; name another network")
-    if spec.until_restart and not spec.record:
-        raise Denied(
-            f"{title}: spec.untilRestart is true, so spec.record must be true: at its restart, the machine gets what "
-            "the VirtualMachine names"
-        )
 
 
 def check_isolation(swap: NetworkSwap, isolation: NamespaceIsolation) -> None:
