@@ -7,9 +7,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from lanloom.api.core import LEASES, LeaseSpec
 from lanloom.api.kubevirt import nad_of
 from lanloom.api.liveupdate import FINAL, NetworkSwap
 from lanloom.api.meta import Condition, Key
+from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.features.liveupdate.machines import Machine
 from lanloom.features.liveupdate.moving import Result
 from lanloom.features.liveupdate.rules.move import Plan
@@ -17,7 +19,9 @@ from lanloom.features.liveupdate.rules.report import NETWORKS_CURRENT
 from lanloom.features.liveupdate.views import read_machine, view_of
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import KubeError
+from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
+from lanloom.runtime.identity import MANAGER_LEASE
 
 INTERVAL_SECONDS = 0.5
 """Time between two looks at a machine that is followed."""
@@ -25,7 +29,8 @@ INTERVAL_SECONDS = 0.5
 PATIENCE_SECONDS, STALE_SECONDS = 5.0, 60.0
 """How long a machine may say that it needs help before that counts; the second, of what it said before the move.
 
-That may be about an earlier edit, until a manager has looked: another one leads after half a minute at most.
+That may be about an earlier edit, until a manager has looked: another one leads after half a minute at most. One that
+leads all the time has looked, and says the same again.
 """
 
 _HELPLESS = frozenset(
@@ -67,6 +72,7 @@ async def follow(
     start, step, said, since = loop.time(), Step(text="requested"), "", loop.time()
     earlier = frozenset(item.metadata.name for item in machine.swaps if item.status.phase in FINAL)
     known = _needed_help(machine)
+    lease = await _manager_lease(client) if known is not None else None
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -76,11 +82,11 @@ async def follow(
                 if step.text != said:
                     report(said := step.text)
                     since = loop.time()
-                elif step.needs is not None and loop.time() - since >= (
-                    STALE_SECONDS if step.needs == known else PATIENCE_SECONDS
-                ):
-                    step = replace(step, outcome="failed")
-                    break
+                elif step.needs is not None and (passed := loop.time() - since) >= PATIENCE_SECONDS:
+                    stale = step.needs == known and passed < STALE_SECONDS
+                    if not stale or _has_led(lease, await _manager_lease(client)):
+                        step = replace(step, outcome="failed")
+                        break
                 await asyncio.sleep(INTERVAL_SECONDS)
     except TimeoutError:
         text = f"it is not over after {seconds:g} seconds and goes on: {step.text}"
@@ -99,6 +105,22 @@ async def follow(
         gap=step.gap,
         seconds=round(loop.time() - start, 3),
     )
+
+
+async def _manager_lease(client: Client) -> LeaseSpec | None:
+    """Return who leads the managers; None if none does, or it can't be read."""
+    try:
+        found = await get_or_none(client, LEASES, Key(LANLOOM_NAMESPACE, MANAGER_LEASE))
+    except KubeError:
+        return None
+    return found.spec if found is not None and found.spec.holder_identity else None
+
+
+def _has_led(before: LeaseSpec | None, now: LeaseSpec | None) -> bool:
+    """Return whether one manager led at both times, and renewed its lease between."""
+    if before is None or now is None or before.renew_time == now.renew_time:
+        return False
+    return (before.holder_identity, before.lease_transitions) == (now.holder_identity, now.lease_transitions)
 
 
 async def _progress(client: Client, key: Key, begun: Result, plan: Plan, earlier: frozenset[str]) -> Step:
