@@ -31,6 +31,7 @@ COMMANDS = [
     "dummy list",
     "dummy show x",
     "lan list",
+    "lan counters blue",
     "lan show x",
     "lan trace x --from a --to b",
     "check --dry-run",
@@ -116,7 +117,13 @@ async def test_missing_rights(command: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("command", "narrower"),
-    [("lan list -A", True), ("network list", False), ("network list -A", False), ("dummy list", False)],
+    [
+        ("lan list -A", True),
+        ("lan trace blue --from a --to b", False),
+        ("network list", False),
+        ("network list -A", False),
+        ("dummy list", False),
+    ],
 )
 async def test_only_kinds_in_namespaces_can_be_listed_in_one(
     command: str, narrower: bool, tmp_path: Path
@@ -221,3 +228,40 @@ def test_an_empty_list(words: str, text: str, tmp_path: Path) -> None:
     with served(tmp_path, kubevirt=True) as cluster:
         done = cluster.lanloom(*words.split())
     assert " ".join(done.output.split()).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("lan show blue -n mine", "there is no LAN"),
+        ("lan show mine/blue", "there is no LAN"),
+        ("lan counters blue -n mine", "there is no LAN"),
+        ("lan show other/blue -n mine", "ask an administrator of the cluster for that right"),
+    ],
+)
+async def test_a_tenant_looks_at_a_lan(command: str, message: str, tmp_path: Path) -> None:
+    """A user who may read the LANs of one namespace alone is shown those that he names."""
+
+    async def tenant(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path.endswith("/namespaces/mine/lans"):
+            return answer({"metadata": {"resourceVersion": "1"}, "items": []})
+        return await strict(request)
+
+    code, output = await typed(command, tenant, tmp_path)
+    assert code == 1
+    assert message in output
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "vm list", "why-not-deleted lan/x"])
+def test_a_server_that_is_away(command: str, tmp_path: Path) -> None:
+    """Where no server answers, the message says which one, and what to check."""
+    content = {
+        "current-context": "m",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "contexts": [{"name": "m", "context": {"cluster": "c"}}],
+    }
+    (tmp_path / "config").write_text(yaml.safe_dump(content))
+    words = [*command.split(), "--kubeconfig", str(tmp_path / "config")]
+    done = CliRunner(env={"COLUMNS": "400"}).invoke(cli, words)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "cannot connect to 127.0.0.1:1: connection refused; check that the API server runs" in done.stderr

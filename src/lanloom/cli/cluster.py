@@ -35,14 +35,16 @@ def refusals(*, reading: bool = False) -> Iterator[None]:
 
     With `reading`, malformed data is in the cluster, not in the input.
     """
-    from lanloom.kube.errors import KubeError
+    from lanloom.kube.errors import KubeError, Unreachable
     from lanloom.refusals import Malformed, Refusal
 
     try:
         yield
     except (Refusal, KubeError) as error:
         wrong_input = isinstance(error, Malformed) and not reading
-        raise (MalformedInput if wrong_input else click.ClickException)(str(error)) from None
+        away = "; check that the API server runs, and that the kubeconfig names it"
+        text = f"{error}{away if isinstance(error, Unreachable) and error.is_away else ''}"
+        raise (MalformedInput if wrong_input else click.ClickException)(text) from None
 
 
 class ClusterOptions(Struct, frozen=True, dict=True):
@@ -166,7 +168,7 @@ def run(cluster: ClusterOptions, work: "Callable[[HttpClient], Awaitable[T]]", *
             try:
                 return await work(client)
             except ApiError as error:
-                text = await explain(client, error)
+                text = await explain(client, error, narrows=cluster.all_namespaces)
                 raise (KubeError(text) if text != str(error) else error) from None
 
     with refusals(reading=read):

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from msgspec import Struct, structs
 
-from lanloom.kube.errors import ConfigError
+from lanloom.kube.errors import CANNOT_CONNECT, ConfigError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -138,9 +138,9 @@ def why_not_connected(error: OSError, place: str) -> str:
         case ssl.SSLCertVerificationError():
             return f"the server's certificate is not trusted: {error.verify_message}"
         case socket.gaierror(strerror=str(why)):
-            return f"cannot connect to {place}: {why.lower()}"
+            return f"{CANNOT_CONNECT}{place}: {why.lower()}"
         case OSError(errno=int(number)):
-            return f"cannot connect to {place}: {os.strerror(number).lower()}"
+            return f"{CANNOT_CONNECT}{place}: {os.strerror(number).lower()}"
     return ""
 
 

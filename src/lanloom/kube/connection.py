@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from lanloom.kube.config import why_not_connected
+from lanloom.kube.errors import CANNOT_CONNECT
 
 _MOST_BUFFERED = 1 << 19
 """Bytes of an answer that wait for a reader, before the server has to wait, too."""
@@ -40,7 +41,7 @@ class ConnectFailure(NoAnswer):
     """There is no connection to `place` (host:port)."""
 
     def __init__(self, error: OSError, place: str) -> None:
-        super().__init__(why_not_connected(error, place) or f"cannot connect to {place}: {error}")
+        super().__init__(why_not_connected(error, place) or f"{CANNOT_CONNECT}{place}: {error}")
 
 
 class Request(NamedTuple):

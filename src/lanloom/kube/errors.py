@@ -57,6 +57,15 @@ class UnreadableObjects(TransportError):
 class Unreachable(TransportError):
     """There is no connection to the server, or it broke."""
 
+    @property
+    def is_away(self) -> bool:
+        """Whether nothing answers at the server's address."""
+        return CANNOT_CONNECT in str(self)
+
+
+CANNOT_CONNECT = "cannot connect to "
+"""What the messages of connections say where nothing answers, before the place."""
+
 
 class SilentWatch(Unreachable):
     """A watch was silent for longer than a server is that is there; the connection may be half open."""

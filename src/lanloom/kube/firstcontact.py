@@ -35,13 +35,16 @@ class Contact(Protocol):
         ...
 
 
-async def explain(client: Contact, error: KubeError) -> str:
-    """Return the text of an error, with cause and remedy where the server's own has none."""
+async def explain(client: Contact, error: KubeError, *, narrows: bool = True) -> str:
+    """Return the text of an error, with cause and remedy where the server's own has none.
+
+    `narrows` says that a namespace can be named instead of all.
+    """
     match error:
         case NotFound() if error.asked and not error.names_object:
             return await _explain_unserved(client, error)
         case Forbidden() if " cannot " in error.message and error.message.find("User ") >= 0:
-            return f"{error}; ask an administrator of the cluster for that right{_narrower(error)}"
+            return f"{error}; ask an administrator of the cluster for that right{_narrower(error) if narrows else ''}"
     return str(error)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from lanloom.cli.cluster import ClusterOptions, completed, run
+from lanloom.cli.cluster import ClusterOptions, completed, options_of, run
 from lanloom.cli.listing import Listing, listing_options, output_option, print_data
 from lanloom.cli.options import cluster_list_options, cluster_options, complete_nodes
 from lanloom.cli.tables import print_rows
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lanloom.features.lan.trace.reading import Asked
     from lanloom.features.lan.trace.views import TraceView
     from lanloom.features.lan.views import LanView
-    from lanloom.kube.ports import Client, Reader
+    from lanloom.kube.ports import Client
 
 
 @click.group(name="lan")
@@ -65,8 +65,9 @@ def list_lans(cluster: ClusterOptions, listing: Listing) -> None:
       lanloom lan list --output json | jq -r '.[] | .name + ": " + .message'
     """
     from lanloom.api.lan import LANS
+    from lanloom.features.lan.views import read_served
 
-    views = run(cluster, lambda client: _read_all(cluster.narrowed(client, LANS)), read=True)
+    views = run(cluster, lambda client: read_served(cluster.narrowed(client, LANS)), read=True)
     if views or not listing.is_for_people:
         listing.print(views, whole=views)
     if listing.is_for_people:
@@ -77,8 +78,13 @@ def list_lans(cluster: ClusterOptions, listing: Listing) -> None:
 def _complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the names of LANs."""
 
+    options = options_of(ctx)
+
     async def names(client: "Client") -> list[str]:
-        return [view.title for view in await _read_all(client)]
+        from lanloom.features.lan.views import read_visible
+
+        place = options.namespace or options.quiet_config.namespace
+        return [view.title for view in await read_visible(client, place)]
 
     return completed(ctx, incomplete, names)
 
@@ -289,25 +295,14 @@ def _print_trace(view: "TraceView") -> None:
         console.print(paragraph("States are as reported. To read a node's kernel, use --live on that node."))
 
 
-async def _read_all(client: "Reader") -> "tuple[LanView, ...]":
-    """Read every LAN that the client sees. Raises KubeError."""
-    from lanloom.api.lan import LANS
-    from lanloom.features.lan.views import read_views
-
-    views = await read_views(client)
-    if not views:
-        await client.list(LANS)  # which fails where no LAN can be
-    return views
-
-
 async def _read_one(client: "Client", name: str, namespace: str) -> "LanView":
     """Read one LAN with its Events. Raises KubeError, and Denied for a name that is no LAN's, or several's."""
     from msgspec.structs import replace
 
     from lanloom.cli.details import read_events
-    from lanloom.features.lan.views import choose
+    from lanloom.features.lan.views import read_view
 
-    view = choose(name, {view.title: view for view in await _read_all(client)}, namespace)
+    view = await read_view(client, name, namespace)
     return replace(view, events=await read_events(client, view.uid))
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from lanloom.api.core import PODS, Pod
 from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.cli.query import Field, Query
-from lanloom.features.lan.views import LanView, choose, read_views
+from lanloom.features.lan.views import LanView, read_view
 from lanloom.kube.errors import Forbidden, KubeError
 from lanloom.kube.ports import PodReader, Reader
 from lanloom.kube.scoped import Scoped
@@ -78,7 +78,7 @@ class LanCounters(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def read_counters(client: Reader, name: str, namespace: str = "") -> LanCounters:
     """Read the counters of a LAN. Raises KubeError, and Denied for a name that is no LAN's, or several's."""
-    view = choose(name, {view.title: view for view in await read_views(client)}, namespace)
+    view = await read_view(client, name, namespace)
     nodes = nodes_of(view)
     asked = nodes[:MOST_NODES]
     found = LanCounters(lan=view.title, left_out=len(nodes) - len(asked))

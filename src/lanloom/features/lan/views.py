@@ -116,16 +116,41 @@ def _views(lans: Iterable[LAN], places: "Places") -> tuple[LanView, ...]:
     return tuple(_view(lan, places) for lan in sorted(lans, key=lambda item: item.metadata.key))
 
 
-async def read_views(client: Reader) -> tuple[LanView, ...]:
-    """Read every LAN, and what nodes report. Raises KubeError.
+async def read_views(client: Reader, namespace: str = "") -> tuple[LanView, ...]:
+    """Read every LAN, or those of a namespace, and what nodes report. Raises KubeError.
 
     Who may not read the nodes' reports, as a tenant, gets what the LAN's status says, and the attachments of his pods.
     """
-    lans = await list_or_empty(client, LANS)
+    lans = await list_or_empty(client, LANS, namespace)
     try:
         return lan_views(lans, await list_or_empty(client, LAN_NODES))
     except Forbidden:
-        return tuple(replace(view, partial=True) for view in _views(lans, await _own_places(client, lans)))
+        places = await _own_places(client, lans, namespace)
+        return tuple(replace(view, partial=True) for view in _views(lans, places))
+
+
+async def read_served(client: Reader, namespace: str = "") -> tuple[LanView, ...]:
+    """Read the same. Raises KubeError, also where the kind is not served."""
+    views = await read_views(client, namespace)
+    if not views:
+        await client.list(LANS, namespace)  # which fails where no LAN can be
+    return views
+
+
+async def read_visible(client: Reader, namespace: str) -> tuple[LanView, ...]:
+    """Read every LAN; those of `namespace` alone for who may not list others, as a tenant. Raises KubeError."""
+    try:
+        return await read_served(client)
+    except Forbidden:
+        if not namespace:
+            raise
+        return await read_served(client, namespace)
+
+
+async def read_view(client: Reader, name: str, namespace: str = "") -> LanView:
+    """Read the LAN that a user means, as `choose`. Raises KubeError, and Denied."""
+    views = await read_visible(client, name.partition("/")[0] if "/" in name else namespace)
+    return choose(name, {view.title: view for view in views}, namespace)
 
 
 def choose(name: str, by_title: Mapping[str, T], namespace: str = "") -> T:
@@ -170,10 +195,10 @@ def _places(reports: Iterable[LANNode]) -> Places:
     return found
 
 
-async def _own_places(client: Reader, lans: Iterable[LAN]) -> Places:
+async def _own_places(client: Reader, lans: Iterable[LAN], namespace: str) -> Places:
     """Return where spokes are attached, from the pods that the reader may see."""
     try:
-        return places_of_pods(lans, await list_or_empty(client, PODS))
+        return places_of_pods(lans, await list_or_empty(client, PODS, namespace))
     except Forbidden:
         return {}
 

@@ -81,7 +81,7 @@ def the_instance(state: State, namespace: str, name: str) -> Instance:
     """Return the instance of that name. Raises Denied."""
     found = find_instance(state, namespace, name)
     if found is None:
-        known = listed(item.name for item in instances(state, namespace))
+        known = listed(item.name for item in instances(state, namespace)) or "none"
         raise Denied(
             f"instance {quote(name)} does not exist in namespace {namespace}; its instances are: {known}"
         )
