@@ -213,6 +213,7 @@ async def network(client: Reader, names: Names) -> Content:
     facts = (
         ("Subnets", ", ".join(str(subnet.cidr) for subnet in found.network.subnets)),
         ("Serves namespaces", ", ".join(found.network.namespaces) or "all"),
+        ("Admits force of namespaces", ", ".join(found.network.force_namespaces)),
         ("Shares its wire with", ", ".join(peer.network.name for peer in found.ledger.others.peers)),
     )
     return Content(
