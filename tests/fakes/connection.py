@@ -6,7 +6,7 @@ in its log and nothing else, and a prefix length that can't be becomes 24. So th
 
 import re
 from collections.abc import Iterator, Mapping
-from ipaddress import IPv4Address, IPv4Interface, IPv6Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Literal
 
 from msgspec import Struct
@@ -21,6 +21,11 @@ from tests.fakes.profiles import ProfileFile
 Method6 = Literal["", "auto", "dhcp"]
 """How a profile gets an address of IPv6 that it does not give."""
 
+Version = Literal[4, 6]
+_INTERFACES: Mapping[Version, type[IPv4Interface] | type[IPv6Interface]] = {
+    4: IPv4Interface,
+    6: IPv6Interface,
+}
 MAIN = 254
 _ROUTE_KEY = re.compile(r"route[0-9]+")
 _RULE_KEY = re.compile(r"routing-rule[0-9]+")
@@ -28,21 +33,25 @@ _RULE_WORDS = frozenset({"priority", "from", "table", "lookup", "suppress_prefix
 _NAMES = {"main": str(MAIN), "default": "253", "local": "255"}
 
 
-def read_routes(ipv4: Mapping[str, str]) -> Iterator[tuple[int, str]]:
-    """The table and the text of each route that it installs."""
-    for key, value in ipv4.items():
-        if _ROUTE_KEY.fullmatch(key) and (route := _route(value)):
-            yield _table(ipv4.get(f"{key}_options", "")), route
+def read_routes(section: Mapping[str, str], version: Version = 4) -> Iterator[tuple[int, str]]:
+    """The table and the text of each route that it installs of an IP version."""
+    for key, value in section.items():
+        if _ROUTE_KEY.fullmatch(key) and (route := _route(value, version)):
+            yield _table(section.get(f"{key}_options", "")), route
 
 
-def _route(value: str) -> str:
+def _route(value: str, version: Version) -> str:
     prefix, _, rest = value.partition(",")
     gateway, _, metric = rest.partition(",")
     address, _, length = prefix.partition("/")
     try:
-        valid = length.isdigit() and int(length) <= 32
-        network = IPv4Interface(f"{address}/{length if valid else 24}").network
-        via = str(IPv4Address(gateway)) if gateway else ""
+        if version == 6:
+            network = str(IPv6Interface(prefix).network)
+            via = str(IPv6Address(gateway)) if gateway else ""
+        else:
+            valid = length.isdigit() and int(length) <= 32
+            network = str(IPv4Interface(f"{address}/{length if valid else 24}").network)
+            via = str(IPv4Address(gateway)) if gateway else ""
     except ValueError:
         return ""
     return f"{network},{via},{metric}"
@@ -54,10 +63,10 @@ def _table(options: str) -> int:
     return next((table for table in tables if table), MAIN)
 
 
-def read_rules(ipv4: Mapping[str, str]) -> Iterator[str]:
-    """The routing rules that it installs: those with a priority, whose every word it knows."""
-    for key, value in ipv4.items():
-        if _RULE_KEY.fullmatch(key) and _is_rule(value):
+def read_rules(section: Mapping[str, str], version: Version = 4) -> Iterator[str]:
+    """The routing rules that it installs of an IP version: those with a priority, whose every word it knows."""
+    for key, value in section.items():
+        if _RULE_KEY.fullmatch(key) and _is_rule(value, version):
             yield value
 
 
@@ -70,7 +79,7 @@ def kernel_rule(value: str) -> Rule:
     return Rule(int(found["priority"]), "" if source == "all" else source, int(_NAMES.get(table, table)))
 
 
-def _is_rule(value: str) -> bool:
+def _is_rule(value: str, version: Version) -> bool:
     words = value.split()
     found = dict(zip(words[::2], words[1::2], strict=False))
     if len(words) % 2 or not found.keys() <= _RULE_WORDS or "priority" not in found:
@@ -81,7 +90,7 @@ def _is_rule(value: str) -> bool:
         return False
     source = found.get("from", "all")
     try:
-        return source == "all" or bool(IPv4Interface(source))
+        return source == "all" or bool(_INTERFACES[version](source))
     except ValueError:
         return False
 
@@ -144,9 +153,13 @@ class VlanProfile(Struct, frozen=True, kw_only=True):
 
     @property
     def kernel_routes(self) -> frozenset[Route]:
-        """The routes as the kernel shows them."""
+        """The routes as the kernel shows them, also that to the subnet of an address of IPv6, which it gives itself."""
         words = ((table, route.split(",")) for table, route in self.routes)
-        return frozenset(Route(to, table, via) for table, (to, via, _) in words)
+        network = IPv6Interface(self.address6).network if self.address6 else None
+        subnet = (
+            {Route(str(network), MAIN_TABLE)} if network is not None and network.prefixlen < 128 else set()
+        )
+        return frozenset(Route(to, table, via) for table, (to, via, _) in words) | subnet
 
     @property
     def default_route(self) -> bool:
@@ -167,6 +180,8 @@ def read_profile(name: str, file: ProfileFile) -> VlanProfile | None:
 
 def _profile(name: str, sections: Keyfile) -> VlanProfile:
     connection, vlan, ipv4 = sections["connection"], sections["vlan"], sections["ipv4"]
+    method6 = sections.get("ipv6", {}).get("method", "")
+    ipv6 = sections["ipv6"] if method6 in ("auto", "dhcp", "manual") else {}
     vlan_id = int(vlan["id"])
     device = connection.get("interface-name") or cut_name(vlan["parent"], vlan_id)
     method = ipv4["method"]
@@ -188,16 +203,16 @@ def _profile(name: str, sections: Keyfile) -> VlanProfile:
         method=method,
         autoconnect=connection.get("autoconnect", "true") == "true",
         address=cidr(ipv4.get("address1", "")) if method == "manual" else "",
-        address6=_address6(sections.get("ipv6", {})),
-        method6=_method6(sections.get("ipv6", {})),
+        address6=_address6(ipv6),
+        method6=_method6(ipv6),
         dad_timeout=max(int(ipv4.get("dad-timeout", "0")), 0) / 1000,
         dhcp_timeout=float(ipv4.get("dhcp-timeout", "0")) or DHCP_TIMEOUT,
         tries=_tries(connection.get("autoconnect-retries", "-1")),
         mtu=read_number(sections.get("ethernet", {}).get("mtu", "")),
         never_default=ipv4.get("never-default") == "true",
         gateway=ipv4.get("address1", "").partition(",")[2],
-        routes=frozenset(read_routes(ipv4)),
-        rules=tuple(read_rules(ipv4)),
+        routes=frozenset((*read_routes(ipv4), *read_routes(ipv6, 6))),
+        rules=(*read_rules(ipv4), *read_rules(ipv6, 6)),
         dns=tuple(read_servers(ipv4.get("dns", ""))),
         dns_priority=read_number(ipv4.get("dns-priority", "")),
     )

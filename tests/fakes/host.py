@@ -137,10 +137,11 @@ class FakeHost:
         """`ip address delete`: a CIDR, in the kernel's way with secondary addresses."""
         self.kernel.remove_address(device, address)
 
-    def drop_rules(self, table: int) -> None:
-        """`ip rule del table TABLE`."""
+    def drop_rules(self, table: int, version: int = 4) -> None:
+        """`ip rule del table TABLE`, or `ip -6`."""
         for device, rules in tuple(self.kernel.rules.items()):
-            self.kernel.set_rules(device, frozenset(rule for rule in rules if rule.table != table))
+            left = (rule for rule in rules if (rule.table, rule.version) != (table, version))
+            self.kernel.set_rules(device, frozenset(left))
 
     def drop_table(self, table: int) -> None:
         """`ip route flush table TABLE`."""

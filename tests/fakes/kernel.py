@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Container, Iterable
 from functools import singledispatch
-from ipaddress import IPv4Interface
+from ipaddress import IPv4Interface, ip_interface
 
 from msgspec.structs import replace
 
@@ -157,7 +157,13 @@ class FakeKernel:
 
     def lose_routes(self, device: str, routes: Iterable[Route]) -> None:
         """Deletes routes of a device, which stay away until `restore_routes`."""
-        self.lost_routes[device] = self.lost_routes.get(device, frozenset()) | frozenset(routes)
+        lost = frozenset(routes)
+        self.lost_routes[device] = self.lost_routes.get(device, frozenset()) | lost
+        link = self.links[device]
+        emptied = {route.table for route in lost if route.to == "0.0.0.0/0"}
+        self.links[device] = replace(
+            link, tables=tuple(table for table in link.tables if table not in emptied)
+        )
         self._changed()
 
     def restore_routes(self, device: str, *, local: bool) -> None:
@@ -169,13 +175,19 @@ class FakeKernel:
             self._changed()
 
     def _routes(self, link: Link) -> frozenset[Route]:
-        """Those that follow from the addresses of a VLAN link that is up, and those that a profile gave it."""
+        """Those that follow from the addresses of a VLAN link that is up, and those that a profile gave it.
+
+        NetworkManager adds the route to the subnet of an address of IPv6, and the kernel that to the address as soon as
+        no other host can have it.
+        """
         if link.kind != "vlan" or not link.up:
             return frozenset()
-        addresses = [IPv4Interface(address) for address in link.addresses]
-        own = {Route(f"{address.ip}/32", LOCAL_TABLE) for address in addresses}
-        subnets = {Route(str(address.network), MAIN_TABLE) for address in addresses}
-        return (link.routes | own | subnets) - self.lost_routes.get(link.name, frozenset())
+        usable = (*link.addresses, *(each for each in link.addresses6 if each not in link.tentative6))
+        addresses = [ip_interface(address) for address in usable]
+        own = {Route(f"{address.ip}/{address.max_prefixlen}", LOCAL_TABLE) for address in addresses}
+        subnets = {Route(str(address.network), MAIN_TABLE) for address in addresses if address.version == 4}
+        given = frozenset(route for route in link.routes if route.version == 4 or link.addresses6)
+        return (given | own | subnets) - self.lost_routes.get(link.name, frozenset())
 
     def add(self, link: Link) -> None:
         """Adds a link, with the next index and a MAC of its own unless it brings one."""
@@ -414,10 +426,11 @@ def _set_up(step: SetUp, kernel: FakeKernel) -> None:
 
 @apply.register
 def _restore_routes(step: RestoreRoutes, kernel: FakeKernel) -> None:
-    tables = (route.table for route in step.routes if route.table != MAIN_TABLE)
+    tables = (route.table for route in step.routes if route.table != MAIN_TABLE and route.version == 4)
     kernel.lost_routes[step.link] = kernel.lost_routes.get(step.link, frozenset()) - set(step.routes)
     link = kernel.links[step.link]
     kernel.change(step.link, routes=link.routes | set(step.routes), tables=tuple({*link.tables, *tables}))
+    kernel.set_rules(step.link, kernel.rules.get(step.link, frozenset()) | set(step.rules))
 
 
 @apply.register

@@ -25,7 +25,7 @@ BURST = 0.05
 
 
 class Route(NamedTuple):
-    """An IPv4 route: packets to `to`, a CIDR, go to the router `via`, or to neighbours on the link where it is empty.
+    """An IP route: packets to `to`, a CIDR, go to the router `via`, or to neighbours on the link where it is empty.
 
     A route of `LOCAL_TABLE` makes the host take packets to an address of its own.
     """
@@ -34,6 +34,11 @@ class Route(NamedTuple):
     table: int
     via: str = ""
 
+    @property
+    def version(self) -> int:
+        """The IP version, 4 or 6."""
+        return 6 if ":" in self.to else 4
+
 
 class Link(Struct, frozen=True, kw_only=True):
     """A link of the host as one dump shows it.
@@ -41,8 +46,9 @@ class Link(Struct, frozen=True, kw_only=True):
     `kind` is the kernel's (bridge, bond, vlan, veth, …; empty for a plain NIC). `mtu` in bytes. `addresses` are CIDRs,
     IPv4 only. `vlans` are the ids that the link carries as a bridge port, `self_vlans` those of a bridge itself; id 1
     with PVID is included where the kernel has it. `operstate` is the kernel's word in capitals (UP, DOWN, …).
-    `tx_queue_length` in packets. `tables` are the routing tables besides the main one whose default route goes out of
-    it; `routes`, all routes out of a VLAN link, and empty for any other. `spanning_tree` and `ignores_routers` are of
+    `tx_queue_length` in packets. `tables` are the routing tables besides the main one whose default route of IPv4 goes
+    out of it; `routes`, all routes out of a VLAN link, and empty for any other. Those of IPv6 are left out where it has
+    no `addresses6`, and those of its link-local addresses always. `spanning_tree` and `ignores_routers` are of
     bridges: the latter takes no routes from IPv6's routers (accept_ra is 0, or there is no IPv6). `leads_away` is of a
     veth whose other end is in another network namespace.
     `ipv4_strict` is of bridges on which the host takes part in IPv4 with the own addresses alone (rp_filter and
@@ -110,6 +116,11 @@ class Rule(NamedTuple):
     source: str
     table: int
 
+    @property
+    def version(self) -> int:
+        """The IP version of the source, 4 or 6."""
+        return 6 if ":" in self.source else 4
+
 
 class IngressRule(NamedTuple):
     """A routing rule of IPv6 for packets that come in by `link` and are for others than the host.
@@ -123,12 +134,12 @@ class IngressRule(NamedTuple):
 
 
 class LinkState(Struct, frozen=True):
-    """Every link of the host, by name, and its IPv4 routing as far as links matter to it.
+    """Every link of the host, by name, and its routing as far as links matter to it.
 
     `default_route_links` are the names of those that a default route of the main table goes out of; without any, the
-    one that IPv6's goes out of. `rules` are all routing rules. `forwards` are the IP versions, 4 and 6, that the host
-    forwards between all links, and `ingress` its rules of Lanloom's, None where the kernel has none of IPv6; both are
-    known where the dump is of bridges alone.
+    one that IPv6's goes out of. `rules` are all routing rules, of both IP versions. `forwards` are the IP versions, 4
+    and 6, that the host forwards between all links, and `ingress` its rules of Lanloom's, None where the kernel has
+    none of IPv6; both are known where the dump is of bridges alone.
     """
 
     links: Mapping[str, Link]
@@ -200,7 +211,7 @@ class Links(Protocol):
         ...
 
     def changes(self) -> AsyncGenerator[None, None]:
-        """Yield after links, VLAN ids, addresses or IPv4 routes changed, by whomever; a burst may be one.
+        """Yield after links, VLAN ids, addresses, routes or rules changed, by whomever; a burst may be one.
 
         Also where the kernel could not deliver a change. Raises LinkError where changes can't be watched.
         """

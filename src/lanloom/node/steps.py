@@ -22,7 +22,7 @@ from lanloom.api.names import BRIDGE_SUFFIX, LINK_NAME_MAX
 from lanloom.node.errors import LinkError, LinkInUse, LinkMissing, NotOurs
 from lanloom.node.marks import UNFINISHED, describe_owner
 from lanloom.node.ownership import ANY, is_made_by_plugin, is_ours
-from lanloom.node.ports import Link, LinkStep, Route
+from lanloom.node.ports import Link, LinkStep, Route, Rule
 from lanloom.node.vlanids import VlanIds, contains, render
 
 LONGEST_QUEUE = (1 << 31) - 1
@@ -199,19 +199,22 @@ class _SubInterfaceStep(LinkStep, frozen=True, kw_only=True):
 
 
 class RestoreRoutes(_SubInterfaceStep, frozen=True, kw_only=True):
-    """Give a VLAN link routes again that its profile asks for. Those that it has stay, as do addresses of others.
+    """Give a VLAN link routes and rules again that its profile asks for. What it has stays, also addresses of others.
 
-    `source` is the link's own address, without a prefix; `metric` is that of NetworkManager's routes on the link.
+    All are of one IP version. `source` is the link's own IPv4 address, without a prefix; `metric` is that of
+    NetworkManager's routes on the link. A rule for the main table leaves out its default route.
     """
 
     source: str
     metric: int
     routes: tuple[Route, ...]
+    rules: tuple[Rule, ...] = ()
 
     @property
     def title(self) -> str:
         """Say that the routes can't be added."""
-        return f"can't restore the routes to {', '.join(route.to for route in self.routes)} of {self.link}"
+        routes = f"the routes to {', '.join(route.to for route in self.routes)}" if self.routes else "rules"
+        return f"can't restore {routes} of {self.link}"
 
 
 class RemoveAddress6(_SubInterfaceStep, frozen=True, kw_only=True):

@@ -89,8 +89,8 @@ class Node(Protocol):
     def add_default_route(self, device: str) -> None:
         """Adds a default route out of a device by hand."""
 
-    def drop_rules(self, table: int) -> None:
-        """Deletes the routing rule that looks a table up by hand."""
+    def drop_rules(self, table: int, version: int = 4) -> None:
+        """Deletes the routing rule of an IP version that looks a table up by hand."""
 
     def drop_table(self, table: int) -> None:
         """Empties a routing table by hand."""
@@ -182,7 +182,8 @@ class FakeNode:
 
     def add_address(self, device: str, address: str) -> None:
         if ":" in address:
-            self._fake.kernel.change(device, addresses6=(address,))
+            known = self._fake.kernel.links[device].addresses6
+            self._fake.kernel.change(device, addresses6=(*known, address))
         else:
             self._fake.add_address(device, address)
 
@@ -196,8 +197,8 @@ class FakeNode:
     def add_default_route(self, device: str) -> None:
         self._fake.add_default_route(device)
 
-    def drop_rules(self, table: int) -> None:
-        self._fake.drop_rules(table)
+    def drop_rules(self, table: int, version: int = 4) -> None:
+        self._fake.drop_rules(table, version)
 
     def drop_table(self, table: int) -> None:
         self._fake.drop_table(table)

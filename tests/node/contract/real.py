@@ -391,8 +391,8 @@ class RealNode:
         kind = "local " if route.table == LOCAL_TABLE else ""
         ip(f"route del {kind}{route.to} dev {device} table {route.table}")
 
-    def drop_rules(self, table: int) -> None:
-        ip(f"rule delete table {table}")
+    def drop_rules(self, table: int, version: int = 4) -> None:
+        ip(f"-{version} rule delete table {table}")
 
     def drop_table(self, table: int) -> None:
         ip(f"route flush table {table}")

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 from collections.abc import AsyncGenerator, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,17 +19,19 @@ from lanloom.node.netlink.messages import (
     dump_socket,
     request,
 )
-from lanloom.node.ports import LinkStep
+from lanloom.node.ports import MAIN_TABLE, LinkStep, Route
 from lanloom.node.steps import (
     AddVlans,
     DeleteLink,
     EnsureBond,
     EnsureBridge,
     RemoveVlans,
+    RestoreRoutes,
     SetMaster,
     SetMtu,
 )
 from tests.harness.namespaces import Entering, call, namespace
+from tests.node.contract.following import following
 from tests.node.contract.node import PATIENCE, until, uplink
 from tests.node.contract.real import batch, ip
 
@@ -259,6 +262,57 @@ async def test_default_route_of_another_table(links: NetlinkLinks) -> None:
     batch("ip", "bare", "address add 10.0.0.1/24 dev eth1\nlink set eth1 up\n")
     ip("route add default via 10.0.0.2 dev eth1 table 12345", where="bare")
     assert (await links.dump()).default_route_links == frozenset()
+
+
+VLANS = """\
+link set eth1 up
+link set eth2 up
+link add link eth1 name eth1.5 up type vlan id 5
+link add link eth2 name eth2.5 up type vlan id 5
+address add fd00:1::1/64 dev eth1.5 nodad
+address add fd00:2::1/64 dev eth2.5 nodad
+"""
+BEYOND = tuple(Route("fd00:20::/48", MAIN_TABLE, f"fd00:{number}::2") for number in (1, 2))
+
+
+async def test_a_route_of_ipv6_of_two_links(links: NetlinkLinks) -> None:
+    """A route to one place over two links is seen, and restored, on each; links below have none."""
+    batch("ip", "bare", VLANS)
+    steps = tuple(
+        RestoreRoutes(link=f"eth{number}.5", source="", metric=400, routes=(route,))
+        for number, route in enumerate(BEYOND, 1)
+    )
+    for lost in (None, *BEYOND):
+        if lost is not None:
+            ip(f"route del {lost.to} via {lost.via}", where="bare")
+            found = (await links.dump()).links
+            assert {route for each in BEYOND for route in found[device(each)].routes} & {*BEYOND} == {
+                *BEYOND
+            } - {lost}
+        await links.apply((*steps, *steps))
+        found = (await links.dump()).links
+        assert all(found[device(route)].routes & {*BEYOND} == {route} for route in BEYOND)
+    assert not found["eth1"].routes and not any("fe80" in route.to for route in found["eth1.5"].routes)
+
+
+def device(route: Route) -> str:
+    """The link on which the router of a route is."""
+    return f"eth{BEYOND.index(route) + 1}.5"
+
+
+@pytest.mark.parametrize("words", ["route add fd00:20::/48 dev eth1", "rule add from fd00:1::/64 table 7"])
+async def test_changes_of_ipv6(links: NetlinkLinks, words: str) -> None:
+    """Changes of routes and rules of IPv6 are heard."""
+    ip("link set eth1 up", where="bare")
+    numbers = count(1)
+
+    def poke() -> None:
+        ip(f"address add 10.8.0.{next(numbers)}/32 dev eth2", where="bare")
+
+    async with following(links.changes(), poke) as heard:
+        before = heard.times
+        ip(f"-6 {words}", where="bare")
+        await heard.more_than(before)
 
 
 async def test_every_second_id_of_a_bridge(links: NetlinkLinks) -> None:

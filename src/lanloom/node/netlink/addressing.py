@@ -25,6 +25,8 @@ from lanloom.node.netlink.messages import (
     NETCONFA_FORWARDING,
     NETCONFA_IFINDEX,
     NETCONFA_IFINDEX_ALL,
+    NLM_F_APPEND,
+    NLM_F_CREATE,
     NLM_F_CREATE_NEW,
     ROUTE,
     RTA_DST,
@@ -185,10 +187,11 @@ def add_route(
     table: int = 0,
     scope: int = -1,
     source: str = "",
+    beside: bool = False,
 ) -> None:
     """Add a route over a link; one to that place that is there already, over whatever link, stays.
 
-    `source` is the preferred source address.
+    `source` is the preferred source address. A route of IPv6 is put `beside` those over other links, if asked for.
     """
     network = ip_network(dst)
     family = socket.AF_INET if network.version == 4 else socket.AF_INET6
@@ -209,8 +212,9 @@ def add_route(
     metrics = (word(RTAX_MTU, mtu) if mtu else b"") + (word(RTAX_ADVMSS, advmss) if advmss else b"")
     if metrics:
         body += nested(RTA_METRICS, metrics)
+    flags = NLM_F_CREATE | NLM_F_APPEND if beside and family == socket.AF_INET6 else NLM_F_CREATE_NEW
     with tolerating(errno.EEXIST):
-        request(sock, RTM_NEWROUTE, body, flags=NLM_F_CREATE_NEW)
+        request(sock, RTM_NEWROUTE, body, flags=flags)
 
 
 def destinations(sock: socket.socket) -> frozenset[str]:

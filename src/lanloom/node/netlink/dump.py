@@ -1,8 +1,7 @@
-"""The kernel's links, VLAN ids, addresses and default routes, decoded from its dumps into `LinkState`."""
+"""The kernel's links, VLAN ids, addresses and routes, decoded from its dumps into `LinkState`."""
 
 import socket
-import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from msgspec import Struct
@@ -19,9 +18,6 @@ from lanloom.node.netlink.messages import (
     DEVCONF_FORWARDING,
     DEVCONF_PROMOTE_SECONDARIES,
     DEVCONF_RP_FILTER,
-    FRA_PRIORITY,
-    FRA_SRC,
-    FRA_TABLE,
     IFF_UP,
     IFLA_ADDRESS,
     IFLA_AF_SPEC,
@@ -47,7 +43,6 @@ from lanloom.node.netlink.messages import (
     RTA_OIF,
     RTA_TABLE,
     RTM_GETROUTE,
-    RTM_GETRULE,
     RTN_LOCAL,
     RTN_UNICAST,
     Attributes,
@@ -60,7 +55,8 @@ from lanloom.node.netlink.messages import (
     text,
     word,
 )
-from lanloom.node.ports import Link, LinkState, Route, Rule
+from lanloom.node.netlink.routing import next_hops, routes6, rules
+from lanloom.node.ports import Link, LinkState, Route
 from lanloom.node.vlanids import merge
 
 IFA_F_DADFAILED = 0x08
@@ -104,8 +100,6 @@ MAIN_TABLES = (253, 254)
 
 OPERSTATES = ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "DORMANT", "UP")
 
-_NEXT_HOP = struct.Struct("=HBBi")
-
 
 class _Raw(Struct, frozen=True):
     """A link as its message has it, its master and parent still by index, and what only a bond has still encoded."""
@@ -132,7 +126,8 @@ def read_state(sock: socket.socket) -> LinkState:
             continue
         if links[name].kind == "vlan":
             waiting = tuple(address for address, flags in known.items() if flags & IFA_F_TENTATIVE)
-            links[name] = replace(links[name], addresses6=tuple(known), tentative6=waiting)
+            found6 = routes6(sock, index)
+            links[name] = replace(links[name], addresses6=tuple(known), tentative6=waiting, routes=found6)
         elif lasting := tuple(address for address, flags in known.items() if flags & IFA_F_PERMANENT):
             links[name] = replace(links[name], addresses6=lasting)
     main: set[str] = set()
@@ -144,10 +139,11 @@ def read_state(sock: socket.socket) -> LinkState:
             else:
                 links[name] = replace(links[name], tables=tuple(sorted((*links[name].tables, table))))
     for index, routes in out_of.items():
-        links[names[index]] = replace(links[names[index]], routes=frozenset(routes))
+        link = links[names[index]]
+        links[link.name] = replace(link, routes=link.routes | routes)
     if not main and (name := names.get(_way_abroad6(sock))) is not None:
         main.add(name)
-    return LinkState(links, frozenset(main), frozenset(_rules(sock)))
+    return LinkState(links, frozenset(main), frozenset(rules(sock)))
 
 
 def read_links(sock: socket.socket) -> dict[str, Link]:
@@ -268,7 +264,7 @@ def _named(raw: _Raw, names: Mapping[int, str]) -> Link:
 
 
 def _routes(sock: socket.socket, closely: set[int]) -> tuple[dict[int, set[int]], dict[int, set[Route]]]:
-    """Read the links of each table's default routes, and the routes out of the links `closely`, by index.
+    """Read the links of IPv4's default routes by table, and the routes of IPv4 out of the links `closely`, by index.
 
     A next hop among several counts for default routes alone: NetworkManager gives each VLAN routes of its own.
     """
@@ -281,7 +277,7 @@ def _routes(sock: socket.socket, closely: set[int]) -> tuple[dict[int, set[int]]
         values = attributes(body, ROUTE.size)
         out, table = number(values.get(RTA_OIF)), number(values.get(RTA_TABLE)) or table
         if not length:
-            hops = _next_hops(values.get(RTA_MULTIPATH, b""))
+            hops = {hop for hop, _ in next_hops(values.get(RTA_MULTIPATH, b""))}
             defaults.setdefault(table, set()).update({out, *hops})
         if out in closely:
             route = Route(
@@ -308,19 +304,3 @@ def _way_abroad6(sock: socket.socket) -> int:
 
 def _router(payload: bytes | None) -> str:
     return str(IPv4Address(payload)) if payload else ""
-
-
-def _rules(sock: socket.socket) -> Iterator[Rule]:
-    for body in dump(sock, RTM_GETRULE, ROUTE.pack(socket.AF_INET, *(0,) * 8)):
-        _, _, length, _, table, *_ = ROUTE.unpack_from(body)
-        values = attributes(body, ROUTE.size)
-        source = f"{IPv4Address(values[FRA_SRC])}/{length}" if FRA_SRC in values else ""
-        yield Rule(number(values.get(FRA_PRIORITY)), source, number(values.get(FRA_TABLE)) or table)
-
-
-def _next_hops(data: bytes) -> Iterator[int]:
-    offset = 0
-    while offset + _NEXT_HOP.size <= len(data):
-        length, _, _, index = _NEXT_HOP.unpack_from(data, offset)
-        yield index
-        offset += max((length + 3) & ~3, _NEXT_HOP.size)

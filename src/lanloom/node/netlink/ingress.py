@@ -10,7 +10,6 @@ import errno
 import socket
 from ipaddress import IPv6Address, IPv6Network
 
-from lanloom.node.errors import LinkError
 from lanloom.node.netlink.addressing import PROTOCOL
 from lanloom.node.netlink.messages import (
     FRA_PRIORITY,
@@ -18,16 +17,15 @@ from lanloom.node.netlink.messages import (
     NLM_F_CREATE_NEW,
     ROUTE,
     RTM_DELRULE,
-    RTM_GETRULE,
     RTM_NEWRULE,
     attribute,
     attributes,
-    dump,
     request,
     text,
     tolerating,
     word,
 )
+from lanloom.node.netlink.routing import WITHOUT_IPV6, rule_messages
 from lanloom.node.ports import IngressRule
 
 _FRA_IIFNAME, _FRA_GOTO, _FRA_PROTOCOL = 3, 4, 21
@@ -39,17 +37,12 @@ _PASS, _DROP = 1000, 1001
 _MAIN = 32766
 """The kernel's own rule for the main table. Without it nothing is passed."""
 
-_WITHOUT_IPV6 = (errno.EAFNOSUPPORT, errno.EOPNOTSUPP)
-
 
 def read(sock: socket.socket) -> frozenset[IngressRule] | None:
     """Return the rules that Lanloom made; None where the kernel has no rules of IPv6. Raises LinkError."""
-    try:
-        bodies = dump(sock, RTM_GETRULE, ROUTE.pack(socket.AF_INET6, *(0,) * 8))
-    except LinkError as error:
-        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _WITHOUT_IPV6:
-            return None
-        raise
+    bodies = rule_messages(sock, socket.AF_INET6)
+    if bodies is None:
+        return None
     found = set()
     for body in bodies:
         values = attributes(body, ROUTE.size)
@@ -63,13 +56,13 @@ def read(sock: socket.socket) -> frozenset[IngressRule] | None:
 
 def add(sock: socket.socket, rule: IngressRule) -> None:
     """Add a rule; one that is there stays, and none is added where the kernel has none of IPv6."""
-    with tolerating(errno.EEXIST, *_WITHOUT_IPV6):
+    with tolerating(errno.EEXIST, *WITHOUT_IPV6):
         request(sock, RTM_NEWRULE, _encoded(rule), flags=NLM_F_CREATE_NEW)
 
 
 def remove(sock: socket.socket, rule: IngressRule) -> None:
     """Remove a rule; one that is gone is no error."""
-    with tolerating(errno.ENOENT, *_WITHOUT_IPV6):
+    with tolerating(errno.ENOENT, *WITHOUT_IPV6):
         request(sock, RTM_DELRULE, _encoded(rule))
 
 

@@ -20,11 +20,11 @@ from lanloom.node.netlink.writer import LinkWriter
 from lanloom.node.ports import BURST, LinkState, LinkStep
 
 LINK_GROUP = 1 << 0
-GROUPS = LINK_GROUP | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8
-"""RTNLGRP_LINK (VLAN ids of bridges too), RTNLGRP_IPV4_IFADDR, _ROUTE and _RULE, _IPV6_IFADDR, as a mask of their bits.
-"""
+RULES6_GROUP = 1 << 18
+GROUPS = LINK_GROUP | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | RULES6_GROUP
+"""RTNLGRP_LINK (VLAN ids of bridges too), and _IFADDR, _ROUTE and _RULE of RTNLGRP_IPV4 and _IPV6: a mask of bits."""
 
-FORWARDING_GROUPS = 1 << 18 | 1 << 23 | 1 << 24
+FORWARDING_GROUPS = RULES6_GROUP | 1 << 23 | 1 << 24
 """RTNLGRP_IPV6_RULE, RTNLGRP_IPV4_NETCONF and _IPV6_NETCONF: settings of links and of the whole namespace."""
 
 _SIZE = 1 << 16
@@ -100,7 +100,7 @@ class NetlinkLinks:
         self._groups = LINK_GROUP | FORWARDING_GROUPS if bridge else GROUPS
 
     async def dump(self) -> LinkState:
-        """Read the kernel's state in five dumps: links, VLAN ids, addresses, routes, rules."""
+        """Read the kernel's state: links, VLAN ids, and of each IP version addresses, routes, rules."""
         return await self._in_thread(self._read)
 
     async def apply(self, steps: tuple[LinkStep, ...]) -> None:

@@ -30,6 +30,7 @@ from lanloom.node.netlink.messages import (
     tolerating,
     word,
 )
+from lanloom.node.netlink.routing import add_rule
 from lanloom.node.ownership import is_ours
 from lanloom.node.ports import LinkStep
 from lanloom.node.steps import (
@@ -246,10 +247,22 @@ def _set_up(step: SetUp, writer: LinkWriter) -> None:
 @apply.register
 def _restore_routes(step: RestoreRoutes, writer: LinkWriter) -> None:
     index = writer.links[step.link].index
-    for to, table, via in step.routes:
-        # A route to neighbours names the address to use with them, as NetworkManager's own does.
-        source = "" if via else step.source
-        add_route(writer.sock, index, to, via, priority=step.metric, table=table, source=source)
+    for route in step.routes:
+        # A route to neighbours names the address to use with them, as NetworkManager's own does, of IPv4 alone. Other
+        # VLANs may have the same route.
+        source = "" if route.via else step.source
+        add_route(
+            writer.sock,
+            index,
+            route.to,
+            route.via,
+            priority=step.metric,
+            table=route.table,
+            source=source,
+            beside=True,
+        )
+    for rule in step.rules:
+        add_rule(writer.sock, rule)
 
 
 @apply.register
