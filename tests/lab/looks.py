@@ -134,3 +134,10 @@ def reasons(lab: Lab, network: str, node: str) -> set[str]:
 def _ids(vlans: Iterable[dict[str, int]]) -> Iterable[int]:
     for vlan in vlans:
         yield from range(vlan["vlan"], vlan.get("vlanEnd", vlan["vlan"]) + 1)
+
+
+def repaired(lab: Lab, node: str) -> str:
+    """What the Events on a Node say that its agent put right."""
+    items = json.loads(lab.kubectl("get", "events", "-A", "-o", "json"))["items"]
+    told = [item for item in items if item["reason"] == "DriftRepaired"]
+    return " ".join(item["message"] for item in told if item["involvedObject"].get("name") == node)

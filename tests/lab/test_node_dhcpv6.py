@@ -9,7 +9,7 @@ import pytest
 
 from lanloom.features.vlan.rules.desired.names import interface_name
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import NODES, all_have, reasons, report
+from tests.lab.looks import NODES, all_have, reasons, repaired, report
 from tests.lab.objects import vm_network
 from tests.lab.stranger import silence, stranger
 
@@ -71,6 +71,10 @@ def test_addresses_of_a_server(leaser: Lab) -> None:
     routes = leaser.on("node1", f"ip -6 route show table all dev {LINK}")
     assert f"{SUBNET}/64" in routes
     assert "default" not in routes
+    assert not any(LINK in repaired(leaser, node) for node in NODES), "nothing was missing"
+    leaser.on("node1", f"ip -6 route del {SUBNET}/64 dev {LINK}")
+    eventually(lambda: f"the route to {SUBNET}/64 of {LINK}" in repaired(leaser, "node1"))
+    eventually(lambda: all_leased(leaser) == found and leaser.reaches("node1", found[1].partition("/")[0]))
     assert SUBNET not in leaser.on("node1", f"nmcli -g IP6.DNS device show {LINK}").replace("\\", "")
     # A lease of the other prefix that was tried once more before the server changed is valid for a while.
     given = f"ip -6 -o address show dev {LINK} scope global"

@@ -9,7 +9,7 @@ import pytest
 
 from lanloom.features.vlan.rules.desired.names import interface_name
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import NODES, all_have, reasons, report
+from tests.lab.looks import NODES, all_have, reasons, repaired, report
 from tests.lab.objects import vm_network
 from tests.lab.stranger import silence, stranger
 
@@ -95,6 +95,10 @@ def test_addresses_of_a_router(routed: Lab) -> None:
     eventually(lambda: OTHER.removesuffix("::") not in routed.on("node1", f"ip -6 address show dev {LINK}"))
     routes = routed.on("node1", f"ip -6 route show table all dev {LINK}")
     assert f"{SUBNET}/64" in routes
+    assert not any(LINK in repaired(routed, node) for node in NODES), "nothing was missing"
+    routed.on("node1", f"ip -6 route del {SUBNET}/64 dev {LINK}")
+    eventually(lambda: f"the route to {SUBNET}/64 of {LINK}" in repaired(routed, "node1"))
+    eventually(lambda: all_made(routed) == found and routed.reaches("node1", found[1].partition("/")[0]))
     assert not [name for name in ("default", ROUTED) if name in routes]
     assert ROUTED not in routed.on("node1", f"nmcli -g IP6.DNS device show {LINK}").replace("\\", "")
     routed.on("node3", silence("router"))

@@ -1,10 +1,12 @@
 """Gateway, routes and DNS of a VLAN on a lab: they work, and the node's own way out stays what it was."""
 
+from functools import partial
+
 import pytest
 
-from lanloom.features.vlan.rules.desired.names import interface_name
+from lanloom.features.vlan.rules.desired.names import interface_name, routing_table
 from tests.lab.driver import Lab, eventually
-from tests.lab.looks import all_have, looks, report
+from tests.lab.looks import NODES, all_have, looks, repaired, report
 from tests.lab.objects import STATIC, vm_network
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -86,9 +88,60 @@ def test_routes_and_dns_of_ipv6(cluster: Lab) -> None:
         cluster.on("node3", f"ip address delete fd00:1::99/64 dev {LINK}", status=None)
 
 
-def reasons(lab: Lab) -> list[str]:
-    """Why node1 is not ready, or is, by its interfaces."""
-    return [item["reason"] for item in report(lab, "cluster-1", "node1").get("interfaces", ())]
+def reasons(lab: Lab, node: str = "node1") -> list[str]:
+    """Why a node is not ready, or is, by its interfaces."""
+    return [item["reason"] for item in report(lab, "cluster-1", node).get("interfaces", ())]
+
+
+TABLE = routing_table("cluster-1", 2012)
+DELETIONS = (
+    (
+        (f"route del fd00:1::/64 dev {LINK}", f"the route to fd00:1::/64 of {LINK}"),
+        (f"route del fd00:20::/48 dev {LINK}", "the route to fd00:20::/48 by fd00:1::99"),
+        (f"route del default table {TABLE}", f"the IPv6 gateway of {LINK}"),
+    ),
+    (
+        ("rule del priority 30100", f"the IPv6 gateway of {LINK}"),
+        (f"route del local fd00:1::11 dev {LINK} table local", "the local route of fd00:1::11"),
+        ("rule flush; ip -6 rule add priority 32766 table main", f"the IPv6 gateway of {LINK}"),
+    ),
+)
+"""What of IPv6 is deleted on node1, node2 and node3 at once, twice, and its name in an Event."""
+
+
+@pytest.mark.kernel
+def test_routes_and_rules_of_ipv6_that_are_deleted(cluster: Lab) -> None:
+    """What is deleted of IPv6 comes back, and an Event tells of it; without a deletion there is no Event."""
+    routes = '[{"to": "fd00:20::/48", "via": "fd00:1::99"}]'
+    before = {node: repaired(cluster, node) for node in NODES}
+    both = vm_network(
+        "vlan2012", "cluster-1", 2012, "static", BOTH, gateway="192.168.1.1,fd00:1::1", routes=routes
+    )
+    cluster.apply(both)
+    eventually(lambda: all_have(cluster, "cluster-1", 2012) == STATIC)
+    eventually(lambda: all(reasons(cluster, node) == ["Assigned"] for node in NODES))
+    whole = {node: routing6(cluster, node) for node in NODES}
+    assert {node: repaired(cluster, node) for node in NODES} == before
+    for round_ in DELETIONS:
+        for node, (command, _) in zip(NODES, round_, strict=True):
+            cluster.on(node, f"ip -6 {command}")
+        eventually(lambda: {node: routing6(cluster, node) for node in NODES} == whole)
+        for node, (_, name) in zip(NODES, round_, strict=True):
+            eventually(partial(is_told, cluster, node, name))
+        eventually(lambda: all(reasons(cluster, node) == ["Assigned"] for node in NODES))
+        eventually(lambda: cluster.reaches("node1", "fd00:1::11"))
+
+
+def is_told(lab: Lab, node: str, name: str) -> bool:
+    """Whether an Event on a Node names what was put right."""
+    return name in repaired(lab, node)
+
+
+def routing6(lab: Lab, node: str) -> list[str]:
+    """The routes of IPv6 of the VLAN's link, and the rules for its subnet."""
+    rules = "ip -6 rule | grep 'from fd00:1::/64' || true"
+    routes = f"ip -6 route show table all dev {LINK} | grep fd00: | sed 's/proto [a-z]*//'"
+    return sorted(lab.on(node, f"{rules}; {routes}").split("\n"))
 
 
 @pytest.mark.kernel

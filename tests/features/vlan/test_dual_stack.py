@@ -1,5 +1,6 @@
 """Nodes with an address of each family on a VLAN: they come, change and go like those of IPv4 alone."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -130,6 +131,60 @@ async def test_routes_and_servers(quiet: Quiet) -> None:
     assert host.kernel.links[DEVICE].index == index
 
 
+ROUTES6 = json.dumps([{"to": "fd00:20::/48", "via": "fd00:1::1"}])
+
+
+@pytest.mark.slow
+@on_a_quiet_cluster
+async def test_routes_and_rules_that_somebody_removed(quiet: Quiet) -> None:
+    """An address without what makes it usable is not ready; all of it comes back soon, and an Event tells of it."""
+    await quiet.uplink()
+    await quiet.admin.create(NADS, body(BOTH, gateway="192.168.1.1,fd00:1::1", routes=ROUTES6), "default")
+    await quiet.rest()
+    host = quiet.sim.hosts["node1"]
+    whole = host.kernel.state()
+    routes = sorted(route for route in whole.links[DEVICE].routes if route.version == 6)
+    assert [route.to for route in routes] == ["::/0", "fd00:1::/64", "fd00:1::10/128", "fd00:20::/48"]
+    for route in routes:
+        host.kernel.lose_routes(DEVICE, [route])
+        assert (await quiet.told("RouteMissing")).type == "L3Ready"
+        await quiet.until(lambda: host.kernel.state().links[DEVICE].routes == whole.links[DEVICE].routes)
+        await quiet.rest()
+    for rule in sorted(rule for rule in whole.rules if rule.version == 6):
+        host.drop_rules(rule.table, 6)
+        assert (await quiet.told("RouteMissing")).type == "L3Ready"
+        await quiet.until(lambda: host.kernel.state().rules == whole.rules)
+        await quiet.rest()
+    await asyncio.sleep(5)
+    texts = " ".join(item.message for item in await quiet.events("DriftRepaired"))
+    named = (
+        "the route to fd00:1::/64",
+        "the local route of fd00:1::10",
+        "the route to fd00:20::/48 by fd00:1::1",
+    )
+    assert all(name in texts for name in (*named, f"the IPv6 gateway of {DEVICE}"))
+
+
+@on_a_quiet_cluster
+async def test_routes_beside_an_address_of_another_program(quiet: Quiet) -> None:
+    """What is lost of both IP versions at once comes back, and another program's IPv6 address stays."""
+    await quiet.uplink()
+    await quiet.admin.create(NADS, body(BOTH, gateway="192.168.1.1,fd00:1::1", routes=ROUTES6), "default")
+    await quiet.rest()
+    host, other = quiet.sim.hosts["node1"], "fd00:1::250/128"
+    host.kernel.change(DEVICE, addresses6=(SIX["node1"], other))
+    await asyncio.sleep(5)
+    before = host.kernel.state()
+    lost = [route for route in before.links[DEVICE].routes if route.table != LOCAL_TABLE]
+    host.kernel.lose_routes(DEVICE, lost)
+    host.kernel.set_rules(DEVICE, frozenset())
+    await asyncio.sleep(12)
+    after = host.kernel.state()
+    assert (after.links[DEVICE], after.rules) == (before.links[DEVICE], before.rules)
+    assert six(quiet) == (SIX["node1"], other)
+    await quiet.rest()
+
+
 @on_a_quiet_cluster
 async def test_what_the_webhook_refuses(quiet: Quiet) -> None:
     """A map that is no map of both families, and a subnet in which a node is reached already."""
@@ -153,7 +208,9 @@ def test_an_mtu_without_ipv6(mtu: int, six: bool, reason: str) -> None:
     value = L3(vid=2012, mode="static", addresses=STATIC, addresses6=SIX if six else {})
     item = interface_of(profile_of(CLUSTER, "node1", "cluster-1", value), "default/vlan2012")
     address, subnet = STATIC["node1"], Route("192.168.1.0/24", MAIN_TABLE)
-    own = Route(f"{address.partition('/')[0]}/32", LOCAL_TABLE)
+    routes = {subnet, Route(f"{address.partition('/')[0]}/32", LOCAL_TABLE)}
+    if six:
+        routes |= {Route("fd00:1::/64", MAIN_TABLE), Route("fd00:1::10/128", LOCAL_TABLE)}
     link = Link(
         name=item.name,
         index=2,
@@ -162,7 +219,7 @@ def test_an_mtu_without_ipv6(mtu: int, six: bool, reason: str) -> None:
         up=True,
         addresses=(address,),
         addresses6=(SIX["node1"],) if six else (),
-        routes=frozenset({own, subnet}),
+        routes=frozenset(routes),
     )
     observed = LinkState(
         {item.name: link, "cluster-1-br": Link(name="cluster-1-br", index=1, kind="bridge", mtu=mtu)}

@@ -1,5 +1,6 @@
 """Nodes with an IPv6 address that no map gives, next to that of IPv4: of a router (SLAAC), or of a DHCPv6 server."""
 
+import asyncio
 from collections.abc import Awaitable
 from ipaddress import IPv6Network
 
@@ -9,6 +10,7 @@ from lanloom.api import names
 from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.l3 import AnnotationError, parse_mode
 from lanloom.api.multus import NADS
+from lanloom.node.ports import MAIN_TABLE, Route
 from tests.fakes.switch import bare, eui64
 from tests.features.vlan.cluster import nad
 from tests.features.vlan.quiet import DEVICE, FILE, STATIC, Quiet, on_a_quiet_cluster
@@ -83,6 +85,33 @@ async def test_without_a_router(quiet: Quiet) -> None:
     quiet.sim.switch.set_router(2012)
     assert (await quiet.reported("RouterTimeout")).address == STATIC["node1"]
     assert not await quiet.events("DriftRepaired")
+
+
+@pytest.mark.parametrize("way", ["slaac", "dhcp6"])
+def test_a_route_that_somebody_removed(way: str) -> None:
+    """The route to the subnet comes back, and is not missed before there is an address."""
+
+    @on_a_quiet_cluster
+    async def story(quiet: Quiet) -> None:
+        await quiet.uplink()
+        await network(quiet, f"static,{way}")
+        await asyncio.sleep(60)
+        assert not await quiet.conditions("RouteMissing")
+        quiet.sim.switch.set_router(2012, SUBNET)
+        quiet.sim.switch.set_dhcpv6(2012, "fd00:1::99")
+        await quiet.until(lambda: bool(six(quiet)))
+        await quiet.rest()
+        assert not await quiet.events("DriftRepaired")
+        kernel, route = quiet.sim.hosts["node1"].kernel, Route(SUBNET, MAIN_TABLE)
+        kernel.lose_routes(DEVICE, [route])
+        assert (await quiet.told("RouteMissing")).type == "L3Ready"
+        await quiet.until(lambda: route in kernel.state().links[DEVICE].routes)
+        await quiet.rest()
+        await asyncio.sleep(5)
+        (event,) = await quiet.events("DriftRepaired")
+        assert f"the route to {SUBNET} of {DEVICE} was gone" in event.message
+
+    story()
 
 
 @on_a_quiet_cluster

@@ -203,7 +203,8 @@ def test_addresses_of_other_programs_hide_no_loss(item: Interface, other: str) -
         assert action.kind == "route"
         if lost.table == MAIN_TABLE:
             assert action.verb == "restore" and action.direct is not None
-            assert (action.direct.source, action.direct.routes) == ("192.168.1.10", (lost,))
+            (direct,) = action.direct
+            assert (direct.source, direct.routes, direct.rules) == ("192.168.1.10", (lost,), ())
     flushed = LinkState({item.name: replace(link, addresses=(other,), routes=routes(other))})
     assert [each.kind for each in actions((item,), said, flushed)] == ["address"]
     gone = {UUID: replace(said[UUID], addresses=(other,))}

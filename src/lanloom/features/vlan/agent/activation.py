@@ -75,7 +75,7 @@ class Activator:
 
     def take_steps(self) -> tuple[LinkStep, ...]:
         """Return what the kernel itself is to be asked since the last call."""
-        taken = tuple(action.direct for action in self._direct if action.direct and action.direct.routes)
+        taken = tuple(step for action in self._direct for step in action.direct or ())
         self._direct.clear()
         corrections, self._corrections = self._corrections, ()
         return (*corrections, *taken)
@@ -223,7 +223,8 @@ class Activator:
                 case "restore" if item.uuid in self._restored:
                     await self._manager.activate(item.uuid)
                 case "reapply" | "restore":
-                    await self._reapply(item, restore=action.verb == "restore" and action.direct is None)
+                    if action.direct is None or action.kind != "route":
+                        await self._reapply(item, restore=action.verb == "restore" and action.direct is None)
                     self._direct.append(action)
                     self._restored |= {item.uuid} if action.verb == "restore" else set()
             self._requested.append(action)

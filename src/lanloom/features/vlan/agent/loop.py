@@ -307,12 +307,11 @@ class VlanAgent:
         return min(reports.recheck_after, again, self._activator.wait, *waits.values())
 
     async def _restore(self, steps: tuple[LinkStep, ...]) -> None:
-        if not steps:
-            return
-        try:
-            await self._host.links.apply(steps)
-        except LinkError as error:  # the link may be gone by now
-            log.warning("sub-interfaces-not-corrected", error=str(error))
+        for step in steps:
+            try:
+                await self._host.links.apply((step,))
+            except LinkError as error:  # the link may be gone by now
+                log.warning("sub-interfaces-not-corrected", error=str(error))
 
     async def _decide(self, observed: LinkState, files: Mapping[str, bytes]) -> Decision:
         desired = self._desired.get(observed, files, self._bridge_record.added) if self._synced else None

@@ -19,23 +19,22 @@ it is there.
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Interface, IPv4Network, ip_interface
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from lanloom.api.clusternetworknode import Management
-from lanloom.api.names import bridge_name
-from lanloom.api.subnets import IPV6_MTU_MIN
-from lanloom.features.vlan.rules.desired.names import network_of_profile
+from lanloom.features.vlan.rules.desired.madeaddress import own_address6
 from lanloom.features.vlan.rules.desired.network import Interface, is_down
 from lanloom.features.vlan.rules.desired.profile import (
     DHCP_METRIC,
     STATIC_METRIC,
+    Profile,
     address6_of,
     read,
     routing_rules,
-    subnet6_of,
+    routing_rules6,
 )
 from lanloom.features.vlan.rules.desired.reserved import LINK_LOCAL_SUBNET, LINK_LOCAL_TITLE
 from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Link, LinkState, Route, Rule
@@ -49,14 +48,14 @@ class Action(Struct, frozen=True):
     """One request to NetworkManager about one interface.
 
     `kind` (as of `drift.Drift`) and `text` say what another program did to it, where that is the reason. `direct`
-    restores routes without a request to NetworkManager, whose own restore would remove the addresses of others.
+    restores routes and rules without NetworkManager, whose own restore would remove the addresses of others.
     """
 
     verb: Verb
     interface: Interface
     kind: Literal["", "link", "address", "route"] = ""
     text: str = ""
-    direct: RestoreRoutes | None = None
+    direct: tuple[RestoreRoutes, ...] | None = None
 
 
 def actions(
@@ -123,26 +122,35 @@ def _action(
 
 def _direct_routes(
     item: Interface, connection: Connection, observed: LinkState | None
-) -> RestoreRoutes | None:
-    """Return the routes to restore where other programs have addresses, which must stay; else None.
+) -> tuple[RestoreRoutes, ...] | None:
+    """Return what to restore of routes and rules where other programs have addresses, which must stay; else None.
 
     Also None where the node's own address is gone: only NetworkManager gives it.
     """
     link = observed.links.get(item.name) if observed is not None else None
     own = own_address(item, connection)
-    if link is None or observed is None or own not in link.addresses or len(link.addresses) < 2:
+    if link is None or observed is None or own not in link.addresses:
+        return None
+    own6 = own_address6(item, connection, link)
+    if len(link.addresses) < 2 and not {*link.addresses6} - {own6, address6_of(item.content)}:
         return None
     _, subnet = _of_address(own)
-    asked = (*((subnet,) if subnet else ()), *_of_profile(item.content).routes)
-    lost = [route for route in asked if route not in link.routes]
-    if item.table and item.table not in link.tables:
-        lost += _of_profile(item.content).gateway
-    return RestoreRoutes(
-        link=item.name,
-        source=own.partition("/")[0],
-        metric=DHCP_METRIC if item.mode == "dhcp" else STATIC_METRIC,
-        routes=tuple(lost),
-    )
+    four, six = _of_profile(item.content)
+    steps = [
+        RestoreRoutes(
+            link=item.name,
+            source=own.partition("/")[0],
+            metric=DHCP_METRIC if item.mode == "dhcp" else STATIC_METRIC,
+            routes=four.lost_routes(link, subnet),
+            rules=four.lost_rules(observed),
+        )
+    ]
+    if own6:
+        routes, rules = six.lost_routes(link), six.lost_rules(observed)
+        steps.append(
+            RestoreRoutes(link=item.name, source="", metric=STATIC_METRIC, routes=routes, rules=rules)
+        )
+    return tuple(step for step in steps if step.routes or step.rules)
 
 
 def _strange_mtu(interface: Interface, observed: LinkState) -> str:
@@ -197,24 +205,42 @@ def missing_part(item: Interface, connection: Connection, observed: LinkState | 
         return MissingPart("address", _address(item, address))
     if (address6 := address6_of(item.content)) and address6 not in link.addresses6:
         return MissingPart("address", _address(item, address6))
-    return next(_routes(item, address, link, observed), None)
+    address6 = own_address6(item, connection, link)
+    return next(_routes(item, address, address6, link, observed), None)
 
 
 def _address(item: Interface, address: str) -> str:
     return f"the address {address} of {item.name}" if address else f"the address of {item.name}"
 
 
-def _routes(item: Interface, address: str, link: Link, observed: LinkState) -> Iterator[MissingPart]:
-    own, subnet = _of_address(address)
+def _routes(
+    item: Interface, address: str, address6: str, link: Link, observed: LinkState
+) -> Iterator[MissingPart]:
+    """Yield what an address lacks, also that of IPv6; none of it before there is one, and it can be used."""
+    four, six = _of_profile(item.content)
+    yield from _local(item, address, link)
+    yield from _missing_of(item, four, _of_address(address)[1], link, observed)
+    if address6:
+        yield from _local(item, address6, link)
+        yield from _missing_of(item, six, six.subnet, link, observed)
+
+
+def _local(item: Interface, address: str, link: Link) -> Iterator[MissingPart]:
+    """Yield the route to an address of the node's own. The kernel makes that of IPv6 when no other host has it."""
+    own, _ = _of_address(address)
     if own not in link.routes:
         yield MissingPart(
             "route", f"the local route of {own.to.partition('/')[0]} on {item.name}", reactivates=True
         )
+
+
+def _missing_of(
+    item: Interface, asked: "_Asked", subnet: Route | None, link: Link, observed: LinkState
+) -> Iterator[MissingPart]:
     if subnet is not None and subnet not in link.routes:
         yield MissingPart("route", f"the route to {subnet.to} of {item.name}")
-    asked = _of_profile(item.content)
-    if item.table and not (item.table in link.tables and observed.rules >= asked.rules):
-        yield MissingPart("route", f"the gateway of {item.name} (table {item.table})")
+    if asked.lost_gateway(link) or asked.lost_rules(observed):
+        yield MissingPart("route", f"the {asked.title} of {item.name} (table {asked.table})")
     for route in asked.routes:
         if route not in link.routes:
             yield MissingPart("route", f"the route to {route.to} by {route.via} of {item.name}")
@@ -223,47 +249,91 @@ def _routes(item: Interface, address: str, link: Link, observed: LinkState) -> I
 # A host is looked at every second while anything happens on it, and these are the same at each look.
 
 
-@lru_cache(VIDS)
+@lru_cache(2 * VIDS)
 def _of_address(address: str) -> tuple[Route, Route | None]:
-    """Return the host's own route and that to the subnet, which an address with a prefix of 32 bits has not."""
-    interface = IPv4Interface(address)
-    subnet = Route(str(interface.network), MAIN_TABLE) if interface.network.prefixlen < 32 else None
-    return Route(f"{interface.ip}/32", LOCAL_TABLE), subnet
+    """Return the host's own route and that to the subnet, which an address with the longest prefix has not."""
+    interface = ip_interface(address)
+    whole = interface.max_prefixlen
+    subnet = Route(str(interface.network), MAIN_TABLE) if interface.network.prefixlen < whole else None
+    return Route(f"{interface.ip}/{whole}", LOCAL_TABLE), subnet
 
 
 class _Asked(NamedTuple):
-    """What a profile asks for: the rules and the route of its gateway, and its other routes."""
+    """What a profile asks for of one IP version: the rules and the route of its gateway, and its other routes.
 
+    `subnet` is that of the addresses, of IPv6 alone: that of IPv4 is the lease's.
+    """
+
+    title: str
     rules: frozenset[Rule] = frozenset()
     gateway: tuple[Route, ...] = ()
     routes: tuple[Route, ...] = ()
+    subnet: Route | None = None
+
+    @property
+    def table(self) -> int:
+        """The table of the gateway."""
+        return self.gateway[0].table
+
+    def lost_gateway(self, link: Link) -> tuple[Route, ...]:
+        """Return the route of the gateway if it is gone. One of IPv4 may have been given another router."""
+        return tuple(
+            route
+            for route in self.gateway
+            if not (route in link.routes if route.version == 6 else route.table in link.tables)
+        )
+
+    def lost_rules(self, observed: LinkState) -> tuple[Rule, ...]:
+        """Return the rules that are gone."""
+        return tuple(sorted(self.rules - observed.rules))
+
+    def lost_routes(self, link: Link, subnet: Route | None = None) -> tuple[Route, ...]:
+        """Return all routes that are gone, that to the subnet first: routers are there."""
+        routes = (*filter(None, (subnet or self.subnet,)), *self.routes)
+        return (*(route for route in routes if route not in link.routes), *self.lost_gateway(link))
 
 
 @lru_cache(VIDS)
-def _of_profile(content: bytes) -> _Asked:
-    """Return what a profile asks for; nothing if Lanloom did not write it."""
+def _of_profile(content: bytes) -> tuple[_Asked, _Asked]:
+    """Return what a profile asks for of IPv4 and of IPv6; nothing if Lanloom did not write it."""
     profile = read(content)
     if profile is None:
-        return _Asked()
+        return _Asked(_GATEWAY), _Asked(_GATEWAY6)
     rules, routing = routing_rules(profile), profile.routing
-    via = routing.gateway.partition("/")[0]
-    return _Asked(
+    four = _Asked(
+        _GATEWAY,
         frozenset(rules),
-        tuple(Route("0.0.0.0/0", rule.table, via) for rule in rules if rule.table != MAIN_TABLE),
+        _default("0.0.0.0/0", rules, routing.gateway),
         tuple(Route(route.to, MAIN_TABLE, route.via) for route in routing.routes),
     )
+    rules6 = routing_rules6(profile)
+    six = _Asked(
+        _GATEWAY6,
+        frozenset(rules6),
+        _default("::/0", rules6, routing.gateway6),
+        tuple(Route(route.to, MAIN_TABLE, route.via) for route in routing.routes6),
+        _subnet6(profile),
+    )
+    return four, six
+
+
+_GATEWAY, _GATEWAY6 = "gateway", "IPv6 gateway"
+
+
+def _default(to: str, rules: Iterable[Rule], gateway: str) -> tuple[Route, ...]:
+    via = gateway.partition("/")[0]
+    return tuple(Route(to, rule.table, via) for rule in rules if rule.table != MAIN_TABLE)
+
+
+def _subnet6(profile: Profile) -> Route | None:
+    """Return the route to the subnet of IPv6: of the static address, or of the one that the node makes or is given."""
+    if profile.address6:
+        return _of_address(profile.address6)[1]
+    return Route(profile.subnet6, MAIN_TABLE) if profile.subnet6 else None
 
 
 ADDRESS_CONFLICT = "AddressConflict"
 """The reason of a VLAN whose DHCP server leases addresses of the node's management network."""
-
-
-def too_small(item: Interface, observed: LinkState | None) -> Link | None:
-    """Return the bridge if it is too small for an IPv6 address: the kernel has no IPv6 on links below its minimum."""
-    if observed is None or not (address6_of(item.content) or subnet6_of(item.content)):
-        return None
-    bridge = observed.links.get(bridge_name(network_of_profile(item.file)))
-    return bridge if bridge is not None and bridge.mtu < IPV6_MTU_MIN else None
 
 
 def conflict(

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from lanloom.api import names
 from lanloom.api.clusternetworknode import Management
 from lanloom.api.meta import rfc3339
-from lanloom.features.vlan.rules.desired.activation import ADDRESS_CONFLICT, conflict, too_small
-from lanloom.features.vlan.rules.desired.madeaddress import modes_of
+from lanloom.features.vlan.rules.desired.activation import ADDRESS_CONFLICT, conflict
+from lanloom.features.vlan.rules.desired.madeaddress import modes_of, too_small
 from lanloom.features.vlan.rules.desired.network import Interface, Problem
 from lanloom.features.vlan.rules.desired.profile import address6_of, subnet6_of
 from lanloom.node.ports import Connection, LinkState

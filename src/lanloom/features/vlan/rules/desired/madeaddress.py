@@ -18,10 +18,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api.l3 import join_modes
-from lanloom.api.names import IPV6_SUBNET
-from lanloom.features.vlan.rules.desired.activation import too_small
+from lanloom.api.names import IPV6_SUBNET, bridge_name
+from lanloom.api.subnets import IPV6_MTU_MIN
+from lanloom.features.vlan.rules.desired.names import network_of_profile
 from lanloom.features.vlan.rules.desired.network import Interface, Problem, has_carrier
-from lanloom.features.vlan.rules.desired.profile import DHCP_TIMEOUT, mode6_of, subnet6_of
+from lanloom.features.vlan.rules.desired.profile import DHCP_TIMEOUT, address6_of, mode6_of, subnet6_of
 from lanloom.node.ports import Connection, Link, LinkState
 from lanloom.node.steps import RemoveAddress6
 from lanloom.text import listed
@@ -60,6 +61,22 @@ class Awaited(Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...] = ()
     leased: str = ""
     leased_at: float = 0
+
+
+def too_small(item: Interface, observed: LinkState | None) -> Link | None:
+    """Return the bridge if it is too small for an IPv6 address: the kernel has no IPv6 on links below its minimum."""
+    if observed is None or not (address6_of(item.content) or subnet6_of(item.content)):
+        return None
+    bridge = observed.links.get(bridge_name(network_of_profile(item.file)))
+    return bridge if bridge is not None and bridge.mtu < IPV6_MTU_MIN else None
+
+
+def own_address6(item: Interface, connection: Connection, link: Link | None) -> str:
+    """Return the IPv6 address of the profile, or that the node made or was given; empty while it can't be used."""
+    if stated := address6_of(item.content):
+        usable = link is not None and stated in link.addresses6 and stated not in link.tentative6
+        return stated if usable else ""
+    return made_address(item, connection, link)
 
 
 def made_address(item: Interface, connection: Connection, link: Link | None) -> str:

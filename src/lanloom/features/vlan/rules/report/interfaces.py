@@ -10,10 +10,9 @@ from lanloom.features.vlan.rules.desired.activation import (
     missing_part,
     other_addresses,
     own_address,
-    too_small,
 )
 from lanloom.features.vlan.rules.desired.holds import DUPLICATE_ADDRESS, asked_addresses, duplicate
-from lanloom.features.vlan.rules.desired.madeaddress import made_address, modes_of
+from lanloom.features.vlan.rules.desired.madeaddress import made_address, modes_of, too_small
 from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS, Interface, Problem, is_down
 from lanloom.features.vlan.rules.desired.profile import address6_of, mode6_of, subnet6_of
 from lanloom.node.ports import Connection, LinkState
