@@ -162,6 +162,35 @@ def test_a_mark_of_a_clock_that_was_ahead() -> None:
     play(story, OwnerCluster)
 
 
+class SteppedCluster(OwnerCluster):
+    """A cluster whose manager's clock can be set."""
+
+    def __init__(self, storage: MemoryStorage, *, seed: int = 1) -> None:
+        super().__init__(storage, seed=seed)
+        self.ahead = 0.0
+        clock = self.now
+        self.now = lambda: clock() + self.ahead
+
+
+@pytest.mark.parametrize("ahead", [HOUR / 2, 3 * HOUR, 50 * 365 * 24 * HOUR, -3 * HOUR])
+@pytest.mark.parametrize("wakes", [True, False])
+def test_a_clock_that_is_set_while_a_name_is_kept(ahead: float, wakes: bool) -> None:
+    """Addresses are kept for their period, whatever the clock is set to meanwhile, as by NTP after a boot."""
+
+    async def story(cluster: SteppedCluster) -> None:
+        await add(cluster)
+        assert not await cluster.is_gone(600.0)
+        cluster.ahead = ahead
+        if wakes:
+            await cluster.add_pod("web")
+            await end_pod(cluster)
+        kept = HOUR if wakes else HOUR - 600.0
+        assert not await cluster.is_gone(kept - 60.0)
+        assert await cluster.is_gone(120.0)
+
+    play(story, SteppedCluster)
+
+
 def test_a_mark_of_the_past() -> None:
     """A mark on the NIC of a name that is in use is taken away, whenever it says that the time is over."""
 

@@ -9,6 +9,8 @@ as a StatefulSet wants one.
 
 The finalizer goes on the version of the NIC that was there before the check. Owners that are gone never come back; a
 machine that has got the network again writes the NIC before it uses it (`agent/nics.py`), and its pod is there by then.
+
+The end of a period is a time, which outlives the process. If the clock is set meanwhile, as after a boot, it is moved.
 """
 
 import asyncio
@@ -93,6 +95,7 @@ class OwnerController:
         self._leaked = leaked
         self._now = now
         self._suspected: dict[str, tuple[str, float]] = {}
+        self._held: dict[str, tuple[float, float]] = {}
         self._controller: Controller[str] = Controller(
             "nicowner",
             self._reconcile,
@@ -116,6 +119,7 @@ class OwnerController:
         for informer in (self._nics, *self._owners.all()):
             await informer.synced()
         self._suspected.clear()  # an earlier term knows nothing of the time between
+        self._held.clear()
         for nic in self._nics.store.items():
             self._controller.enqueue(str(nic.metadata.key))
         await self._controller.run()
@@ -123,6 +127,7 @@ class OwnerController:
     def _nic_changed(self, old: Nic | None, new: Nic | None) -> None:
         if new is None and old is not None:
             self._suspected.pop(str(old.metadata.key), None)
+            self._held.pop(old.metadata.uid, None)
         elif new is not None and (old is None or _holding(old) != _holding(new)):
             self._controller.enqueue(str(new.metadata.key))
 
@@ -208,19 +213,27 @@ class OwnerController:
             if until:
                 await self._hold(nic, None)
             return LEAK_SECONDS  # what a StatefulSet wants is not watched
-        now, period = self._now(), period_of(nic)
-        if not until or is_ahead(
-            until, now + period
-        ):  # the clock was set back, or the period is a shorter one
-            until = now + period
-            await self._hold(nic, rfc3339(until))
-            given = ", ".join(nic.status.ips) or "no address"
-            message = f"Keeps {given} for {nic.spec.owner.kind} {nic.spec.owner.name} until {rfc3339(until)}"
-            await self._recorder.event(reference(NICS, nic), "Normal", "AddressesHeld", message)
-        elif until <= now:
+        now, latest = self._now(), self._now() + period_of(nic)
+        end = until + self._set_by(nic, until) if until else latest
+        end = latest if is_ahead(end, latest) else end
+        if end <= now:
             await self._delete(nic, *_NOT_BACK)
             return None
-        return until - now + 1.0
+        if end != until:
+            await self._hold(nic, rfc3339(end))
+            given = ", ".join(nic.status.ips) or "no address"
+            message = f"Keeps {given} for {nic.spec.owner.kind} {nic.spec.owner.name} until {rfc3339(end)}"
+            await self._recorder.event(reference(NICS, nic), "Normal", "AddressesHeld", message)
+        return end - now + 1.0
+
+    def _set_by(self, nic: Nic, until: float) -> float:
+        """Return by how much the clock was set since this process knows until when a NIC is held; negative for back."""
+        offset = self._now() - asyncio.get_running_loop().time()
+        known, before = self._held.get(nic.metadata.uid, (0.0, 0.0))
+        if known != until:
+            self._held[nic.metadata.uid] = (until, offset)
+            return 0.0
+        return offset - before if is_ahead(offset, before) or is_ahead(before, offset) else 0.0
 
     async def _hold(self, nic: Nic, until: str | None) -> None:
         meta = {"resourceVersion": nic.metadata.resource_version, "annotations": {HELD_UNTIL: until}}
