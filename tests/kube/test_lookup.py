@@ -112,3 +112,12 @@ async def test_a_refusal_rests_on_what_was_read(live: tuple[str, ...]) -> None:
             await recheck(_check, views)
     else:
         assert await recheck(_check, views) == "live"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [Key("default", ""), Key("", "vm"), Key("default", ".."), Key("default", "a/b"), Key("default", "a%2Fb")],
+)
+async def test_what_can_not_be(key: Key) -> None:
+    """For a name that no object can have, the server is not asked: there is none."""
+    assert await get_or_none(Server(UNSERVED, UNSERVED), VIRTUAL_MACHINES, key) is None  # type: ignore[arg-type]

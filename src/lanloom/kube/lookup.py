@@ -33,8 +33,11 @@ R = TypeVar("R")
 async def get_or_none(reader: Reader, resource: Resource[T], key: Key) -> T | None:
     """Return the object as the API server has it now; None where there is none, or no such kind. Raises KubeError.
 
-    The key of an object that is in no namespace has an empty one.
+    The key of an object that is in no namespace has an empty one. A key that no object can have is not asked for: the
+    answer would be about a path that the server does not know, and no end of trying again.
     """
+    if not _may_exist(resource, key):
+        return None
     try:
         return await reader.get(resource, key.name, key.namespace)
     except NotFound as error:
@@ -56,6 +59,12 @@ async def list_or_empty(
         if not await is_absent(reader, resource):
             raise
         return ()
+
+
+def _may_exist(resource: Resource[Any], key: Key) -> bool:
+    """Return whether an object may have this key: its name, and its namespace, are segments of paths."""
+    segments = (key.name, key.namespace) if resource.namespaced else (key.name,)
+    return not any(text in ("", ".", "..") or "/" in text or "%" in text for text in segments)
 
 
 async def is_absent(reader: Reader, resource: Resource[Any]) -> bool:

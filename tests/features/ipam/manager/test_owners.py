@@ -295,3 +295,16 @@ def test_a_live_owner_costs_no_reads() -> None:
         assert cluster.reads == before
 
     play(story, OwnerCluster)
+
+
+@pytest.mark.parametrize("kind", [POD, VIRTUAL_MACHINE])
+@pytest.mark.parametrize("name", ["", "..", "a/b"])
+def test_owners_that_can_not_be(kind: str, name: str) -> None:
+    """The NIC of an owner whose name no object can have goes as that of one that is gone."""
+
+    async def story(cluster: OwnerCluster) -> None:
+        await cluster.add_nic(kind, "u", owner=name)
+        assert await cluster.is_gone(700.0)
+        assert cluster.leaks == 1
+
+    play(story, OwnerCluster)

@@ -139,9 +139,12 @@ def test_a_swap_that_the_watch_has_not_brought() -> None:
         uid = await scene.start({"blue": "old"})
 
         async def begin_swap() -> None:
-            spec = {"machine": "vm", "uid": uid, "network": "blue"}
+            [pod] = (await scene.client.list(PODS, PLACE)).items
+            networks = {"network": "blue", "from": f"{PLACE}/old", "to": f"{PLACE}/new"}
+            spec = {"machine": "vm", "uid": uid, **networks}
             await scene.client.create(NETWORK_SWAPS, {"metadata": {"name": "swap"}, "spec": spec}, PLACE)
-            status = {"status": {"phase": "Moving"}}
+            place = {"node": pod.spec.node_name, "pod": pod.metadata.name, "podUid": pod.metadata.uid}
+            status = {"status": {"phase": "Moving", **place}}
             await scene.client.patch(NETWORK_SWAPS, "swap", status, PLACE, subresource="status")
 
         scene.lead()
@@ -149,7 +152,8 @@ def test_a_swap_that_the_watch_has_not_brought() -> None:
         scene.requests.before(begin_swap, "list", of=NETWORK_SWAPS)
         await scene.edit(on({"blue": "new"}))
         await scene.rest()
-        assert len((await scene.client.list(NETWORK_SWAPS)).items) == 1
+        [swap] = (await scene.client.list(NETWORK_SWAPS)).items
+        assert swap.status.phase == "Moving"
         assert (await scene.client.list(MIGRATIONS)).items == ()
 
     play(story)
