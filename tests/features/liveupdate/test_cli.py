@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -382,7 +383,9 @@ def test_a_move_that_is_not_over_in_time(cluster: Cluster) -> None:
     """--wait ends with 3 when time is up, and the move goes on."""
     done = cluster.lanloom("vm", "move", "ready", "blue", "--to", "vlan20", "--wait", "--timeout", "0.2")
     assert done.exit_code == 3
-    assert "it is not over after 0.2 seconds and goes on: Waiting: NIC blue" in " ".join(done.output.split())
+    # On a busy machine, time is up before the first look at the machine.
+    told = r"it is not over after 0\.2 seconds and goes on: (requested|Waiting: NIC blue)"
+    assert re.search(told, " ".join(done.output.split()))
     assert nad_of(cluster, "ready") == "vlan20"
 
 
