@@ -40,20 +40,25 @@ async def moved(scene: WholeScene) -> Result:
     return await follow(scene.person, machine, begun, plan, lambda _text: None, 600)
 
 
+async def helpless(scene: WholeScene) -> None:
+    """A machine that says it needs help, and no manager."""
+    await carry(scene, "cluster-1")
+    for vid in (10, 20):
+        await scene.client.create(NADS, nad(f"vlan{vid}", bridge="cluster-1-br", vlan=vid), PLACE)
+    await scene.start({"blue": "vlan10"})
+    await scene.rest(30)
+    await scene.end()
+    conditions = to_builtins((await scene.instance()).status.conditions)
+    kept = [item for item in conditions if item["type"] != EARLIER["type"]]
+    await scene.set_status(conditions=[*kept, EARLIER])
+
+
 @pytest.mark.parametrize("comes", [True, False], ids=["a manager comes", "none comes"])
 def test_what_was_said_before(comes: bool) -> None:
     """A reason of before the move ends it only if no manager looks for a minute."""
 
     async def story(scene: WholeScene) -> None:
-        await carry(scene, "cluster-1")
-        for vid in (10, 20):
-            await scene.client.create(NADS, nad(f"vlan{vid}", bridge="cluster-1-br", vlan=vid), PLACE)
-        await scene.start({"blue": "vlan10"})
-        await scene.rest(30)
-        await scene.end()
-        conditions = to_builtins((await scene.instance()).status.conditions)
-        kept = [item for item in conditions if item["type"] != EARLIER["type"]]
-        await scene.set_status(conditions=[*kept, EARLIER])
+        await helpless(scene)
         began = asyncio.get_running_loop().time()
         moving = asyncio.create_task(moved(scene))
         await asyncio.sleep(30)
@@ -92,15 +97,7 @@ def test_what_is_said_again(leads: bool) -> None:
     """A reason of before the move ends it soon if a manager has led since, and so says the same again."""
 
     async def story(scene: WholeScene) -> None:
-        await carry(scene, "cluster-1")
-        for vid in (10, 20):
-            await scene.client.create(NADS, nad(f"vlan{vid}", bridge="cluster-1-br", vlan=vid), PLACE)
-        await scene.start({"blue": "vlan10"})
-        await scene.rest(30)
-        await scene.end()
-        conditions = to_builtins((await scene.instance()).status.conditions)
-        kept = [item for item in conditions if item["type"] != EARLIER["type"]]
-        await scene.set_status(conditions=[*kept, EARLIER])
+        await helpless(scene)
         if await get_or_none(scene.client, NAMESPACES, Key("", LANLOOM_NAMESPACE)) is None:
             await scene.client.create(NAMESPACES, {"metadata": {"name": LANLOOM_NAMESPACE}})
         now = asyncio.get_running_loop().time
