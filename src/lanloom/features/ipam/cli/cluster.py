@@ -1,34 +1,25 @@
 """Shared by the commands of address management: read the cluster, name its objects, change networks, report changes."""
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 from msgspec import Struct
 
-from lanloom.cli.cluster import ClusterOptions, completed, options_of, refusals
-
-if TYPE_CHECKING:
-    from lanloom.features.ipam.cli.grammar.difference import Difference
-    from lanloom.features.ipam.state import State
-    from lanloom.kube.ports import Client, Reader
-
-import functools
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
-
-from lanloom.cli.cluster import report_notes, run
+from lanloom.cli.cluster import ClusterOptions, completed, options_of, refusals, report_notes, run
 from lanloom.cli.listing import long_output_option, print_data
-from lanloom.cli.options import cluster_options, dry_run_option
+from lanloom.cli.options import cluster_options, dry_run_option, once_option
 from lanloom.features.ipam.cli.ganetioptions import job_options
 
 if TYPE_CHECKING:
+    from lanloom.features.ipam.cli.grammar.difference import Difference
     from lanloom.features.ipam.commands.networks import NetworkCheck, Result
     from lanloom.features.ipam.rules.change import Step
     from lanloom.features.ipam.rules.model import Network
-    from lanloom.kube.ports import Client
-
+    from lanloom.features.ipam.state import State
+    from lanloom.kube.ports import Client, Reader
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -224,6 +215,30 @@ def change_options(function: F) -> F:
     plain: Any = long_output_option(cluster_options(job_options(called)))
     decorated: F = dry_run_option(plain)
     return decorated
+
+
+def share_options(function: F) -> F:
+    """Add the options that say who takes addresses of a network, how many, which by force, and for how long."""
+    sticky_for = once_option(
+        "--sticky-for",
+        metavar="KIND=PERIOD,...|none",
+        help="How long addresses are kept for a StatefulSet's pod, a Pod or a VirtualMachine of that name: 12h, 7d.",
+    )(function)
+    force_namespaces = once_option(
+        "--force-namespaces",
+        metavar="NAMESPACE,...|*",
+        help="The namespaces whose NICs may take reserved addresses by force; * for all, as without the option.",
+    )(sticky_for)
+    quota = once_option(
+        "--quota",
+        metavar="NAMESPACE=N,...|none",
+        help="How many addresses a namespace may have; *=N for each that is not named. Addresses in use remain.",
+    )(force_namespaces)
+    return once_option(
+        "--namespaces",
+        metavar="NAMESPACE,...|*",
+        help="The namespaces whose NICs may take addresses; * for all, as without the option.",
+    )(quota)
 
 
 def new_uuid() -> str:

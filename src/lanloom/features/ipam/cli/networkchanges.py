@@ -8,49 +8,20 @@ from lanloom.cli.cluster import refusals
 from lanloom.cli.options import once_option
 from lanloom.features.ipam.cli.cluster import (
     ChangeOptions,
-    F,
     change_options,
     check_idents,
     complete_groups,
     network_argument,
     new_uuid,
     read_networks,
+    share_options,
 )
 from lanloom.features.ipam.cli.ganetioptions import unasked_option
 
 if TYPE_CHECKING:
     from lanloom.features.ipam.rules.change import Step
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from lanloom.features.ipam.rules.change import Step
     from lanloom.features.ipam.rules.model import Connection, Network
     from lanloom.features.ipam.state import State
-
-
-def share_options(function: F) -> F:
-    """Add the options that say who takes addresses of a network, how many, which by force, and for how long."""
-    sticky_for = once_option(
-        "--sticky-for",
-        metavar="KIND=PERIOD,...|none",
-        help="How long addresses are kept for a StatefulSet's pod, a Pod or a VirtualMachine of that name: 12h, 7d.",
-    )(function)
-    force_namespaces = once_option(
-        "--force-namespaces",
-        metavar="NAMESPACE,...|*",
-        help="The namespaces whose NICs may take reserved addresses by force; * for all, as without the option.",
-    )(sticky_for)
-    quota = once_option(
-        "--quota",
-        metavar="NAMESPACE=N,...|none",
-        help="How many addresses a namespace may have; *=N for each that is not named. Addresses in use remain.",
-    )(force_namespaces)
-    return once_option(
-        "--namespaces",
-        metavar="NAMESPACE,...|*",
-        help="The namespaces whose NICs may take addresses; * for all, as without the option.",
-    )(quota)
 
 
 @click.command()
