@@ -3,7 +3,6 @@
 A NIC whose owner is gone is cleared up (`owners` says who may be one).
 """
 
-import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
@@ -11,42 +10,28 @@ from contextlib import contextmanager
 from lanloom.api.admission import Verdict
 from lanloom.api.ipam import (
     FINALIZER,
-    INSTANCE,
-    NODE,
     NODE_LABEL,
-    POD,
     STICKY_FOR,
-    VIRTUAL_MACHINE,
     Network,
     Nic,
 )
 from lanloom.api.meta import Key
+from lanloom.features.ipam.admission.nicspec import check_nic, check_sticky_for, in_field, prefixed
 from lanloom.features.ipam.admission.owners import check_owner_stays
 from lanloom.features.ipam.reader import CachedContext, NetworkContext, read_context
-from lanloom.features.ipam.rules.addresses import Address, find_address, format_address, parse_address
-from lanloom.features.ipam.rules.general import check_mode, check_vlan
+from lanloom.features.ipam.rules.addresses import Address, find_address, format_address
 from lanloom.features.ipam.rules.ledger import AUTOMATIC, AddressInUse, AddressReserved, OutsideSubnets
 from lanloom.features.ipam.rules.model import Network as NetworkModel
-from lanloom.features.ipam.rules.names import NAME_MAX, is_uuid
-from lanloom.features.ipam.rules.requests import MOST, parse_mac, parse_requests
 from lanloom.features.ipam.rules.shares import (
     check_quota,
     check_served,
     may_force,
-    parse_period,
     reserved_remedy,
 )
 from lanloom.features.ipam.state import held_of, network_of
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
-from lanloom.refusals import Denied, Malformed, title_for
-from lanloom.text import quote
-
-KINDS = (INSTANCE, VIRTUAL_MACHINE, POD, NODE)
-
-_OWNER = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-_NETWORK = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
-_WORD = re.compile(r"[!-~]{1,253}")
+from lanloom.refusals import Malformed, title_for
 
 
 async def check_nic_change(
@@ -84,8 +69,9 @@ async def check_nic_change(
 def _check_sticky(new: Nic, old: Nic | None) -> None:
     """Raise Malformed for a period that can't be read; one from before is let alone."""
     text = new.metadata.annotations.get(STICKY_FOR)
-    if text is not None and (old is None or old.metadata.annotations.get(STICKY_FOR) != text):
-        parse_period(f"Nic {new.metadata.key}: annotation {STICKY_FOR}", text)
+    if old is None or old.metadata.annotations.get(STICKY_FOR) != text:
+        with _at(new):
+            check_sticky_for(new)
 
 
 def _check_held(new: Nic) -> None:
@@ -131,9 +117,9 @@ def _check_share(nic: Nic, more: int | None, context: NetworkContext) -> None:
         namespaces=context.network.spec.namespaces,
         quota=context.network.spec.quota,
     )
-    with _field("network"):
+    with in_field("network"):
         check_served(model, nic.metadata.namespace)
-    with _field("ips"):
+    with in_field("ips"):
         check_quota(model, nic.metadata.namespace, context.used, more)
 
 
@@ -144,59 +130,6 @@ def nic_defaults(nic: Nic) -> Verdict:
         return Verdict()
     value = [*finalizers, FINALIZER]
     return Verdict(patch=({"op": "add", "path": "/metadata/finalizers", "value": value},))
-
-
-def check_nic(nic: Nic) -> None:
-    """Validate a NIC by itself. Raises Malformed, which begins with the field."""
-    spec = nic.spec
-    _check_owner(nic)
-    for name, text, check in (
-        ("mac", spec.mac, parse_mac),
-        ("mode", spec.mode, check_mode),
-        ("vlan", spec.vlan, check_vlan),
-    ):
-        with _field(name):
-            if text:
-                check(text)
-    if spec.uuid and not is_uuid(spec.uuid):
-        raise Malformed(f"spec.uuid: {quote(spec.uuid)} is not a UUID; omit it to use the object's uid")
-    for field, text in (("link", spec.link), ("interface", spec.interface), ("name", spec.name)):
-        if text and not _WORD.fullmatch(text):
-            raise Malformed(
-                f"spec.{field}: {quote(text)} is not a name; use up to 253 characters without blanks"
-            )
-    _check_requests(nic)
-
-
-def _check_owner(nic: Nic) -> None:
-    owner = nic.spec.owner
-    if owner.kind not in KINDS:
-        raise Malformed(
-            f"spec.owner.kind: {quote(owner.kind)} is not a kind of owner; choose one of {', '.join(KINDS)}"
-        )
-    if len(owner.name) > NAME_MAX or not _OWNER.fullmatch(owner.name):
-        raise Malformed(
-            f"spec.owner.name: {quote(owner.name)} is not a name; use letters, digits, dots, dashes and underscores"
-        )
-    if owner.uid and not _WORD.fullmatch(owner.uid):
-        raise Malformed(f"spec.owner.uid: {quote(owner.uid)} is not a uid; use the uid of the owner")
-
-
-def _check_requests(nic: Nic) -> None:
-    spec = nic.spec
-    if spec.network and (len(spec.network) > NAME_MAX or not _NETWORK.fullmatch(spec.network)):
-        raise Malformed(
-            f"spec.network: {quote(spec.network)} is not the name of a Network; use metadata.name of the Network"
-        )
-    if spec.ips and not spec.network:
-        raise Malformed("spec.ips: addresses belong to a network; name it in spec.network")
-    if len(spec.ips) > MOST:
-        raise Malformed(f"spec.ips has {len(spec.ips)} entries; a NIC has {MOST} addresses at most")
-    with _field("ips"):
-        parse_requests(spec.ips)
-    with _field("release"):
-        for text in spec.release:
-            parse_address(text)
 
 
 def _requested(new: Nic, old: Nic | None) -> dict[Address, int]:
@@ -219,7 +152,7 @@ def _check_requested(nic: Nic, requested: dict[Address, int], context: NetworkCo
     except Malformed:
         return ()  # the allocator says what is wrong there
     for address, index in requested.items():
-        with _at(nic), _field(f"ips[{index}]"):
+        with _at(nic), in_field(f"ips[{index}]"):
             _check_address(nic, address, network, context)
     return tuple(_unknown_pools(nic, network, context.network))
 
@@ -270,19 +203,5 @@ def _unknown_pools(nic: Nic, network: NetworkModel, item: Network) -> Iterator[s
 @contextmanager
 def _at(nic: Nic) -> Iterator[None]:
     """Put the object before the message."""
-    with _prefixed(f"Nic {nic.metadata.key}: "):
+    with prefixed(f"Nic {nic.metadata.key}: "):
         yield
-
-
-@contextmanager
-def _field(name: str) -> Iterator[None]:
-    with _prefixed(f"spec.{name}: "):
-        yield
-
-
-@contextmanager
-def _prefixed(prefix: str) -> Iterator[None]:
-    try:
-        yield
-    except (Malformed, Denied) as error:
-        raise type(error)(f"{prefix}{error}") from None

@@ -20,7 +20,7 @@ from lanloom.api.ipam import (
 from lanloom.api.ipam import Nic as NicObject
 from lanloom.api.meta import Key
 from lanloom.features.ipam.admission.networks import check_new_subnets
-from lanloom.features.ipam.admission.nics import check_nic
+from lanloom.features.ipam.admission.nicspec import check_nic
 from lanloom.features.ipam.commands.instances import check_instance
 from lanloom.features.ipam.ganeti.formats.config import Config, StoredNic, network_meant
 from lanloom.features.ipam.ganeti.formats.verify import (

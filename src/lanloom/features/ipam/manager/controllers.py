@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 
 from lanloom.api.ipam import NETWORKS, Network, Nic
+from lanloom.features.ipam.admission.nicspec import nic_fault
 from lanloom.features.ipam.manager.allocator import NetworkAllocator, NicWriter
 from lanloom.features.ipam.manager.decisions import (
     MALFORMED,
@@ -145,12 +146,10 @@ class IpamManager:
 
 
 def _orphan_decision(nic: Nic) -> Decision:
+    if fault := nic_fault(nic):
+        return Decision(nic=nic, reason=MALFORMED, message=fault)
     wanted = nic.spec.network
     if wanted:
         message = f"network {wanted} does not exist; create it, or name another one"
         return Decision(nic=nic, reason=NETWORK_MISSING, message=message)
-    if nic.spec.ips:
-        return Decision(
-            nic=nic, reason=MALFORMED, message="addresses are requested without a network; name one"
-        )
     return Decision(nic=nic, ips=())

@@ -16,6 +16,7 @@ from lanloom.api.ipam import (
     NicStatus,
 )
 from lanloom.api.meta import Condition, rfc3339
+from lanloom.features.ipam.admission.nicspec import nic_fault
 from lanloom.features.ipam.rules.addresses import Address, find_addresses, format_address
 from lanloom.features.ipam.rules.ledger import Exhausted, Ledger, Operation
 from lanloom.features.ipam.rules.requests import parse_requests, settle
@@ -50,9 +51,12 @@ class Decision(Struct, frozen=True, kw_only=True):
 def decide(ledger: Ledger, nic: Nic, held: tuple[Address, ...], problem: tuple[str, str] | None) -> Decision:
     """Decide a NIC's addresses in the network of the ledger, where it has `held`.
 
-    `problem` is why the network gives nothing away at all, as reason and message.
+    `problem` is why the network gives nothing away at all, as reason and message. A NIC that no webhook would allow
+    gets nothing either, and gives nothing back.
     """
     spec = nic.spec
+    if fault := nic_fault(nic):
+        return Decision(nic=nic, reason=MALFORMED, message=fault)
     if not spec.ips or not spec.network:
         return Decision(nic=nic, ips=())
     if problem is not None:
