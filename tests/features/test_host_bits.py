@@ -11,12 +11,13 @@ from lanloom.api.ipam import NETWORKS
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.routing import parse_routes
 from lanloom.features.dummy.rules.spec import subnet_fault
-from lanloom.features.ipam.admission.nads import check_nad
+from lanloom.features.ipam.admission.nads import nad_faults
 from lanloom.features.ipam.cli.grammar.syntax import add_steps, modify_steps, reserved_steps
 from lanloom.features.ipam.ganeti.formats.fields import range_of
 from lanloom.features.ipam.rules.addresses import parse_range, stored_range
-from lanloom.features.lan.rules.ipamconfig import check_ipam
+from lanloom.features.lan.rules.ipamconfig import ipam_faults
 from lanloom.hostbits import host_bits
+from lanloom.nads.faults import check_faults
 from lanloom.refusals import Refusal
 from tests.features.ipam.admission.requests import defaults, network, subnet, verdict_of
 from tests.harness.admission import request
@@ -79,10 +80,10 @@ PLACES: dict[str, Callable[[str], str]] = {
     ),
     "a range in a file of Ganeti": lambda text: message_of(lambda: range_of(text, "networks.x.external[0]")),
     "a route of lanloom-ipam in any NAD": lambda text: message_of(
-        lambda: check_nad(user_nad(own_routes(text), "bridge"), None)
+        lambda: check_faults(user_nad(own_routes(text), "bridge"), None, nad_faults)
     ),
     "a route of static in a NAD at a LAN": lambda text: message_of(
-        lambda: check_ipam(user_nad({"type": "static", "routes": [{"dst": text}]}), None)
+        lambda: check_faults(user_nad({"type": "static", "routes": [{"dst": text}]}), None, ipam_faults)
     ),
     "a route annotation of a NAD": lambda text: message_of(
         lambda: parse_routes("routes", f'[{{"to": "{text}", "via": "10.0.0.1"}}]', {})
@@ -154,11 +155,13 @@ def test_route_from_before() -> None:
     """A stored NAD with such a route can be changed, with a warning."""
     section = {"type": "static", "routes": [{"dst": WIDE}]}
     old = user_nad(section)
-    (warning,) = check_ipam(user_nad({**section, "addresses": [{"address": "192.0.2.1/24"}]}), old)
-    (own,) = check_nad(user_nad({**own_routes(WIDE), "defaultRoute": True}), user_nad(own_routes(WIDE)))
+    new = user_nad({**section, "addresses": [{"address": "192.0.2.1/24"}]})
+    (warning,) = check_faults(new, old, ipam_faults)
+    new, old = user_nad({**own_routes(WIDE), "defaultRoute": True}), user_nad(own_routes(WIDE))
+    (own,) = check_faults(new, old, nad_faults)
     assert all(WIDE in text and "as before" in text for text in (warning, own))
-    assert check_nad(user_nad(own_routes(WIDE)), user_nad(own_routes(WIDE))) == ()
-    assert check_ipam(user_nad(own_routes(WIDE)), None) == ()
+    assert check_faults(old, old, nad_faults) == ()
+    assert check_faults(old, None, ipam_faults) == ()
 
 
 @pytest.mark.parametrize(

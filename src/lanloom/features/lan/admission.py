@@ -4,7 +4,7 @@ What the manager's stores allow may be allowed; a refusal rests on live objects 
 moment ago and that no watch has brought yet count in addition to those of the stores.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,7 @@ from lanloom.features.lan.rules.admit import (
     removed_spokes,
 )
 from lanloom.features.lan.rules.claims import check_claims
-from lanloom.features.lan.rules.ipamconfig import check_ipam
+from lanloom.features.lan.rules.ipamconfig import ipam_faults, unknown_programs
 from lanloom.features.lan.rules.mtus import asked_mtu, asks_more, check_mtus, check_nad_mtu
 from lanloom.features.lan.rules.nads import owner_of
 from lanloom.features.lan.rules.permits import USUAL, Permits, check_permits
@@ -50,6 +50,7 @@ from lanloom.features.lan.rules.spec import check, check_changes, defaults, is_r
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import cached_then_live, list_or_empty, recheck
 from lanloom.kube.ports import Client
+from lanloom.nads.faults import NO_PODS, NadFault, check_faults
 from lanloom.nads.guard import pending
 from lanloom.nads.references import NadUse
 from lanloom.nads.users import NadUsers
@@ -201,8 +202,8 @@ class LanAdmission(TableAdmission):
         if new is not None and (named := spokes_named(new)) and (old is None or named - spokes_named(old)):
             await self._nad_border(_placed_nad(new, request))
         if new is not None and (old is None or old.spec != new.spec):
-            warnings = _check_config(_placed_nad(new, request), old)
-            warnings += check_ipam(_placed_nad(new, request), old)
+            placed = _placed_nad(new, request)
+            warnings = (*check_faults(placed, old, nad_faults), *unknown_programs(placed))
             await self._nad_mtu(_placed_nad(new, request))
         if not concerns(new, old):
             return warnings
@@ -322,16 +323,11 @@ def _force_warnings(lan: LAN) -> tuple[str, ...]:
     return (f'{title_of(lan)}: metadata.annotations[{FORCE_DELETE}] has no effect unless it is "true"',)
 
 
-def _check_config(
-    new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None
-) -> tuple[str, ...]:
-    """Return warnings for what agents refuse of each pod. Raises Denied for a fault that was not there before."""
-    title = f"NetworkAttachmentDefinition {new.metadata.key}: spec.config"
-    before = frozenset(map(config_fault, attaching(old))) if old is not None else frozenset[str]()
-    faults = tuple(dict.fromkeys(filter(None, map(config_fault, attaching(new)))))
-    if fresh := [fault for fault in faults if fault not in before]:
-        raise Denied(f"{title}: {fresh[0]}")
-    return tuple(f"{title}: {fault}; pods that start at it are refused" for fault in faults)
+def nad_faults(nad: NetworkAttachmentDefinition) -> Iterator[NadFault]:
+    """Yield what makes an agent refuse each pod of a NAD at a LAN, and routes with host bits."""
+    for fault in filter(None, map(config_fault, attaching(nad))):
+        yield NadFault(f"spec.config: {fault}", NO_PODS, fault)
+    yield from ipam_faults(nad)
 
 
 def _spec(item: Raw | None) -> dict[str, Any] | None:

@@ -30,7 +30,7 @@ from lanloom.api.kubevirt import (
 )
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
-from lanloom.features.ipam.admission.nads import check_nad, check_nad_wires, check_network_wires
+from lanloom.features.ipam.admission.nads import check_nad_wires, check_network_wires, nad_faults
 from lanloom.features.ipam.admission.networks import (
     check_names_in_flight,
     check_network_change,
@@ -48,6 +48,7 @@ from lanloom.features.ipam.wirereader import Wires
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import get_or_none
 from lanloom.kube.ports import Client
+from lanloom.nads.faults import check_faults
 from lanloom.refusals import Denied, Malformed
 from lanloom.runtime.identity import Managers
 from lanloom.runtime.webhooktable import EVERY, WRITTEN, TableAdmission, Webhook, verdict_of
@@ -121,7 +122,7 @@ class IpamAdmission(TableAdmission):
             new, old = new_of(NADS, request), old_of(NADS, request)
         except Unreadable:
             return ()  # the webhook of VLANs says what is wrong
-        warnings = check_nad(new, old)
+        warnings = check_faults(new, old, nad_faults) if new is not None else ()
         if self._wires is not None:
             warnings += await check_nad_wires(self._client, self._wires, self._in_flight, new, old)
         if new is not None:

@@ -25,44 +25,24 @@ from lanloom.hostbits import host_bits
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.lookup import recheck
 from lanloom.kube.ports import Client
+from lanloom.nads.faults import ALL_ROUTED, NO_PODS, NadFault
 from lanloom.refusals import Denied, Malformed
 from lanloom.runtime.cni.calls import CniError
 
 REMEDY = "use one Network for both, pools that don't overlap (or a disabled one), or another VLAN"
 
 
-def check_nad(
-    new: NetworkAttachmentDefinition | None, old: NetworkAttachmentDefinition | None
-) -> tuple[str, ...]:
-    """Return warnings for routes with host bits, which lead to the whole network, and for what agents refuse.
-
-    Raises Malformed for what was not there before.
-    """
-    if new is None or (old is not None and new.spec == old.spec):
-        return ()
-    title = f"NetworkAttachmentDefinition {new.metadata.key}"
-    before = frozenset(dst for _, dst in _routes(old)) if old is not None else frozenset()
-    warnings = []
-    for field, dst in _routes(new):
+def nad_faults(nad: NetworkAttachmentDefinition) -> Iterator[NadFault]:
+    """Yield routes with host bits, and what makes an agent refuse the pods of a NAD."""
+    for field, dst in _routes(nad):
         if fault := host_bits(dst):
-            if dst not in before:
-                raise Malformed(f"{title}: {field}: {fault}")
-            warnings.append(f"{title}: {field}: {fault} All of the network is routed, as before")
-    refused = frozenset(_refused(old)) if old is not None else frozenset[str]()
-    for fault in _refused(new):
-        if fault not in refused:
-            raise Malformed(f"{title}: {fault}")
-        warnings.append(f"{title}: {fault}; pods that start at it are refused")
-    return tuple(warnings)
-
-
-def _refused(nad: NetworkAttachmentDefinition) -> Iterator[str]:
-    """Yield the faults by which an agent refuses the pods of a NAD."""
+            yield NadFault(f"{field}: {fault}", ALL_ROUTED, fault)
     for field, section in _sections(nad):
         try:
             parse_ipam({"ipam": section})
         except CniError as error:
-            yield f"{field}.{error.msg}"
+            text = f"{field}.{error.msg}"
+            yield NadFault(text, NO_PODS, text)
 
 
 def _routes(nad: NetworkAttachmentDefinition) -> Iterator[tuple[str, str]]:

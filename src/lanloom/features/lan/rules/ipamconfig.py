@@ -31,7 +31,7 @@ from lanloom.features.lan.rules.fieldparsers import (
     text,
 )
 from lanloom.hostbits import host_bits
-from lanloom.refusals import Denied
+from lanloom.nads.faults import ALL_ROUTED, NO_PODS, NadFault
 from lanloom.text import one_line
 
 Raw = dict[str, Any]
@@ -182,32 +182,24 @@ class _Ipam(NamedTuple):
     widened: tuple[str, ...]
 
 
-def check_ipam(new: NetworkAttachmentDefinition, old: NetworkAttachmentDefinition | None) -> tuple[str, ...]:
-    """Return warnings about the IPAM programs of a NAD. Raises Denied for a fault that was not there before."""
-    title = f"NetworkAttachmentDefinition {new.metadata.key}"
-    before = _faults(old) | _widened(old) if old is not None else frozenset()
-    faults, widened = _faults(new), _widened(new)
-    if fresh := sorted((faults | widened) - before):
-        raise Denied(f"{title}: {fresh[0]}")
-    unknown = sorted({item.program for item in _sections(new)} - {*PROGRAMS, ""})
-    return (
-        *(f"{title}: {fault}; pods that start at it are refused" for fault in sorted(faults)),
-        *(f"{title}: {fault} All of the network is routed, as before" for fault in sorted(widened)),
-        *(
-            f"{title}: spec.config.ipam.type is {one_line(name)}, which agents run only if they are started with "
-            f"--ipam-program={one_line(name)}"
-            for name in unknown
-        ),
+def ipam_faults(nad: NetworkAttachmentDefinition) -> Iterator[NadFault]:
+    """Yield the faults of the IPAM programs of a NAD, and its routes with host bits, which programs drop."""
+    found = tuple(_sections(nad))
+    for fault in sorted({f"spec.config.{fault}" for item in found for fault in item.faults}):
+        yield NadFault(fault, NO_PODS, fault)
+    for fault in sorted({f"spec.config.{fault}" for item in found for fault in item.widened}):
+        yield NadFault(fault, ALL_ROUTED, fault)
+
+
+def unknown_programs(nad: NetworkAttachmentDefinition) -> tuple[str, ...]:
+    """Return warnings about IPAM programs that agents run only with an option."""
+    title = f"NetworkAttachmentDefinition {nad.metadata.key}"
+    unknown = sorted({item.program for item in _sections(nad)} - {*PROGRAMS, ""})
+    return tuple(
+        f"{title}: spec.config.ipam.type is {one_line(name)}, which agents run only if they are started with "
+        f"--ipam-program={one_line(name)}"
+        for name in unknown
     )
-
-
-def _faults(nad: NetworkAttachmentDefinition) -> frozenset[str]:
-    return frozenset(f"spec.config.{fault}" for item in _sections(nad) for fault in item.faults)
-
-
-def _widened(nad: NetworkAttachmentDefinition) -> frozenset[str]:
-    """Return the routes with host bits, which programs drop."""
-    return frozenset(f"spec.config.{fault}" for item in _sections(nad) for fault in item.widened)
 
 
 def _widened_routes(section: Raw) -> Iterator[str]:
