@@ -19,20 +19,16 @@ from lanloom.api.liveupdate import NETWORK_SWAPS, POLICY
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
-from lanloom.features import FEATURES
 from lanloom.features.lan.rules.spec import default_group
 from lanloom.kube.errors import ApiError, Forbidden, Invalid, ServerError
-from lanloom.kube.events import Recorder
 from lanloom.kube.refusals import LASTING_SECONDS, REPEAT_SECONDS
-from lanloom.processes.metrics import ManagerMetrics
-from lanloom.runtime.context import ManagerContext
-from lanloom.runtime.feature import in_order, load
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
 from tests.features.liveupdate.manager.scene import first_storage
 from tests.features.liveupdate.objects import PLACE, instance, launcher, machine, on
 from tests.harness.interceptor import WRITES, Interceptor, Request, Verb
+from tests.harness.leader import lead
 from tests.harness.virtual import run
 
 Raw = dict[str, Any]
@@ -211,29 +207,6 @@ ERRORS: dict[str, ApiError] = {
     "403": Forbidden(403, "Forbidden", "admission webhook denied the request"),
     "422": Invalid(422, "Invalid", "it is invalid"),
 }
-
-
-async def lead(client: Refusing) -> None:
-    """The life of a leader with all features, without webhooks."""
-    rng, now = random.Random(1), asyncio.get_running_loop().time
-    metrics = ManagerMetrics(FEATURES)
-    context = ManagerContext(
-        client=client,
-        recorder=Recorder(client, "lanloom-manager", "test", now=now, rng=rng),
-        identity="test",
-        user="",
-        now=now,
-        rng=rng,
-        observe=metrics.reconcile,
-        settings={},
-        metrics=metrics.features,
-    )
-    parts = [load(feature.manager)(context) for feature in in_order(FEATURES) if feature.manager]
-    async with asyncio.TaskGroup() as group:
-        for informer in context.informers.all():
-            group.create_task(informer.run())
-        for part in parts:
-            group.create_task(part.run())
 
 
 def play(

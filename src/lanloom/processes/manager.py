@@ -231,6 +231,7 @@ class Manager:
             metrics=self.metrics.features,
         )
         self._in_flight = context.in_flight
+        self._invalid = context.invalid
         self._parts: dict[str, ManagerPart] = {
             feature.name: load(feature.manager)(context) for feature in in_order(features) if feature.manager
         }
@@ -255,7 +256,7 @@ class Manager:
         self._unreadable = UnreadableObjects(self._followed, recorder)
         self._synced = asyncio.Event()
         controllers = (controller for part in self._parts.values() for controller in part.controllers)
-        self.metrics.follow(self._followed, tuple(controllers))
+        self.metrics.follow(self._followed, (self._invalid.controller, *controllers))
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -297,6 +298,7 @@ class Manager:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._unreadable.run())
+                group.create_task(self._invalid.run())
                 group.create_task(self._webhooks.keep_registered(port))
                 for part in self._parts.values():
                     group.create_task(part.run())

@@ -11,6 +11,7 @@ from lanloom.kube.controller import Controller, Observer
 from lanloom.kube.events import Recorder
 from lanloom.kube.inflight import InFlight
 from lanloom.kube.informers import Informers
+from lanloom.kube.invalid import InvalidObjects
 from lanloom.kube.ports import Client
 from lanloom.node.ports import Host
 from lanloom.runtime.cni.programs import CniSettings
@@ -76,6 +77,7 @@ class ManagerContext(Context):
 
     `identity` is unique to a replica: the name of the manager's own pod, where it runs in one. `user` is the manager's
     username, empty if it is unknown. `in_flight` is what the webhooks of all features have allowed a moment ago.
+    `invalid` reports objects that came past them.
     """
 
     def __init__(self, *, identity: str, user: str, **options: Any) -> None:
@@ -83,6 +85,7 @@ class ManagerContext(Context):
         self.identity = identity
         self.user = user
         self.in_flight = InFlight()
+        self.invalid = InvalidObjects(self.recorder, rng=self.rng, observe=self.observe)
 
 
 async def idle() -> None:

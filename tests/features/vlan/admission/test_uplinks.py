@@ -58,6 +58,9 @@ ATTRIBUTE_CASES: Cases = {
         "spec.uplink.nics has mgmt-br, a link of the cluster network mgmt itself; name a NIC of the nodes",
         nics=["mgmt-br"],
     ),
+    "an uplink is of a cluster network": new(
+        "spec.clusterNetwork is missing; name the ClusterNetwork whose uplink this is", ""
+    ),
     "a selector's key is a label's": new(
         'spec.nodeSelector has the key "a b", which is not a valid label key; name a label of the nodes, such as '
         "kubernetes.io/hostname",

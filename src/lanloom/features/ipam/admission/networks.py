@@ -69,7 +69,7 @@ def check_new_subnets(new: NetworkModel, old: NetworkModel | None) -> None:
     """Raise Malformed for a subnet that comes, and has no address for a NIC."""
     before = {subnet.cidr for subnet in old.subnets} if old is not None else set[Cidr]()
     for index, subnet in enumerate(new.subnets):
-        for fault in hostless_faults(subnet) if subnet.cidr not in before else ():
+        for fault in hostless_faults(subnet.cidr) if subnet.cidr not in before else ():
             raise Malformed(f"Network {new.id}: spec.subnets[{index}].{fault.field}: {fault.why}")
 
 
@@ -89,11 +89,28 @@ def _is_named(new: Network, old: Network | None) -> bool:
 
 def check_size(network: Network) -> None:
     """Raise Malformed for a network that can't be checked in time."""
+    for fault in _size_faults(network):
+        raise Malformed(f"Network {network.metadata.name}: {fault}")
+
+
+def _size_faults(network: Network) -> Iterator[str]:
     count = len(network.spec.subnets)
     if count > SUBNETS_MAX:
-        raise Malformed(
-            f"Network {network.metadata.name}: spec.subnets has {count} entries; at most {SUBNETS_MAX} are allowed"
-        )
+        yield f"spec.subnets has {count} entries; at most {SUBNETS_MAX} are allowed"
+
+
+def kept_faults(network: Network) -> Iterator[str]:
+    """Yield what a new network may not have, but one that has it keeps, and is used with."""
+    yield from _size_faults(network)
+    for field, text in _range_texts(network):
+        if fault := host_bits(text):
+            yield f"{field}: {fault}"
+    for index, spec in enumerate(network.spec.subnets):
+        with suppress(Malformed):  # which its condition reports
+            yield from (
+                f"spec.subnets[{index}].{fault.field}: {fault.why}"
+                for fault in hostless_faults(parse_cidr(spec.cidr)[0])
+            )
 
 
 def check_host_bits(new: Network, old: Network | None) -> tuple[str, ...]:

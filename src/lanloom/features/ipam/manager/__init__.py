@@ -14,6 +14,8 @@ from lanloom.api.core import ObjectReference
 from lanloom.api.ipam import NETWORKS
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.admission import IpamAdmission
+from lanloom.features.ipam.admission.nads import nad_faults
+from lanloom.features.ipam.admission.networks import kept_faults
 from lanloom.features.ipam.manager.controllers import IpamManager
 from lanloom.features.ipam.manager.evidence import owner_informers
 from lanloom.features.ipam.manager.owners import OwnerController
@@ -21,6 +23,7 @@ from lanloom.features.ipam.nodes import MachineNics, NodePools
 from lanloom.features.ipam.reader import AddressReader, ipam_informers
 from lanloom.features.ipam.wirereader import WireReader, wire_informers
 from lanloom.kube.refusalreports import RefusalEvents
+from lanloom.nads.faults import texts_of
 from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.identity import agent_node, pod_node
 from lanloom.runtime.ports import MACHINE_ADDRESSES, NODE_POOLS
@@ -80,6 +83,8 @@ def build(context: ManagerContext) -> ManagerPart:
     metrics.show(informers.networks, informers.nics)
     context.in_flight.follow(NETWORKS, informers.networks)
     context.in_flight.follow(NADS, on_wires.nads)
+    context.invalid.follow(informers.networks, kept_faults)
+    context.invalid.follow(on_wires.nads, texts_of(nad_faults))
     return ManagerPart(
         run=run,
         controllers=(*manager.controllers, *node_pools.controllers, *nic_owners.controllers),

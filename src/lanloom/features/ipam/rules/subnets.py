@@ -83,7 +83,7 @@ def add_subnet(network: Network, step: AddSubnet, ledger: Ledger, uuid: str) -> 
         name=step.name,
         pools=(Pool(range=step.cidr.range),) if step.pool else (),
     )
-    refuse_faults(network, subnet, (*hostless_faults(subnet), *subnet_faults(subnet, network.subnets)))
+    refuse_faults(network, subnet, (*hostless_faults(subnet.cidr), *subnet_faults(subnet, network.subnets)))
     check_users(network.name, None, subnet, ledger)
     return replace(network, subnets=(*network.subnets, subnet)), step.notes
 
@@ -101,7 +101,7 @@ def modify_subnet(network: Network, step: ModifySubnet, ledger: Ledger) -> Outco
     )
     others = (other for other in network.subnets if other is not old)
     if new.cidr != old.cidr:
-        refuse_faults(network, new, hostless_faults(new))
+        refuse_faults(network, new, hostless_faults(new.cidr))
     refuse_faults(network, new, subnet_faults(new, others))
     check_users(network.name, old, new, ledger)
     _check_external(network, old, new)

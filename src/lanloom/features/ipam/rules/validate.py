@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from lanloom.features.ipam.rules.addresses import (
     Address,
+    Cidr,
     IPRange,
     Version,
     format_address,
@@ -67,16 +68,14 @@ _HOSTLESS = tuple(
 )
 
 
-def hostless_faults(subnet: Subnet) -> Iterator[Fault]:
+def hostless_faults(subnet: Cidr) -> Iterator[Fault]:
     """Yield why no link of a pod, machine or node can have an address of a subnet.
 
     A network that has such a subnet keeps it, so this is for subnets that come.
     """
     for cidr, what in _HOSTLESS:
-        if cidr.range.covers(subnet.cidr.range):
-            yield Fault(
-                "cidr", f"{subnet.cidr} has {what} addresses, which no NIC can have; choose another CIDR"
-            )
+        if cidr.range.covers(subnet.range):
+            yield Fault("cidr", f"{subnet} has {what} addresses, which no NIC can have; choose another CIDR")
 
 
 def _lease_faults(subnet: Subnet) -> Iterator[Fault]:

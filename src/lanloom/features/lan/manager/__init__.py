@@ -6,11 +6,13 @@
 from functools import partial
 
 from lanloom.api.core import PODS
+from lanloom.api.multus import NADS
 from lanloom.api.workloads import strip_pod
-from lanloom.features.lan.admission import LanAdmission, refuse_management
+from lanloom.features.lan.admission import LanAdmission, nad_faults, refuse_management
 from lanloom.features.lan.manager.controllers import LanManager
 from lanloom.features.lan.reader import lan_informers
 from lanloom.features.lan.rules.permits import USUAL
+from lanloom.nads.faults import texts_of
 from lanloom.nads.manager import NAD_USERS
 from lanloom.runtime.context import ManagerContext, ManagerPart
 from lanloom.runtime.identity import Managers, pod_node
@@ -32,6 +34,7 @@ def build(context: ManagerContext) -> ManagerPart:
     )
     node_of_pod = partial(pod_node, shared.get(PODS, transform=strip_pod).store)
     context.metrics["lan"].show(informers.lans)
+    context.invalid.follow(shared.get(NADS), texts_of(nad_faults))
     return ManagerPart(
         run=manager.run,
         controllers=manager.controllers,

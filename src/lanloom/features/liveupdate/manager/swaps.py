@@ -31,7 +31,7 @@ from lanloom.features.liveupdate.manager.swapreader import (
     attached_in,
     named_in,
 )
-from lanloom.features.liveupdate.rules.admit import check_names
+from lanloom.features.liveupdate.rules.admit import check_names, check_record
 from lanloom.features.liveupdate.rules.edits import TEMPLATE, move_network, unedited
 from lanloom.features.liveupdate.rules.holds import hold, release, release_wait
 from lanloom.features.liveupdate.rules.launcher import UnreadableStatus, from_text, pod_interface, renamed
@@ -96,7 +96,7 @@ class Swaps:
         return None
 
     async def _reject(self, swap: NetworkSwap, why: str) -> float:
-        """End a swap that was written while no webhook answered. Its names are those of no objects: none are read."""
+        """End a swap that was written while no webhook answered. It may have names of no objects: none are read."""
         inputs = SwapInputs(swap=swap, machine=None, now=self._now())
         decision = end(inputs, "Reverted", "InvalidSpec", f"{why}. Nothing was moved")
         await self._report(swap, await self._write(swap, decision), Objects(), decision)
@@ -106,6 +106,7 @@ class Swaps:
         if swap.status.phase in ("", "Pending"):
             try:
                 check_names(swap)
+                check_record(swap)
             except Denied as error:
                 return await self._reject(swap, str(error))
         objects = self._reader.stored(swap)

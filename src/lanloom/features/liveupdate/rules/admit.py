@@ -40,6 +40,12 @@ def check(swap: NetworkSwap) -> None:
     spec, title = swap.spec, title_of(swap)
     if spec.from_ == spec.to:
         raise Denied(f"{title}: spec.to is {quote(spec.to)}, and so is spec.from; name another network")
+    check_record(swap)
+
+
+def check_record(swap: NetworkSwap) -> None:
+    """Refuse a swap until the restart that would not be recorded. Raises Denied, as `check`."""
+    spec, title = swap.spec, title_of(swap)
     if spec.until_restart and not spec.record:
         raise Denied(
             f"{title}: spec.untilRestart is true, so spec.record must be true: at its restart, the machine gets what "

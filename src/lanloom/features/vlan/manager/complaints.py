@@ -1,11 +1,13 @@
 """What is reported of a ClusterNetwork apart from its conditions: Events about it, and about objects in conflict."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from lanloom.api.core import EventDraft, ObjectReference
 from lanloom.api.harvester import HOST_NETWORK_CONFIGS, HostNetworkConfig
-from lanloom.api.l3 import L3
+from lanloom.api.l3 import L3, AnnotationError
+from lanloom.api.l3annotations import l3_of
 from lanloom.api.meta import Condition, Key
+from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.vlan.rules.report.readiness import ISOLATED
 from lanloom.features.vlan.rules.report.status import PASSING, READY
 from lanloom.kube.conditions import find
@@ -26,6 +28,16 @@ def host_network_complaints(
         for item in host_networks
         if item.spec.vlanID in owners and not item.metadata.is_deleting
     }
+
+
+def unreported(faults: Iterable[str], nad: NetworkAttachmentDefinition) -> Iterator[str]:
+    """Yield the faults of a NAD without the one by which its cluster network gives no node addresses, and says so."""
+    said = ""
+    try:
+        l3_of(nad)
+    except AnnotationError as error:
+        said = str(error)
+    return (fault for fault in faults if fault != said)
 
 
 def readiness_events(before: tuple[Condition, ...], after: tuple[Condition, ...]) -> tuple[EventDraft, ...]:

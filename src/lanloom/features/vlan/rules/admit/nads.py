@@ -6,7 +6,8 @@ Harvester makes a NAD in its own namespace for the storage network, and labels i
 label counts in that namespace only: else a tenant who may write a NAD somewhere could take a VLAN from all others.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from lanloom.api import names
 from lanloom.api.dualstack import parse_cidr6, parse_node_addresses, parse_subnet6, split_gateways
@@ -26,6 +27,7 @@ from lanloom.api.routing import parse_address, parse_dns, parse_gateway, parse_r
 from lanloom.features.vlan.reader import ClusterReader
 from lanloom.features.vlan.rules.admit.l3 import TooEarly, check_l3, nodes_that_left
 from lanloom.features.vlan.rules.admit.nadconfig import LABELS, check_config, check_labels, derived_labels
+from lanloom.features.vlan.rules.admit.uplinks import faults_of
 from lanloom.features.vlan.rules.admit.vms import check_config_in_use, check_overlay
 from lanloom.features.vlan.rules.desired.uplink import uplink_mtu
 from lanloom.refusals import Denied, Malformed, Refusal
@@ -58,6 +60,17 @@ def check_nad(
     except Refusal as refusal:
         kind = TooEarly if isinstance(refusal, TooEarly) else Denied
         raise kind(f"{title} because {refusal}") from None
+
+
+def nad_faults(nad: NetworkAttachmentDefinition) -> Iterator[str]:
+    """Yield what can't be so of a NAD by itself: of its configuration, its annotations, and its labels."""
+    config = nad.spec.config
+    broken = tuple(faults_of(partial(parse_config, config), partial(check_config, nad.metadata.key, config)))
+    yield from dict.fromkeys(broken)
+    if not broken:
+        yield from faults_of(partial(check_labels, nad, None, parse_config(config)))
+    annotated = dict.fromkeys(faults_of(partial(_check_annotations, nad), partial(l3_of, nad)))
+    yield from (fault for fault in annotated if fault not in broken)
 
 
 def _checked_fields(nad: NetworkAttachmentDefinition) -> tuple[object, ...]:

@@ -3,7 +3,8 @@
 Every refusal names the object, the field and what is allowed there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -61,8 +62,9 @@ def check_cluster_network(
     changed = {key: text for key, text in new.metadata.annotations.items() if before.get(key) != text}
     warnings: tuple[str, ...] = ()
     try:
-        if names.UPLINK_MTU in changed:
-            parse_uplink_mtu(names.UPLINK_MTU, changed[names.UPLINK_MTU])
+        for field, parse in _ANNOTATIONS.items():
+            if field in changed:
+                parse(changed[field])
         if names.ROLLOUT in changed:
             canary = parse_rollout(changed[names.ROLLOUT]).canary
             warnings += _unknown(f"{names.ROLLOUT} names canaries that are not nodes", canary, reader)
@@ -71,12 +73,36 @@ def check_cluster_network(
             warnings += _unknown(f"{names.ADOPT_LINKS} names nodes that do not exist", nodes, reader)
         if any(field in changed for field in LISTS):
             warnings += outsiders(new, reader)
-        for field in LAN_LISTS:
-            parse_namespaces(field, changed.get(field))
     except AnnotationError as error:
         verb = "create" if old is None else "update"
         raise Malformed(f"can't {verb} ClusterNetwork {new.metadata.name} because {error}") from None
     return warnings
+
+
+_ANNOTATIONS: dict[str, Callable[[str], object]] = {
+    names.UPLINK_MTU: partial(parse_uplink_mtu, names.UPLINK_MTU),
+    names.ROLLOUT: parse_rollout,
+    names.ADOPT_LINKS: parse_grant,
+    **{field: partial(parse_namespaces, field) for field in (*LISTS, *LAN_LISTS)},
+}
+"""Annotations of a ClusterNetwork that users write, and what reads them."""
+
+
+def cluster_network_faults(network: ClusterNetwork) -> Iterator[str]:
+    """Yield what can't be so of a ClusterNetwork by itself, but for its roll-out policy, of which a condition tells."""
+    yield from faults_of(lambda: _check_form(network.metadata.name))
+    for field, parse in _ANNOTATIONS.items():
+        if field != names.ROLLOUT and (text := network.metadata.annotations.get(field)) is not None:
+            yield from faults_of(partial(parse, text))
+
+
+def faults_of(*checks: Callable[[], object]) -> Iterator[str]:
+    """Yield what the checks refuse, each once at the most."""
+    for check in checks:
+        try:
+            check()
+        except (AnnotationError, Refusal) as error:
+            yield str(error)
 
 
 def _unknown(title: str, named: Iterable[str], reader: ClusterReader) -> tuple[str, ...]:
@@ -87,11 +113,10 @@ def _unknown(title: str, named: Iterable[str], reader: ClusterReader) -> tuple[s
 def _check_name(name: str, reader: ClusterReader) -> None:
     """Check the name: those of links are made from it."""
     title = f"can't create ClusterNetwork {quote(name)}"
-    if len(name) > names.CLUSTER_NETWORK_NAME_MAX or "." in name:
-        raise Denied(
-            f"{title} because metadata.name must have at most {names.CLUSTER_NETWORK_NAME_MAX} characters and no dot: "
-            f"the bridge {quote(names.bridge_name(name))} is named after it"
-        )
+    try:
+        _check_form(name)
+    except Denied as refusal:
+        raise Denied(f"{title} because {refusal}") from None
     for other in reader.cluster_networks():
         taken = other.metadata.name
         same = taken != name and interface_name(taken, VID_MAX) == interface_name(name, VID_MAX)
@@ -100,6 +125,14 @@ def _check_name(name: str, reader: ClusterReader) -> None:
                 f"{title} because its VLAN interfaces would have the same names as those of ClusterNetwork {taken} "
                 f"({interface_name(name, VID_MAX)}); choose another metadata.name"
             )
+
+
+def _check_form(name: str) -> None:
+    if len(name) > names.CLUSTER_NETWORK_NAME_MAX or "." in name:
+        raise Denied(
+            f"metadata.name must have at most {names.CLUSTER_NETWORK_NAME_MAX} characters and no dot: the bridge "
+            f"{quote(names.bridge_name(name))} is named after it"
+        )
 
 
 def check_cluster_network_deletion(old: ClusterNetwork, reader: ClusterReader) -> None:
@@ -187,7 +220,9 @@ def check_vlan_config(
     try:
         _check_target(new, old, reader, movable=coexisting)
         _check_uplink(new.spec.uplink)
-        _check_links(new, old, reader)
+        known = old.spec.uplink.nics if old is not None else ()
+        others = (item.metadata.name for item in reader.cluster_networks())
+        _check_links(new, known, (new.spec.cluster_network, *others))
         _check_selector(new, old)
         nodes = reader.matching(new.spec.node_selector)
         _check_hardware_address(new, nodes)
@@ -201,6 +236,18 @@ def check_vlan_config(
     except Refusal as refusal:
         raise Denied(f"{title} because {refusal}") from None
     return () if nodes else ("spec.nodeSelector matches no node, so that no node gets this uplink",)
+
+
+def vlan_config_faults(config: VlanConfig) -> Iterator[str]:
+    """Yield what can't be so of a VlanConfig by itself."""
+    spec = config.spec
+    yield from faults_of(
+        partial(_check_target_name, spec.cluster_network),
+        partial(_check_uplink, spec.uplink),
+        partial(_check_links, config, (), (spec.cluster_network,)),
+        partial(_check_selector, config, None),
+        partial(_check_hardware_address, config, ()),
+    )
 
 
 def check_vlan_config_deletion(old: VlanConfig, reader: ClusterReader) -> None:
@@ -217,13 +264,19 @@ def _check_target(new: VlanConfig, old: VlanConfig | None, reader: ClusterReader
         raise Denied(
             f"spec.clusterNetwork is immutable (it is {quote(old.spec.cluster_network)}); create another VlanConfig"
         )
+    _check_target_name(name)
+    network = reader.cluster_network(name)
+    if network is None or (old is None and network.metadata.is_deleting):
+        raise Denied(f"spec.clusterNetwork {quote(name)} does not exist; create the ClusterNetwork first")
+
+
+def _check_target_name(name: str) -> None:
+    if not name:
+        raise Denied("spec.clusterNetwork is missing; name the ClusterNetwork whose uplink this is")
     if name == names.MGMT:
         raise Denied(
             "spec.clusterNetwork is mgmt, whose uplink belongs to the installer; choose another cluster network"
         )
-    network = reader.cluster_network(name)
-    if network is None or (old is None and network.metadata.is_deleting):
-        raise Denied(f"spec.clusterNetwork {quote(name)} does not exist; create the ClusterNetwork first")
 
 
 def _check_uplink(uplink: Uplink) -> None:
@@ -248,14 +301,9 @@ def _check_uplink(uplink: Uplink) -> None:
     parse_tx_queue_length("spec.uplink.linkAttributes.txQLen", uplink.linkAttributes.txQLen)
 
 
-def _check_links(new: VlanConfig, old: VlanConfig | None, reader: ClusterReader) -> None:
-    """Refuse the loopback, which carries nothing, and bridges and bonds of a cluster network, its own ports."""
-    networks = {
-        names.MGMT,
-        new.spec.cluster_network,
-        *(item.metadata.name for item in reader.cluster_networks()),
-    }
-    known = old.spec.uplink.nics if old is not None else ()
+def _check_links(new: VlanConfig, known: Iterable[str], others: Iterable[str]) -> None:
+    """Refuse the loopback, which carries nothing, and bridges and bonds of these cluster networks and of `mgmt`."""
+    networks = {names.MGMT, *others}
     for nic in new.spec.uplink.nics:
         if nic in known:
             continue
