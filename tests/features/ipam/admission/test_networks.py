@@ -214,8 +214,9 @@ def test_what_nobody_uses_may_change(case: Case) -> None:
         network("net1", subnet(external=[])),
         network(name="prod", tags=["a"], connections=[CONNECTION]),
         network("net1", subnet(cidr="192.0.2.0/23")),
+        network("net1", {"cidr": "192.0.2.128/25"}, {"cidr": "192.0.2.0/28"}),
     ],
-    ids=["nothing", "no pools", "one more subnet", "nothing reserved", "other things", "grown"],
+    ids=["nothing", "no pools", "one more subnet", "nothing reserved", "other things", "grown", "split"],
 )
 def test_changes_that_are_nobodys_matter(new: Raw) -> None:
     """Who owns addresses hinders no change that leaves them in their subnet."""

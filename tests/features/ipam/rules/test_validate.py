@@ -186,6 +186,9 @@ def test_what_users_forbid(subnets: tuple[Written, ...], owned: Owned, message: 
         (A, Written("10.0.1.0/25", name="b", pools=("10.0.1.0/28",)), SIX),
         (Written("10.0.0.0/24", "10.0.0.1", "c"), B),
         (Written("10.0.0.0/24", "10.0.0.2", "a", external=("10.0.0.7",)), B, SIX),
+        (Written("10.0.0.0/25", "10.0.0.1"), Written("10.0.1.0/28", pools=("10.0.1.0/28",)), SIX),
+        (Written("10.0.0.0/23", pools=("10.0.1.0/24",)),),
+        (A, Written("10.0.1.128/25", name="b"), Written("10.0.1.0/25", pools=("10.0.1.0/28",)), SIX),
     ],
 )
 def test_what_users_allow(subnets: tuple[Written, ...]) -> None:
@@ -212,3 +215,6 @@ def test_subnets_without_uuids_are_protected_too() -> None:
     for after in (written(B, SIX), written(A, SIX), written()):
         with pytest.raises(Denied, match="can't be removed"):
             check_transition(before, after, ledger)
+    check_transition(before, written(Written("10.0.0.0/29"), Written("10.0.1.0/29"), SIX), ledger)
+    with pytest.raises(Denied, match=r"10.0.1.0/24 \(b\) can't be removed .*: 10.0.1.7 \(NIC n\);"):
+        check_transition(before, written(A, Written("10.0.1.0/30"), SIX), ledger)

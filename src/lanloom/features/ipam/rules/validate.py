@@ -6,9 +6,9 @@ operation (`change`) can't.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, takewhile
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ from lanloom.features.ipam.rules.addresses import (
 )
 from lanloom.features.ipam.rules.general import check_connection, check_mac_prefix, check_tag
 from lanloom.features.ipam.rules.ledger import Ledger
-from lanloom.features.ipam.rules.model import Network, Pool, Subnet, pairs_of
+from lanloom.features.ipam.rules.model import Network, Pair, Pool, Subnet, pairs_of
 from lanloom.features.ipam.rules.names import check_name, is_uuid, pool_title
 from lanloom.features.ipam.rules.shares import check_shares, check_sticky
 from lanloom.refusals import Denied, Malformed
@@ -130,13 +130,15 @@ _NAMED = 3
 """How many owners a message names."""
 
 
-def check_users(network: str, old: Subnet | None, new: Subnet | None, ledger: Ledger) -> None:
+def check_users(
+    network: str, old: Subnet | None, new: Subnet | None, ledger: Ledger, kept: Collection[IPRange] = ()
+) -> None:
     """Raise Denied if an address in use keeps a subnet from becoming another, from coming or from going.
 
-    `old` is None for a new subnet, `new` for one that is removed.
+    `old` is None for a new subnet, `new` for one that is removed. What is `kept` by other subnets is not lost.
     """
     if old is not None:
-        _check_cut(network, old, new, ledger)
+        _check_cut(network, old, new, ledger, kept)
     if new is not None and _has_new_gateway(old, new):
         _check_gateway(network, new, ledger)
 
@@ -155,13 +157,15 @@ def users(ledger: Ledger, ranges: Iterable[IPRange]) -> str:
     return ", ".join(texts) + (" and others" if len(found) > _NAMED else "")
 
 
-def _check_cut(network: str, old: Subnet, new: Subnet | None, ledger: Ledger) -> None:
+def _check_cut(
+    network: str, old: Subnet, new: Subnet | None, ledger: Ledger, kept: Collection[IPRange]
+) -> None:
     if new is not None and new.cidr.version != old.cidr.version:
         raise Denied(
             f"network {network}: {old.title()} can't change to the other IP version ({new.cidr}); add a subnet for that"
         )
     cut = (old.cidr.range,) if new is None else subtract((old.cidr.range,), (new.cidr.range,))
-    if owned := users(ledger, cut):
+    if users(ledger, cut) and (owned := users(ledger, subtract(cut, kept))):
         what = "be removed" if new is None else f"become {new.cidr}"
         raise Denied(
             f"network {network}: {old.title()} can't {what} while NICs own addresses that it would lose: {owned}; "
@@ -202,10 +206,21 @@ def check_transition(old: Network, new: Network, ledger: Ledger) -> tuple[str, .
     Both pass `check_network`. Subnets are the same if `with_uuids` would say so.
     """
     pairs = pairs_of(old.subnets, new.subnets)
+    kept = tuple(_kept(pairs))
     for before, after in pairs:
-        check_users(new.name, before, after, ledger)
-    lost = (note for before, after in pairs if before and after for note in _notes(before, after, ledger))
-    return tuple(lost)
+        check_users(new.name, before, after, ledger, kept)
+    return tuple(_notes(old, new, ledger))
+
+
+def _kept(pairs: Iterable[Pair]) -> Iterator[IPRange]:
+    """Yield the subnets of a changed network, so that one may be cut, split, or become a part of another one.
+
+    One with the CIDR of a subnet that goes has a UUID of its own, so the other one is to go.
+    """
+    gone = {before.cidr for before, after in pairs if before and not after}
+    for before, after in pairs:
+        if after and (before or after.cidr not in gone):
+            yield after.cidr.range
 
 
 def _check_general(network: Network) -> None:
@@ -267,13 +282,16 @@ def _faults(subnet: Subnet, before: Iterable[Subnet]) -> Iterator[Fault]:
     yield from external_faults(subnet, subnet.external)
 
 
-def _notes(old: Subnet, new: Subnet, ledger: Ledger) -> Iterator[str]:
-    pooled = [pool.range for pool in new.pools]
-    unchanged = set(pooled)  # most are, and each of the others is compared with all
-    for pool in old.pools:
-        if pool.range in unchanged:
-            continue
-        yield from kept_note(pool, subtract((pool.range,), pooled), ledger)
+def _notes(old: Network, new: Network, ledger: Ledger) -> Iterator[str]:
+    gone = subtract((pool.range for pool in old.pools()), (pool.range for pool in new.pools()))
+    for pool in old.pools():
+        yield from kept_note(pool, _parts_of(pool.range, gone), ledger)
+
+
+def _parts_of(range_: IPRange, parts: Sequence[IPRange]) -> Iterator[IPRange]:
+    """Yield those of many parts, in order, that lie in a range."""
+    first = bisect_left(parts, range_.first, key=lambda item: item.last)
+    return takewhile(range_.overlaps, islice(parts, first, None))
 
 
 @contextmanager
