@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from lanloom.api.core import PODS
+from lanloom.api.core import NODES, PODS
 from lanloom.api.kubevirt import MIGRATIONS, VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.multus import NADS, NETWORK_STATUS
@@ -41,6 +41,36 @@ def test_missing_nad() -> None:
         await scene.rest()
         assert await scene.nads() == {"blue": "fresh"}
         assert len(await scene.migrations()) == 1
+
+    play(story)
+
+
+@pytest.mark.parametrize("obstacle", ["NAD", "nodes"])
+def test_no_attempt_is_spent_on_what_cannot_work(obstacle: str) -> None:
+    """A migration that failed is not repeated while its NAD is missing, or no node takes it; it follows after that."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        scene.lead()
+        await scene.edit(on({"blue": "new"}))
+        await scene.rest()
+        await hinder(scene, True)
+        await scene.fail_migration()
+        await scene.rest(900)
+        assert len(await scene.migrations()) == 1
+        assert await scene.reason() == ("False", "PreflightFailed")
+        await hinder(scene, False)
+        await scene.rest(2)
+        assert (await scene.unfinished()).metadata.name
+
+    async def hinder(scene: Scene, there: bool) -> None:
+        if obstacle == "nodes":
+            for node in ("node2", "node3"):
+                await scene.client.patch(NODES, node, {"spec": {"unschedulable": there}})
+        elif there:
+            await scene.client.delete(NADS, "new", PLACE)
+        else:
+            await scene.client.create(NADS, nad("new"), PLACE)
 
     play(story)
 

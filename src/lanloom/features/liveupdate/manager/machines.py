@@ -143,6 +143,10 @@ class Machines:
         """Return what the machine's networks need, besides those that a swap moves at this moment."""
         return self._compare(machine).without(self._edits.held(machine))
 
+    def against(self, machine: VirtualMachineInstance) -> tuple[str, ...]:
+        """Return what the preflight has against the migration that a machine needs."""
+        return self._edits.against(machine, self.evaluation_of(machine).findings)
+
     def lags(self, owner: VirtualMachine, machine: VirtualMachineInstance) -> bool:
         """Return whether an instance is still to get something of its VirtualMachine."""
         strategies = self._edits.strategies(owner, machine, self._compare(machine).observed)
@@ -278,7 +282,7 @@ class Machines:
             machine=machine,
             evaluation=evaluation,
             strategies=strategies,
-            against=self._edits.against(machine, evaluation.findings),
+            against=self.against(machine),
             invalid=doubled or doubled_names(machine.spec, "spec"),
             own=own,
             past=failures_of(machine, own),

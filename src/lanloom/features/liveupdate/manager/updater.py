@@ -27,7 +27,7 @@ from lanloom.features.liveupdate.manager.informers import (
     MachineInformers,
     machine_of,
 )
-from lanloom.features.liveupdate.manager.machines import Machines
+from lanloom.features.liveupdate.manager.machines import BLOCKED_SECONDS, Machines
 from lanloom.features.liveupdate.manager.modes import Modes
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED
 from lanloom.features.liveupdate.rules.updates import (
@@ -160,6 +160,8 @@ class Updater:
             wait = max(found.at - now, self._not_before.get(key, 0.0) - clock)
             if found.step == "wait" or (found.step == "create" and wait > 0):
                 waits.append(wait)
+            elif found.step == "create" and self._machines.against(machine):
+                waits.append(BLOCKED_SECONDS)  # its condition wakes the updater before, when that is over
             elif found.step == "create" and await self._create(machine):
                 flying.append(key)
                 nodes[node] += 1
