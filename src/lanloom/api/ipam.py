@@ -216,9 +216,9 @@ class NicSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A NIC and what it asks for.
 
     Each of `ips` is an address, or `pool`, `pool4`, `pool6` or the name of a pool, for the lowest free address there.
-    An automatic entry keeps the address that it has, unless `release` lists it. `force` allows addresses that are
-    externally reserved, or that others on the network's wires have. `index` orders the NICs of an owner; `interface` is
-    the owner's own name for it.
+    An automatic entry keeps the address that it has, unless `release` lists it, and gets none that is listed there.
+    `force` allows addresses that are externally reserved, or that others on the network's wires have. `index` orders
+    the NICs of an owner; `interface` is the owner's own name for it.
     """
 
     owner: OwnerSpec

@@ -178,6 +178,18 @@ async def test_a_nic_moves(cluster: IpamCluster) -> None:
 
 
 @in_a_cluster
+async def test_a_released_address_does_not_come_back(cluster: IpamCluster) -> None:
+    """A NIC whose `release` stays in its file keeps its new address whatever else of it changes."""
+    await cluster.network()
+    await cluster.nic("a", "pool", release=["192.0.2.10", "192.0.2.11"])
+    await cluster.rest()
+    assert await cluster.ips("a") == ("192.0.2.12",)
+    await cluster.change("a", mac="aa:00:00:00:00:01")
+    await cluster.rest()
+    assert await cluster.ips("a") == ("192.0.2.12",)
+
+
+@in_a_cluster
 async def test_an_unreadable_network_gives_nothing(cluster: IpamCluster) -> None:
     """A network whose spec can't be read says where, and gives nothing away until it can."""
     await cluster.network("net", {"cidr": "192.0.2.0/33"})

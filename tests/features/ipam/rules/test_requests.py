@@ -113,6 +113,9 @@ def test_what_is_free_is_given(wanted: tuple[str, ...], found: list[str]) -> Non
         (("pool",), ("192.0.2.3",), (), ["192.0.2.3"]),
         (("pool",), ("192.0.2.3",), ("192.0.2.3",), ["192.0.2.2"]),
         (("pool",), ("192.0.2.2",), ("192.0.2.2",), ["192.0.2.3"]),
+        (("pool",), ("192.0.2.3",), ("192.0.2.2", "192.0.2.3"), ["192.0.2.12"]),
+        (("pool", "pool"), ("192.0.2.3",), ("192.0.2.2",), ["192.0.2.3", "192.0.2.12"]),
+        (("pool", "192.0.2.2"), ("192.0.2.3",), ("192.0.2.2", "192.0.2.3"), ["192.0.2.12", "192.0.2.2"]),
         (("split",), ("192.0.2.3",), (), ["192.0.2.12"]),
         (("off",), ("192.0.2.30",), (), ["192.0.2.30"]),
         (("low",), ("192.0.2.77",), (), ["192.0.2.77"]),
@@ -127,8 +130,23 @@ def test_what_is_free_is_given(wanted: tuple[str, ...], found: list[str]) -> Non
 def test_what_a_nic_has_it_keeps(
     wanted: tuple[str, ...], held: tuple[str, ...], given_up: tuple[str, ...], found: list[str]
 ) -> None:
-    """An entry keeps a fitting address that the NIC has unless it is given up; the rest is released."""
+    """An entry keeps a fitting address that the NIC has, or gets one that is not given up; the rest is released."""
     assert ask(*wanted, held=held, given_up=given_up) == found
+
+
+def test_what_is_given_up_is_not_given_again() -> None:
+    """A NIC that gives up all that is left of a pool is refused, told why, and leaves the rest free for others."""
+    books = ledger(me=("192.0.2.2",))
+    operation = books.begin()
+    given_up = tuple(map(parse_address, ("192.0.2.2", "192.0.2.3")))
+    with pytest.raises(
+        Exhausted, match=r"low of network net1 is full.*spec.release keeps the NIC from 192.0.2.3$"
+    ):
+        settle(operation, NETWORK, "me", given_up[:1], ("low",), given_up=given_up)
+    operation.abort()
+    operation = books.begin()
+    settle(operation, NETWORK, "me", given_up[:1], ("pool",), given_up=given_up)
+    assert settle(operation, NETWORK, "you", (), ("low",)) == given_up[1:]
 
 
 EMPTY = Network(id="net2", name="net2", subnets=(subnet("192.0.2.0/24"),))
@@ -317,6 +335,6 @@ def test_asking_again_changes_nothing(
         return
     operation.commit()
     automatic = {address for address, item in zip(found, wanted, strict=True) if isinstance(item, str)}
-    assert not automatic & given_up & held
+    assert not automatic & given_up
     again = books.begin()
-    assert settle(again, SMALL, "me", found, wanted, force=False) == found
+    assert settle(again, SMALL, "me", found, wanted, force=False, given_up=tuple(given_up)) == found

@@ -337,6 +337,11 @@ class Operation:
                 return address
         raise Exhausted(ledger._full(request))
 
+    def put_back(self, address: Address) -> None:
+        """Undo the taking of an address: it is as free as before."""
+        self._check_open()
+        self._undo(address, self._taken.pop(address))
+
     def used_by_others(self, namespace: str) -> int:
         """Return how many addresses a namespace has without those that this operation takes for it."""
         mine = sum(namespace_of(owner) == namespace for owner in self._taken.values())
@@ -374,15 +379,19 @@ class Operation:
             return
         self._ended = True
         ledger = self._ledger
-        for address in self._taken:
-            del ledger._pending[address]
-            if not ledger._owners.get(address):
-                ledger._recount(self._taken[address], "")
-                ledger._vacate(address)
+        for address, owner in self._taken.items():
+            self._undo(address, owner)
         for address in self._released:
             ledger._releasing[address].remove(self)
             if not ledger._releasing[address]:
                 del ledger._releasing[address]
+
+    def _undo(self, address: Address, owner: str) -> None:
+        ledger = self._ledger
+        del ledger._pending[address]
+        if not ledger._owners.get(address):
+            ledger._recount(owner, "")
+            ledger._vacate(address)
 
     def _check_open(self) -> None:
         if self._ended:

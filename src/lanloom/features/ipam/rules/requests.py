@@ -97,8 +97,8 @@ CHOOSE_ANOTHER = "choose another one, or pool"
 class Claim(Struct, frozen=True, kw_only=True):
     """The requests of one NIC (`owner` is its key) in a network, and its addresses there.
 
-    `held` is what the NIC owns there now, `given_up` what of it is not to be kept by an automatic entry. `force` takes
-    what is externally reserved, where the network lets the owner's namespace do so.
+    `held` is what the NIC owns there now, `given_up` what an automatic entry neither keeps nor gets. `force` takes what
+    is externally reserved, where the network lets the owner's namespace do so.
     """
 
     owner: str
@@ -201,14 +201,20 @@ def _take_automatic(
     missing = [(index, request) for index, request in names.items() if index not in found]
     if missing:
         check_served(network, namespace_of(claim.owner))
+    passed: list[Address] = []
     for number, (index, request) in enumerate(missing):
         try:
-            found[index] = _next(operation, network, claim.owner, request)
+            found[index] = _next(operation, network, claim, request, passed)
         except Exhausted as error:
             earlier = sum(other == request for _, other in missing[:number])
             asked = sum(other == request for _, other in missing)
             some = f"{asked} addresses wanted, {earlier} free: " if earlier else ""
-            raise Exhausted(f"{some}{error}") from None
+            kept_from = (
+                f"; spec.release keeps the NIC from {listed(map(format_address, passed))}" if passed else ""
+            )
+            raise Exhausted(f"{some}{error}{kept_from}") from None
+    for address in passed:
+        operation.put_back(address)
     for address in set(claim.held).difference(found.values()):
         operation.release(address, claim.owner)
     return tuple(found[index] for index in range(len(claim.wanted)))
@@ -237,8 +243,13 @@ def _kept(
     return kept
 
 
-def _next(operation: Operation, network: Network, owner: str, request: str) -> Address:
-    """Return the lowest free address, or an error that says why there is none."""
+def _next(
+    operation: Operation, network: Network, claim: Claim, request: str, passed: list[Address]
+) -> Address:
+    """Return the lowest free address, or an error that says why there is none.
+
+    One that is given up is none: it would be given up again at the next look. Such are taken, and `passed`.
+    """
     automatic = request in AUTOMATIC
     if automatic:
         pools = list(network.pools(version=AUTOMATIC[request]))
@@ -248,7 +259,9 @@ def _next(operation: Operation, network: Network, owner: str, request: str) -> A
             _refuse_name(network, request)
     if all(pool.disabled for pool in pools):
         raise Exhausted(_nothing_to_give(network, request, some=bool(pools)))
-    return operation.take_next(owner, request)
+    while (address := operation.take_next(claim.owner, request)) in claim.given_up:
+        passed.append(address)
+    return address
 
 
 def _refuse_name(network: Network, request: str) -> None:
