@@ -1,4 +1,4 @@
-"""Texts of others in messages: printable, on one line, and of bounded length; and hosts in URLs."""
+"""Texts of others in messages: printable, on one line, and of bounded length; and hosts with their ports."""
 
 from collections.abc import Iterable
 
@@ -39,3 +39,11 @@ def listed(texts: Iterable[str], most: int = LISTED) -> str:
 def bracketed(host: str) -> str:
     """Return a host as it stands in a URL: an IPv6 address in brackets (RFC 3986)."""
     return f"[{host}]" if ":" in host else host
+
+
+def authority(host: str, port: int | str) -> str:
+    """Return a host and its port as they stand in a URL, an option or a message (RFC 3986).
+
+    It is the only place that joins them: without brackets, the port is a part of an IPv6 address.
+    """
+    return f"{bracketed(host)}:{port}"

@@ -18,6 +18,7 @@ from aiohttp.http_exceptions import ContentEncodingError
 
 from lanloom.kube.config import why_not_connected
 from lanloom.kube.errors import TransportError
+from lanloom.text import authority
 from lanloom_embedded.engine.webhooks import WebhookError
 from lanloom_embedded.front.proxy import Answer
 from lanloom_embedded.kinds import Raw
@@ -83,7 +84,7 @@ def address_of(config: Raw) -> tuple[str, str | None]:
     if config.get("url"):
         return str(config["url"]), host
     path = str(service.get("path") or "/")
-    return f"https://{host}:{service.get('port') or 443}/{path.lstrip('/')}", host
+    return f"https://{authority(host or '', service.get('port') or 443)}/{path.lstrip('/')}", host
 
 
 class HttpsPoster:
@@ -167,7 +168,7 @@ def reason(error: Exception) -> str:
         case aiohttp.ClientConnectorCertificateError(certificate_error=OSError() as why):
             return why_not_connected(why, "")
         case aiohttp.ClientConnectorError(os_error=OSError() as why, host=host, port=port):
-            return why_not_connected(why, f"{host}:{port}") or str(error)
+            return why_not_connected(why, authority(host, str(port))) or str(error)
         case aiohttp.ClientHttpProxyError(status=status, message=message):
             return f"the proxy answered {status} {message}; check its address and your rights there"
         case aiohttp.ClientResponseError() | aiohttp.ClientPayloadError(__cause__=ContentEncodingError()):

@@ -24,6 +24,7 @@ from lanloom.kube.errors import (
     UnreadableObjects,
 )
 from lanloom.kube.http import NO_ANSWER, HttpClient
+from lanloom.kube.loading import proxy_for
 from tests.kube.server import (
     always,
     answer,
@@ -295,6 +296,16 @@ async def test_nobody_listens() -> None:
             TransportError,
             match=r"GET https://127\.0\.0\.1:\d+/\S+: cannot connect to 127\.0\.0\.1:\d+: connection refused$",
         ):
+            await client.get(NODES, "a")
+
+
+@pytest.mark.parametrize("environment", [{}, {"HTTPS_PROXY": "http://[::1]:1"}], ids=["direct", "proxy"])
+async def test_an_address_of_ipv6_is_named_as_in_a_url(environment: dict[str, str]) -> None:
+    """A server or proxy with an IPv6 address is named with brackets, so that its port shows."""
+    server = "https://[2001:db8::1]:1" if environment else "https://[::1]:1"
+    config = ClusterConfig(server=server, proxy=proxy_for(server, environment))
+    async with HttpClient(config) as client:
+        with pytest.raises(TransportError, match=r"cannot connect to \[::1\]:1: [a-z ]+$"):
             await client.get(NODES, "a")
 
 

@@ -8,7 +8,7 @@ import click
 
 from lanloom.cli.cluster import ClusterOptions
 from lanloom.cli.options import cluster_options
-from lanloom.text import bracketed
+from lanloom.text import authority
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +128,7 @@ async def _run(
     console = Console(
         config, pages(features), sessions, hosts=LOOPBACK | names, secure=certificate is not None
     )
-    at = f"{'https' if certificate else 'http'}://{bracketed(host)}:{port}/"
+    at = f"{'https' if certificate else 'http'}://{authority(host, port)}/"
     click.echo(at if login else f"{at}login?once={sessions.link(config)}")
     if not login:
         click.echo("The link logs one browser in, once and within ten minutes.", err=True)

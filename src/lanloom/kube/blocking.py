@@ -32,7 +32,7 @@ from lanloom.kube.codec import Codec, refusal
 from lanloom.kube.config import ClusterConfig, client_context, identity_headers, read_token, why_not_connected
 from lanloom.kube.errors import ConfigError, Unreachable, from_status
 from lanloom.kube.ports import Listing
-from lanloom.text import bracketed
+from lanloom.text import authority
 
 T = TypeVar("T", bound=Object)
 V = TypeVar("V")
@@ -111,7 +111,7 @@ class PlainConnection:
         self._deadline = time.monotonic() + (self._timeout or math.inf)
         lines = [
             f"GET {target} HTTP/1.1",
-            f"Host: {bracketed(self.host)}:{self.port}",
+            f"Host: {authority(self.host, self.port)}",
             "Accept-Encoding: identity",
         ]
         lines += [f"{name}: {value}" for name, value in headers]
@@ -265,7 +265,7 @@ class BlockingReader:
         except TimeoutError:
             raise Unreachable(f"{call}: no answer in time") from None
         except OSError as error:
-            place = f"{self._connection.host}:{self._connection.port}"
+            place = authority(self._connection.host, self._connection.port)
             raise Unreachable(f"{call}: {why_not_connected(error, place) or error}") from None
 
 

@@ -18,7 +18,7 @@ from lanloom.kube.config import SERVICE_ACCOUNT, ClusterConfig
 from lanloom.kube.errors import ConfigError
 from lanloom.kube.kubeconfig import Merged, merge, resolve
 from lanloom.kube.kubeconfigfields import Overrides, User, impersonation, read_file
-from lanloom.text import bracketed
+from lanloom.text import authority
 
 NO_OVERRIDES = Overrides()
 
@@ -58,7 +58,7 @@ def in_cluster(
     """Return the configuration of a pod, from its service account."""
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     return ClusterConfig(
-        server=f"https://{bracketed(host)}:{port}",
+        server=f"https://{authority(host, port)}",
         ca=read_file(directory / "ca.crt", "the service account's CA"),
         token_file=str(directory / "token"),
         impersonate=impersonation(User(), overrides, "the service account"),

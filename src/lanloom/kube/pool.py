@@ -24,7 +24,7 @@ from lanloom.kube.connection import (
 from lanloom.kube.errors import ConfigError
 from lanloom.kube.silence import Keepalive
 from lanloom.kube.socks import connect_by_socks
-from lanloom.text import bracketed
+from lanloom.text import authority, bracketed
 
 CONNECT_SECONDS = 30.0
 """How long a connection may take."""
@@ -168,7 +168,7 @@ class ConnectionPool:
             case "http" | "https":
                 return await self._open_by_tunnel(tls)
         opened = await self._connected(self._host, self._port)
-        return await self._carried(opened, tls, self._server_name, f"{self._host}:{self._port}")
+        return await self._carried(opened, tls, self._server_name, authority(self._host, self._port))
 
     async def _connected(self, host: str, port: int) -> socket.socket:
         """Return a socket that is connected. Raises ConnectFailure."""
@@ -182,7 +182,7 @@ class ConnectionPool:
                 socket_factory=self._keepalive.connection,
             )
         except OSError as error:
-            raise ConnectFailure(error, f"{host}:{port}") from None
+            raise ConnectFailure(error, authority(host, port)) from None
 
     async def _carried(self, opened: socket.socket, tls: Tls, name: str, place: str) -> Connection:
         """Return the connection on a socket, with TLS if there is a context. Raises ConnectFailure."""
@@ -200,7 +200,7 @@ class ConnectionPool:
         return connection
 
     async def _open_by_socks(self, tls: Tls) -> Connection:
-        place = f"{self._host}:{self._port}"
+        place = authority(self._host, self._port)
         login = unquote(self._proxy.username or ""), unquote(self._proxy.password or "")
         try:
             opened = await connect_by_socks(
@@ -226,7 +226,7 @@ class ConnectionPool:
             if isinstance(error, OSError):
                 raise ConnectFailure(error, self._proxy_place()) from None
             raise
-        place = f"{bracketed(_ascii(self._host))}:{self._port}"
+        place = authority(_ascii(self._host), self._port)
         try:
             transport.write(head_of("CONNECT", place, [("Host", place), *self._login()]))
             await tunnel.opened
@@ -235,7 +235,7 @@ class ConnectionPool:
         except BaseException as error:
             transport.abort()
             if isinstance(error, OSError):
-                raise ConnectFailure(error, f"{self._host}:{self._port}") from None
+                raise ConnectFailure(error, authority(self._host, self._port)) from None
             raise
         if inner is None:
             raise Disconnected(DROPPED)
@@ -254,11 +254,12 @@ class ConnectionPool:
         return [("Proxy-Authorization", f"Basic {base64.b64encode(pair).decode()}")]
 
     def _proxy_place(self) -> str:
-        return f"{self._proxy.hostname}:{self._proxy_port}"
+        return authority(self._proxy.hostname or "", self._proxy_port)
 
     def _authority(self) -> str:
-        host = bracketed(_ascii(self._host))
-        return host if self._port == _PORTS[self._place.scheme] else f"{host}:{self._port}"
+        host = _ascii(self._host)
+        is_usual = self._port == _PORTS[self._place.scheme]
+        return bracketed(host) if is_usual else authority(host, self._port)
 
 
 class _Tunnel(asyncio.Protocol):

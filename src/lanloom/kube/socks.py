@@ -4,6 +4,8 @@ import asyncio
 import socket
 import struct
 
+from lanloom.text import authority
+
 _REFUSALS = {
     1: "general failure",
     2: "connection not allowed",
@@ -57,7 +59,7 @@ async def _request(opened: socket.socket, host: str, port: int) -> None:
     _, code, _, kind = await _receive(opened, 4)
     if code:
         raise OSError(
-            f"the SOCKS proxy can't connect to {host}:{port}: {_REFUSALS.get(code, f'error {code}')}"
+            f"the SOCKS proxy can't connect to {authority(host, port)}: {_REFUSALS.get(code, f'error {code}')}"
         )
     length = {1: 4, 4: 16}.get(kind) or (await _receive(opened, 1))[0]
     await _receive(opened, length + 2)

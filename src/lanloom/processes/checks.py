@@ -19,6 +19,7 @@ from lanloom.runtime.checks import Check
 from lanloom.runtime.cni.programs import NoShim, foreign_remedy, is_foreign, program, socket_in
 from lanloom.runtime.feature import Feature, checks_of, cni_socket
 from lanloom.runtime.probes import parse_address
+from lanloom.text import authority
 
 CAP_NET_ADMIN = 12
 _ROOT = 0
@@ -113,7 +114,7 @@ async def _readiness(host: str, port: int) -> tuple[int, str]:
     """Return the HTTP code and the text of /readyz. Raises ValueError for a response that is not an agent's."""
     reader, writer = await asyncio.open_connection(host, port)
     try:
-        writer.write(f"GET /readyz HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        writer.write(f"GET /readyz HTTP/1.1\r\nHost: {authority(host, port)}\r\n\r\n".encode())
         answer = (await reader.read(_LONGEST_ANSWER)).decode(errors="replace")
     finally:
         writer.close()

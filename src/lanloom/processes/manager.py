@@ -44,7 +44,7 @@ from lanloom.runtime.tcpsockets import EVERYWHERE
 from lanloom.runtime.webhookconfig import SERVICE_NAME, Registration, may_register, webhook_configurations
 from lanloom.runtime.webhooks import Reviews, TlsServer, app_of, refer_all, secret_path
 from lanloom.runtime.webhooktable import Webhook
-from lanloom.text import bracketed
+from lanloom.text import authority
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +73,7 @@ class Endpoint(Struct, frozen=True):
     def config(self, port: int, path: str) -> dict[str, Any]:
         """Return the `clientConfig` of a webhook without the CA."""
         if self.local:
-            return {"url": f"https://{bracketed(self.host)}:{port}{path}"}
+            return {"url": f"https://{authority(self.host, port)}{path}"}
         return {"service": {"name": SERVICE_NAME, "namespace": LANLOOM_NAMESPACE, "path": path, "port": 443}}
 
 

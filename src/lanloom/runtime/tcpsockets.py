@@ -3,7 +3,7 @@
 import errno
 import socket
 
-from lanloom.text import bracketed
+from lanloom.text import authority
 
 EVERYWHERE = "::"
 """All addresses of both IP versions: a cluster may have IPv4, IPv6 or both, and pods don't know which before."""
@@ -31,7 +31,7 @@ def listen(
         if host == EVERYWHERE and error.errno == errno.EAFNOSUPPORT:
             return listen(_ANY_IPV4, port, backlog=backlog, absent=absent, remedy=remedy)
         reason = error.strerror or str(error)
-        raise OSError(f"can't listen on {bracketed(host)}:{port}: {reason}; {remedy}") from error
+        raise OSError(f"can't listen on {authority(host, port)}: {reason}; {remedy}") from error
 
 
 def _listen(host: str, port: int, backlog: int, absent: bool) -> socket.socket:

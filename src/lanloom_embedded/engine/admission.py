@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from lanloom.api.meta import Key
-from lanloom.text import bracketed
+from lanloom.text import authority
 from lanloom_embedded.engine import metadata
 from lanloom_embedded.engine.calls import Call
 from lanloom_embedded.engine.ledger import Ledger
@@ -195,5 +195,5 @@ def _authority(ledger: Ledger, reference: Raw) -> str | None:
     for subset in endpoints.raw().get("subsets") or ():
         found = [port["port"] for port in subset.get("ports") or () if port.get("name", "") in names]
         for address in subset.get("addresses") or () if found else ():
-            return f"{bracketed(address['ip'])}:{found[0]}"
+            return authority(address["ip"], found[0])
     return None

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from lanloom.kube.errors import TransportError
 from lanloom.runtime.https import errors
+from lanloom.text import authority
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.front.exchange import PROXY, Exchange, Target
 from lanloom_embedded.kinds import GroupPlural, Raw, ServedKind
@@ -52,7 +53,9 @@ class PodProxy:
         name, _, port = target.name.partition(":")
         pod = self._engine.get(kind, target.namespace, name).raw()
         try:
-            answer = await self._get(f"http://{_host(pod)}:{_port(pod, port)}/{quote(target.below)}")
+            answer = await self._get(
+                f"http://{authority(_host(pod), _port(pod, port))}/{quote(target.below)}"
+            )
         except TransportError as error:
             raise _unreachable(str(error)) from None
         content_type = (b"content-type", answer.content_type.encode("latin-1", "replace"))
@@ -60,7 +63,7 @@ class PodProxy:
 
 
 def _host(pod: Raw) -> str:
-    """Return the pod's address as part of a URL. Raises BadRequest for one that no request may be sent to."""
+    """Return the pod's address. Raises BadRequest for one that no request may be sent to."""
     try:
         address = ip_address((pod.get("status") or {}).get("podIP") or "")
     except ValueError:
@@ -75,7 +78,7 @@ def _host(pod: Raw) -> str:
         or address == BROADCAST
     ):
         raise errors.BadRequest("address not allowed")
-    return f"[{address}]" if isinstance(address, IPv6Address) else str(address)
+    return str(address)
 
 
 def _port(pod: Raw, wanted: str) -> int:
