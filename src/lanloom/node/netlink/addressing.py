@@ -7,8 +7,16 @@ Everything raises OSError with the kernel's number and words.
 import errno
 import socket
 import struct
-from collections.abc import Iterator
-from ipaddress import IPv4Interface, IPv6Interface, ip_address, ip_interface, ip_network
+from collections.abc import Iterable, Iterator
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv6Address,
+    IPv6Interface,
+    ip_address,
+    ip_interface,
+    ip_network,
+)
 
 from msgspec import Struct
 
@@ -54,6 +62,18 @@ from lanloom.node.netlink.messages import (
 )
 
 IFA_BROADCAST, IFA_TARGET_NETNSID, IFA_F_NODAD = 4, 10, 2
+
+IFA_F_TEMPORARY = 0x01
+"""Flag of an IPv6 address: it is for some hours, so that the host is not known by it. IPv4 has another one there."""
+IFA_F_DADFAILED = 0x08
+"""Flag: another host has the address."""
+IFA_F_DEPRECATED = 0x20
+"""Flag: no new connection is to use the address, which ends soon."""
+IFA_F_TENTATIVE = 0x40
+"""Flag: the kernel does not know yet whether another host has it."""
+IFA_F_PERMANENT = 0x80
+"""Flag: a user or program gave the address for good. One that a router's advertisement made ends some time."""
+
 RTA_PRIORITY, RTA_PREFSRC, RTA_METRICS, RTAX_MTU, RTAX_ADVMSS = 6, 7, 8, 2, 8
 RT_TABLE_MAIN, RTPROT_STATIC, RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 254, 4, 0, 253
 
@@ -115,6 +135,28 @@ def addresses_with_origin(sock: socket.socket, index: int) -> list[Address]:
 def addresses_of(sock: socket.socket, index: int) -> list[IPv4Interface | IPv6Interface]:
     """Return the addresses of one link; others cost nothing. Raises LinkError."""
     return [each.cidr for each in addresses_with_origin(sock, index)]
+
+
+def steadiest_first(found: Iterable[Address]) -> list[IPv4Address | IPv6Address]:
+    """Return the addresses of a link by which others may know the host, in the order in which to choose one.
+
+    `found` is in the order of the kernel, which lists addresses of IPv4 oldest first, and those of IPv6 newest first.
+    A virtual address of the control plane or one for some hours (RFC 8981) comes later than the host's own, and must
+    not take its place. IPv4 is before IPv6, and link-local addresses are last.
+    """
+    every = list(found)
+    oldest_first = [each for each in every if each.cidr.version == 4] + [
+        each for each in reversed(every) if each.cidr.version == 6 and not each.flags & IFA_F_DADFAILED
+    ]
+    return [each.cidr.ip for each in sorted(oldest_first, key=_unsteadiness)]
+
+
+_PASSING = IFA_F_TEMPORARY | IFA_F_DEPRECATED | IFA_F_TENTATIVE
+
+
+def _unsteadiness(address: Address) -> tuple[bool, int, bool]:
+    version = address.cidr.version
+    return address.cidr.is_link_local, version, version == 6 and bool(address.flags & _PASSING)
 
 
 PROTOCOL = 76

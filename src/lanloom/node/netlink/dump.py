@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from lanloom.api.bonds import BOND_MODES
 from lanloom.node.netlink import reader
-from lanloom.node.netlink.addressing import PROTOCOL, addresses, addresses_with_origin
+from lanloom.node.netlink.addressing import (
+    IFA_F_DADFAILED,
+    IFA_F_PERMANENT,
+    IFA_F_TENTATIVE,
+    PROTOCOL,
+    addresses,
+    addresses_with_origin,
+)
 from lanloom.node.netlink.bonds import IFLA_BOND_MIIMON, IFLA_BOND_MODE, IFLA_BOND_PRIMARY, decode_settings
 from lanloom.node.netlink.bridgeports import vlans
 from lanloom.node.netlink.messages import (
@@ -58,13 +65,6 @@ from lanloom.node.netlink.messages import (
 from lanloom.node.netlink.routing import next_hops, routes6, rules
 from lanloom.node.ports import Link, LinkState, Route
 from lanloom.node.vlanids import merge
-
-IFA_F_DADFAILED = 0x08
-"""Flag of <linux/if_addr.h>: another host has the address."""
-IFA_F_TENTATIVE = 0x40
-"""Flag: the kernel does not know yet whether another host has it."""
-IFA_F_PERMANENT = 0x80
-"""Flag: a user or program gave the address for good. One that a router's advertisement made ends some time."""
 
 _ABROAD = IPv6Address("2000::1")
 """A host that only a default route leads to: the first global address, which no registry gives away."""

@@ -41,7 +41,8 @@ class Reader:
         with self._writer.host() as (_, sock):
             found = [each for name in names if (each := _named(sock, name)) is not None]
             addresses = {
-                each.index: [cidr.ip for cidr in addressing.addresses_of(sock, each.index)] for each in found
+                each.index: addressing.steadiest_first(addressing.addresses_with_origin(sock, each.index))
+                for each in found
             }
         return {
             each.name: Underlay(
@@ -49,12 +50,7 @@ class Reader:
                 index=each.index,
                 mtu=each.mtu,
                 running=each.running,
-                addresses=tuple(
-                    str(address)
-                    for address in sorted(
-                        addresses[each.index], key=lambda item: (item.is_link_local, item.version)
-                    )
-                ),
+                addresses=tuple(map(str, addresses[each.index])),
             )
             for each in found
         }
