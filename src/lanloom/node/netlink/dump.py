@@ -121,7 +121,8 @@ def read_state(sock: socket.socket) -> LinkState:
     for index, found in ipv4_addresses(sock).items():
         if (name := names.get(index)) is not None:
             links[name] = replace(links[name], addresses=found)
-    for index, known in usable_ipv6_addresses(sock).items():
+    known6 = usable_ipv6_addresses(sock)
+    for index, known in known6.items():
         if (name := names.get(index)) is None:
             continue
         if links[name].kind == "vlan":
@@ -141,8 +142,10 @@ def read_state(sock: socket.socket) -> LinkState:
     for index, routes in out_of.items():
         link = links[names[index]]
         links[link.name] = replace(link, routes=link.routes | routes)
-    if not main and (name := names.get(_way_abroad6(sock))) is not None:
+    if not main and (name := names.get(index := _way_abroad6(sock))) is not None:
         main.add(name)
+        # Of a node that has IPv6 alone, they may all be of a router's advertisement, or leased.
+        links[name] = replace(links[name], addresses6=tuple(known6.get(index, ())))
     return LinkState(links, frozenset(main), frozenset(rules(sock)))
 
 
