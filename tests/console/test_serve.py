@@ -43,7 +43,7 @@ async def served(certificate: Certificate | None = None) -> AsyncIterator[int]:
     """A console at work; yields its port."""
     sessions = Sessions(asyncio.get_running_loop().time)
     config = ClusterConfig(server="http://127.0.0.1:1")
-    hosts = frozenset({"127.0.0.1"})
+    hosts = frozenset({"127.0.0.1", "2001:db8::1"})
     console = Console(config, pages(FEATURES), sessions, hosts=hosts, secure=certificate is not None)
     sock = listen("127.0.0.1", 0)
     port = sock.getsockname()[1]
@@ -73,13 +73,28 @@ async def test_a_certificate_that_is_renewed(tmp_path: Path) -> None:
             assert await shown(port) == second
 
 
-async def ask(port: int) -> bytes:
-    """The status line of the login page, on a connection of its own."""
+async def ask(port: int, host: str = "127.0.0.1") -> bytes:
+    """The status line of the login page of a host, on a connection of its own."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /login HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")
+    writer.write(f"GET /login HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n".encode())
     answer = await reader.read()
     writer.close()
     return answer.partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:9443", 200),
+        ("[2001:db8::1]", 200),
+        ("[2001:db8::1]:9443", 200),
+        ("[2001:db8::2]:9443", 403),
+    ],
+)
+async def test_names_of_the_console(host: str, status: int) -> None:
+    """A console is asked by its names alone, among which are addresses of both IP versions, with any port."""
+    async with served() as port:
+        assert f" {status} ".encode() in await ask(port, host)
 
 
 async def test_silent_connections_keep_nobody_out() -> None:

@@ -65,6 +65,8 @@ def test_golden(name: str) -> None:
         ({"paths": {"cniBin": "opt"}}, r"\$\.paths\.cniBin"),
         ({"image": {"repository": "a: b"}}, r"\$\.image\.repository"),
         ({"console": {"hostNames": ["a\nb"]}}, r"\$\.console\.hostNames"),
+        ({"console": {"hostNames": ["fd00::"]}}, r"\$\.console\.hostNames"),
+        ({"console": {"hostNames": ["[fd00::1]"]}}, r"\$\.console\.hostNames"),
         ({"manager": None}, "manager"),
     ],
 )
@@ -85,6 +87,19 @@ def test_a_name_stays_text(name: str) -> None:
         if (item["kind"], item["metadata"]["name"]) == ("Deployment", "lanloom-console")
     ]
     assert deployment["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"] == name
+
+
+@pytest.mark.parametrize("name", ["console.example.com", "192.0.2.1", "2001:db8::1", "::1"])
+def test_a_console_is_reached_by_names_and_addresses(name: str) -> None:
+    """A name or an address of either IP version becomes an option of the console as it is."""
+    values = merged(source.defaults(), {"console": {"enabled": True, "hostNames": [name]}})
+    found = documents(source.manifests(validated(values)))
+    (container,) = [
+        item["spec"]["template"]["spec"]["containers"][0]
+        for item in found
+        if (item["kind"], item["metadata"]["name"]) == ("Deployment", "lanloom-console")
+    ]
+    assert f"--host-name={name}" in container["args"]
 
 
 def test_the_command_prints_the_manifests() -> None:

@@ -8,6 +8,8 @@ from msgspec import Meta, Struct, field
 Raw = dict[str, Any]
 Directory = Annotated[str, Meta(pattern="^/[A-Za-z0-9._/-]*$")]
 Name = Annotated[str, Meta(pattern="^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
+Host = Annotated[str, Meta(pattern="^([a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:]*:[0-9a-f]+)$")]
+"""A DNS name, or an address of IPv4 or IPv6 as browsers write it, without brackets."""
 
 
 class _Section(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -89,7 +91,7 @@ class ConsoleValues(_Section, frozen=True):
     """The web console: a Deployment and a Service, whose users log in with tokens of their own."""
 
     enabled: bool
-    host_names: tuple[Name, ...]
+    host_names: tuple[Host, ...]
     tls_secret: Name
     resources: Raw
     node_selector: dict[str, str]
