@@ -7,7 +7,7 @@ endpoints), and Multus, unless MULTUS names its program.
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from ipaddress import IPv4Network
+from ipaddress import ip_network
 from pathlib import Path
 
 import yaml
@@ -20,12 +20,16 @@ from tests.harness.nodes.pods import Raw, container_of
 from tests.harness.nodes.programs import NodePrograms
 from tests.harness.nodes.scheduler import Scheduler
 from tests.harness.servers.egress import Egress
+from tests.harness.servers.family import IPV4, IPV6, Family
 from tests.harness.servers.helm import Helm, helm_library
 from tests.harness.servers.real import RealServer
 
 EPOCH = 1767225600
 UNDERLAY = "eth0"
-PLACES = {"node1": ("10.88.1.0/24", "10.99.0.1/24"), "node2": ("10.88.2.0/24", "10.99.0.2/24")}
+PLACES = {
+    IPV4: {"node1": ("10.88.1.0/24", "10.99.0.1/24"), "node2": ("10.88.2.0/24", "10.99.0.2/24")},
+    IPV6: {"node1": ("fd00:88:1::/64", "fd00:99::1/64"), "node2": ("fd00:88:2::/64", "fd00:99::2/64")},
+}
 """Name of each node → the range of its pods, and its address on the cable."""
 
 CONTROLLERS = (
@@ -134,21 +138,23 @@ class RealCluster:
 
 
 @contextmanager
-def real_cluster(binaries: Path, programs: NodePrograms, directory: Path) -> Iterator[RealCluster]:
-    """Start a cluster with the image loaded onto its nodes, and nothing installed."""
+def real_cluster(
+    binaries: Path, programs: NodePrograms, directory: Path, family: Family = IPV4
+) -> Iterator[RealCluster]:
+    """Start a cluster of one IP version with the image loaded onto its nodes, and nothing installed."""
     archive = build(default_cache(), "amd64", EPOCH, print).archive
     with ExitStack() as stack:
         egress = stack.enter_context(Egress(directory / "egress"))
-        server = stack.enter_context(RealServer(binaries, CONTROLLERS, directory / "egress"))
+        server = stack.enter_context(RealServer(binaries, CONTROLLERS, directory / "egress", family))
         made: list[RealNode] = []
-        for name, (pods, _) in PLACES.items():
+        for name, (pods, _) in PLACES[family].items():
             network = with_nads(bridged(pods))
             node = stack.enter_context(RealNode(name, programs, server.kubeconfig, directory, network))
             node.write("/run/node/lanloom.tar", archive)
             node.ctr("images", "import", "/run/node/lanloom.tar")
-            egress.ways[IPv4Network(pods)] = node.enclosure.network
+            egress.ways[ip_network(pods)] = node.enclosure.network
             made.append(node)
         connect(made[0].enclosure, made[1].enclosure)
-        one, other = (ChartNode(node, PLACES[node.name][1]) for node in made)
+        one, other = (ChartNode(node, PLACES[family][node.name][1]) for node in made)
         stack.enter_context(Scheduler(server.kubeconfig))
         yield RealCluster(server, binaries, one, other)

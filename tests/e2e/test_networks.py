@@ -9,70 +9,19 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from lanloom.api.core import NODES, PODS
-from lanloom.api.ipam import NICS
+from lanloom.api.core import PODS
 from lanloom.api.lan import LAN, LANS, resource_name
-from lanloom.api.lannads import RESOURCE_NAME
 from lanloom.api.multus import MULTUS_NETWORKS, NADS
 from lanloom.features.ipam.manager.owners import LEAK_SECONDS
 from lanloom.kube.http import HttpClient
-from tests.e2e.cluster import UNDERLAY, ChartNode, RealCluster
+from tests.e2e.cluster import ChartNode, RealCluster
+from tests.e2e.networks import SPOKES, addressed, addresses, attached, lan, offered, office
 from tests.harness.nodes.node import PATIENCE
 from tests.harness.nodes.pods import Pods, Raw
 from tests.harness.nodes.programs import BUSYBOX_IMAGE, FOREVER
 from tests.harness.servers.eventually import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.realserver, pytest.mark.slow, pytest.mark.timeout(900)]
-
-SPOKES = ("left", "right")
-NETWORK = {"subnets": [{"cidr": "10.50.0.0/24", "pools": [{"range": "10.50.0.10-10.50.0.20"}]}]}
-
-
-def lan(name: str, vni: int, *spokes: str, namespace: str = "default") -> Raw:
-    """A LAN on the cable between the nodes."""
-    spec = {"ns": name, "bridge": "br0", "vxlan": "vx0", "vni": vni, "defaultVxlanDev": UNDERLAY}
-    return {
-        "apiVersion": LANS.api_version,
-        "kind": "LAN",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec | {"spokes": list(spokes)},
-    }
-
-
-def addressed(spoke: str) -> Raw:
-    """A NAD for a pod at a spoke, with an address of the Network `office`."""
-    ipam = {"type": "lanloom-ipam", "network": "office", "ips": ["pool4"]}
-    config = {"cniVersion": "0.3.1", "name": spoke, "type": "k8slanveth", "veth": spoke, "ipam": ipam}
-    annotations = {RESOURCE_NAME: resource_name(spoke, "veth")}
-    metadata = {"name": spoke, "namespace": "default", "annotations": annotations}
-    spec = {"config": json.dumps(config)}
-    return {"apiVersion": NADS.api_version, "kind": NADS.kind, "metadata": metadata, "spec": spec}
-
-
-async def addresses(client: HttpClient, pod: str) -> list[str]:
-    """The addresses of the NICs of a pod."""
-    nics = (await client.list(NICS, "default")).items
-    return [ip for nic in nics if nic.spec.owner.name == pod for ip in nic.status.ips]
-
-
-async def offered(client: HttpClient, spoke: str, on: ChartNode) -> str:
-    """Wait until a node has the device of a spoke for pods, and return its resource."""
-    resource = resource_name(spoke, "veth")
-    await eventually(
-        lambda: client.request("GET", NODES.path("", on.name)),
-        lambda node: node["status"]["allocatable"].get(resource) == "1",
-        PATIENCE,
-    )
-    return resource
-
-
-async def attached(real: RealCluster, client: HttpClient, spoke: str, on: ChartNode) -> str:
-    """Run a pod at a spoke of a node, and return its address."""
-    resource = await offered(client, spoke, on)
-    annotations = {MULTUS_NETWORKS: f"{spoke}@net1"}
-    await Pods(client).run(spoke, on.node, annotations=annotations, resources=[resource])
-    (address,) = await addresses(client, spoke)
-    return address.partition("/")[0]
 
 
 @asynccontextmanager
@@ -100,12 +49,10 @@ async def pinging(real: RealCluster, client: HttpClient) -> AsyncIterator[None]:
 
 async def test_pods_at_a_lan_reach_each_other(real: RealCluster, client: HttpClient) -> None:
     """Pods on two nodes get addresses of a pool by the NADs of their spokes, and ping each other over VXLAN."""
-    network = {"apiVersion": "ipam.lanloom.io/v1alpha1", "kind": "Network", "metadata": {"name": "office"}}
-    real.apply(network | {"spec": NETWORK}, lan("office", 70, *SPOKES))
+    real.apply(office("10.50.0.0/24", "10.50.0.10", "10.50.0.20"), lan("office", 70, *SPOKES))
     real.apply(*map(addressed, SPOKES))
     found = [
-        await attached(real, client, spoke, on)
-        for spoke, on in zip(SPOKES, (real.one, real.other), strict=True)
+        await attached(client, spoke, on) for spoke, on in zip(SPOKES, (real.one, real.other), strict=True)
     ]
     assert sorted(found) == ["10.50.0.10", "10.50.0.11"]
     pod = await Pods(client).get("left")
@@ -253,7 +200,7 @@ async def test_a_node_comes_back(real: RealCluster, client: HttpClient) -> None:
     right = await Pods(client).get("right")
     if right["status"]["phase"] == "Failed":
         await client.delete(PODS, "right", "default", grace=0)
-        await attached(real, client, "right", real.other)
+        await attached(client, "right", real.other)
     (target,) = await addresses(client, "right")
     left = await Pods(client).get("left")
     said = real.one.in_pod(left, "ping", "-c", "3", "-W", "10", target.partition("/")[0])

@@ -15,7 +15,8 @@ from typing import Any, Self
 from tests.harness.nodes.enclosure import Enclosure, EnclosureError, python
 from tests.harness.nodes.programs import PAUSE_IMAGE, NodePrograms, write_images
 from tests.harness.nodes.relay import Relay
-from tests.harness.servers.real import SERVICE_ADDRESS, knows
+from tests.harness.servers.family import family_of
+from tests.harness.servers.real import knows
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 KUBECONFIG = "/run/node/kubeconfig"
@@ -40,9 +41,6 @@ state = "/run/containerd"
     # All of them, and not the first one alone.
     max_conf_num = 0
 """
-
-ADDRESS = "192.0.2.10"
-"""The node's; kubelet refuses those of 127.0.0.0/8."""
 
 NETWORKS_PROGRAM = "meta"
 MULTUS = os.environ.get("MULTUS", "")
@@ -91,7 +89,7 @@ def bridged(pods: str) -> dict[str, Any]:
     ipam = {
         "type": "host-local",
         "ranges": [[{"subnet": pods}]],
-        "routes": [{"dst": "0.0.0.0/0"}],
+        "routes": [{"dst": family_of(pods).everywhere}],
         "dataDir": "/run/cni/ipam",
     }
     plugin = {"type": "bridge", "bridge": "pods0", "isGateway": True, "ipam": ipam}
@@ -113,9 +111,9 @@ def wait_until(holds: Callable[[], bool], complaint: Callable[[], str], seconds:
 class RealNode:
     """Use as a context manager.
 
-    `kubeconfig` is an administrator's, of a server at 127.0.0.1; pods reach it as the Service `kubernetes`. `network`
-    is the CNI configuration list of the cluster's network; logs are written to `directory`. Once entered, containerd
-    and kubelet run; `enclosure` runs other programs there.
+    `kubeconfig` is an administrator's, of a server at a loopback address, whose IP version is the node's, too; pods
+    reach it as the Service `kubernetes`. `network` is the CNI configuration list of the cluster's network; logs are
+    written to `directory`. Once entered, containerd and kubelet run; `enclosure` runs other programs there.
     """
 
     def __init__(
@@ -132,15 +130,18 @@ class RealNode:
         self._kubeconfig = kubeconfig
         self._directory = directory
         self._network = network
+        server = json.loads(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        place = urllib.parse.urlsplit(server)
+        self._family, self._port = family_of(place.hostname or ""), place.port or 443
 
     def __enter__(self) -> Self:
         self.enclosure.__enter__()
         try:
-            server = json.loads(self._kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
-            for address in (ADDRESS, SERVICE_ADDRESS):
-                self.enclosure.run("ip", "address", "add", f"{address}/32", "dev", "lo")
-            port = urllib.parse.urlsplit(server).port or 443
-            self._relay = Relay(self.enclosure.network, port, [(SERVICE_ADDRESS, 443)])
+            for address in (self._family.node, self._family.kubernetes):
+                # An address of IPv6 could not be listened on for a moment, for which the kernel looks for duplicates.
+                self.enclosure.run("ip", "address", "add", address, "dev", "lo", "nodad")
+            services = [(self._family.kubernetes, 443)]
+            self._relay = Relay(self.enclosure.network, (self._family.loopback, self._port), services)
             self._relay.__enter__()
             self._write_files()
             self._start_containerd()
@@ -162,7 +163,7 @@ class RealNode:
     def start_kubelet(self) -> None:
         """Start kubelet; it is ready some seconds later."""
         options = {
-            "address": "127.0.0.1",
+            "address": self._family.loopback,
             "authorization-mode": "AlwaysAllow",
             "cert-dir": "/var/lib/kubelet/pki",
             "cgroup-driver": "cgroupfs",
@@ -174,7 +175,7 @@ class RealNode:
             "image-gc-high-threshold": "100",
             "kubeconfig": KUBECONFIG,
             "make-iptables-util-chains": "false",
-            "node-ip": ADDRESS,
+            "node-ip": self._family.node,
             "node-status-update-frequency": "1s",
             "oom-score-adj": "0",
             "read-only-port": "0",

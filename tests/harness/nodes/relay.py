@@ -15,22 +15,25 @@ from tests.harness.namespaces import call
 
 
 class Relay(Forwarding):
-    """Use as a context manager; `network` is the path of the namespace, `port` the server's on 127.0.0.1.
+    """Use as a context manager; `network` is the path of the namespace, `place` the server's on the host.
 
     `services` are more addresses of the namespace, with ports, at which it is reached there. A server that is not there
     is reported by closing the connection.
     """
 
-    def __init__(self, network: Path, port: int, services: Sequence[tuple[str, int]] = ()) -> None:
+    def __init__(
+        self, network: Path, place: tuple[str, int], services: Sequence[tuple[str, int]] = ()
+    ) -> None:
         super().__init__()
         self._network = network
-        self._port = port
-        self._places = (("127.0.0.1", port), *services)
+        self._place = place
+        self._places = (place, *services)
 
     def _listen(self) -> Iterator[Serving]:
         for place in self._places:
-            listening = call(self._network, partial(socket.create_server, place))
+            family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
+            listening = call(self._network, partial(socket.create_server, place, family=family))
             yield asyncio.start_server(self._serve, sock=listening)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await join(reader, writer, await asyncio.open_connection("127.0.0.1", self._port))
+        await join(reader, writer, await asyncio.open_connection(*self._place))

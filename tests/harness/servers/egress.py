@@ -11,10 +11,13 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from lanloom.runtime.probes import parse_address
 from tests.harness.forwarding import Forwarding, Serving, join
 from tests.harness.namespaces import call
 
 CONNECT_SECONDS = 5.0
+
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def selector(path: Path) -> str:
@@ -34,7 +37,7 @@ class Egress(Forwarding):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self.ways: dict[ipaddress.IPv4Network, Path] = {}
+        self.ways: dict[IPNetwork, Path] = {}
         self._path = path
 
     def _listen(self) -> Iterator[Serving]:
@@ -42,9 +45,9 @@ class Egress(Forwarding):
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        host, _, port = head.split()[1].decode().rpartition(":")
+        host, port = parse_address(head.split()[1].decode())
         try:
-            made = await asyncio.to_thread(self._connect, host, int(port))
+            made = await asyncio.to_thread(self._connect, host, port)
         except OSError as error:
             writer.write(f"HTTP/1.1 503 Service Unavailable\r\n\r\n{error}".encode())
         else:

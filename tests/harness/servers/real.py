@@ -15,6 +15,7 @@ import ssl
 import subprocess
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 from collections import deque
 from collections.abc import Sequence
@@ -26,11 +27,9 @@ from typing import Self
 import trustme
 
 from tests.harness.servers.egress import selector
+from tests.harness.servers.family import IPV4, Family
 
 ISSUER = "https://kubernetes.default.svc"
-SERVICE_ADDRESS = "10.0.0.1"
-"""Of the Service `kubernetes`, by which pods know their server."""
-
 READY_TIMEOUT = 180.0
 """Seconds; it takes 3 on an idle machine, many more if others compile on it."""
 
@@ -48,18 +47,26 @@ class RealServer:
 
     `controllers` names those of kube-controller-manager that run too (`garbagecollector`, `namespace`, …);
     without any there is no kube-controller-manager. `egress` is the Unix socket of an `Egress`, for a server with real
-    nodes: it calls Services in pods by that, and pods get tokens of service accounts.
+    nodes: it calls Services in pods by that, and pods get tokens of service accounts. `family` is the IP version of its
+    own address and of Services; etcd's is IPv4.
 
     Once entered: `url`, `token` (an administrator's, group system:masters), `user_token` (of alice, group testers,
     without a role), `ca_file` (PEM), `kubeconfig` (file), `etcd_url`. Webhooks are called at any https://127.0.0.1:PORT.
     """
 
-    def __init__(self, binaries: Path, controllers: Sequence[str] = (), egress: Path | None = None) -> None:
+    def __init__(
+        self,
+        binaries: Path,
+        controllers: Sequence[str] = (),
+        egress: Path | None = None,
+        family: Family = IPV4,
+    ) -> None:
         self.token = "administrator-of-the-tests"
         self.user_token = "a-user-of-the-tests"
         self._binaries = binaries
         self._controllers = tuple(controllers)
         self._egress = egress
+        self._family = family
         self._commands: dict[str, tuple[str, ...]] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -99,7 +106,15 @@ class RealServer:
 
     def wait_until_ready(self) -> None:
         """Wait until the server answers that it is ready. Raises RealServerError."""
-        self._wait_until_ready(self._port)
+        context = ssl.create_default_context(cafile=self.ca_file)
+        deadline = time.monotonic() + READY_TIMEOUT
+        while not is_served(self.url, context, self.token, "/readyz"):
+            ended = any(process.poll() is not None for process in self._processes.values())
+            if ended or time.monotonic() > deadline:
+                logs = "\n".join(f"{name}: …{self.log(name)[-3000:]}" for name in ("etcd", "kube-apiserver"))
+                reason = "ended" if ended else f"was not ready after {READY_TIMEOUT:.0f} s"
+                raise RealServerError(f"the real kube-apiserver (or its etcd) {reason}\n{logs}")
+            time.sleep(0.05)
 
     def version(self) -> str:
         """Return the minor version that the server says it is, as `1.20`."""
@@ -110,7 +125,7 @@ class RealServer:
 
     def serves(self, path: str) -> bool:
         """Whether a GET of a path succeeds."""
-        return is_served(self._port, ssl.create_default_context(cafile=self.ca_file), self.token, path)
+        return is_served(self.url, ssl.create_default_context(cafile=self.ca_file), self.token, path)
 
     def is_older_than(self, version: str) -> bool:
         """Whether the server is of a minor version before this one."""
@@ -123,18 +138,18 @@ class RealServer:
 
     def _start(self) -> None:
         self._write_certificates()
-        etcd_port, peer_port, self._port = free_ports(3)
-        self.url = f"https://127.0.0.1:{self._port}"
+        etcd_port, peer_port, port = free_ports(3)
+        self.url = self._family.url(port)
         self._write_kubeconfig()
         self._start_etcd(etcd_port, peer_port)
-        self._start_apiserver(etcd_port, self._port)
-        self._wait_until_ready(self._port)
+        self._start_apiserver(etcd_port, port)
+        self.wait_until_ready()
         if self._controllers:
             self._start_controller_manager()
 
     def _write_certificates(self) -> None:
         authority = trustme.CA()
-        certificate = authority.issue_cert("127.0.0.1", "localhost", SERVICE_ADDRESS)
+        certificate = authority.issue_cert(self._family.loopback, "localhost", self._family.kubernetes)
         self.ca_file = self._directory / "ca.crt"
         authority.cert_pem.write_to_path(str(self.ca_file))
         certificate.cert_chain_pems[0].write_to_path(str(self._directory / "server.crt"))
@@ -177,10 +192,10 @@ class RealServer:
         self._spawn(
             "kube-apiserver",
             f"--etcd-servers=http://127.0.0.1:{etcd_port}",
-            "--bind-address=127.0.0.1",
+            f"--bind-address={self._family.loopback}",
             f"--secure-port={port}",
             # It must not be a loopback address, and in a namespace without a route there is no other.
-            "--advertise-address=192.0.2.1",
+            f"--advertise-address={self._family.advertised}",
             "--endpoint-reconciler-type=none",
             f"--cert-dir={self._directory}",
             f"--tls-cert-file={self._directory / 'server.crt'}",
@@ -190,7 +205,7 @@ class RealServer:
             f"--service-account-signing-key-file={key}",
             f"--token-auth-file={self._directory / 'tokens.csv'}",
             "--authorization-mode=RBAC",
-            "--service-cluster-ip-range=10.0.0.0/24",
+            f"--service-cluster-ip-range={self._family.services}",
             "--allow-privileged=true",
             *(self._with_pods() if self._egress else ("--disable-admission-plugins=ServiceAccount",)),
         )
@@ -244,17 +259,6 @@ class RealServer:
     def _log_file(self, program: str) -> Path:
         return self._directory / f"{program}.log"
 
-    def _wait_until_ready(self, port: int) -> None:
-        context = ssl.create_default_context(cafile=self.ca_file)
-        deadline = time.monotonic() + READY_TIMEOUT
-        while not is_served(port, context, self.token, "/readyz"):
-            ended = any(process.poll() is not None for process in self._processes.values())
-            if ended or time.monotonic() > deadline:
-                logs = "\n".join(f"{name}: …{self.log(name)[-3000:]}" for name in ("etcd", "kube-apiserver"))
-                reason = "ended" if ended else f"was not ready after {READY_TIMEOUT:.0f} s"
-                raise RealServerError(f"the real kube-apiserver (or its etcd) {reason}\n{logs}")
-            time.sleep(0.05)
-
 
 def knows(program: Path, option: str) -> bool:
     """Whether a program of Kubernetes has an option, by its help. Which there are changes with the release."""
@@ -262,9 +266,10 @@ def knows(program: Path, option: str) -> bool:
     return re.search(rf"^ *--{option}(?![-\w])", told, re.MULTILINE) is not None
 
 
-def is_served(port: int, context: ssl.SSLContext, token: str, path: str) -> bool:
+def is_served(url: str, context: ssl.SSLContext, token: str, path: str) -> bool:
     """Ask for a path once, such as /readyz."""
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
+    place = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPSConnection(place.hostname or "", place.port, timeout=5, context=context)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         return connection.getresponse().status == 200
