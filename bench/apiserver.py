@@ -23,7 +23,7 @@ from bench.cost import Stopwatch
 from bench.processes import Server, serving
 from bench.report import Row
 
-WRITE_LIMIT, READ_LIMIT, SENT_LIMIT = 6.0, 4.0, 1.0
+WRITE_LIMIT, READ_LIMIT, SENT_LIMIT = 4.0, 4.0, 1.0
 
 WATCHERS = 100
 WRITERS = 64

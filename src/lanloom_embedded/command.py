@@ -89,7 +89,7 @@ def command(
       kubectl --kubeconfig kubeconfig get clusternetworks
     """
     from lanloom.runtime.logs import configure_logs
-    from lanloom.runtime.process import run_process
+    from lanloom.runtime.process import expect_requests, run_process
     from lanloom_embedded.engine.storage import DataDamaged, StorageError
     from lanloom_embedded.serve import ServeSettings, print_ready, serve
 
@@ -108,6 +108,7 @@ def command(
         lan=LAN_OPTIONS.settings(options),
         live_update=LIVE_UPDATE_OPTIONS.settings(options),
     )
+    expect_requests()
     try:
         run_process(serve(settings, print_ready), _new_event_loop)
     except (StorageError, OSError, ValueError) as error:

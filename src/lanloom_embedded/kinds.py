@@ -4,6 +4,7 @@ Built-in kinds and custom ones have the same form, so that discovery, OpenAPI, v
 not know which is which. Objects of all versions of a resource are stored together.
 """
 
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
@@ -38,7 +39,7 @@ CRDS = GroupPlural("apiextensions.k8s.io", "customresourcedefinitions")
 NAMESPACES = GroupPlural("", "namespaces")
 
 
-class ServedKind(Struct, frozen=True, kw_only=True):
+class ServedKind(Struct, frozen=True, kw_only=True, dict=True):
     """One resource in one version.
 
     `group` is empty for the core group. `schema` is the openAPIV3Schema (None: anything goes, as for built-in
@@ -64,22 +65,22 @@ class ServedKind(Struct, frozen=True, kw_only=True):
     storage: bool = True
     deprecated: str = ""
 
-    @property
+    @cached_property
     def api_version(self) -> str:
         """`group/version`, or the version alone for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    @property
+    @cached_property
     def key(self) -> GroupPlural:
         """The name of the resource in storage."""
         return GroupPlural(self.group, self.plural)
 
-    @property
+    @cached_property
     def resource(self) -> str:
         """`plural.group`, as error messages name the resource."""
         return str(self.key)
 
-    @property
+    @cached_property
     def qualified_kind(self) -> str:
         """`Kind.group`, as error messages name the kind."""
         return f"{self.kind}.{self.group}" if self.group else self.kind

@@ -90,7 +90,10 @@ class Ledger:
 
     def table(self, resource: GroupPlural) -> ResourceTable:
         """Return the committed objects of a resource."""
-        return self._tables.setdefault(resource, ResourceTable())
+        found = self._tables.get(resource)
+        if found is None:
+            found = self._tables[resource] = ResourceTable()
+        return found
 
     def feed(self, resource: GroupPlural) -> Feed:
         """Return the recent changes of a resource."""

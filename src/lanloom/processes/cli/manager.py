@@ -69,7 +69,7 @@ def command(
     from lanloom.kube.errors import ConfigError
     from lanloom.processes.manager import ManagerSettings
     from lanloom.runtime.logs import configure_logs
-    from lanloom.runtime.process import run_process
+    from lanloom.runtime.process import expect_requests, run_process
     from lanloom.runtime.tcpsockets import EVERYWHERE
 
     configure_logs(log_level)
@@ -81,6 +81,7 @@ def command(
         user=user,
         features=settings,
     )
+    expect_requests()
     try:
         run_process(_run(kubeconfig, manager_settings, metrics_address, features_of(ctx)))
     except (ConfigError, OSError, ValueError) as error:
