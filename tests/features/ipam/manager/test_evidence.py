@@ -10,6 +10,7 @@ from lanloom.api.ipam import (
     Nic,
 )
 from lanloom.api.kubevirt import VirtualMachine
+from lanloom.features.ipam.agent.pods import hashed_interface
 from lanloom.features.ipam.manager.evidence import (
     Evidence,
     is_leaked,
@@ -91,6 +92,7 @@ MACHINES = {
 
 BLUE = {"lan": "blue"}
 GREEN = {"lan": "green"}
+LAN, WAN = map(hashed_interface, ("lan", "wan"))
 NETWORKS = {
     "it is stopped, and has another NAD": (Evidence(machine=machine(**GREEN)), True),
     "it is stopped, and has the NAD under another name": (Evidence(machine=machine(wan="blue")), True),
@@ -127,6 +129,30 @@ NETWORKS = {
             machine=machine(**GREEN),
             instance=instance(**GREEN),
             launchers=(launcher(attached='[{"name": "blue", "interface": "pod1"}]'),),
+        ),
+        False,
+    ),
+    "another network of it is on the NAD": (
+        Evidence(
+            machine=machine(**GREEN, wan="blue"),
+            instance=instance(**GREEN, wan="blue"),
+            launchers=(launcher(attached=f"default/green@{LAN},default/blue@{WAN}"),),
+        ),
+        True,
+    ),
+    "another network of it is on the NAD, and its pod is still attached": (
+        Evidence(
+            machine=machine(**GREEN, wan="blue"),
+            instance=instance(**GREEN, wan="blue"),
+            launchers=(launcher(attached=f"default/blue@{LAN},default/blue@{WAN}"),),
+        ),
+        False,
+    ),
+    "its pod has interfaces in order": (
+        Evidence(
+            machine=machine(**GREEN, wan="blue"),
+            instance=instance(**GREEN, wan="blue"),
+            launchers=(launcher(attached="default/green,default/blue"),),
         ),
         False,
     ),

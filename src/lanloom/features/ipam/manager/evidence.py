@@ -24,7 +24,7 @@ from lanloom.api.liveupdate import NETWORK_SWAPS, NetworkSwap, swapped
 from lanloom.api.meta import Key, Object, parse_rfc3339
 from lanloom.api.multus import MULTUS_NETWORKS
 from lanloom.api.workloads import STATEFUL_SET_SIZES, StatefulSet, strip_pod
-from lanloom.features.ipam.agent.pods import attachments
+from lanloom.features.ipam.agent.pods import attachments, hashed_interface
 from lanloom.features.ipam.rules.model import Owner
 from lanloom.features.ipam.rules.shares import LONGEST, ordinal_of, parse_period
 from lanloom.kube.informer import Informer
@@ -163,16 +163,21 @@ def is_unused(nic: Nic, evidence: Evidence) -> bool:
     if any(place in swapped(swap) for swap in evidence.swaps):
         return False
     running = [pod for pod in evidence.launchers if not pod.has_ended]
-    return not any(_may_use(pod, place[1], instance) for pod in running)
+    return not any(_may_use(pod, *place, instance) for pod in running)
 
 
-def _may_use(pod: Pod, nad: Key, instance: VirtualMachineInstance | None) -> bool:
-    """Return whether a pod may be attached to a NAD. What a pod of another instance was made from is unknown."""
+def _may_use(pod: Pod, network: str, nad: Key, instance: VirtualMachineInstance | None) -> bool:
+    """Return whether a pod may be attached to a NAD for a network of its machine.
+
+    Interfaces of its other networks are known by their names, but for those that are in order of the networks at some
+    time. What a pod of another instance was made from is unknown.
+    """
     if instance is None or instance_of(pod)[1] != instance.metadata.uid:
         return True
     attached = attachments(pod)
     unread = not attached and bool(pod.metadata.annotations.get(MULTUS_NETWORKS, "").strip(" []"))
-    return unread or any(item.nad == nad for item in attached)
+    others = {hashed_interface(item.name) for item in instance.spec.networks if item.name != network}
+    return unread or any(item.nad == nad and item.interface not in others for item in attached)
 
 
 def _pod_has_ended(uid: str, pod: Pod | None) -> bool:
