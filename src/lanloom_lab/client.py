@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from lanloom_lab import protocol
 from lanloom_lab.errors import NotRunning, ProcessFailed, Refused
-from lanloom_lab.layout import Layout
+from lanloom_lab.layout import Layout, log_name
 from lanloom_lab.processes import until
 from lanloom_lab.protocol import AnyMessage, Channel, as_error, receive
 
@@ -148,12 +148,14 @@ PAUSE = 0.3
 def find(layout: Layout, node: str, program: str) -> Path:
     """Return the log file of a program of a node. Raises Refused with the existing ones."""
     directory = layout.disk(node) / "log"
-    known = {file.stem: file for file in sorted(directory.glob("*.log"))}
+    known = {file.name: file for file in sorted(directory.glob("*.log"))}
     if not known:
         raise Refused(f"there are no logs of a node {node!r}", "See the nodes with `lanloom lab status`.")
-    if program not in known:
-        raise Refused(f"{program!r} has no log on {node}", f"These have: {', '.join(known)}.")
-    return known[program]
+    name = log_name(program)
+    if name not in known:
+        have = ", ".join(file.stem for file in known.values())
+        raise Refused(f"{program!r} has no log on {node}", f"These have: {have}.")
+    return known[name]
 
 
 def read(log: Path, *, follow: bool, wait: Callable[[float], None] = time.sleep) -> Iterator[bytes]:

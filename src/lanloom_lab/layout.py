@@ -17,6 +17,7 @@ from lanloom.node.files import replace_at
 from lanloom_lab.errors import AlreadyRunning, BadOption
 from lanloom_lab.plan import DhcpNetwork, NodeSpec
 
+_LOG_STEM_MAX = 255 - len(".log")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+@=~-]+")
 
 
@@ -55,6 +56,11 @@ def check_plain(path: Path, complaint: str) -> None:
             f"{complaint} {str(path)!r}",
             "Choose a directory whose path has only letters, digits and ._/+@=~- in it.",
         )
+
+
+def log_name(program: str) -> str:
+    """Return the name of the log of a node's program or pod: a pod's name may be longer than that of a file."""
+    return f"{program[:_LOG_STEM_MAX]}.log"
 
 
 class Layout:

@@ -6,7 +6,7 @@ import pytest
 
 from lanloom_lab.client import find, read
 from lanloom_lab.errors import Refused
-from lanloom_lab.layout import Layout
+from lanloom_lab.layout import Layout, log_name
 
 
 def test_a_followed_log_goes_on(tmp_path: Path) -> None:
@@ -40,3 +40,12 @@ def test_an_unknown_log_is_named(tmp_path: Path) -> None:
         find(layout, "node1", "kubelet")
     with pytest.raises(Refused, match="no logs of a node 'node2'"):
         find(layout, "node2", "agent")
+
+
+def test_a_pod_with_the_longest_name_has_a_log(tmp_path: Path) -> None:
+    """The log of a pod can be written and found, however long the pod's name is."""
+    layout, pod = Layout(tmp_path), "p" * 253
+    logs = layout.disk("node1") / "log"
+    logs.mkdir(parents=True)
+    (logs / log_name(pod)).touch()
+    assert find(layout, "node1", pod) == logs / log_name(pod)

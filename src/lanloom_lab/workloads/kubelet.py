@@ -23,6 +23,7 @@ from lanloom.kube.events import Recorder, reference
 from lanloom.kube.informer import Informer
 from lanloom.kube.ports import Client
 from lanloom_lab.errors import LabError
+from lanloom_lab.layout import log_name
 from lanloom_lab.workloads.containers import State
 from lanloom_lab.workloads.devices import Devices
 from lanloom_lab.workloads.hosts import Hosts, Machines
@@ -181,7 +182,7 @@ class Kubelet:
             pod,
             self._machines.address(node),
             image=self._image,
-            log=self._logs(node) / f"{key.name}.log",
+            log=self._logs(node) / log_name(key.name),
             now=self._now,
             changed=changed,
             netns="" if pod.spec.host_network else netns_name(key),
