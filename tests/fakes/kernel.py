@@ -14,6 +14,7 @@ from lanloom.node.ports import (
     LOCAL_TABLE,
     MAIN_TABLE,
     IngressRule,
+    Lack6,
     Link,
     LinkState,
     LinkStep,
@@ -81,6 +82,7 @@ class FakeKernel:
         self.lost_routes: dict[str, frozenset[Route]] = {}
         self.forwards = frozenset({4})
         self.ingress: frozenset[IngressRule] = frozenset()
+        self.lack6: Lack6 = ""
         self.watchers: Watchers = []
         self.writes = 0
         self.at_boot: list[tuple[Link, bool]] = [(Link(name=nic, index=0, up=True), False) for nic in nics]
@@ -141,7 +143,15 @@ class FakeKernel:
             for name, link in self.links.items()
         }
         rules = frozenset().union(*self.rules.values())
-        return LinkState(shown, self.default_route_links, rules, self.forwards, self.ingress)
+        if self.lack6:
+            rules = frozenset(rule for rule in rules if rule.version == 4)
+        return LinkState(
+            shown, self.default_route_links, rules, self.forwards, self.ingress, lack6=self.lack6
+        )
+
+    def disable_ipv6(self, link: str, disabled: bool = True) -> None:
+        """`sysctl -w net.ipv6.conf.LINK.disable_ipv6=1`, or 0; NetworkManager can't change it."""
+        self.change(link, ipv6=not disabled)
 
     def forward(self, *versions: int) -> None:
         """Forwards these IP versions from now on."""
@@ -186,7 +196,12 @@ class FakeKernel:
         addresses = [ip_interface(address) for address in usable]
         own = {Route(f"{address.ip}/{address.max_prefixlen}", LOCAL_TABLE) for address in addresses}
         subnets = {Route(str(address.network), MAIN_TABLE) for address in addresses if address.version == 4}
-        given = frozenset(route for route in link.routes if route.version == 4 or link.addresses6)
+        given = frozenset(
+            route
+            for route in link.routes
+            if route.version == 4
+            or (link.addresses6 and not (self.lack6 and route.table not in (LOCAL_TABLE, MAIN_TABLE)))
+        )
         return (given | own | subnets) - self.lost_routes.get(link.name, frozenset())
 
     def add(self, link: Link) -> None:
@@ -200,6 +215,8 @@ class FakeKernel:
     def change(self, name: str, **fields: object) -> None:
         """Changes fields of a link; nothing happens if they have these values."""
         link = replace(self.links[name], **fields)
+        if not link.ipv6:
+            link = replace(link, addresses6=(), tentative6=())
         if link != self.links[name]:
             self._put(link)
 

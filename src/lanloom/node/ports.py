@@ -58,7 +58,8 @@ class Link(Struct, frozen=True, kw_only=True):
     given for good; and of the bridge that a step is about, if it is isolated or has no mark, all. `tentative6` are
     those of VLAN links that wait for the answer of another host which may have them, too. `given` are the addresses of
     such a bridge that Lanloom gave it, of both IP versions; a kernel before 5.18 does not know which these are. A
-    bridge or VLAN link that `promotes` keeps the other IPv4 addresses of a subnet when the first is removed.
+    bridge or VLAN link that `promotes` keeps the other IPv4 addresses of a subnet when the first is removed. A VLAN
+    link without `ipv6` takes no address of it: the kernel has none, it is disabled there, or the MTU is too small.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Link(Struct, frozen=True, kw_only=True):
     tentative6: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
     promotes: bool = False
+    ipv6: bool = True
 
     @property
     def ours(self) -> bool:
@@ -133,13 +135,17 @@ class IngressRule(NamedTuple):
     source: str = ""
 
 
+Lack6 = Literal["", "rules", "all"]
+"""What a kernel lacks of IPv6: nothing, routing rules with the tables that they lead to, or all of it."""
+
+
 class LinkState(Struct, frozen=True):
     """Every link of the host, by name, and its routing as far as links matter to it.
 
     `default_route_links` are the names of those that a default route of the main table goes out of; without any, the
     one that IPv6's goes out of. `rules` are all routing rules, of both IP versions. `forwards` are the IP versions, 4
     and 6, that the host forwards between all links, and `ingress` its rules of Lanloom's, None where the kernel has
-    none of IPv6; both are known where the dump is of bridges alone.
+    none of IPv6; both are known where the dump is of bridges alone. `lack6` is what the kernel lacks of IPv6.
     """
 
     links: Mapping[str, Link]
@@ -147,6 +153,7 @@ class LinkState(Struct, frozen=True):
     rules: frozenset[Rule] = frozenset()
     forwards: frozenset[int] = frozenset()
     ingress: frozenset[IngressRule] | None = None
+    lack6: Lack6 = ""
 
 
 class AbstractStructMeta(StructMeta, ABCMeta):

@@ -131,6 +131,50 @@ async def test_routes_and_servers(quiet: Quiet) -> None:
     assert host.kernel.links[DEVICE].index == index
 
 
+@on_a_quiet_cluster
+async def test_a_link_without_ipv6(quiet: Quiet) -> None:
+    """A node on which IPv6 is disabled says so with the remedy, tries once to change that, and goes on with IPv4."""
+    await quiet.uplink()
+    await quiet.admin.create(NADS, body(BOTH), "default")
+    await quiet.rest()
+    kernel = quiet.sim.hosts["node1"].kernel
+    kernel.disable_ipv6(DEVICE)
+    found = await quiet.reported("KernelUnsupported")
+    assert (found.state, found.address) == ("Failed", STATIC["node1"])
+    assert f"sysctl -w net/ipv6/conf/{DEVICE}/disable_ipv6=0" in found.message
+    await quiet.told("KernelUnsupported")
+    await asyncio.sleep(60)
+    (condition,) = await quiet.conditions("KernelUnsupported")
+    await asyncio.sleep(600)
+    assert await quiet.conditions("KernelUnsupported") == [condition]
+    assert [event.count for event in await quiet.events("DriftRepaired")] == [1]
+    kernel.disable_ipv6(DEVICE, False)
+    await quiet.until(lambda: six(quiet) == (SIX["node1"],))
+    await quiet.rest()
+
+
+@on_a_quiet_cluster
+async def test_a_kernel_without_routing_tables_of_ipv6(quiet: Quiet) -> None:
+    """A node whose kernel can't have an IPv6 gateway next to another says so, and activates nothing again."""
+    await quiet.uplink()
+    for host in quiet.sim.hosts.values():
+        host.kernel.lack6 = "rules"
+    await quiet.admin.create(NADS, body(BOTH, gateway="192.168.1.1,fd00:1::1"), "default")
+    found = await quiet.reported("KernelUnsupported")
+    assert "CONFIG_IPV6_MULTIPLE_TABLES" in found.message
+    assert (found.address, found.address6) == (STATIC["node1"], SIX["node1"])
+    await quiet.told("KernelUnsupported")
+    await asyncio.sleep(60)
+    (condition,) = await quiet.conditions("KernelUnsupported")
+    await asyncio.sleep(600)
+    assert await quiet.conditions("KernelUnsupported") == [condition]
+    assert not await quiet.events("DriftRepaired")
+    await quiet.admin.patch(
+        NADS, "vlan2012", {"metadata": {"annotations": {names.GATEWAY: "192.168.1.1"}}}, "default"
+    )
+    await quiet.rest()
+
+
 ROUTES6 = json.dumps([{"to": "fd00:20::/48", "via": "fd00:1::1"}])
 
 

@@ -331,6 +331,20 @@ async def test_changes_of_ipv6(links: NetlinkLinks, words: str) -> None:
         await heard.more_than(before)
 
 
+def sysctl(setting: str) -> None:
+    """`sysctl -w` in the namespace."""
+    subprocess.run(["ip", "netns", "exec", "bare", "sysctl", "-qw", setting], check=True)
+
+
+async def test_links_without_ipv6(links: NetlinkLinks) -> None:
+    """A VLAN link tells whether it may have IPv6, and the kernel whether it has routing rules of it."""
+    ip("link add link eth1 name eth1.5 type vlan id 5", where="bare")
+    for value, enabled in (("1", False), ("0", True)):
+        sysctl(f"net/ipv6/conf/eth1.5/disable_ipv6={value}")
+        state = await links.dump()
+        assert (state.links["eth1.5"].ipv6, state.lack6) == (enabled, "")
+
+
 async def test_every_second_id_of_a_bridge(links: NetlinkLinks) -> None:
     """Every second id of all goes on and off a bridge."""
     ids = tuple((vid, vid) for vid in range(2, 4095, 2))

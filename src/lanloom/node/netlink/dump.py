@@ -22,6 +22,7 @@ from lanloom.node.netlink.bridgeports import vlans
 from lanloom.node.netlink.messages import (
     DEVCONF_ACCEPT_RA,
     DEVCONF_ARP_IGNORE,
+    DEVCONF_DISABLE_IPV6,
     DEVCONF_FORWARDING,
     DEVCONF_PROMOTE_SECONDARIES,
     DEVCONF_RP_FILTER,
@@ -62,7 +63,7 @@ from lanloom.node.netlink.messages import (
     text,
     word,
 )
-from lanloom.node.netlink.routing import next_hops, routes6, rules
+from lanloom.node.netlink.routing import next_hops, read_rules, routes6
 from lanloom.node.ports import Link, LinkState, Route
 from lanloom.node.vlanids import merge
 
@@ -146,7 +147,8 @@ def read_state(sock: socket.socket) -> LinkState:
         main.add(name)
         # Of a node that has IPv6 alone, they may all be of a router's advertisement, or leased.
         links[name] = replace(links[name], addresses6=tuple(known6.get(index, ())))
-    return LinkState(links, frozenset(main), frozenset(rules(sock)))
+    rules, lack6 = read_rules(sock)
+    return LinkState(links, frozenset(main), rules, lack6=lack6)
 
 
 def read_links(sock: socket.socket) -> dict[str, Link]:
@@ -241,7 +243,7 @@ def _with_settings(link: Link, families: Mapping[int, bytes]) -> Link:
     # The numbers of IPv4's begin with 1, those of IPv6's with 0.
     promotes = bool(_setting(four, DEVCONF_PROMOTE_SECONDARIES - 1))
     if link.kind == "vlan":
-        return replace(link, promotes=promotes)
+        return replace(link, promotes=promotes, ipv6=bool(six) and not _setting(six, DEVCONF_DISABLE_IPV6))
     strict = _setting(four, DEVCONF_RP_FILTER - 1) and _setting(four, DEVCONF_ARP_IGNORE - 1)
     return replace(
         link,

@@ -37,7 +37,7 @@ from lanloom.node.netlink.messages import (
     tolerating,
     word,
 )
-from lanloom.node.ports import MAIN_TABLE, Route, Rule
+from lanloom.node.ports import MAIN_TABLE, Lack6, Route, Rule
 
 WITHOUT_IPV6 = (errno.EAFNOSUPPORT, errno.EOPNOTSUPP)
 """What a kernel without IPv6 answers."""
@@ -64,14 +64,29 @@ def _dump_if_there(sock: socket.socket, kind: int, body: bytes, codes: tuple[int
         raise
 
 
-def rules(sock: socket.socket) -> Iterator[Rule]:
-    """Yield the rules of both IP versions. Raises LinkError."""
-    for family, address in _ADDRESSES.items():
-        for body in rule_messages(sock, family) or ():
-            _, _, length, _, table, *_ = ROUTE.unpack_from(body)
-            values = attributes(body, ROUTE.size)
-            source = f"{address(values[FRA_SRC])}/{length}" if FRA_SRC in values else ""
-            yield Rule(number(values.get(FRA_PRIORITY)), source, number(values.get(FRA_TABLE)) or table)
+def read_rules(sock: socket.socket) -> tuple[frozenset[Rule], Lack6]:
+    """Return the rules of both IP versions, and what the kernel lacks of IPv6. Raises LinkError."""
+    found = {family: rule_messages(sock, family) for family in _ADDRESSES}
+    rules = frozenset(_rule(family, body) for family, bodies in found.items() for body in bodies or ())
+    if found[socket.AF_INET6] is not None:
+        return rules, ""
+    return rules, "rules" if _has_ipv6() else "all"
+
+
+def _rule(family: socket.AddressFamily, body: bytes) -> Rule:
+    _, _, length, _, table, *_ = ROUTE.unpack_from(body)
+    values = attributes(body, ROUTE.size)
+    source = f"{_ADDRESSES[family](values[FRA_SRC])}/{length}" if FRA_SRC in values else ""
+    return Rule(number(values.get(FRA_PRIORITY)), source, number(values.get(FRA_TABLE)) or table)
+
+
+def _has_ipv6() -> bool:
+    """Return whether the kernel has IPv6: it answers about rules alike without it and without its routing tables."""
+    try:
+        socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).close()
+    except OSError as error:
+        return error.errno not in WITHOUT_IPV6
+    return True
 
 
 def add_rule(sock: socket.socket, rule: Rule) -> None:

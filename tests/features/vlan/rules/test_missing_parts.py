@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from lanloom.api.l3 import Mode6, Routing
 from lanloom.api.l3 import Route as ConfiguredRoute
 from lanloom.features.vlan.rules.desired.activation import Action, actions, missing_part
+from lanloom.features.vlan.rules.desired.kernel import lack_of_ipv6
 from lanloom.features.vlan.rules.desired.network import Interface
 from lanloom.features.vlan.rules.desired.profile import Profile, render, routing_rules, routing_rules6
 from lanloom.node.ports import LOCAL_TABLE, MAIN_TABLE, Connection, Lease, Link, LinkState, Route, Rule
@@ -225,3 +226,33 @@ def test_an_address_of_one_host() -> None:
     item = replace(host().item, content=render(alone), table=0)
     found = host().without(SUBNETS[6]).change(addresses6=("fd00:1::10/128",))._replace(item=item)
     assert found.missing() == ""
+
+
+@pytest.mark.parametrize("mode6", OWN6)
+def test_a_kernel_without_routing_tables_of_ipv6(mode6: Mode6) -> None:
+    """A gateway that the kernel can't have is not missed, nor given to it with what is lost; all else is restored."""
+    whole = host(mode6)
+    bare = whole.without(DEFAULTS[6], *RULES[6])
+    bare = bare._replace(state=replace(bare.state, lack6="rules"))
+    assert bare.missing() == "" and bare.actions() == ()
+    assert "IPv6 gateway" in lack_of_ipv6(bare.item, bare.state.links[LINK], bare.state)
+    assert lack_of_ipv6(whole.item, whole.state.links[LINK], whole.state) == ""
+    assert bare.without(BEYOND[6]).missing() == f"the route to {BEYOND[6].to} by {BEYOND[6].via} of {LINK}"
+    (action,) = bare.change(addresses=(FOUR, "10.8.0.1/32")).without(BEYOND[6]).actions()
+    assert action.direct is not None
+    assert [(step.routes, step.rules) for step in action.direct] == [((BEYOND[6],), ())]
+
+
+def test_an_activation_that_can_not_help() -> None:
+    """Where IPv6 is disabled or missing, a profile with a static address of it is activated once."""
+    disabled = host().change(ipv6=False, addresses6=())
+    (action,) = disabled.actions()
+    assert (action.verb, action.once) == ("activate", True)
+    failed = host()._replace(connection=Connection(uuid=UUID, phase="failed"))
+    assert [(action.verb, action.once) for action in failed.actions()] == [("activate", False)]
+    without = failed._replace(state=replace(failed.state, lack6="all"))
+    assert [(action.verb, action.once) for action in without.actions()] == [("activate", True)]
+    assert "ipv6.disable=1" in lack_of_ipv6(without.item, None, without.state)
+    four = without.item
+    content = render(replace(profile(routing=Routing()), address6=""))
+    assert lack_of_ipv6(replace(four, content=content), None, without.state) == ""

@@ -57,6 +57,7 @@ class Activator:
         self._due: dict[str, float] = {}
         self._failures: dict[str, str] = {}
         self._edits: dict[str, bytes] = {}
+        self._once: dict[str, bytes] = {}
         self._activating: dict[str, float] = {}
         self._last_verb: dict[str, Verb] = {}
         self._restored: frozenset[str] = frozenset()
@@ -186,6 +187,8 @@ class Activator:
         now, item = asyncio.get_running_loop().time(), action.interface
         if action.verb != "load" and now < self._conflicts.held().get(item.uuid, now):
             return False
+        if action.once and self._once.get(item.uuid) == item.content:
+            return False
         if action.verb == "reapply" and self._edits.get(item.uuid) != item.content:
             self._edits[item.uuid] = item.content
             self._last_verb[item.uuid] = action.verb
@@ -199,6 +202,8 @@ class Activator:
             return False
         in_place = action.verb == "restore" and item.uuid not in self._restored
         self._due[item.uuid] = now + (RESTORE_SECONDS if in_place else RETRY_SECONDS)
+        if action.once:
+            self._once[item.uuid] = item.content
         return True
 
     def _is_stuck(self, phase: ConnectionPhase, uuid: str) -> bool:
@@ -258,6 +263,7 @@ class Activator:
         self._due = {uuid: due for uuid, due in self._due.items() if uuid in connections.keys() - in_force}
         self._last_verb = {uuid: verb for uuid, verb in self._last_verb.items() if uuid in self._due}
         self._edits = {key: edit for key, edit in self._edits.items() if key in connections.keys() - in_force}
+        self._once = {key: once for key, once in self._once.items() if key in connections.keys() - in_force}
         self._failures = {
             key: reason for key, reason in self._failures.items() if key in connections.keys() - active
         }

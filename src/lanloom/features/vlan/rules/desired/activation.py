@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from lanloom.api.clusternetworknode import Management
+from lanloom.features.vlan.rules.desired.kernel import is_impossible
 from lanloom.features.vlan.rules.desired.madeaddress import own_address6
 from lanloom.features.vlan.rules.desired.network import Interface, is_down
 from lanloom.features.vlan.rules.desired.profile import (
@@ -48,7 +49,8 @@ class Action(Struct, frozen=True):
     """One request to NetworkManager about one interface.
 
     `kind` (as of `drift.Drift`) and `text` say what another program did to it, where that is the reason. `direct`
-    restores routes and rules without NetworkManager, whose own restore would remove the addresses of others.
+    restores routes and rules without NetworkManager, whose own restore would remove the addresses of others. What is
+    asked for `once` does not help where it did not help at once.
     """
 
     verb: Verb
@@ -56,6 +58,7 @@ class Action(Struct, frozen=True):
     kind: Literal["", "link", "address", "route"] = ""
     text: str = ""
     direct: tuple[RestoreRoutes, ...] | None = None
+    once: bool = False
 
 
 def actions(
@@ -102,7 +105,7 @@ def _action(
     if connection.phase in ("inactive", "failed"):
         if before and connection.phase == "inactive" and observed and item.name not in observed.links:
             return Action("activate", item, "link", f"{item.name} was gone")
-        return Action("activate", item)
+        return Action("activate", item, once=is_impossible(item, observed))
     if not connection.applied:
         return Action("reapply" if connection.device == item.name else "activate", item)
     if connection.phase != "active":
@@ -113,7 +116,7 @@ def _action(
         verb: Verb = "activate" if missing.reactivates else "restore"
         alone = missing.reactivates or missing.kind == "address"  # which only NetworkManager gives
         direct = None if alone else _direct_routes(item, connection, observed)
-        return Action(verb, item, missing.kind, f"{missing.what} was gone", direct)
+        return Action(verb, item, missing.kind, f"{missing.what} was gone", direct, missing.once)
     if observed is not None and (instead := _strange_mtu(item, observed)):
         direct = _direct_routes(item, connection, observed)
         return Action("restore", item, "link", f"{item.name} had the MTU {instead}", direct)
@@ -135,7 +138,7 @@ def _direct_routes(
     if len(link.addresses) < 2 and not {*link.addresses6} - {own6, address6_of(item.content)}:
         return None
     _, subnet = _of_address(own)
-    four, six = _of_profile(item.content)
+    four, six = _of_host(item, observed)
     steps = [
         RestoreRoutes(
             link=item.name,
@@ -170,12 +173,14 @@ VIDS = 4096
 class MissingPart(NamedTuple):
     """One thing that is missing: its kind (as of `drift.Drift`), and its name for an operator.
 
-    `reactivates` where NetworkManager must activate the profile once more: it does not put this back in place.
+    `reactivates` where NetworkManager must activate the profile once more: it does not put this back in place. Where
+    another program may keep it from doing so, it is asked `once`.
     """
 
     kind: Kind
     what: str
     reactivates: bool = False
+    once: bool = False
 
 
 def own_address(item: Interface, connection: Connection) -> str:
@@ -204,7 +209,8 @@ def missing_part(item: Interface, connection: Connection, observed: LinkState | 
     if address not in link.addresses:
         return MissingPart("address", _address(item, address))
     if (address6 := address6_of(item.content)) and address6 not in link.addresses6:
-        return MissingPart("address", _address(item, address6))
+        disabled = not link.ipv6
+        return MissingPart("address", _address(item, address6), reactivates=disabled, once=disabled)
     address6 = own_address6(item, connection, link)
     return next(_routes(item, address, address6, link, observed), None)
 
@@ -217,7 +223,7 @@ def _routes(
     item: Interface, address: str, address6: str, link: Link, observed: LinkState
 ) -> Iterator[MissingPart]:
     """Yield what an address lacks, also that of IPv6; none of it before there is one, and it can be used."""
-    four, six = _of_profile(item.content)
+    four, six = _of_host(item, observed)
     yield from _local(item, address, link)
     yield from _missing_of(item, four, _of_address(address)[1], link, observed)
     if address6:
@@ -315,6 +321,12 @@ def _of_profile(content: bytes) -> tuple[_Asked, _Asked]:
         _subnet6(profile),
     )
     return four, six
+
+
+def _of_host(item: Interface, observed: LinkState) -> tuple[_Asked, _Asked]:
+    """Return what a profile asks for, without the IPv6 gateway where the kernel can't have one next to another."""
+    four, six = _of_profile(item.content)
+    return four, six._replace(rules=frozenset(), gateway=()) if observed.lack6 else six
 
 
 _GATEWAY, _GATEWAY6 = "gateway", "IPv6 gateway"

@@ -147,7 +147,8 @@ def followed(
     """
     link = observed.links.get(item.name)
     ready = connection.phase == "active" and connection.applied and has_carrier(item, observed)
-    waits = mode6_of(item.content) and ready and not too_small(item, observed)
+    able = not too_small(item, observed) and link is not None and link.ipv6
+    waits = mode6_of(item.content) and ready and able
     if not waits or made_address(item, connection, link):
         return None
     if before is None or before.content != item.content:

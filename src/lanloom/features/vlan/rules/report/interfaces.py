@@ -12,10 +12,13 @@ from lanloom.features.vlan.rules.desired.activation import (
     own_address,
 )
 from lanloom.features.vlan.rules.desired.holds import DUPLICATE_ADDRESS, asked_addresses, duplicate
+from lanloom.features.vlan.rules.desired.kernel import lack_of_ipv6
 from lanloom.features.vlan.rules.desired.madeaddress import made_address, modes_of, too_small
 from lanloom.features.vlan.rules.desired.network import AWAITING_ADDRESS, Interface, Problem, is_down
 from lanloom.features.vlan.rules.desired.profile import address6_of, mode6_of, subnet6_of
 from lanloom.node.ports import Connection, LinkState
+
+KERNEL_UNSUPPORTED = "KernelUnsupported"
 
 _AWAITED6 = {"slaac": "a router to advertise", "dhcp6": "a DHCPv6 server to give an address of"}
 
@@ -108,6 +111,8 @@ def _assess(item: Interface, connection: Connection, observed: LinkState, now: f
                 "ProfileRejected",
                 f"NetworkManager does not accept the profile {item.file}{detail}",
             )
+        case "failed" if observed.lack6 == "all" and (lack := lack_of_ipv6(item, None, observed)):
+            return Assessment("Failed", KERNEL_UNSUPPORTED, lack)
         case "failed":
             return _failure(item, connection.reason)
         case "active" if connection.applied:
@@ -136,7 +141,10 @@ def _assess_active(item: Interface, connection: Connection, observed: LinkState,
     if not link.up:
         why = "was set down" if is_down(item, observed) else "is down with its bridge"
         return Assessment("Pending", "InterfaceDown", f"{item.name} {why}; it is being brought up again")
-    if missing := missing_part(item, connection, observed):
+    missing = missing_part(item, connection, observed)
+    if (lack := lack_of_ipv6(item, link, observed)) and (missing is None or missing.once):
+        return Assessment("Failed", KERNEL_UNSUPPORTED, lack)
+    if missing:
         if missing.kind == "address":
             return _expired(connection, now) or _waiting(item)
         return Assessment("Pending", "RouteMissing", f"{missing.what} is gone; it is being restored")
