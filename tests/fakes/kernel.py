@@ -68,6 +68,11 @@ def mac_address(host: str, link: str) -> str:
     return "02:" + hashlib.blake2s(f"{host}/{link}".encode(), digest_size=5).digest().hex(":")
 
 
+def _subnets6(link: Link) -> tuple[str, ...]:
+    networks = {ip_interface(each).network for each in link.addresses6}
+    return tuple(sorted(str(each) for each in networks if each.prefixlen < each.max_prefixlen))
+
+
 class FakeKernel:
     """The links of one host, and its routing rules by the link that they are for.
 
@@ -139,7 +144,12 @@ class FakeKernel:
     def state(self) -> LinkState:
         """What a dump shows, with operstate as it follows from cables, slaves and ports."""
         shown = {
-            name: replace(link, operstate=self._operstate(link), routes=self._routes(link))
+            name: replace(
+                link,
+                operstate=self._operstate(link),
+                routes=self._routes(link),
+                onlink=link.onlink or _subnets6(link),
+            )
             for name, link in self.links.items()
         }
         rules = frozenset().union(*self.rules.values())

@@ -60,6 +60,8 @@ class Link(Struct, frozen=True, kw_only=True):
     such a bridge that Lanloom gave it, of both IP versions; a kernel before 5.18 does not know which these are. A
     bridge or VLAN link that `promotes` keeps the other IPv4 addresses of a subnet when the first is removed. A VLAN
     link without `ipv6` takes no address of it: the kernel has none, it is disabled there, or the MTU is too small.
+    `onlink` are the subnets of all IPv6 addresses, also of those that end some time, and, where an address is of no
+    subnet (a lease of DHCPv6, a /32 of a cloud), those that a route without a router leads to.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Link(Struct, frozen=True, kw_only=True):
     given: tuple[str, ...] = ()
     promotes: bool = False
     ipv6: bool = True
+    onlink: tuple[str, ...] = ()
 
     @property
     def ours(self) -> bool:

@@ -145,6 +145,33 @@ async def test_addresses_of_a_node_with_ipv6_alone(links: NetlinkLinks) -> None:
     assert (await links.dump()).links["eth1"].addresses6 == ()
 
 
+ENDING = "nodad valid_lft 3600 preferred_lft 1800"
+ONLINK = f"""\
+link set eth1 up
+link set eth2 up
+address add fd00:2::1/64 dev eth1 {ENDING}
+address add fd00:3::9/128 dev eth1 {ENDING}
+route add fd00:3::/64 dev eth1
+route add fd00:4::/64 via fd00:3::1 dev eth1
+address add 10.0.0.5/32 dev eth1
+route add 10.0.0.0/24 dev eth1 scope link
+route add 10.9.0.0/16 via 10.0.0.1 dev eth1
+address add fd00:5::9/128 dev eth2 nodad
+route add fd00:5::/64 dev eth2
+address add 10.1.0.5/24 dev eth2
+address add 10.2.0.5/32 dev eth2
+"""
+
+
+async def test_subnets_of_a_link(links: NetlinkLinks) -> None:
+    """The subnets are seen of router advertisements, and of routes to neighbours of an address that is of none."""
+    batch("ip", "bare", ONLINK)
+    found = (await links.dump()).links
+    assert found["eth1"].onlink == ("fd00:2::/64", "fd00:3::/64", "10.0.0.0/24")
+    assert found["eth2"].onlink == ()
+    assert not found["eth1"].routes
+
+
 async def test_addresses(links: NetlinkLinks) -> None:
     """IPv4 addresses are seen as CIDRs, in order."""
     ip("address add 10.0.0.20/8 dev eth1", where="bare")

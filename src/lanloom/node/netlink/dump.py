@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip_interface
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -64,7 +64,7 @@ from lanloom.node.netlink.messages import (
     word,
 )
 from lanloom.node.netlink.routing import next_hops, read_rules, routes6
-from lanloom.node.ports import Link, LinkState, Route
+from lanloom.node.ports import MAIN_TABLE, Link, LinkState, Route
 from lanloom.node.vlanids import merge
 
 _ABROAD = IPv6Address("2000::1")
@@ -126,14 +126,19 @@ def read_state(sock: socket.socket) -> LinkState:
     for index, known in known6.items():
         if (name := names.get(index)) is None:
             continue
-        if links[name].kind == "vlan":
+        given = tuple(address for address, flags in known.items() if not flags & IFA_F_PERMANENT)
+        is_vlan, leased = links[name].kind == "vlan", any(each.endswith("/128") for each in given)
+        found6 = routes6(sock, index) if is_vlan or leased else frozenset[Route]()
+        links[name] = replace(links[name], onlink=_onlink(known, found6 if leased else ()))
+        if is_vlan:
             waiting = tuple(address for address, flags in known.items() if flags & IFA_F_TENTATIVE)
-            found6 = routes6(sock, index)
             links[name] = replace(links[name], addresses6=tuple(known), tentative6=waiting, routes=found6)
         elif lasting := tuple(address for address, flags in known.items() if flags & IFA_F_PERMANENT):
             links[name] = replace(links[name], addresses6=lasting)
     main: set[str] = set()
-    defaults, out_of = _routes(sock, {link.index for link in links.values() if link.kind == "vlan"})
+    vlan_links = {link.index for link in links.values() if link.kind == "vlan"}
+    single = {link.index for link in links.values() if _is_single(link)}
+    defaults, out_of = _routes(sock, vlan_links | single)
     for table, indexes in defaults.items():
         for name in {names[index] for index in indexes if index in names}:
             if table in MAIN_TABLES:
@@ -142,13 +147,30 @@ def read_state(sock: socket.socket) -> LinkState:
                 links[name] = replace(links[name], tables=tuple(sorted((*links[name].tables, table))))
     for index, routes in out_of.items():
         link = links[names[index]]
-        links[link.name] = replace(link, routes=link.routes | routes)
+        if index in single:
+            link = replace(link, onlink=(*link.onlink, *_onlink((), routes)))
+        if index in vlan_links:
+            link = replace(link, routes=link.routes | routes)
+        links[link.name] = link
     if not main and (name := names.get(index := _way_abroad6(sock))) is not None:
         main.add(name)
         # Of a node that has IPv6 alone, they may all be of a router's advertisement, or leased.
         links[name] = replace(links[name], addresses6=tuple(known6.get(index, ())))
     rules, lack6 = read_rules(sock)
     return LinkState(links, frozenset(main), rules, lack6=lack6)
+
+
+def _is_single(link: Link) -> bool:
+    """Return whether a link has IPv4 addresses of no subnet alone."""
+    return bool(link.addresses) and all(each.endswith("/32") for each in link.addresses)
+
+
+def _onlink(cidrs: Iterable[str], routes: Iterable[Route]) -> tuple[str, ...]:
+    """Return the subnets of addresses, and those that routes of the main table lead to without a router."""
+    direct = (route.to for route in routes if route.table == MAIN_TABLE and not route.via)
+    networks = {ip_interface(each).network for each in (*cidrs, *direct)}
+    subnets = (each for each in networks if 0 < each.prefixlen < each.max_prefixlen and not each.is_multicast)
+    return tuple(sorted(map(str, subnets)))
 
 
 def read_links(sock: socket.socket) -> dict[str, Link]:

@@ -95,6 +95,11 @@ EVERYTHING = links(
             ("mgmt-br", 0, "10.1.0.5/16"),
         ),
         (links(replace(BRIDGE, addresses=("10.1.0.5/32",))), (), ("mgmt-br", 0, "10.1.0.5/32")),
+        (
+            links(replace(BRIDGE, addresses=("10.1.0.5/32",), onlink=("10.1.0.0/24", "10.9.0.0/16"))),
+            (),
+            ("mgmt-br", 0, "10.1.0.5/24"),
+        ),
         (links(BRIDGE, EVERYTHING.links["eth5"]), (), None),
         (links(), (), None),
     ],
@@ -138,6 +143,18 @@ SIX = Link(
                 routed=frozenset({"eth5"}),
             ),
             Management(interface="eth5", cidr="192.168.0.5/24", subnets6=("fd00:5::/64", "fd00:6::/56")),
+        ),
+        (
+            links(replace(BRIDGE, onlink=("fd00:7::/64",))),
+            Management(interface="mgmt-br", subnets6=("fd00:7::/64",)),
+        ),
+        (
+            links(
+                replace(
+                    BRIDGE, addresses=("10.1.0.5/16",), addresses6=("fd00:7::5/64",), onlink=("fd00:7::/64",)
+                )
+            ),
+            Management(interface="mgmt-br", cidr="10.1.0.5/16", subnets6=("fd00:7::/64",)),
         ),
     ],
 )

@@ -193,12 +193,12 @@ def management(observed: LinkState, files: Iterable[str] = ()) -> Management | N
         (link for link in observed.links.values() if link.name not in ours), key=lambda link: link.index
     )
     link = _management_link([item for item in others if item.addresses], observed)
-    link = link or _management_link([item for item in others if item.addresses6], observed)
+    link = link or _management_link([item for item in others if item.addresses6 or item.onlink], observed)
     if link is None:
         return None
-    # A virtual address of the control plane is a /32 next to the node's own, and may come first.
-    cidr = next((each for each in link.addresses if not each.endswith("/32")), "".join(link.addresses[:1]))
-    return Management(vlan_id=link.vlan_id, interface=link.name, cidr=cidr, subnets6=_subnets6(link))
+    return Management(
+        vlan_id=link.vlan_id, interface=link.name, cidr=_own_cidr(link), subnets6=_subnets6(link)
+    )
 
 
 def _management_link(addressed: Sequence[Link], observed: LinkState) -> Link | None:
@@ -208,7 +208,22 @@ def _management_link(addressed: Sequence[Link], observed: LinkState) -> Link | N
     return candidates[0] if candidates else None
 
 
+def _own_cidr(link: Link) -> str:
+    """Return the node's address of IPv4; empty for none.
+
+    A virtual address of the control plane is a /32 next to the node's own, and may come first. Where the node's own is
+    one, the subnet is that of the route to its neighbours.
+    """
+    own = next((each for each in link.addresses if not each.endswith("/32")), "".join(link.addresses[:1]))
+    host, _, length = own.partition("/")
+    if length != "32":
+        return own
+    around = (subnet for subnet in map(ip_network, link.onlink) if ip_address(host) in subnet)
+    return f"{host}/{max((subnet.prefixlen for subnet in around), default=32)}"
+
+
 def _subnets6(link: Link) -> tuple[str, ...]:
     """Return the subnets of IPv6 on a link. Single addresses, such as one of DHCPv6, are those of no subnet."""
-    found = dict.fromkeys(IPv6Interface(each).network for each in link.addresses6)
+    onlink = (subnet for subnet in map(ip_network, link.onlink) if subnet.version == 6)
+    found = dict.fromkeys((*(IPv6Interface(each).network for each in link.addresses6), *onlink))
     return tuple(str(subnet) for subnet in found if subnet.prefixlen < subnet.max_prefixlen)
