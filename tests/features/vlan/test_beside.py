@@ -34,6 +34,7 @@ from tests.features.vlan.quiet import (
     on_a_quiet_cluster,
 )
 from tests.harness.harvester import Harvester, agent_of
+from tests.harness.wallclock import WallClock
 
 BRIDGE, BOND = "cluster-1-br", "cluster-1-bo"
 
@@ -289,6 +290,29 @@ async def test_a_manager_that_was_away_has_harvester_compute_again(
     quiet.sim.processes["manager-1"].start()
     await asyncio.sleep(60)
     assert await told_vlans(quiet) is None
+
+
+@pytest.mark.slow
+@on_harvester
+async def test_vlans_that_go_while_the_clock_is_set(quiet: Quiet, harvester: Harvester) -> None:
+    """The annotation follows five seconds after the last sub-interface, however the clock is set meanwhile."""
+    await network(quiet)
+    await quiet.until(lambda: bool(quiet.addresses()))
+    await quiet.sim.processes["manager-1"].kill()
+    quiet.sim.now = clock = WallClock(quiet.sim.now)
+    quiet.sim.processes["manager-1"].start()
+    for ahead in (-7200.0, 7200.0):
+        clock.ahead = 0.0
+        await asyncio.sleep(30)
+        assert await told_vlans(quiet) == "2012"
+        await harvester.client.delete(NADS, "vlan2012", "default")
+        await quiet.until(lambda: not quiet.addresses())
+        clock.ahead = ahead
+        await asyncio.sleep(2)
+        assert await told_vlans(quiet) == "2012"
+        await asyncio.sleep(10)
+        assert await told_vlans(quiet) is None
+        await quiet.network()
 
 
 async def l3_keys(quiet: Quiet) -> list[str]:

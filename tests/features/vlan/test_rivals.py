@@ -19,6 +19,7 @@ from tests.features.vlan.cluster import (
     vlan_config,
 )
 from tests.features.vlan.quiet import Quiet, on_a_quiet_cluster
+from tests.harness.wallclock import WallClock
 
 
 async def told(quiet: Quiet, reason: str) -> dict[str, str]:
@@ -106,6 +107,25 @@ async def test_a_vlan_config_without_its_cluster_network_is_told(quiet: Quiet) -
     assert await told(quiet, "NoClusterNetwork") == {
         "orphan": "spec.clusterNetwork nowhere does not exist. Create the ClusterNetwork, or delete this VlanConfig."
     }
+
+
+@on_a_quiet_cluster
+async def test_an_orphan_after_the_clock_was_set(quiet: Quiet) -> None:
+    """A VlanConfig waits its five seconds for its ClusterNetwork, however the clock is set meanwhile."""
+    await past_the_webhooks(quiet)
+    quiet.sim.now = clock = WallClock(quiet.sim.now)
+    quiet.sim.processes["manager-1"].start()
+    await asyncio.sleep(30)
+    for name, ahead in (("back", -7200.0), ("forth", 7200.0)):
+        clock.ahead = 0.0
+        await quiet.admin.create(VLAN_CONFIGS, vlan_config(name, f"no-{name}", nics=["eth2"]))
+        await asyncio.sleep(2)
+        clock.ahead = ahead
+        await quiet.admin.patch(VLAN_CONFIGS, name, {"metadata": {"labels": {"a": "b"}}})
+        await asyncio.sleep(2)
+        assert name not in await told(quiet, "NoClusterNetwork")
+        await asyncio.sleep(4)
+        assert name in await told(quiet, "NoClusterNetwork")
 
 
 @on_a_quiet_cluster

@@ -29,6 +29,7 @@ from lanloom_embedded.local import LocalClient
 from tests.features.ipam.manager.ownercluster import UNWELL, OwnerCluster
 from tests.harness.cluster import play
 from tests.harness.interceptor import ScriptedClient
+from tests.harness.wallclock import WallClock
 
 HOUR = 3600.0
 
@@ -167,9 +168,7 @@ class SteppedCluster(OwnerCluster):
 
     def __init__(self, storage: MemoryStorage, *, seed: int = 1) -> None:
         super().__init__(storage, seed=seed)
-        self.ahead = 0.0
-        clock = self.now
-        self.now = lambda: clock() + self.ahead
+        self.clock = self.now = WallClock(self.now)
 
 
 @pytest.mark.parametrize("ahead", [HOUR / 2, 3 * HOUR, 50 * 365 * 24 * HOUR, -3 * HOUR])
@@ -180,7 +179,7 @@ def test_a_clock_that_is_set_while_a_name_is_kept(ahead: float, wakes: bool) -> 
     async def story(cluster: SteppedCluster) -> None:
         await add(cluster)
         assert not await cluster.is_gone(600.0)
-        cluster.ahead = ahead
+        cluster.clock.ahead = ahead
         if wakes:
             await cluster.add_pod("web")
             await end_pod(cluster)

@@ -17,6 +17,7 @@ from tests.features.liveupdate.objects import (
     on,
     status,
 )
+from tests.harness.wallclock import WallClock
 
 
 def test_missing_nad() -> None:
@@ -290,6 +291,50 @@ def test_a_migration_that_cannot_be_created() -> None:
         await scene.rest(120)
         assert len(await scene.migrations()) == 1
         assert await scene.reason() == ("False", "Migrating")
+
+    play(story)
+
+
+@pytest.mark.parametrize("ahead", [-7200.0, 7200.0])
+def test_a_refused_migration_after_the_clock_was_set(ahead: float) -> None:
+    """A migration that was refused is asked for again after twenty seconds, however the clock is set meanwhile."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        scene.now = clock = WallClock(scene.now)
+        scene.lead()
+        scene.requests.fail(Forbidden(403, "Forbidden", "quota"), "create", of=MIGRATIONS)
+        await scene.edit(on({"blue": "new"}))
+        await scene.rest(5)
+        asked = scene.requests.count("create", of=MIGRATIONS)
+        clock.ahead = ahead
+        await scene.set_status(phase="Running", reason="looked at again")
+        await scene.rest(10)
+        assert scene.requests.count("create", of=MIGRATIONS) == asked > 0
+        scene.requests.calm()
+        await scene.rest(10)
+        assert len(await scene.migrations()) == 1
+
+    play(story)
+
+
+@pytest.mark.parametrize("ahead", [-7200.0, 7200.0])
+def test_a_failed_migration_after_the_clock_was_set(ahead: float) -> None:
+    """Another migration comes five seconds after one that was deleted, however the clock is set meanwhile."""
+
+    async def story(scene: Scene) -> None:
+        await scene.start({"blue": "old"})
+        scene.now = clock = WallClock(scene.now)
+        scene.lead()
+        await scene.edit(on({"blue": "new"}))
+        await scene.rest(1)
+        made = await scene.unfinished()
+        clock.ahead = ahead
+        await scene.client.delete(MIGRATIONS, made.metadata.name, made.metadata.namespace)
+        await scene.rest(2)
+        assert await scene.migrations() == ()
+        await scene.rest(10)
+        assert len(await scene.migrations()) == 1
 
     play(story)
 
