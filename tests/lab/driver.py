@@ -24,6 +24,7 @@ from lanloom_lab.errors import LabError
 from lanloom_lab.layout import Layout
 from lanloom_lab.processes import processes
 from tests.harness.servers.build import SHORT_LIVED, binaries
+from tests.harness.waiting import Looks
 from tests.lab.apireader import ApiReader
 
 Completed = subprocess.CompletedProcess[str]
@@ -234,22 +235,13 @@ def _interruptible() -> None:
 
 
 def eventually(condition: Callable[[], Any], timeout: float = PATIENCE) -> Any:
-    """The first true value of a condition that other processes bring about; a look that fails (NOT_YET) is not true.
-
-    Looking takes processor time from those who bring it about, so most of the time passes between two looks.
-    """
-    deadline = time.monotonic() + timeout
+    """The first true value of a condition that other processes bring about; a look that fails (NOT_YET) is not true."""
+    looks = Looks(timeout, NOT_YET, shortest=PAUSE, longest=LONGEST_PAUSE)
     while True:
-        began, failure = time.monotonic(), None
-        try:
+        with looks.look():
             if value := condition():
                 return value
-        except NOT_YET as error:
-            failure = error
-        now = time.monotonic()
-        if now >= deadline:
-            raise AssertionError("this did not become true in time") from failure
-        time.sleep(min(max(PAUSE, 2 * (now - began)), LONGEST_PAUSE))
+        time.sleep(looks.pause())
 
 
 def traces(lab: Lab) -> frozenset[str]:

@@ -9,6 +9,7 @@ from lanloom.api.ipam import NETWORKS, NICS
 from lanloom.api.resource import Resource
 from lanloom.kube.errors import Forbidden, NotFound, ServerError
 from lanloom.kube.http import HttpClient
+from tests.harness.waiting import Looks
 
 T = TypeVar("T")
 
@@ -21,20 +22,17 @@ async def eventually(
     NotFound, Forbidden, an error of a server that does too much (ServerError), and a missing field (LookupError, or
     ValueError for the one item of a list) count as not yet. The last of them is the cause of the TimeoutError.
     """
-    failure: Exception | None = None
+    looks = Looks(not_yet=(NotFound, Forbidden, ServerError, LookupError, ValueError), longest=0.1)
     try:
         async with asyncio.timeout(seconds):
             while True:
-                try:
+                with looks.look():
                     value = await read()
                     if holds(value):
                         return value
-                    failure = None
-                except (NotFound, Forbidden, ServerError, LookupError, ValueError) as error:
-                    failure = error
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(looks.pause())
     except TimeoutError as late:
-        raise late from failure
+        raise late from looks.failure
 
 
 LATE = "context deadline exceeded"

@@ -34,6 +34,7 @@ from lanloom.runtime.context import AgentContext
 from tests.fakes import FakeHost, FakeSwitch
 from tests.features.lan.agent.nodes import LanCluster
 from tests.harness.cluster import installed
+from tests.harness.waiting import Looks
 
 PATIENCE = 60.0
 OWN = 127
@@ -84,22 +85,13 @@ def batch(where: Path, *commands: str) -> None:
 
 
 async def until(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Waits until something holds; fails if that takes longer. A look that fails (NOT_YET) does not hold.
-
-    Looking takes processor time from those who bring it about: on the lab's kernel, starting a program takes long.
-    """
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
+    """Waits until something holds; fails if that takes longer. A look that fails (NOT_YET) does not hold."""
+    looks = Looks(seconds, NOT_YET, shortest=0.02, longest=0.5)
     while True:
-        began, failure = loop.time(), None
-        try:
+        with looks.look():
             if await asyncio.to_thread(condition):
                 return
-        except NOT_YET as error:
-            failure = error
-        if loop.time() >= end:
-            raise AssertionError("it does not come about") from failure
-        await asyncio.sleep(min(max(0.02, 2 * (loop.time() - began)), 0.5))
+        await asyncio.sleep(looks.pause())
 
 
 async def finds_well(machine: "Machine", attachment: Attachment) -> None:
