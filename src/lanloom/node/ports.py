@@ -54,12 +54,12 @@ class Link(Struct, frozen=True, kw_only=True):
     `ipv4_strict` is of bridges on which the host takes part in IPv4 with the own addresses alone (rp_filter and
     arp_ignore are set, or there is no IPv4); `forwarding`, of those whose IPv4 packets it passes on to other links.
     `addresses6` are IPv6 CIDRs: of VLAN links, without those of the link itself, as far as no other host has the
-    address, and so of the link of the only default route, if that is of IPv6; of other links those of them that were
-    given for good; and of the bridge that a step is about, if it is isolated or has no mark, all. `tentative6` are
-    those of VLAN links that wait for the answer of another host which may have them, too. `given` are the addresses of
-    such a bridge that Lanloom gave it, of both IP versions; a kernel before 5.18 does not know which these are. A
-    bridge or VLAN link that `promotes` keeps the other IPv4 addresses of a subnet when the first is removed. A VLAN
-    link without `ipv6` takes no address of it: the kernel has none, it is disabled there, or the MTU is too small.
+    address; of other links those of them that were given for good; and of the bridge that a step is about, if it is
+    isolated or has no mark, all. `tentative6` are those of VLAN links that wait for the answer of another host which
+    may have them, too. `given` are the addresses of such a bridge that Lanloom gave it, of both IP versions; a kernel
+    before 5.18 does not know which these are. A bridge or VLAN link that `promotes` keeps the other IPv4 addresses of a
+    subnet when the first is removed. A VLAN link without `ipv6` takes no address of it: the kernel has none, it is
+    disabled there, or the MTU is too small.
     `onlink` are the subnets of all IPv6 addresses, also of those that end some time, and, where an address is of no
     subnet (a lease of DHCPv6, a /32 of a cloud), those that a route without a router leads to.
     """

@@ -129,22 +129,6 @@ async def test_lasting_ipv6_addresses(links: NetlinkLinks) -> None:
     assert (await links.dump()).links["eth1"].addresses6 == ("fd00:1::1/64",)
 
 
-async def test_addresses_of_a_node_with_ipv6_alone(links: NetlinkLinks) -> None:
-    """Those that end some time are seen, too, of the NIC with the only default route, if that is one of IPv6."""
-    for nic, number in (("eth1", 1), ("eth2", 2)):
-        ip(f"link set {nic} up", where="bare")
-        ip(
-            f"address add fd00:{number}::1/64 dev {nic} nodad valid_lft 3600 preferred_lft 1800",
-            where="bare",
-        )
-    ip("-6 route add default via fd00:1::2 dev eth1", where="bare")
-    found = (await links.dump()).links
-    assert (found["eth1"].addresses6, found["eth2"].addresses6) == (("fd00:1::1/64",), ())
-    ip("address add 10.0.1.1/24 dev eth2", where="bare")
-    ip("route add default via 10.0.1.2 dev eth2", where="bare")
-    assert (await links.dump()).links["eth1"].addresses6 == ()
-
-
 ENDING = "nodad valid_lft 3600 preferred_lft 1800"
 ONLINK = f"""\
 link set eth1 up

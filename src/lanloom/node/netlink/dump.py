@@ -122,8 +122,7 @@ def read_state(sock: socket.socket) -> LinkState:
     for index, found in ipv4_addresses(sock).items():
         if (name := names.get(index)) is not None:
             links[name] = replace(links[name], addresses=found)
-    known6 = usable_ipv6_addresses(sock)
-    for index, known in known6.items():
+    for index, known in usable_ipv6_addresses(sock).items():
         if (name := names.get(index)) is None:
             continue
         given = tuple(address for address, flags in known.items() if not flags & IFA_F_PERMANENT)
@@ -152,10 +151,8 @@ def read_state(sock: socket.socket) -> LinkState:
         if index in vlan_links:
             link = replace(link, routes=link.routes | routes)
         links[link.name] = link
-    if not main and (name := names.get(index := _way_abroad6(sock))) is not None:
+    if not main and (name := names.get(_way_abroad6(sock))) is not None:
         main.add(name)
-        # Of a node that has IPv6 alone, they may all be of a router's advertisement, or leased.
-        links[name] = replace(links[name], addresses6=tuple(known6.get(index, ())))
     rules, lack6 = read_rules(sock)
     return LinkState(links, frozenset(main), rules, lack6=lack6)
 
