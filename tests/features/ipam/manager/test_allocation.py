@@ -412,3 +412,25 @@ def test_a_touched_status_is_always_another_one() -> None:
     status = NicStatus(conditions=(said,))
     for now in (99.0, 100.0, 100.9, 101.0):
         assert touched(status, now) != status
+
+
+@in_a_cluster
+async def test_a_nic_that_no_webhook_would_allow(cluster: IpamCluster) -> None:
+    """It keeps its addresses and gets no others until it is corrected; it gives them back if it leaves the network."""
+    await cluster.network()
+    await cluster.nic("one", "pool")
+    await cluster.rest()
+    await cluster.change("one", mac="aa:00", ips=["pool", "pool"])
+    await cluster.rest()
+    reason, message = await cluster.refusal("one")
+    assert (reason, await cluster.ips("one")) == ("Malformed", ("192.0.2.10",))
+    assert message.startswith('spec.mac: "aa:00" is not a MAC address')
+    assert condition(await cluster.status("one"), "Stalled").status == "True"
+    await cluster.change("one", mac=None)
+    await cluster.rest()
+    assert await cluster.ips("one") == ("192.0.2.10", "192.0.2.11")
+    await cluster.change("one", network="")
+    await cluster.rest()
+    assert (await cluster.refusal("one"))[0] == "Malformed"
+    assert await cluster.ips("one") == ()
+    assert (await cluster.net()).status.used == "0"

@@ -52,12 +52,14 @@ def decide(ledger: Ledger, nic: Nic, held: tuple[Address, ...], problem: tuple[s
     """Decide a NIC's addresses in the network of the ledger, where it has `held`.
 
     `problem` is why the network gives nothing away at all, as reason and message. A NIC that no webhook would allow
-    gets nothing either, and gives nothing back.
+    gets nothing either, and gives nothing back unless it leaves the network for none.
     """
     spec = nic.spec
+    if not spec.network:
+        return Decision(nic=nic, ips=())
     if fault := nic_fault(nic):
         return Decision(nic=nic, reason=MALFORMED, message=fault)
-    if not spec.ips or not spec.network:
+    if not spec.ips:
         return Decision(nic=nic, ips=())
     if problem is not None:
         return Decision(nic=nic, reason=problem[0], message=problem[1])
