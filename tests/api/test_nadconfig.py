@@ -98,7 +98,7 @@ def test_the_types_of_networks(text: str, network: VmNetwork | None) -> None:
     ("text", "message"),
     [
         ("{", "spec.config is not valid JSON; it must hold a CNI configuration"),
-        ("", "spec.config is not valid JSON; it must hold a CNI configuration"),
+        (" ", "spec.config is not valid JSON; it must hold a CNI configuration"),
         ("[]", "spec.config must be a JSON object with a CNI configuration"),
         ("[" * 100_000, "spec.config is not valid JSON"),
         (config(vlan="2012"), 'spec.config.vlan is "2012"; it must be a number from 0 to 4094'),

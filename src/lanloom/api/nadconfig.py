@@ -173,7 +173,10 @@ def links_of(nad: NetworkAttachmentDefinition) -> frozenset[str]:
 
 
 def read_config(text: str) -> dict[str, Any]:
-    """Return a configuration's fields under their own names, as Go reads them. Raises AnnotationError."""
+    """Return a configuration's fields under their own names, as Go reads them. Raises AnnotationError.
+
+    There are none in an empty text: Multus takes the configuration of such a NAD from a file of the node.
+    """
     return _json_object(text, _FIELDS)
 
 
@@ -211,6 +214,8 @@ def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _json_object(text: str, decoder: json.JSONDecoder) -> dict[str, Any]:
+    if not text:
+        return {}
     try:
         config = decoder.decode(text)
     except AnnotationError:

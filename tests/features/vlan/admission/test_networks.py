@@ -156,6 +156,8 @@ def test_networks_that_are_refused(case: Case) -> None:
         nad("overlay", "cluster-1", config=overlay_config("overlay")),
         annotated(network(), node_ip_map=""),
         {**nad("foreign", "cluster-1", config='{"type": "macvlan"}'), "metadata": {"name": "foreign"}},
+        FOREIGN | {"spec": {}},
+        FOREIGN | {"spec": {"config": ""}},
     ],
 )
 def test_networks_that_are_allowed(body: Raw) -> None:
