@@ -1,4 +1,4 @@
-"""The life of a leader with all features, in this process, without webhooks."""
+"""A manager with all features in this process, without webhooks: its context, and its life as the leader."""
 
 import asyncio
 import random
@@ -11,11 +11,11 @@ from lanloom.runtime.context import ManagerContext
 from lanloom.runtime.feature import in_order, load
 
 
-async def lead(client: Client) -> None:
-    """Run all features until cancelled."""
+def manager_context(client: Client) -> ManagerContext:
+    """Return what a manager with all features is built from."""
     rng, now = random.Random(1), asyncio.get_running_loop().time
     metrics = ManagerMetrics(FEATURES)
-    context = ManagerContext(
+    return ManagerContext(
         client=client,
         recorder=Recorder(client, "lanloom-manager", "test", now=now, rng=rng),
         identity="test",
@@ -26,6 +26,11 @@ async def lead(client: Client) -> None:
         settings={},
         metrics=metrics.features,
     )
+
+
+async def lead(client: Client) -> None:
+    """Run all features until cancelled."""
+    context = manager_context(client)
     parts = [load(feature.manager)(context) for feature in in_order(FEATURES) if feature.manager]
     async with asyncio.TaskGroup() as group:
         for informer in context.informers.all():

@@ -15,10 +15,7 @@ from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
 from lanloom.api.resource import Resource
 from lanloom.features import FEATURES
-from lanloom.kube.events import Recorder
 from lanloom.kube.informer import all_synced
-from lanloom.processes.metrics import ManagerMetrics
-from lanloom.runtime.context import ManagerContext
 from lanloom.runtime.feature import in_order, load
 from lanloom.runtime.webhooks import validate_all
 from lanloom_embedded.engine.engine import Engine
@@ -31,6 +28,7 @@ from tests.features.lan.reviews import review_lan
 from tests.features.lan.test_namespaces import VETH, nad
 from tests.features.vlan.cluster import cluster_network
 from tests.harness.admission import request
+from tests.harness.leader import manager_context
 from tests.harness.virtual import run
 
 
@@ -38,23 +36,12 @@ def ask(*requests: AdmissionRequest, present: tuple[Present, ...] = ()) -> tuple
     """The verdicts of a manager with all features, to which watches bring nothing, and what is in flight then."""
 
     async def main() -> tuple[list[Verdict], list[str]]:
-        rng, now, metrics = random.Random(1), asyncio.get_running_loop().time, ManagerMetrics(FEATURES)
-        engine = Engine(storage, now=now, rng=rng)
+        engine = Engine(storage, now=asyncio.get_running_loop().time, rng=random.Random(1))
         await engine.start()
         client = LocalClient(engine)
         for kind, body in present:
             await client.create(kind, body)
-        context = ManagerContext(
-            client=client,
-            recorder=Recorder(client, "lanloom-manager", "test", now=now, rng=rng),
-            identity="test",
-            user="",
-            now=now,
-            rng=rng,
-            observe=metrics.reconcile,
-            settings={},
-            metrics=metrics.features,
-        )
+        context = manager_context(client)
         parts = {
             feature.name: load(feature.manager)(context) for feature in in_order(FEATURES) if feature.manager
         }

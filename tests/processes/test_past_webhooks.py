@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from random import Random
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from lanloom.api.names import LANLOOM_NAMESPACE
 from lanloom.api.resource import Resource
 from lanloom.kube.conditions import STALLED
 from lanloom.kube.errors import ApiError
+from lanloom.kube.invalid import MOST
 from lanloom_embedded.engine.engine import Engine
 from lanloom_embedded.engine.storage import MemoryStorage
 from lanloom_embedded.local import LocalClient
@@ -210,6 +212,25 @@ def test_a_fault_is_reported_once() -> None:
         assert await change(MULTICAST) == [2]
         await client.delete(VLAN_CONFIGS, "one")
         await asyncio.sleep(SECONDS)
+
+    led(story)
+
+
+def test_an_object_with_many_faults_is_no_storm() -> None:
+    """Of an object with many faults, some are reported."""
+    routes = [{"dst": f"10.0.{number}.1/24"} for number in range(MOST + 5)]
+    config = {
+        "type": "bridge",
+        "bridge": "b",
+        "ipam": {"type": "lanloom-ipam", "network": "n", "routes": routes},
+    }
+    nad = {"metadata": {"name": "many", "namespace": "nets"}, "spec": {"config": json.dumps(config)}}
+
+    async def story(client: LocalClient) -> None:
+        made = await client.create(NADS, nad, "nets")
+        await asyncio.sleep(SECONDS)
+        said = await said_of(client, NADS, made.metadata)
+        assert len([text for text in said if "/24" in text]) == MOST
 
     led(story)
 

@@ -8,6 +8,7 @@ objects is the business of that feature.
 import random
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from lanloom.api.meta import Key, Object
@@ -21,6 +22,9 @@ Faults = Callable[[T], Iterable[str]]
 """Returns what a webhook would refuse of an object by itself, each with its field and the remedy."""
 
 REASON = "Invalid"
+
+MOST = 10
+"""Faults of one object that are reported: an object may have thousands, and each is an Event."""
 
 
 class _Rule(NamedTuple):
@@ -69,7 +73,8 @@ class InvalidObjects:
         if item is None or item.metadata.is_deleting:
             self._reported.pop(key, None)
             return
-        faults = tuple(dict.fromkeys(fault for rule in rules for fault in rule.faults(item)))
+        found = dict.fromkeys(fault for rule in rules for fault in rule.faults(item))
+        faults = tuple(islice(found, MOST))
         known = self._reported.pop(key, ())
         if faults:
             self._reported[key] = faults

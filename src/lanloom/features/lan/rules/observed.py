@@ -47,8 +47,10 @@ class Traffic(NamedTuple):
 
 
 class Underlay(Struct, frozen=True, kw_only=True):
-    """A link of the host that may carry VXLAN. `addresses` are IP addresses: IPv4 first, link-local ones last.
-    Among those, the ones that came first and stay are before others.
+    """A link of the host that may carry VXLAN.
+
+    `addresses` are IP addresses: IPv4 first, link-local ones last. Among those, the ones that came first and stay are
+    before others.
 
     One that is `running` is up, and its operational state says that frames can pass.
     """
