@@ -22,6 +22,12 @@ _CONFIG = "spec.config"
 OVERLAY_PLUGIN, BRIDGE_PLUGIN = "kube-ovn", "bridge"
 """The CNI plugins (`type`) whose configurations are VM networks."""
 
+BRIDGE_PLUGINS = (BRIDGE_PLUGIN, "cnv-bridge")
+"""Names of CNI's `bridge` plugin: OpenShift Virtualization ships it as `cnv-bridge` besides."""
+
+DEFAULT_BRIDGE = "cni0"
+"""The bridge of a configuration of CNI's `bridge` plugin that names none."""
+
 CONFIG_KEYS = (
     *(
         "cniVersion",

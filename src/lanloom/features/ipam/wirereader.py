@@ -22,8 +22,8 @@ from lanloom.features.ipam.rules.names import is_uuid
 from lanloom.features.ipam.rules.others import UNSHARED, Held, Holder, Sharing, View, Wire, sharing
 from lanloom.features.ipam.state import network_of
 from lanloom.features.ipam.wires import (
-    bridged,
     is_pooled,
+    linked,
     networks_named,
     read_held,
     read_host_network,
@@ -123,7 +123,7 @@ class Wires:
     def wires_of(self, nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
         """Return the wires to which a NAD attaches."""
         lans = (lan for spoke in spokes_named(nad) for lan in self._lans.by(BY_PLACE, spoke))
-        return bridged(nad).union(map(wire_of_lan, lans))
+        return linked(nad).union(map(wire_of_lan, lans))
 
     def wires_of_network(self, network: Network) -> frozenset[Wire]:
         """Return the wires of all NADs that name a network."""
@@ -319,7 +319,7 @@ class WireReader(Wires):
 
 _NETWORK_INDEXES: Indexes[Network] = {BY_IDENT: lambda item: _idents(item)}
 _NAD_INDEXES: Indexes[NetworkAttachmentDefinition] = {
-    BY_WIRE: lambda item: map(str, bridged(item)) if tells_of_addresses(item) else (),
+    BY_WIRE: lambda item: map(str, linked(item)) if tells_of_addresses(item) else (),
     BY_PLACE: spokes_named,
     BY_NAMED: lambda item: map(_ident, networks_named(item)),
 }

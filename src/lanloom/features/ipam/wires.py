@@ -12,10 +12,13 @@ from lanloom.api.l3annotations import l3_of, may_have_addresses
 from lanloom.api.lan import LAN
 from lanloom.api.meta import Key
 from lanloom.api.multus import NADS, NetworkAttachmentDefinition
-from lanloom.api.nadconfig import read_config
+from lanloom.api.nadconfig import BRIDGE_PLUGINS, DEFAULT_BRIDGE, read_config
 from lanloom.features.ipam.agent import PROGRAM
 from lanloom.features.ipam.rules.addresses import Address, find_address
 from lanloom.features.ipam.rules.others import Held, Holder, Wire
+
+UNTAGGED = 1
+"""The VLAN of frames without a tag on a bridge that is as the kernel makes it."""
 
 
 def wire_of_lan(lan: LAN) -> Wire:
@@ -24,23 +27,26 @@ def wire_of_lan(lan: LAN) -> Wire:
     if uplink is not None and uplink.cluster_network:
         return Wire(_cluster_network(uplink.cluster_network), uplink.vlan)
     if bridge is not None and bridge.name:
-        return wire_of_bridge(bridge.name)
+        return wire_of_link(bridge.name)
     return Wire(f"LAN {lan.metadata.key}")
 
 
-def wire_of_bridge(bridge: str, vlan: int = 0) -> Wire:
-    """Return the wire of a bridge of the nodes; most are those of cluster networks, isolated ones among them."""
-    name = bridge.removesuffix(names.BRIDGE_SUFFIX)
-    return Wire(_cluster_network(name) if name != bridge else f"bridge {bridge}", vlan)
+def wire_of_link(link: str, vlan: int = 0) -> Wire:
+    """Return the wire of a link of the nodes; most are bridges of cluster networks, isolated ones among them.
+
+    Frames without a tag are in VLAN 1 there, so both are one wire.
+    """
+    name = link.removesuffix(names.BRIDGE_SUFFIX)
+    return Wire(_cluster_network(name) if name != link else f"link {link}", 0 if vlan == UNTAGGED else vlan)
 
 
 def _cluster_network(name: str) -> str:
     return f"cluster network {name}"
 
 
-def bridged(nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
-    """Return the wires of a NAD's ports of bridges. What can't be read has none."""
-    return frozenset(wire for plugin in _plugins(nad) if (wire := _bridged(plugin)) is not None)
+def linked(nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
+    """Return the wires of the links of nodes at which a NAD puts interfaces. What can't be read has none."""
+    return frozenset(wire for plugin in _plugins(nad) if (wire := _linked(plugin)) is not None)
 
 
 def networks_named(nad: NetworkAttachmentDefinition) -> frozenset[str]:
@@ -139,14 +145,22 @@ def _plugins(nad: NetworkAttachmentDefinition) -> Iterator[dict[str, Any]]:
     yield from (item for item in (plugins if isinstance(plugins, list) else ()) if isinstance(item, dict))
 
 
-def _bridged(plugin: dict[str, Any]) -> Wire | None:
-    """Return the wire of a bridge's port; None for a port that has several VLANs, and for any other plugin."""
-    bridge, vlan = plugin.get("bridge"), plugin.get("vlan", 0)
-    if plugin.get("type") != "bridge" or not isinstance(bridge, str) or not bridge:
-        return None
-    if plugin.get("vlanTrunk") or type(vlan) is not int:
-        return None
-    return wire_of_bridge(bridge, vlan)
+def _linked(plugin: dict[str, Any]) -> Wire | None:
+    """Return the wire of an interface's own frames; None for a plugin whose interfaces are on no link's layer 2.
+
+    An address is not on the other VLANs of a trunk: those are for links that a guest makes.
+    """
+    kind, vlan, master = plugin.get("type"), plugin.get("vlan", 0), plugin.get("master")
+    if kind in BRIDGE_PLUGINS:
+        has_own = vlan or not plugin.get("vlanTrunk") or plugin.get("preserveDefaultVlan") is not False
+        return _wire(plugin.get("bridge") or DEFAULT_BRIDGE, vlan) if has_own else None
+    if kind == "macvlan" or (kind == "ipvlan" and plugin.get("mode", "l2") == "l2"):
+        return _wire(master, 0)
+    return _wire(master, plugin.get("vlanId", 0)) if kind == "vlan" else None
+
+
+def _wire(link: object, vlan: object) -> Wire | None:
+    return wire_of_link(link, vlan) if isinstance(link, str) and link and type(vlan) is int else None
 
 
 def _network(plugin: dict[str, Any]) -> str:

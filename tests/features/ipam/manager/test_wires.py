@@ -16,15 +16,16 @@ from lanloom.api.ipam import Network, OtherUse
 from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
 from lanloom.features.ipam.rules.addresses import format_address
+from lanloom.features.ipam.rules.others import Wire
 from lanloom.features.ipam.wirereader import WireReader, wire_informers
-from lanloom.features.ipam.wires import read_held, read_report
+from lanloom.features.ipam.wires import linked, read_held, read_report
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import ServerError
 from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers
 from lanloom.kube.store import Store
 from tests.features.ipam.cluster import PLACE, GrantingClient, condition
-from tests.features.ipam.manager.wirecluster import SUBNET, WireCluster, nad_body, node_addresses
+from tests.features.ipam.manager.wirecluster import SUBNET, Raw, WireCluster, nad_body, node_addresses
 from tests.harness.cluster import play
 from tests.harness.interceptor import Interceptor, Request
 
@@ -322,6 +323,60 @@ def test_an_address_that_another_network_held_in_vain(stored: bool) -> None:
         await cluster.rest()
         assert client.meanwhile is None
         assert await cluster.ips("one") == ("192.0.2.10",)
+
+    in_a_cluster(story)
+
+
+VLAN, UNTAGGED = Wire("cluster network cluster-1", 150), Wire("cluster network cluster-1")
+TRUNK = {"bridge": "cluster-1-br", "vlanTrunk": [{"id": 150}]}
+
+LINKED: dict[str, tuple[Raw, set[Wire]]] = {
+    "a VLAN": ({"type": "bridge", "bridge": "cluster-1-br", "vlan": 150}, {VLAN}),
+    "OpenShift's name of the plugin": ({"type": "cnv-bridge", "bridge": "cluster-1-br", "vlan": 150}, {VLAN}),
+    "a list": ({"plugins": [{"type": "bridge", "bridge": "cluster-1-br", "vlan": 150}]}, {VLAN}),
+    "a VLAN link in the pod": ({"type": "vlan", "master": "cluster-1-br", "vlanId": 150}, {VLAN}),
+    "untagged": ({"type": "bridge", "bridge": "cluster-1-br"}, {UNTAGGED}),
+    "the id of untagged frames": ({"type": "bridge", "bridge": "cluster-1-br", "vlan": 1}, {UNTAGGED}),
+    "a trunk": ({"type": "bridge", **TRUNK}, {UNTAGGED}),
+    "a trunk with an id of its own": ({"type": "bridge", "vlan": 150, **TRUNK}, {VLAN}),
+    "a trunk without untagged frames": ({"type": "bridge", "preserveDefaultVlan": False, **TRUNK}, set()),
+    "the default of that": (
+        {"type": "bridge", "bridge": "cluster-1-br", "preserveDefaultVlan": False},
+        {UNTAGGED},
+    ),
+    "a macvlan": ({"type": "macvlan", "master": "cluster-1-br"}, {UNTAGGED}),
+    "an ipvlan": ({"type": "ipvlan", "master": "cluster-1-br"}, {UNTAGGED}),
+    "an ipvlan that routes": ({"type": "ipvlan", "master": "cluster-1-br", "mode": "l3"}, set()),
+    "the plugin's own bridge": ({"type": "bridge"}, {Wire("link cni0")}),
+    "a NIC": ({"type": "macvlan", "master": "eth1"}, {Wire("link eth1")}),
+    "no name of a link": ({"type": "bridge", "bridge": ["cluster-1-br"]}, set()),
+    "no id": ({"type": "bridge", "bridge": "cluster-1-br", "vlan": "150"}, set()),
+    "no name of a plugin": ({"type": ["bridge"], "bridge": "cluster-1-br"}, set()),
+    "another plugin": ({"type": "sriov"}, set()),
+}
+"""On which wire the frames are that an interface sends without a tag of its own."""
+
+
+@pytest.mark.parametrize(("config", "wires"), LINKED.values(), ids=list(LINKED))
+def test_wires_of_interfaces(config: Raw, wires: set[Wire]) -> None:
+    """A NAD is on the wires of its interfaces' own frames, whichever plugin makes them."""
+    assert linked(convert(nad_body("lan", config, {}), NADS.type)) == wires
+
+
+@pytest.mark.parametrize("other", [way for way, (_, wires) in LINKED.items() if wires == {UNTAGGED}])
+def test_two_networks_meet_whichever_plugin_attaches(other: str) -> None:
+    """Two networks share what is free on a VLAN, to which NADs of different plugins or with different words attach."""
+
+    async def story(cluster: WireCluster) -> None:
+        await cluster.network("other", SUBNET)
+        config = {**LINKED[other][0], "ipam": {"type": "lanloom-ipam", "network": "other"}}
+        await cluster.keep(NADS, nad_body("others", config, {}))
+        await cluster.nad("lan", vlan=0)
+        await cluster.rest()
+        await cluster.nic("mine", "pool", "pool")
+        await cluster.nic("theirs", "pool", "pool", network="other")
+        await cluster.rest()
+        assert len({*await cluster.ips("mine"), *await cluster.ips("theirs")}) == 4
 
     in_a_cluster(story)
 

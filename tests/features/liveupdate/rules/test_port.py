@@ -76,6 +76,7 @@ UNMOVABLE: dict[str, tuple[Any, str]] = {
     "a macvtap": ({"type": "macvtap"}, "whose device the guest holds"),
     "another plugin": ({"type": "sriov"}, 'spec.config.type is "sriov"'),
     "no plugin": ({}, "spec.config.type is null"),
+    "no name of a plugin": ({"type": ["bridge"]}, 'spec.config.type is ["bridge"]'),
     "a firewall": (
         {"plugins": [{"type": "bridge"}, {"type": "firewall"}]},
         '"firewall", which can\'t be moved',
@@ -120,7 +121,7 @@ def test_any_configuration_has_a_place_or_a_reason(config: Any) -> None:
     """Whatever stands in a NAD, nothing but a reason comes of it."""
     shapes = (
         config,
-        *({"type": "bridge", key: config} for key in ("vlan", "vlanTrunk", "bridge", "mtu", "ipam")),
+        *({"type": "bridge", key: config} for key in ("type", "vlan", "vlanTrunk", "bridge", "mtu", "ipam")),
     )
     for found in (*shapes, {"plugins": config}, {"type": "k8slanveth", "veth": config}):
         try:

@@ -20,11 +20,10 @@ from lanloom.api.lan import Mode, device_id
 from lanloom.api.lannads import spokes_named
 from lanloom.api.meta import Key
 from lanloom.api.multus import NETWORK_STATUS, NetworkAttachmentDefinition, reported
+from lanloom.api.nadconfig import BRIDGE_PLUGINS, DEFAULT_BRIDGE
 from lanloom.features.ipam.agent.pods import config_of
 
-_BRIDGES = ("bridge", "cnv-bridge")
 _MODES: Mapping[object, Mode] = {"k8slanveth": "veth", "macvtap": "macvtap"}
-_DEFAULT_BRIDGE = "cni0"
 
 
 class BridgeLocation(Struct, frozen=True):
@@ -94,8 +93,8 @@ def location_in(nad: NetworkAttachmentDefinition) -> Location | None:
     if config is None:
         return None
     kind: Any = config.get("type")
-    if kind in _BRIDGES:
-        bridge, vlan = config.get("bridge") or _DEFAULT_BRIDGE, config.get("vlan") or 0
+    if kind in BRIDGE_PLUGINS:
+        bridge, vlan = config.get("bridge") or DEFAULT_BRIDGE, config.get("vlan") or 0
         return BridgeLocation(bridge, vlan) if isinstance(bridge, str) and isinstance(vlan, int) else None
     spokes = spokes_named(nad)
     mode = _MODES.get(kind) if isinstance(kind, str) else None

@@ -125,7 +125,7 @@ def _reserved(peer: Peer) -> Iterator[IPRange]:
 
 
 class Wire(NamedTuple):
-    """A layer 2: `cluster network cluster-1`, `bridge br0` or `LAN default/blue`, and the VLAN id there or 0."""
+    """A layer 2: `cluster network cluster-1`, `link br0` or `LAN default/blue`, and the VLAN id there or 0."""
 
     place: str
     vlan: int = 0

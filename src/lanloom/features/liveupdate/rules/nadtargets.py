@@ -11,20 +11,20 @@ from msgspec import Struct
 
 from lanloom.api.l3 import VID_MAX, AnnotationError
 from lanloom.api.multus import NetworkAttachmentDefinition
-from lanloom.api.nadconfig import BRIDGE_PLUGIN, parse_config, read_config
+from lanloom.api.nadconfig import (
+    BRIDGE_PLUGIN,
+    BRIDGE_PLUGINS,
+    DEFAULT_BRIDGE,
+    parse_config,
+    read_config,
+)
 from lanloom.api.names import LINK_NAME_MAX
 from lanloom.text import quote
-
-DEFAULT_BRIDGE = "cni0"
-"""The bridge of a configuration of CNI's `bridge` plugin that names none."""
 
 LAN_PLUGIN, TAP_PLUGIN = "k8slanveth", "macvtap"
 IPAM_PLUGIN = "lanloom-ipam"
 
-BRIDGE_PLUGINS = frozenset({BRIDGE_PLUGIN, "cnv-bridge"})
-"""Names of CNI's `bridge` plugin: OpenShift Virtualization ships it as `cnv-bridge` besides."""
-
-BRIDGED = BRIDGE_PLUGINS | {LAN_PLUGIN}
+BRIDGED = frozenset({*BRIDGE_PLUGINS, LAN_PLUGIN})
 """CNI plugins whose interfaces KubeVirt's bridge binding takes alike: one end of a veth pair in the pod."""
 
 MTU_MIN, MTU_MAX = 68, 65_535
