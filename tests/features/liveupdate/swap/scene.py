@@ -25,7 +25,7 @@ from lanloom.api.meta import Key
 from lanloom.api.multus import MULTUS_NETWORKS, NADS, NETWORK_STATUS
 from lanloom.api.multusconfig import NO_ISOLATION
 from lanloom.api.resource import Resource
-from lanloom.features.liveupdate.manager.swapreader import SwapReader, swap_informers
+from lanloom.features.liveupdate.manager.swapreader import SwapReader, named_in, swap_informers
 from lanloom.features.liveupdate.manager.swaps import SwapManager, Swaps
 from lanloom.kube.informer import all_synced
 from lanloom.kube.informers import Informers
@@ -136,6 +136,21 @@ class SwapCluster(cluster.Cluster):
         """The machine stops, and its pod with it."""
         await self.client.delete(VIRTUAL_MACHINE_INSTANCES, MACHINE, PLACE)
         await self.client.delete(PODS, "virt-launcher-db", PLACE, grace=0)
+
+    async def make_again(self, nad: str, **interface: str) -> None:
+        """The machine is deleted, and another one made of its name, on a NAD and with what its file has of the NIC."""
+        await self.stop_machine()
+        await self.client.delete(VIRTUAL_MACHINES, MACHINE, PLACE)
+        await asyncio.sleep(2.0)
+        spec = spec_body(nad)
+        spec["domain"]["devices"]["interfaces"][1] |= interface
+        body = {"metadata": self.meta(MACHINE), "spec": {"template": {"spec": spec}}}
+        await self.keep(VIRTUAL_MACHINES, body)
+
+    async def written(self) -> tuple[str, str]:
+        """The NAD and the state of the NIC in the machine's template."""
+        machine = await self.client.get(VIRTUAL_MACHINES, MACHINE, PLACE)
+        return str(named_in(machine, NIC)), await self.state()
 
     def meta(self, name: str) -> Raw:
         """The metadata of something in the namespace."""

@@ -339,6 +339,35 @@ async def test_a_machine_that_stops_while_its_link_is_down(each: SwapCluster) ->
     assert await each.state() == ""
 
 
+@story
+async def test_a_machine_that_is_made_again_while_its_link_is_down(each: SwapCluster) -> None:
+    """A VirtualMachine that takes the name of the one whose NIC moved keeps the network and the link of its file."""
+    each.serve()
+    await each.move(flap=True)
+    await each.until("Recording")
+    while await each.state() != "down":
+        await asyncio.sleep(0.05)
+    await each.kill("manager")
+    await each.make_again("vlan20", state="down")
+    each.lead("next")
+    assert "starts on" not in (await each.until("Reverted")).status.message
+    assert await each.written() == (TO, "down")
+
+
+@story
+async def test_a_machine_that_is_made_again_while_its_move_is_undone(each: SwapCluster) -> None:
+    """A VirtualMachine that takes the name of the one whose NIC moves back keeps the network of its file."""
+    await each.kill("manager")
+    each.lead("refused", Refusing(LocalClient(each.engine)))
+    await each.move()
+    await each.until("Reverting")
+    await each.kill("refused")
+    await each.make_again("vlan20")
+    each.lead("next")
+    await each.until("Reverted")
+    assert await each.written() == (TO, "")
+
+
 class Refusing(Interceptor):
     """The client of a manager that may not write machines."""
 

@@ -191,7 +191,7 @@ class SwapReader:
         allocates: bool = False,
     ) -> SwapInputs:
         """Return all that is known of a swap. `allocates` says that swaps get addresses."""
-        pod = objects.launcher
+        pod, machine = objects.launcher, _own_machine(swap, objects)
         migrating = _migrating(objects)
         facts = Facts(
             title=f"VirtualMachineInstance {_machine_key(swap)}",
@@ -218,13 +218,12 @@ class SwapReader:
             pod_uid=_uid_on(swap, objects),
             reported=_reported(swap, objects),
             attached=_attached(swap, objects),
-            named=named_in(objects.machine, swap.spec.network),
-            link=link_in(objects.machine, swap.spec.network),
+            named=named_in(machine, swap.spec.network),
+            link=link_in(machine, swap.spec.network),
             guest_link=_guest_link(objects.instance, swap.spec.network),
             with_kubevirt=objects.mode is not None and objects.mode.name != "full",
             asked=_asked(objects.instance, swap.spec.network),
-            restart_due=objects.machine is not None
-            and is_true(objects.machine.status.conditions, RESTART_REQUIRED),
+            restart_due=machine is not None and is_true(machine.status.conditions, RESTART_REQUIRED),
             held=objects.instance is not None and is_held(objects.instance, swap.metadata.uid),
             findings=check(facts),
             claim=claim,
@@ -249,6 +248,14 @@ class SwapReader:
             if other.metadata.uid != swap.metadata.uid and other.spec.network == swap.spec.network
         )
         return next((other.metadata.name for other in others if _order(other) < mine), "")
+
+
+def _own_machine(swap: NetworkSwap, objects: Objects) -> VirtualMachine | None:
+    """Return the VirtualMachine whose NIC moves; None where it is gone, and another one has its name by now."""
+    machine, asked = objects.machine, swap.metadata.creation_timestamp
+    made = machine.metadata.creation_timestamp if machine is not None else None
+    is_later = made is not None and asked is not None and made > asked  # RFC 3339 in UTC sorts as text
+    return None if is_later else machine
 
 
 def _migrating(objects: Objects) -> str:

@@ -236,11 +236,11 @@ def _ended_meanwhile(inputs: SwapInputs) -> Decision:
         return Decision(status=swap.status, steps=("machine-back",), wait=POLL_SECONDS)
     if waits := _not_alike(inputs):
         return waits
-    where = inputs.named or spec.source
     message = f"{title_of(swap)} was stopped or moved to another node meanwhile; its port is gone"
-    if spec.record and inputs.named == spec.target:
-        return end(inputs, "Succeeded", "Restarted", f"{message}, and it starts on {where}")
-    return end(inputs, "Reverted", "Restarted", f"{message}, and it starts on {where}")
+    if inputs.named is not None:
+        message = f"{message}, and it starts on {inputs.named}"
+    done = spec.record and inputs.named == spec.target
+    return end(inputs, "Succeeded" if done else "Reverted", "Restarted", message)
 
 
 def _not_alike(inputs: SwapInputs) -> Decision | None:
