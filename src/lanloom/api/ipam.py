@@ -4,6 +4,8 @@ Numbers of addresses are decimal text: an IPv6 pool has more of them than fit in
 """
 
 import hashlib
+from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -202,6 +204,23 @@ class Network(Object, frozen=True, kw_only=True):
     def called(self) -> str:
         """What users call it."""
         return self.spec.name or self.metadata.name
+
+    @property
+    def uuids(self) -> frozenset[str]:
+        """Its UUIDs in lower case: the one that it was brought along with, and that of the object."""
+        return frozenset({self.spec.uuid.lower(), self.metadata.uid.lower()} - {""})
+
+
+def network_referred(networks: Sequence[Network], ident: str) -> Network | None:
+    """Return the network that an object such as a NAD names, by UUID, object name or name; None if there is none.
+
+    The object name comes before the name, because it never changes: what is on a network stays there when that is
+    renamed and another one gets its name.
+    """
+    by_uuid = (item for item in networks if ident.lower() in item.uuids)
+    by_object = (item for item in networks if item.metadata.name == ident)
+    by_name = (item for item in networks if item.called == ident)
+    return next(chain(by_uuid, by_object, by_name), None)
 
 
 class OwnerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,14 +7,13 @@ webhooks need that, not the allocator.
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
 from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lanloom.api import ipam as api
-from lanloom.api.ipam import ALLOCATED, NETWORKS, NICS, Grant, OtherUse
+from lanloom.api.ipam import ALLOCATED, NETWORKS, NICS, Grant, OtherUse, network_referred
 from lanloom.api.ipam import Network as NetworkObject
 from lanloom.api.ipam import Nic as NicObject
 from lanloom.features.ipam.rules.addresses import (
@@ -283,24 +282,12 @@ class State(Struct, frozen=True):
 
     def find(self, ident: str) -> NetworkObject:
         """Return the network that a user means: the one with that UUID, name or object name. Raises Denied."""
-        return self._find(ident, lambda item: (item.called, item.metadata.name))
+        called = (item for item in self.networks if item.called == ident)
+        return (next(called, None) if not is_uuid(ident) else None) or self.find_referred(ident)
 
     def find_referred(self, ident: str) -> NetworkObject:
-        """Return the network that an object such as a NAD names, by UUID, object name or name. Raises Denied.
-
-        The object name comes first, because it never changes: what is on a network stays there when that is renamed
-        and another one gets its name.
-        """
-        return self._find(ident, lambda item: (item.metadata.name, item.called))
-
-    def _find(self, ident: str, names_of: Callable[[NetworkObject], tuple[str, str]]) -> NetworkObject:
-        uuid = ident.lower() if is_uuid(ident) else None
-        by_uuid = (
-            item for item in self.networks if uuid in (item.spec.uuid.lower(), item.metadata.uid.lower())
-        )
-        by_name = (item for place in (0, 1) for item in self.networks if names_of(item)[place] == ident)
-        found = next(chain(by_uuid, by_name), None)
-        if found is not None:
+        """Return the network that an object such as a NAD names (`network_referred`). Raises Denied."""
+        if (found := network_referred(self.networks, ident)) is not None:
             return found
         known = ", ".join(sorted(item.called for item in self.networks)) or "none"
         raise Denied(f"network {ident} does not exist; networks are: {known}")

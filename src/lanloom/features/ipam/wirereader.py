@@ -338,8 +338,7 @@ def _ident(text: str) -> str:
 
 
 def _idents(network: Network) -> set[str]:
-    uuids = (network.spec.uuid.lower(), network.metadata.uid.lower())
-    return {*uuids, network.metadata.name, network.called} - {""}
+    return {*network.uuids, network.metadata.name, network.called}
 
 
 def _model(network: Network) -> Model | None:

@@ -114,6 +114,7 @@ def test_no_address(given: Network, ipam: Raw, words: str) -> None:
     assert told.startswith(f"NetworkAttachmentDefinition {PLACE}/vlan20: {words}")
 
 
+UUID = "5c8d1f3e-0a41-4f0f-9a44-2f1d6a0c7b11"
 GIVEN: dict[str, tuple[Network, Raw]] = {
     "a free address": (network(pool(0), pool(1)), {}),
     "one of each IP version": (network(pool(1), pool(1, "2001:db8::1")), {"ips": ["pool4", "pool6"]}),
@@ -121,6 +122,10 @@ GIVEN: dict[str, tuple[Network, Raw]] = {
     "its namespace is served": (network(pool(1), namespaces=["*"], quota={"default": 2}), {}),
     "pools that no manager has looked at yet": (network(pool(0), metadata={"generation": 2}), {}),
     "a network by its other name": (network(pool(1), name="blue"), {"network": "blue"}),
+    "a network by the uid of its object": (network(pool(1), metadata={"uid": UUID}), {"network": UUID}),
+    "a network by a UUID of capitals": (network(pool(1), uuid=UUID), {"network": UUID.upper()}),
+    "an address by the machine's ordinal": (network(pool(0)), {"ips": ["192.0.2.90-192.0.2.99"]}),
+    "a pool called like an address": (network(pool(1, name="1.2.3.x")), {"pools": ["1.2.3.x"]}),
 }
 
 

@@ -174,7 +174,7 @@ def check_identity(new: Network, networks: Iterable[Network], *, is_new: bool) -
             raise Denied(
                 f"Network {title}: metadata.name: {title} is the name of Network {theirs}; choose another one"
             )
-        if new.spec.uuid and new.spec.uuid.lower() in (other.spec.uuid.lower(), other.metadata.uid.lower()):
+        if new.spec.uuid and new.spec.uuid.lower() in other.uuids:
             raise Denied(
                 f"Network {title}: spec.uuid: {new.spec.uuid} is the UUID of Network {theirs}; "
                 "omit it to use the object's uid"

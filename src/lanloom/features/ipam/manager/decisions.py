@@ -188,12 +188,8 @@ def _shared(one: Network, other: Network) -> str:
     """Return the name or UUID that two networks both have; empty if none."""
     if one.called == other.called:
         return f"name {one.called}"
-    uuids = _uuids(one) & _uuids(other)
+    uuids = one.uuids & other.uuids
     return f"UUID {min(uuids)}" if uuids else ""
-
-
-def _uuids(network: Network) -> set[str]:
-    return {network.spec.uuid.lower(), network.metadata.uid.lower()} - {""}
 
 
 def with_permission(

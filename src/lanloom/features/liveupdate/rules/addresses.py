@@ -7,8 +7,19 @@ has reported.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 
-from lanloom.api.ipam import ADDRESSES, ALLOCATED, NAD, READY, VIRTUAL_MACHINE, Network, Nic, PoolStatus
+from lanloom.api.ipam import (
+    ADDRESSES,
+    ALLOCATED,
+    NAD,
+    READY,
+    VIRTUAL_MACHINE,
+    Network,
+    Nic,
+    PoolStatus,
+    network_referred,
+)
 from lanloom.api.kubevirt import VirtualMachineInstance
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.features.liveupdate.rules.nadtargets import IPAM_PLUGIN, ipam_section
@@ -34,7 +45,8 @@ def against_addresses(
     if section.get("type") != IPAM_PLUGIN or ADDRESSES in machine.metadata.annotations:
         return ""
     ident = section.get("network")
-    title, found = f"NetworkAttachmentDefinition {nad.metadata.key}", _network(ident, networks)
+    title = f"NetworkAttachmentDefinition {nad.metadata.key}"
+    found = network_referred(networks.pools, ident) if isinstance(ident, str) else None
     if found is None:
         return f"{title}: there is no Network {ident}; create it" if networks.pools else ""
     if _asks(machine, nic, nad, found, networks):
@@ -48,12 +60,6 @@ def against_addresses(
     return f"{title}: {why}" if why else ""
 
 
-def _network(ident: object, networks: Networks) -> Network | None:
-    named = (item for item in networks.pools if item.metadata.name == ident)
-    others = (item for item in networks.pools if ident in (item.spec.name, item.spec.uuid))
-    return next(iter((*named, *others)), None)
-
-
 def _requests(section: Mapping[str, object]) -> Counter[str]:
     """Return how often each pool, or kind of pools, is asked for; addresses are not counted."""
     wanted = section.get("ips") or section.get("pools") or ["pool"]
@@ -62,7 +68,11 @@ def _requests(section: Mapping[str, object]) -> Counter[str]:
 
 
 def _is_address(text: str) -> bool:
-    return ":" in text or text.count(".") == 3
+    """Return whether a request is for an address, or for one of a range by ordinal; no pool has such a name."""
+    try:
+        return bool(ip_address(text.partition("-")[0]))
+    except ValueError:
+        return False
 
 
 def _asks(
