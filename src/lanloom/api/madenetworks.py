@@ -6,9 +6,11 @@ An administrator may add names, reservations and quotas to such a Network. They 
 import hashlib
 import re
 from collections.abc import Mapping
+from ipaddress import ip_network
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from lanloom.api.ipam import NETWORKS, Network, PoolSpec, SubnetSpec
 
@@ -57,13 +59,13 @@ class MadeNetwork(Struct, frozen=True, kw_only=True):
                 "labels": dict(self.labels),
                 "annotations": dict(self.annotations),
             },
-            "spec": {"subnets": [_body(item, "") for item in self.subnets]} | self._served(),
+            "spec": {"subnets": [_body(_spec(item)) for item in self.subnets]} | self._served(),
         }
 
     def repair(self, current: Network) -> Raw:
         """Return the merge patch on the version that was read; empty if the Network is as wanted.
 
-        A subnet that stays keeps its UUID, as does the only one.
+        A subnet that stays keeps its UUID and what an administrator added to it, as does the only one.
         """
         patch: Raw = {}
         meta = current.metadata
@@ -74,7 +76,8 @@ class MadeNetwork(Struct, frozen=True, kw_only=True):
             if missing := {key: text for key, text in wanted.items() if have.get(key) != text}:
                 patch.setdefault("metadata", {})[field] = missing
         if not self._is_met_by(current.spec.subnets):
-            patch["spec"] = {"subnets": [_body(item, self._uuid(item, current)) for item in self.subnets]}
+            wanted_specs = [_spec(item, self._former(item, current)) for item in self.subnets]
+            patch["spec"] = {"subnets": list(map(_body, wanted_specs))}
         if self.namespaces and current.spec.namespaces != self.namespaces:
             patch["spec"] = patch.get("spec", {}) | self._served()
         if patch:
@@ -84,10 +87,10 @@ class MadeNetwork(Struct, frozen=True, kw_only=True):
     def _is_met_by(self, found: tuple[SubnetSpec, ...]) -> bool:
         return len(found) == len(self.subnets) and all(map(_is_as, found, self.subnets))
 
-    def _uuid(self, subnet: MadeSubnet, current: Network) -> str:
+    def _former(self, subnet: MadeSubnet, current: Network) -> SubnetSpec:
         found = current.spec.subnets
         only = len(found) == len(self.subnets) == 1
-        return next((item.uuid for item in found if only or item.cidr == subnet.cidr), "")
+        return next((item for item in found if only or item.cidr == subnet.cidr), _NEW)
 
     def _served(self) -> Raw:
         return {"namespaces": list(self.namespaces)} if self.namespaces else {}
@@ -99,8 +102,31 @@ def _is_as(found: SubnetSpec, wanted: MadeSubnet) -> bool:
     return same and wanted.dhcp in (None, found.dhcp)
 
 
-def _body(subnet: MadeSubnet, uuid: str) -> Raw:
-    found: Raw = {"cidr": subnet.cidr, "pools": [{"range": subnet.cidr}]}
-    found |= {"gateway": subnet.gateway} if subnet.gateway else {}
-    found |= {"dhcp": True} if subnet.dhcp else {}
-    return found | ({"uuid": uuid} if uuid else {})
+_NEW = SubnetSpec(cidr="")
+
+
+def _spec(subnet: MadeSubnet, former: SubnetSpec = _NEW) -> SubnetSpec:
+    """Return a subnet as it is wanted, with what was added to it: a reservation only as far as it is in it still."""
+    return replace(
+        former,
+        cidr=subnet.cidr,
+        gateway=subnet.gateway,
+        dhcp=former.dhcp if subnet.dhcp is None else subnet.dhcp,
+        pools=(PoolSpec(range=subnet.cidr),),
+        external=tuple(text for text in former.external if _is_inside(text, subnet.cidr)),
+    )
+
+
+def _body(spec: SubnetSpec) -> Raw:
+    found: Raw = to_builtins(spec)
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
+
+
+def _is_inside(range_: str, cidr: str) -> bool:
+    """Return whether a range (`first-last`, one address, or a CIDR) is in a subnet; False for what is none."""
+    first, _, last = range_.partition("-")
+    try:
+        subnet, ends = ip_network(cidr), (ip_network(first)[0], ip_network(last or first)[-1])
+    except ValueError:
+        return False
+    return all(end in subnet for end in ends)

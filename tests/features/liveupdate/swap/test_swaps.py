@@ -344,8 +344,9 @@ async def test_a_machine_that_is_made_again_while_its_link_is_down(each: SwapClu
     """A VirtualMachine that takes the name of the one whose NIC moved keeps the network and the link of its file."""
     each.serve()
     await each.move(flap=True)
-    await each.until("Recording")
-    while await each.state() != "down":
+    for _ in range(400):
+        if await each.state() == "down":
+            break
         await asyncio.sleep(0.05)
     await each.kill("manager")
     await each.make_again("vlan20", state="down")
