@@ -76,6 +76,7 @@ reports has the underlay link that the LAN names for it, also where nothing is a
 
 Mode = Literal["macvtap", "veth"]
 Replication = Literal["head-end", "multicast"]
+UnderlayFamily = Literal["", "IPv4", "IPv6"]
 AddressKind = Literal["IPv4", "IPv6", "IPv4-link-local", "IPv6-link-local"]
 
 # For the schema alone: an object that breaks a rule is still read. The group has a default, so none is required.
@@ -177,7 +178,8 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     tell LANs apart on the underlay. `default_vxlan_dev` is the underlay link of nodes that `vxlan_dev_map`, by the
     node's name, does not list. `spokes` are the LAN's places: each takes one pod or one machine. With `replication`
     head-end (the default) a frame for many receivers is sent to each node of the LAN; with multicast it is sent
-    once, to the group `vxlan_grp`. `host_bridge`, which only Lanloom's manager writes, is a bridge of the nodes to
+    once, to the group `vxlan_grp`. `underlay_family` is the IP version of the underlay on every node; without it,
+    each node uses IPv4 if it has that. `host_bridge`, which only Lanloom's manager writes, is a bridge of the nodes to
     which the LAN is joined on every node that has it; such a LAN may have no spokes. `uplink` is a physical VLAN to
     which one node at a time joins the LAN; it may change at any time. `namespaces` are those, besides the LAN's own,
     whose pods and machines may attach to its spokes, `*` for all. They may change at any time; attached pods and
@@ -199,6 +201,7 @@ class LANSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     vxlan_dev_map: dict[str, str] = {}
     spokes: tuple[str, ...] = ()
     replication: Replication = "head-end"
+    underlay_family: UnderlayFamily = ""
     port_security: bool = False
     max_learned_macs: Annotated[int, Meta(extra_json_schema=_INT32)] = 0
     mtu: Annotated[int, Meta(extra_json_schema=_INT32)] = 0

@@ -355,7 +355,7 @@ def _spec(view: "LanView") -> Iterable[str]:
         f"; MTU {view.mtu}, as {view.limited_by} allows no more" if view.mtu else ""
     )
     if view.underlay_fault:
-        yield f"no underlay on {view.underlay_fault}"
+        yield view.underlay_fault
     if view.uplink:
         yield f"uplink {view.uplink}, joined by " + (view.uplink_node or "no node")
     if view.limits:

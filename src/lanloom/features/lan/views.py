@@ -25,6 +25,7 @@ from lanloom.cli.details import EventView
 from lanloom.cli.query import Field, Query
 from lanloom.features.lan.rules.options import Options, PortOptions, options_of
 from lanloom.features.lan.rules.status import narrowest, title_of_uplink
+from lanloom.features.lan.rules.underlays import ADDRESSES_DIFFER
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import Forbidden
 from lanloom.kube.lookup import list_or_empty
@@ -57,7 +58,7 @@ class LanView(Struct, frozen=True, kw_only=True, rename="camel"):
     """A LAN. `deleting` is when its deletion was asked for; `users` are those that keep it then. `uplink` is the VLAN
     that the node `uplink_node` joins it to.
 
-    `underlay_fault` says which nodes can't carry the LAN.
+    `underlay_fault` says which nodes can't carry the LAN, or would not reach each other.
     `limited_by` is the node that allows no larger MTU; `limits` are the options of the whole LAN, in words.
     `namespaces` are those that it admits in addition to its own, `network` the Network of its own `subnets`. With
     `partial`, spokes show the pods that the reader may see.
@@ -272,7 +273,9 @@ def _view(lan: LAN, places: Places) -> LanView:
 
 def _fault(conditions: tuple[Condition, ...]) -> str:
     found = find(conditions, UNDERLAY_READY)
-    return found.message if found is not None and found.status == "False" else ""
+    if found is None or found.status != "False":
+        return ""
+    return found.message if found.reason == ADDRESSES_DIFFER else f"no underlay on {found.message}"
 
 
 def _limits(spec: LANSpec) -> Iterator[str]:

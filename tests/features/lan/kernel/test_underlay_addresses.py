@@ -1,9 +1,12 @@
 """Which address of an underlay a node's VXLAN has, on a real kernel, while others come and go."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
-from tests.features.lan.kernel.machines import Machine, batch, lab, run, until
+from lanloom.api.lan import LANS
+from tests.features.lan.agent.nodes import NAMESPACE
+from tests.features.lan.kernel.machines import Machine, batch, lab, reaches, run, until
 
 OWN, VIRTUAL, OTHER = "fd00:1::1", "fd00:1::100", "fd00:1::200"
 
@@ -46,3 +49,24 @@ async def test_the_first_address_of_ipv6_stays_the_endpoint(tmp_path: Path) -> N
         assert await asyncio.to_thread(vxlan, machine) == before
         await change(machine, f"address delete {OWN}/64 dev u0")
         await reported(machine, VIRTUAL, 1330)
+
+
+async def test_a_half_migrated_cluster(tmp_path: Path) -> None:
+    """Nodes with IPv4 and one with IPv6 alone name each other; with spec.underlayFamily all reach each other."""
+    async with lab(tmp_path, 3) as made:
+        await made.cluster.lan()
+        for number, machine in enumerate(made.machines, 1):
+            await change(machine, f"address add fd00:1::{number}/64 dev u0 nodad")
+        await change(made[2], f"address delete {made[2].address}/24 dev u0")
+        for number, machine in enumerate(made.machines, 1):
+            await machine.offers()
+            await machine.attach(f"blue-{'abc'[number - 1]}", "p", f"172.16.0.{number}/24")
+        await until(
+            lambda: all("underlayFamily" in machine.entries()[0].message for machine in made.machines)
+        )
+        await made.cluster.client.patch(LANS, "blue", {"spec": {"underlayFamily": "IPv6"}}, NAMESPACE)
+        for number, machine in enumerate(made.machines, 1):
+            await until(lambda machine=machine: machine.entries()[0].ready)  # type: ignore[misc]
+            assert machine.entries()[0].address == f"fd00:1::{number}"
+        for other in ("172.16.0.2", "172.16.0.3"):
+            await until(partial(reaches, made[0].pods.path("p"), other))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from lanloom.api.core import Node, NodeStatus
-from lanloom.api.lan import LANEntry, LANNode, LANNodeStatus, Replication
+from lanloom.api.lan import LANEntry, LANNode, LANNodeStatus, Replication, UnderlayFamily
 from lanloom.api.meta import Condition, ObjectMeta, rfc3339
 from lanloom.features.lan.rules.desired import endpoint, hardware_address
 from lanloom.features.lan.rules.flood import (
@@ -117,6 +117,26 @@ def test_endpoint(addresses: tuple[str, ...], replication: str, group: str, addr
     record = replace(RECORD, replication=replication, group=group)
     found = endpoint(record, Underlay(name="u0", index=2, mtu=1500, addresses=addresses))
     assert (found.address, found.mtu, found.problem) == (address, mtu, "")
+
+
+@given(
+    st.permutations(["10.0.0.1", "169.254.7.7", "fd00::1", "fe80::1"]).flatmap(
+        lambda every: st.integers(0, 4).map(lambda count: tuple(every[:count]))
+    ),
+    st.sampled_from(["", "IPv4", "IPv6"]),
+)
+def test_the_version_that_the_lan_names(addresses: tuple[str, ...], asked: UnderlayFamily) -> None:
+    """The endpoint follows from the node's own addresses alone, and is of the IP version that the LAN names."""
+    found = endpoint(
+        replace(RECORD, family=asked), Underlay(name="u0", index=2, mtu=1500, addresses=addresses)
+    )
+    allowed = [
+        each
+        for each in addresses
+        if each != "169.254.7.7" and asked in ("", "IPv6" if ":" in each else "IPv4")
+    ]
+    assert found.address == (allowed[0] if allowed else "")
+    assert (f"has no {asked or 'IP'} address" in found.problem) == (not allowed)
 
 
 def test_an_endpoint_without_a_carrier() -> None:

@@ -55,6 +55,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"default_vxlan_dev": ""}, "spec.defaultVxlanDev is missing"),
     ({"default_vxlan_dev": "eth0; reboot"}, "spec.defaultVxlanDev is"),
     ({"default_vxlan_dev": "lo"}, "spec.defaultVxlanDev is"),
+    (
+        {"underlay_family": "IPv4", "replication": "multicast"},
+        'spec.underlayFamily is "IPv4", and spec.vxlanGrp',
+    ),
     ({"vxlan_dev_map": {"node1": "a" * 16}}, 'spec.vxlanDevMap["node1"] is'),
     ({"vxlan_dev_map": {"node1": ""}}, 'spec.vxlanDevMap["node1"] is'),
     ({"max_learned_macs": -1}, "spec.maxLearnedMacs is -1"),
@@ -89,6 +93,8 @@ def test_the_plain_one_is_right() -> None:
     assert not faults(spec())
     assert not faults(spec(vxlan_grp="239.1.2.3", vni=(1 << 24) - 1, vxlan_port=65535, ns="a" * 63))
     assert not faults(spec(default_vxlan_dev="", vxlan_dev_map={"node1": "bond0.100"}))
+    assert not faults(spec(underlay_family="IPv4"))
+    assert not faults(spec(underlay_family="IPv6", replication="multicast"))
     assert not faults(spec(bridge="aM2", vxlan="cM0"))
 
 
@@ -161,7 +167,7 @@ def test_a_field_that_stays(field: str) -> None:
 def test_fields_that_may_change() -> None:
     """Spokes come and go, and nodes get their own underlay; a LAN that is invalid is mended in any field."""
     check_changes(lan(), lan(spokes=("c",), vxlan_dev_map={"node1": "eth1"}))
-    check_changes(lan(), lan(default_vxlan_dev="eth9", replication="multicast"))
+    check_changes(lan(), lan(default_vxlan_dev="eth9", replication="multicast", underlay_family="IPv6"))
     check_changes(lan(), lan(port_security=True, max_learned_macs=9, mtu=1400))
     check_changes(lan(), lan(storm_control=StormControl(packets_per_second=0)))
     check_changes(lan(), lan(spoke_options={"a": SpokeOptions(isolated=True)}))
@@ -170,6 +176,7 @@ def test_fields_that_may_change() -> None:
 
 REROUTED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"replication": "multicast"}, 'spec.replication is "head-end" and can\'t become "multicast"'),
+    ({}, {"underlay_family": "IPv6"}, 'spec.underlayFamily is "" and can\'t become "IPv6"'),
     ({}, {"default_vxlan_dev": "eth9"}, 'defaultVxlanDev: the underlay of node node1 is "eth0"'),
     ({}, {"vxlan_dev_map": {"node1": "eth1"}}, 'vxlanDevMap: the underlay of node node1 is "eth0"'),
     ({"vxlan_dev_map": {"node1": "eth1"}}, {}, 'vxlanDevMap: the underlay of node node1 is "eth1"'),

@@ -3,17 +3,22 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from lanloom.api.lan import UNDERLAY_READY, LANNode, LANNodeStatus, UnderlayLink
+from lanloom.api.lan import UNDERLAY_READY, LANNode, LANNodeStatus, UnderlayFamily, UnderlayLink
 from lanloom.api.meta import ObjectMeta
 from lanloom.features.lan.rules.observed import Underlay
 from lanloom.features.lan.rules.status import Verdict, lan_status
-from lanloom.features.lan.rules.underlays import fault_of, reported, underlays_of
+from lanloom.features.lan.rules.underlays import reported, underlays_of
 from lanloom.kube.conditions import find
 from tests.features.lan.samples import entry, lan
 
 GOOD = UnderlayLink(name="eth0", mtu=1500, addresses=("IPv4", "IPv6-link-local"))
+SIX = replace(GOOD, addresses=("IPv6", "IPv6-link-local"))
+BOTH = replace(GOOD, addresses=("IPv4", "IPv6", "IPv6-link-local"))
+LINK_LOCAL = replace(GOOD, addresses=("IPv6-link-local",))
 NONE = UnderlayLink(name="eth0")
 MULTICAST = {"replication": "multicast"}
 
@@ -48,6 +53,9 @@ def test_what_is_reported(addresses: tuple[str, ...], kinds: tuple[str, ...]) ->
         (replace(GOOD, addresses=("IPv6-link-local",)), {}, ""),
         (replace(GOOD, addresses=("IPv4",)), MULTICAST, "has no IPv6 address"),
         (replace(GOOD, addresses=("IPv4",)), MULTICAST | {"vxlan_grp": "239.1.1.1"}, ""),
+        (replace(GOOD, addresses=("IPv4",)), {"underlay_family": "IPv6"}, "has no IPv6 address"),
+        (replace(GOOD, addresses=("IPv6-link-local",)), {"underlay_family": "IPv6"}, ""),
+        (SIX, {"underlay_family": "IPv4"}, "has no IPv4 address; give it one"),
         (replace(GOOD, addresses=("IPv4-link-local",)), {}, "has no IP address, not even a link-local one"),
         (replace(GOOD, addresses=()), {}, "has no IP address, not even a link-local one"),
         (replace(GOOD, down=True), {}, "the underlay link eth0 has no carrier"),
@@ -57,8 +65,8 @@ def test_what_is_reported(addresses: tuple[str, ...], kinds: tuple[str, ...]) ->
 )
 def test_a_link_of_a_node(link: UnderlayLink, spec: dict[str, Any], fault: str) -> None:
     """A link is judged as the node judges it that carries the LAN."""
-    found = fault_of(lan(**spec), "node1", link)
-    assert fault in found and bool(found) == bool(fault)
+    found = underlays_of(lan(**spec), [node("node1", link)])
+    assert fault in found.message and bool(found.faults) == bool(fault) and found.usable == (not fault)
 
 
 READY: list[tuple[str, tuple[LANNode, ...], dict[str, Any], str, str]] = [
@@ -102,6 +110,64 @@ def test_conditions(reports: tuple[LANNode, ...], spec: dict[str, Any], ready: s
         assert found is not None and f"{found.status} {found.reason}" == expected
         if expected == "False NoUnderlay":
             assert "n1" in found.message and "is not there" in found.message
+
+
+APART: list[tuple[str, dict[str, UnderlayLink], dict[str, Any], str]] = [
+    ("one version", {"n1": GOOD, "n2": BOTH}, {}, ""),
+    (
+        "half migrated",
+        {"n1": BOTH, "n2": SIX},
+        {},
+        "(IPv4: n1; IPv6: n2); set spec.underlayFamily to IPv6, which all",
+    ),
+    ("half migrated, and told", {"n1": BOTH, "n2": SIX}, {"underlay_family": "IPv6"}, ""),
+    (
+        "nothing in common",
+        {"n1": GOOD, "n2": SIX, "n3": BOTH},
+        {},
+        "(IPv4: n1, n3; IPv6: n2); give the links of all",
+    ),
+    ("links alone in common", {"n1": GOOD, "n2": LINK_LOCAL}, {}, "; set spec.underlayFamily to IPv6"),
+    ("two scopes", {"n1": SIX, "n2": LINK_LOCAL}, {}, "(IPv6: n1; IPv6-link-local: n2); give the links"),
+    (
+        "the wrong one",
+        {"n1": BOTH, "n2": replace(BOTH, addresses=("IPv4", "IPv6-link-local"))},
+        {"underlay_family": "IPv6"},
+        "; set spec.underlayFamily to IPv4",
+    ),
+    ("a group", {"n1": SIX, "n2": LINK_LOCAL}, MULTICAST, ""),
+]
+
+
+@pytest.mark.parametrize(("links", "spec", "words"), [case[1:] for case in APART], ids=[c[0] for c in APART])
+def test_nodes_that_would_not_reach_each_other(
+    links: dict[str, UnderlayLink], spec: dict[str, Any], words: str
+) -> None:
+    """Nodes with endpoints of different kinds are named before anything is attached, with the field that helps."""
+    blue = lan(**spec)
+    found = underlays_of(blue, [node(name, link) for name, link in links.items()]).finding("eth0")
+    assert (found.status, found.reason) == (("False", "AddressesDiffer") if words else ("True", "Ready"))
+    assert words in found.message
+    status = lan_status(
+        blue, (), Verdict(), underlays_of(blue, [node(*item) for item in links.items()]), now=0.0
+    )
+    ready = find(status.conditions, "Ready")
+    assert ready is not None and ready.status == "True"
+
+
+@given(
+    st.lists(st.sampled_from([GOOD, SIX, BOTH, LINK_LOCAL, NONE]), min_size=1),
+    st.sampled_from(["", "IPv4", "IPv6"]),
+)
+def test_the_field_that_helps(links: list[UnderlayLink], asked: UnderlayFamily) -> None:
+    """With the IP version of the message, all nodes that could carry the LAN reach each other; else none has that."""
+    reports = [node(f"n{number}", link) for number, link in enumerate(links)]
+    blue = lan(underlay_family=asked)
+    before = underlays_of(blue, reports)
+    versions: tuple[UnderlayFamily, ...] = (before.remedy,) if before.remedy else ("IPv4", "IPv6")
+    for version in versions if before.apart else ():
+        after = underlays_of(replace(blue, spec=replace(blue.spec, underlay_family=version)), reports)
+        assert (after.usable >= before.usable and not after.apart) == bool(before.remedy)
 
 
 def test_a_lan_that_goes() -> None:

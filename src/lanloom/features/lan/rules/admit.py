@@ -86,6 +86,9 @@ def _rerouted(old: LAN, new: LAN, node: str) -> str:
     before, after = old.spec, new.spec
     if before.replication != after.replication:
         return f"spec.replication is {quote(before.replication)} and can't become {quote(after.replication)}"
+    if before.underlay_family != after.underlay_family:
+        versions = (quote(before.underlay_family), quote(after.underlay_family))
+        return "spec.underlayFamily is {} and can't become {}".format(*versions)
     if (was := before.underlay(node)) != (becomes := after.underlay(node)):
         by_map = before.vxlan_dev_map.get(node) != after.vxlan_dev_map.get(node)
         field = "vxlanDevMap" if by_map else "defaultVxlanDev"

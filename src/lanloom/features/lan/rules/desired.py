@@ -141,16 +141,23 @@ def endpoint(record: LanRecord, underlay: Underlay | None) -> Endpoint:
 
 
 def _address(record: LanRecord, underlay: Underlay) -> str:
-    """Return the node's endpoint: of the group's IP version with multicast.
+    """Return the node's endpoint: of the group's IP version with multicast, else of the one that the LAN names.
 
     It is a link-local one of IPv6 where there is no other.
     Those of IPv4 are for a link that waits for its address, and for services of the node.
     """
-    if record.replication == "multicast":
-        found = (each for each in underlay.addresses if family(each) == family(record.group))
-    else:
-        found = (each for each in underlay.addresses if family(each) == 6 or not is_link_local(each))
+    asked = _asked_family(record)
+    found = (each for each in underlay.addresses if asked in (0, family(each)))
+    if record.replication != "multicast":
+        found = (each for each in found if family(each) == 6 or not is_link_local(each))
     return next(found, "")
+
+
+def _asked_family(record: LanRecord) -> int:
+    """Return the IP version that a node's endpoint must have: 4 or 6; 0 for either."""
+    if record.replication == "multicast":
+        return family(record.group)
+    return {"IPv4": 4, "IPv6": 6}.get(record.family, 0)
 
 
 def _lack(record: LanRecord) -> str:
@@ -159,11 +166,13 @@ def _lack(record: LanRecord) -> str:
     With IPv6, it has a link-local address as soon as it is up.
     """
     remedy = "set it up with IPv6 enabled, which gives it a link-local one"
-    if record.replication != "multicast":
-        return f"has no IP address, not even a link-local one; give it one, or {remedy}"
-    if family(record.group) == 6:
-        return f"has no IPv6 address; give it one, or {remedy}"
-    return "has no IPv4 address; give it one"
+    match _asked_family(record):
+        case 0:
+            return f"has no IP address, not even a link-local one; give it one, or {remedy}"
+        case 6:
+            return f"has no IPv6 address; give it one, or {remedy}"
+        case _:
+            return "has no IPv4 address; give it one"
 
 
 def _too_small(underlay: Underlay) -> Endpoint:

@@ -193,7 +193,8 @@ def unreachable(around: Peers) -> str:
         return ""
     return (
         f"{UNREACHABLE} {', '.join(around.strangers)}: all nodes of a LAN need the same VNI and port, and addresses "
-        "of their own of one IP version on the underlay, either link-local ones or others"
+        "of their own of one IP version on the underlay, either link-local ones or others; spec.underlayFamily sets "
+        "the IP version for all nodes"
     )
 
 

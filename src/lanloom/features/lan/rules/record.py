@@ -24,6 +24,7 @@ from lanloom.api.lan import (
     LANNode,
     Mode,
     Replication,
+    UnderlayFamily,
     VlanUplink,
     admits,
     device_id,
@@ -105,10 +106,10 @@ class SpokeRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class LanRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A LAN on this node: of its spec what links are made of, and the places that were ever used here.
 
-    `device` is the underlay link; `group` the multicast group. `built` says that the kernel may have something of it.
-    `options` are those of the LAN and of its spokes, which are applied to what is there.
-    `host_bridge` and its ifalias `host_alias` are a bridge of the host that the LAN is joined to, empty for none;
-    `uplink` and `uplink_vlan` the cluster network and the VLAN, for the node that joins the LAN to it.
+    `device` is the underlay link, `family` the IP version on it, empty for any; `group` the multicast group. `built`
+    says that the kernel may have something of it. `options` are those of the LAN and of its spokes, which are applied
+    to what is there. `host_bridge` and its ifalias `host_alias` are a bridge of the host that the LAN is joined to,
+    empty for none; `uplink` and `uplink_vlan` the cluster network and the VLAN, for the node that joins the LAN to it.
     `was` is the uid of the LAN for which that was made, if it is another one than `uid`. `namespaces` are the others
     whose pods may attach.
     `entry_limit` is how many forwarding entries the VXLAN link has; 0 of one that a version made that set no limit.
@@ -125,6 +126,7 @@ class LanRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     device: str = ""
     group: str = ""
     replication: Replication = "head-end"
+    family: UnderlayFamily = ""
     options: Options = Options()
     places: tuple[SpokeRecord, ...] = ()
     built: bool = False
@@ -174,6 +176,7 @@ def record_of(lan: LAN, node: str) -> LanRecord:
         device=spec.underlay(node),
         group=spec.vxlan_grp,
         replication=spec.replication,
+        family=spec.underlay_family,
         options=options_of(spec),
         host_bridge=_host(lan).name,
         host_alias=_host(lan).alias,
@@ -211,6 +214,7 @@ def followed(record: LanRecord, lan: LAN, node: str) -> LanRecord:
         record,
         device=fresh.device,
         replication=fresh.replication,
+        family=fresh.family,
         options=fresh.options,
         host_bridge="" if lan.metadata.is_deleting else record.host_bridge,
         host_alias="" if lan.metadata.is_deleting else record.host_alias,

@@ -64,6 +64,7 @@ _FREE = frozenset(
         "namespaces",
         "subnets",
         "replication",
+        "underlay_family",
         "default_vxlan_dev",
         "vxlan_dev_map",
         "port_security",
@@ -134,8 +135,13 @@ def check_changes(old: LAN, new: LAN) -> None:
 
 
 def is_rerouted(old: LANSpec, new: LANSpec) -> bool:
-    """Return whether an update changes the way of frames to other nodes: an underlay, or the replication."""
-    before, after = ((each.replication, each.default_vxlan_dev, each.vxlan_dev_map) for each in (old, new))
+    """Return whether an update changes the way of frames to other nodes: an underlay or its IP version, or the
+    replication.
+    """
+    before, after = (
+        (each.replication, each.underlay_family, each.default_vxlan_dev, each.vxlan_dev_map)
+        for each in (old, new)
+    )
     return before != after
 
 
@@ -295,6 +301,17 @@ def _underlay_faults(spec: LANSpec) -> Iterator[str]:
                 f"spec.{field} is {quote(link)}, which can't be the name of an underlay link: name a NIC, bond or VLAN "
                 f"link of the node, at most {LINK_NAME_MAX} characters, e.g. eth0"
             )
+    if spec.replication == "multicast" and spec.underlay_family and not group_fault(spec.vxlan_grp):
+        yield from _family_faults(spec.underlay_family, spec.vxlan_grp)
+
+
+def _family_faults(asked: str, group: str) -> Iterator[str]:
+    version = f"IPv{ip_address(group).version}"
+    if version != asked:
+        yield (
+            f"spec.underlayFamily is {quote(asked)}, and spec.vxlanGrp {group}, to which nodes send, is of {version}; "
+            "remove spec.underlayFamily, or set spec.replication to head-end"
+        )
 
 
 def _spoke_faults(spec: LANSpec) -> Iterator[str]:
