@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from lanloom.processes.manager import Endpoint, ManagerSettings
-from lanloom.runtime.https.connections import peer_of
+from lanloom.runtime.https.peers import peer_of
 from lanloom.runtime.tcpsockets import EVERYWHERE, listen
 
 
@@ -27,7 +27,7 @@ def test_everywhere_is_both_versions() -> None:
         with _accepted(listening, "127.0.0.1") as peer:
             assert peer == "127.0.0.1"
         with _accepted(listening, "::1") as peer:
-            assert peer == "::/64"
+            assert peer == "::1"
 
 
 def test_the_manager_is_reached_everywhere() -> None:

@@ -20,13 +20,13 @@ import uvloop
 
 from lanloom.kube.config import memory_file
 from lanloom.runtime.certificates import issue
+from lanloom.runtime.https import server as https_server
 from lanloom.runtime.https.connections import (
     Connections,
     Limits,
     Slot,
     Stage,
     limits_of_process,
-    peer_of,
 )
 from lanloom.runtime.https.server import HttpsServer
 from lanloom.runtime.tcpsockets import listen
@@ -144,21 +144,6 @@ def test_a_released_place_is_free() -> None:
     assert len(clients.connections) == 0
     assert clients.connect("second") is not None
     assert clients.ended == []
-
-
-@pytest.mark.parametrize(
-    ("address", "peer"),
-    [
-        (("192.0.2.1", 4000), "192.0.2.1"),
-        (("::ffff:192.0.2.1", 4000, 0, 0), "192.0.2.1"),
-        (("2001:db8::1", 4000, 0, 0), "2001:db8::/64"),
-        (("fe80::1%eth0", 4000, 0, 2), "fe80::/64"),
-        ("", ""),
-    ],
-)
-def test_a_peer_is_an_address_or_a_network_of_ipv6(address: object, peer: str) -> None:
-    """Connections are counted by IPv4 address, and by /64 in IPv6, where a client has that many addresses."""
-    assert peer_of(address) == peer
 
 
 BUNDLE = issue(("127.0.0.1",), time.time())
@@ -289,6 +274,28 @@ def test_a_crowd_that_may_not_wait(runner: Run) -> None:
     runner(main)
 
 
+def test_a_crowd_keeps_no_neighbour_waiting(runner: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client is answered before a crowd of other addresses in its /64 that waits."""
+
+    def peer_of(address: tuple[str, int]) -> str:
+        return f"2001:db8::{address[0].rpartition('.')[2]}"
+
+    monkeypatch.setattr(https_server, "peer_of", peer_of)
+
+    async def main() -> None:
+        limits = Limits(connections=16, per_peer=8, per_network=12, waiting=32, patience_seconds=60.0)
+        async with serving(limits) as port:
+            crowd = [
+                await asyncio.open_connection("127.0.0.1", port, local_addr=(f"127.0.0.{2 + number % 3}", 0))
+                for number in range(30)
+            ]
+            assert "200 OK" in await answer(await connect(port))
+            for _, writer in crowd:
+                writer.close()
+
+    runner(main)
+
+
 def test_a_silent_connection_costs_no_tls() -> None:
     """The buffers of TLS are made when a client sends something, and go with a handshake that fails."""
 
@@ -405,4 +412,5 @@ def test_limits_leave_files_for_the_server_itself(
     """A process never spends all its file descriptors on connections, and one peer never has all of them."""
     monkeypatch.setattr(resource, "getrlimit", lambda _kind: (files, files))
     limits = limits_of_process(512)
-    assert (limits.connections, limits.per_peer, limits.waiting) == (connections, connections // 2, waiting)
+    assert (limits.connections, limits.waiting) == (connections, waiting)
+    assert (limits.per_peer, limits.per_network) == (connections // 2, connections * 3 // 4)

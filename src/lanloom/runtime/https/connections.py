@@ -5,20 +5,24 @@ that has not finished a request for seconds, then of an idle one, then of any wi
 first. A request in progress is never cut off; where there is nothing else, the new connection is refused. Refusing
 newcomers always would let a thousand silent connections keep all clients out; ending the oldest would end watches.
 
+A client has as many IPv6 addresses as it likes, all in one /64; what else is in that /64 must stay served. So
+both are counted, and each has a limit: the address, and its network. On a full server the network with the most
+connections that do no work loses one, and in a network the address with the most.
+
 Before a new connection takes the place of one that came as recently, or is refused, it waits for `patience_seconds`
 where it costs a socket alone: a crowd is mostly one client that sends all at once, as an API server sends its reviews.
 """
 
 import asyncio
-import ipaddress
 import resource
 from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
 
 import structlog
 from msgspec import Struct
+
+from lanloom.runtime.https.peers import Ranking, network_of
 
 log = structlog.get_logger(__name__)
 
@@ -33,12 +37,12 @@ _MOST_WAITING = 2048
 class Limits(Struct, frozen=True, kw_only=True):
     """Limits of one server.
 
-    `connections` is the number of open connections, `per_peer` that of one peer: an IPv4 address, or the /64 of an
-    IPv6 address. `header_bytes` counts the request line, the headers and the trailers of a request. `pipelined` is the
-    number of requests that may wait behind the one in progress on a connection.
+    `connections` is the number of open connections, `per_peer` that of one address, `per_network` that of a /64 of
+    IPv6. `header_bytes` counts the request line, the headers and the trailers of a request. `pipelined` is the number
+    of requests that may wait behind the one in progress on a connection.
 
     While there is no place for a new connection but that of one as recent, it waits up to `patience_seconds`, as one of
-    `waiting` at most, half of them of one peer.
+    `waiting` at most, half of them of one peer, and three quarters of one network.
 
     Times are in seconds: for a TLS handshake, for the headers of a request, for its body, and for a client to read
     what the server wrote. An idle connection is closed after `idle_seconds`.
@@ -46,6 +50,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     connections: int = 4096
     per_peer: int = 2048
+    per_network: int = 3072
     header_bytes: int = 64 * 1024
     pipelined: int = 32
     waiting: int = _MOST_WAITING
@@ -56,6 +61,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     stall_seconds: float = 60.0
     idle_seconds: int = 90
 
+    def may_wait(self, of_peer: int, of_network: int, of_all: int) -> bool:
+        """Return whether a connection may wait where so many wait already."""
+        return of_all < self.waiting and of_network < self.waiting * 3 // 4 and of_peer < self.waiting // 2
+
 
 def limits_of_process(most: int) -> Limits:
     """Limit for this process's file descriptors (`ulimit -n`), with at most `most` connections."""
@@ -65,7 +74,12 @@ def limits_of_process(most: int) -> Limits:
     files = soft - min(_RESERVED_FILES, soft // 2)
     connections = max(_FEWEST, min(most, files))
     waiting = max(0, min(_MOST_WAITING, files - connections))
-    return Limits(connections=connections, per_peer=connections // 2, waiting=waiting)
+    return Limits(
+        connections=connections,
+        per_peer=connections // 2,
+        per_network=connections * 3 // 4,
+        waiting=waiting,
+    )
 
 
 _REPORT_SECONDS = 60.0
@@ -73,8 +87,6 @@ _REPORT_SECONDS = 60.0
 
 _PEERS = 10_000
 """Peers that are distinguished in a report."""
-
-_IPV6_NETWORK = 64
 
 
 class Stage(IntEnum):
@@ -156,6 +168,9 @@ class Connections:
         self._limits = limits
         self._clock = clock
         self._peers: dict[str, tuple[dict[Slot, None], ...]] = {}
+        self._of_networks: Counter[str] = Counter()
+        self._networks = Ranking()
+        self._peers_in: dict[str, Ranking] = {}
         self._count = 0
         self._reported = float("-inf")
         self.faults = ClientFaults()
@@ -166,42 +181,40 @@ class Connections:
     def has_room(self, peer: str) -> bool:
         """Return whether a new connection of a peer needs no place of one that may be about to send a request.
 
-        On a full server, a peer may take a place of one that has more connections.
+        It may take such a place of a network with more connections, and in its own network of a peer with more.
         """
-        own = self.count(peer)
-        if own >= self._limits.per_peer:
-            return self._has_late(peer)
-        if self._count < self._limits.connections:
-            return True
-        richest = self._richest()
-        return self._has_late(richest) or (bool(self._spare(richest)) and self.count(richest) > own + 1)
+        loser = self._loser(peer)
+        return (
+            loser is None
+            or self._has_late(loser)
+            or (bool(self._spare(loser)) and self._has_more(loser, peer))
+        )
 
     def admit(self, peer: str, end: Callable[[], None]) -> Slot | None:
         """Return a place for a new connection of a peer, or None if it must be refused."""
-        if self.count(peer) >= self._limits.per_peer and not self._evict(peer):
-            self._report("refused", peer)
-            return None
-        if self._count >= self._limits.connections and not self.relieve():
+        loser = self._loser(peer)
+        if loser is not None and not self._evict(loser):
             self._report("refused", peer)
             return None
         slot = Slot(self, peer, end, self._clock())
         stages = self._peers.setdefault(peer, tuple({} for _ in Stage))
         stages[slot.stage][slot] = None
-        self._count += 1
+        self._add(slot, 1)
         return slot
 
     def relieve(self) -> bool:
-        """End one connection that does no work, of the peer with the most of them. False if there is none."""
-        peer = self._richest()
-        return bool(self._spare(peer)) and self._evict(peer)
+        """End one connection that does no work, where there are the most of them. False if there is none."""
+        return self._evict(self._richest(self._networks.first()))
 
     def move(self, slot: Slot, stage: Stage) -> None:
         """See Slot.move."""
         stages = self._peers.get(slot.peer)
         if stages is not None and slot in stages[slot.stage]:
             del stages[slot.stage][slot]
+            self._rank(slot, -1)
             slot.stage, slot.since = stage, self._clock()
             stages[stage][slot] = None
+            self._rank(slot, 1)
 
     def remove(self, slot: Slot) -> None:
         """See Slot.release."""
@@ -209,7 +222,7 @@ class Connections:
         if stages is None or slot not in stages[slot.stage]:
             return
         del stages[slot.stage][slot]
-        self._count -= 1
+        self._add(slot, -1)
         if not any(stages):
             del self._peers[slot.peer]
 
@@ -217,10 +230,49 @@ class Connections:
         """Return how many connections a peer has."""
         return sum(map(len, self._peers.get(peer, ())))
 
-    def _richest(self) -> str:
-        """Return the peer with the most connections that do no work; empty without any."""
-        spare = {peer: len(stages[0]) + len(stages[1]) for peer, stages in self._peers.items()}
-        return max(spare, key=spare.__getitem__, default="")
+    def counts(self, peer: str) -> tuple[int, int]:
+        """Return how many connections a peer's network has, and how many the peer."""
+        return self._of_networks[network_of(peer)], self.count(peer)
+
+    def _add(self, slot: Slot, by: int) -> None:
+        network = network_of(slot.peer)
+        self._count += by
+        self._of_networks[network] += by
+        if not self._of_networks[network]:
+            del self._of_networks[network]
+        self._rank(slot, by)
+
+    def _rank(self, slot: Slot, by: int) -> None:
+        """Count a connection that does no work, or count it no more."""
+        if slot.stage is Stage.BUSY:
+            return
+        network = network_of(slot.peer)
+        self._networks.change(network, by)
+        peers = self._peers_in.setdefault(network, Ranking())
+        peers.change(slot.peer, by)
+        if not peers:
+            del self._peers_in[network]
+
+    def _loser(self, peer: str) -> str | None:
+        """Return the peer that loses a connection to a new one of `peer`: empty if none can, None if none need."""
+        of_network, own = self.counts(peer)
+        if own >= self._limits.per_peer:
+            return peer
+        if of_network >= self._limits.per_network:
+            return self._richest(network_of(peer))
+        if self._count >= self._limits.connections:
+            return self._richest(self._networks.first())
+        return None
+
+    def _richest(self, network: str) -> str:
+        """Return the peer in a network with the most connections that do no work; empty without any."""
+        peers = self._peers_in.get(network)
+        return peers.first() if peers is not None else ""
+
+    def _has_more(self, one: str, other: str) -> bool:
+        """Return whether a peer has more connections than another one with one more; of two networks, whether these."""
+        depth = 1 if network_of(one) == network_of(other) else 0
+        return self.counts(one)[depth] > self.counts(other)[depth] + 1
 
     def _has_late(self, peer: str) -> bool:
         """Return whether a peer has a connection that has done no work for `patience_seconds`.
@@ -252,16 +304,3 @@ class Connections:
             return
         self._reported = self._clock()
         log.warning("connections-limit", outcome=outcome, peer=peer, connections=self._count)
-
-
-def peer_of(address: Any) -> str:
-    """Return the peer of a socket address, by which its connections are counted."""
-    if not isinstance(address, tuple):
-        return ""
-    host = str(address[0]).partition("%")[0]
-    if ":" not in host:
-        return host
-    parsed = ipaddress.IPv6Address(host)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.IPv6Network((parsed, _IPV6_NETWORK), strict=False))

@@ -10,7 +10,7 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -19,7 +19,8 @@ import structlog
 import uvicorn
 
 from lanloom.kube.config import memory_file
-from lanloom.runtime.https.connections import Connections, Limits, Slot, peer_of
+from lanloom.runtime.https.connections import Connections, Limits, Slot
+from lanloom.runtime.https.peers import network_of, peer_of
 from lanloom.runtime.https.protocol import LimitedProtocol
 from lanloom.runtime.process import End, end_process, is_out_of_memory
 
@@ -59,6 +60,8 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._handshakes: dict[asyncio.Task[None], Slot] = {}
         self._waiting: dict[str, deque[tuple[float, socket.socket]]] = {}
+        self._crowds: Counter[str] = Counter()
+        self._crowd = 0
         self._ticking = False
         self._closed = False
         sock.setblocking(False)
@@ -100,13 +103,15 @@ class Listener:
 
     def _open(self, sock: socket.socket, address: Any) -> None:
         peer = peer_of(address)
-        crowd, own = sum(map(len, self._waiting.values())), len(self._waiting.get(peer, ()))
+        network, own = network_of(peer), len(self._waiting.get(peer, ()))
         is_next = not own and self._connections.has_room(peer)
-        if is_next or crowd >= self._limits.waiting or own >= self._limits.waiting // 2:
+        if is_next or not self._limits.may_wait(own, self._crowds[network], self._crowd):
             self._begin(sock, peer)
             return
         until = self._loop.time() + self._limits.patience_seconds
         self._waiting.setdefault(peer, deque()).append((until, sock))
+        self._crowds[network] += 1
+        self._crowd += 1
         if not self._ticking:
             self._ticking = True
             self._loop.call_later(_PAUSE_SECONDS, self._let_in)
@@ -114,13 +119,16 @@ class Listener:
     def _let_in(self) -> None:
         """Begin with those that have room, and with those that waited long enough: they take a place or are refused."""
         now = self._loop.time()
-        for peer in sorted(self._waiting, key=self._connections.count):
+        for peer in sorted(self._waiting, key=self._connections.counts):
             queue = self._waiting[peer]
             while queue and (queue[0][0] <= now or self._connections.has_room(peer)):
+                self._crowds[network_of(peer)] -= 1
+                self._crowd -= 1
                 self._begin(queue.popleft()[1], peer)
             if not queue:
                 del self._waiting[peer]
         self._ticking = bool(self._waiting)
+        self._crowds = +self._crowds
         if self._ticking:
             self._loop.call_later(_PAUSE_SECONDS, self._let_in)
 
