@@ -325,14 +325,19 @@ def _alive(kind: type) -> int:
     return sum(isinstance(each, kind) for each in gc.get_objects())
 
 
-def test_unfinished_requests_keep_nobody_out(runner: Run) -> None:
-    """A client gets in and is answered, however many connections are in the middle of their headers."""
+@pytest.mark.parametrize(
+    "part",
+    [b"GET / HTTP/1.1\r\na: ", b"POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\n"],
+    ids=["headers", "body"],
+)
+def test_unfinished_requests_keep_nobody_out(runner: Run, part: bytes) -> None:
+    """A client gets in and is answered, however many connections are in the middle of their headers or body."""
 
     async def main() -> None:
         async with serving(FEW) as port:
             slow = [await connect(port) for _ in range(FEW.per_peer)]
             for _, writer in slow:
-                writer.write(b"GET / HTTP/1.1\r\na: ")
+                writer.write(part)
             fresh = await connect(port)
             assert "200 OK" in await answer(fresh)
             await end(slow[0][0])

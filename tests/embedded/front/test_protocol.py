@@ -369,6 +369,52 @@ async def test_clients_do_not_write_the_log() -> None:
     assert {each["event"] for each in lines} <= {"client-faults", "connections-limit"}
 
 
+async def _endless(_scope: object, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    while True:
+        await send({"type": "http.response.body", "body": b"event", "more_body": True})
+        await asyncio.sleep(1)
+
+
+async def _working(_scope: object, receive: Receive, _send: Send) -> None:
+    while (await receive()).get("more_body"):
+        pass
+    await asyncio.sleep(1000)
+
+
+@pytest.mark.parametrize(
+    ("app", "sent", "paused", "stage"),
+    [
+        (None, POST, None, Stage.UNFINISHED),
+        (None, POST + b"0" * 9, None, Stage.UNFINISHED),
+        (_working, POST + b"0" * 10, None, Stage.BUSY),
+        (_working, REQUEST + POST, None, Stage.BUSY),
+        (None, REQUEST + POST, None, Stage.UNFINISHED),
+        (_endless, REQUEST, None, Stage.BUSY),
+        (_endless, REQUEST, 0.9, Stage.BUSY),
+        (_endless, REQUEST, 1.1, Stage.UNFINISHED),
+        (None, POST[:20], None, Stage.UNFINISHED),
+        (None, REQUEST, None, Stage.IDLE),
+    ],
+)
+def test_who_waits_for_a_client_gives_way(app: Any, sent: bytes, paused: float | None, stage: Stage) -> None:
+    """A connection works only while the application does: one that awaits a body or a reader gives way to others."""
+
+    async def main() -> None:
+        client = Connection(app)
+        client.protocol.data_received(sent)
+        await asyncio.sleep(2)
+        if paused is not None:
+            client.protocol.pause_writing()
+            await asyncio.sleep(paused * LIMITS.patience_seconds)
+        assert client.slot.stage is stage
+        client.protocol.resume_writing()
+        assert client.slot.stage is (stage if paused is None else Stage.BUSY)
+        client.wire.abort()
+
+    run(main())
+
+
 @virtually
 async def test_an_answer_that_nobody_reads_is_ended() -> None:
     """A client that does not read what was written is hung up on, and the application learns of it."""

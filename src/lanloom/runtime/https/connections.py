@@ -2,8 +2,9 @@
 
 A server that is full must stay reachable. So a new connection takes the place of one that does no work: first of one
 that has not finished a request for seconds, then of an idle one, then of any without a finished request, the oldest
-first. A request in progress is never cut off; where there is nothing else, the new connection is refused. Refusing
-newcomers always would let a thousand silent connections keep all clients out; ending the oldest would end watches.
+first. A request that the application works on is never cut off; where there is nothing else, the new connection is
+refused. Refusing newcomers always would let a thousand silent connections keep all clients out; ending the oldest would
+end watches.
 
 A client has as many IPv6 addresses as it likes, all in one /64; what else is in that /64 must stay served. So
 both are counted, and each has a limit: the address, and its network. On a full server the network with the most
@@ -93,7 +94,7 @@ class Stage(IntEnum):
     """The stage of a connection. Lower stages end first."""
 
     UNFINISHED = 0
-    """In its handshake, or in a request that is not complete."""
+    """In its handshake, in a request that is not complete, or in a response that the client does not read."""
     IDLE = 1
     """Between two requests."""
     BUSY = 2

@@ -79,6 +79,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_of: tuple[int, Phase] = (0, "complete")
         self._stall: asyncio.TimerHandle | None = None
+        self._unread = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a request: the handshake is over."""
@@ -177,7 +178,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Give the client, which does not read, a time to do so."""
         super().pause_writing()
         if self._stall is None:
-            self._stall = self.loop.call_later(self._limits.stall_seconds, self._stalled)
+            self._stall = self.loop.call_later(self._patience(), self._give_way)
 
     def resume_writing(self) -> None:
         """Note that the client reads."""
@@ -185,20 +186,24 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
+            self._unread = False
+            self._place()
 
     def _is_idle(self) -> bool:
         return not self._began or self.cycle.response_complete
 
     def _place(self) -> None:
         """Tell the slot how far the connection is."""
-        if not self._is_idle():
-            stage = Stage.BUSY
-        elif self._phase == "complete":
-            stage = Stage.IDLE
+        if self._is_idle():
+            stage = Stage.IDLE if self._phase == "complete" else Stage.UNFINISHED
         else:
-            stage = Stage.UNFINISHED
+            stage = Stage.UNFINISHED if self._awaits_client() else Stage.BUSY
         if stage is not self._slot.stage:
             self._slot.move(stage)
+
+    def _awaits_client(self) -> bool:
+        """Return whether the request in progress stands still until its client reads, or sends the rest of its body."""
+        return self._unread or (self._phase == "body" and not self.pipeline)
 
     def _count_header(self, count: int) -> None:
         self._header_bytes += count
@@ -258,6 +263,15 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._is_idle() or not self.cycle.response_started:
             self.transport.write(_response(error))
         self.transport.close()
+
+    def _patience(self) -> float:
+        return min(self._limits.patience_seconds, self._limits.stall_seconds)
+
+    def _give_way(self) -> None:
+        """Let the connection end when its place is needed, and in the end also without need."""
+        self._stall = self.loop.call_later(self._limits.stall_seconds - self._patience(), self._stalled)
+        self._unread = True
+        self._place()
 
     def _stalled(self) -> None:
         self._slot.fault("unread")
