@@ -1,8 +1,15 @@
 """Sessions and one-time links."""
 
+import asyncio
+
+import pytest
+
+from lanloom.api.lan import LANS
+from lanloom.api.multus import NADS
 from lanloom.console import sessions as module
 from lanloom.console.sessions import IDLE_SECONDS, LONGEST_SECONDS, ONCE_SECONDS, Sessions
 from lanloom.kube.config import ClusterConfig
+from lanloom.kube.errors import KubeError, Unauthorized
 
 CONFIG = ClusterConfig(server="http://127.0.0.1:1", token="secret")
 
@@ -57,3 +64,21 @@ async def test_the_session_idle_longest_makes_room() -> None:
     assert made.find(opened[0]) is not None and made.find(opened[1]) is None
     await made.close_all()
     assert made.find(opened[0]) is None
+
+
+async def test_what_is_under_way_ends_with_its_session() -> None:
+    """A page that waits for a server when its session ends gets an error, and nothing is followed for it any more."""
+    silent = await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0)
+    async with silent:
+        made = Sessions(Clock())
+        port = silent.sockets[0].getsockname()[1]
+        identifier = await made.open(ClusterConfig(server=f"http://127.0.0.1:{port}", token="secret"))
+        session = made.find(identifier)
+        assert session is not None
+        waiting = asyncio.create_task(session.reader.list(LANS))
+        await asyncio.sleep(0)
+        await made.close(identifier)
+        with pytest.raises(KubeError, match="not followed any more"):
+            await asyncio.wait_for(waiting, 20)
+        with pytest.raises(Unauthorized):
+            await session.reader.list(NADS)

@@ -165,6 +165,20 @@ async def test_nobody_is_let_in_without_rights(tmp_path: Path) -> None:
             assert "<h1>Log in</h1>" in await read(other, "/lans")
 
 
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+async def test_a_stream_ends_with_its_session(tmp_path: Path, shared: bool) -> None:
+    """Who has logged out gets no more of a page that is open, whoever follows its kinds."""
+    async with (
+        site(tmp_path, shared=shared) as made,
+        made.browser() as browser,
+        browser.get("/live", params={"page": "/lans"}) as answer,
+    ):
+        await asyncio.wait_for(answer.content.readuntil(b"\n\n"), 20)
+        async with browser.post("/logout"):
+            await lan(made, "ours", "blue", 4711)
+        assert await asyncio.wait_for(answer.content.read(), 20) == b""
+
+
 async def test_a_browser_is_told_to_run_nothing_else(tmp_path: Path) -> None:
     """Every answer forbids scripts, frames and forms of others and is kept by no cache; the cookie is no script's."""
     async with site(tmp_path) as made, made.browser() as browser:

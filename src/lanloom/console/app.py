@@ -134,7 +134,7 @@ class Console:
     ) -> AsyncIterator[str]:
         session.streams += len(pages)
         try:
-            async with aclosing(together(pages)) as events:
+            async with aclosing(together(pages, session.ended)) as events:
                 async for item in events:
                     yield item
         except Unauthorized:

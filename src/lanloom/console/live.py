@@ -122,8 +122,10 @@ def _is_large(patch: Sequence[Change], page: Sequence[str]) -> bool:
     return 2 * sent > sum(map(len, page))
 
 
-async def together(pages: Mapping[str, AsyncGenerator[Update, None]]) -> AsyncGenerator[str, None]:
-    """Yield the updates of all pages as Server-Sent Events, each with the name of its page."""
+async def together(
+    pages: Mapping[str, AsyncGenerator[Update, None]], ended: asyncio.Event
+) -> AsyncGenerator[str, None]:
+    """Yield the updates of all pages as Server-Sent Events, each with the name of its page, until the session ended."""
     queue: asyncio.Queue[str] = asyncio.Queue(maxsize=1)
 
     async def pass_on(name: str, updates: AsyncGenerator[Update, None]) -> None:
@@ -132,17 +134,24 @@ async def together(pages: Mapping[str, AsyncGenerator[Update, None]]) -> AsyncGe
                 await queue.put(event(item.kind, {"page": name, "data": item.data}))
 
     tasks = [asyncio.create_task(pass_on(name, updates)) for name, updates in pages.items()]
+    over = asyncio.create_task(ended.wait())
+    item = asyncio.create_task(queue.get())
     try:
         while True:
-            try:
-                async with asyncio.timeout(BEAT_SECONDS):
-                    yield await queue.get()
-            except TimeoutError:
-                yield ": alive\n\n"
-            if failed := next((task for task in tasks if task.done()), None):
+            await asyncio.wait(
+                (over, item, *tasks), timeout=BEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            if over.done():
+                return
+            if item.done():
+                yield item.result()
+                item = asyncio.create_task(queue.get())
+            elif failed := next((task for task in tasks if task.done()), None):
                 await failed
+            else:
+                yield ": alive\n\n"
     finally:
-        for task in tasks:
+        for task in (over, item, *tasks):
             task.cancel()
 
 

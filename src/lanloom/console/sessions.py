@@ -1,10 +1,11 @@
 """Whose rights a browser has. A session is a client with one user's credentials; nothing of it leaves the process."""
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from random import Random
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from lanloom.console.reading import Rights, UserReader
 from lanloom.console.stores import Stores
@@ -22,12 +23,13 @@ ONCE_SECONDS = 600.0
 
 
 class Session(Struct):
-    """A browser that has logged in, until it is idle for too long."""
+    """A browser that has logged in, until it is idle for too long. Its streams stop when it has `ended`."""
 
     reader: UserReader
     began: float
     used: float
     streams: int = 0
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Sessions:
@@ -83,6 +85,7 @@ class Sessions:
     async def close(self, identifier: str) -> None:
         """End a session; one that is not there is no error."""
         if session := self._sessions.pop(identifier, None):
+            session.ended.set()
             await session.reader.close()
 
     async def expire(self) -> None:

@@ -66,8 +66,12 @@ class Followed(Watcher, Generic[T]):
         return Listing(self.informer.store.items(), "", self.informer.unreadable)
 
     def stop(self) -> None:
-        """Follow it no more."""
+        """Follow it no more. Who waits for its objects gets an error."""
         self._task.cancel()
+        self.error = self.error or KubeError(
+            f"{self.informer.resource.plural} are not followed any more; try again"
+        )
+        self._heard.set()
 
     async def get(self, resource: Resource[Any], name: str, namespace: str = "") -> Any:
         """Return the object."""
@@ -138,6 +142,7 @@ class Stores:
         self._now = now
         self._rng = rng
         self._all: dict[tuple[Resource[Any], str], Followed[Any]] = {}
+        self._closed = False
 
     async def list(self, resource: Resource[T], namespace: str = "") -> Listing[T]:
         """Return every object of a kind, or those of a namespace. Raises KubeError."""
@@ -145,7 +150,9 @@ class Stores:
         return await found.listing()
 
     def follow(self, resource: Resource[T], namespace: str = "") -> Followed[T]:
-        """Return a kind that is followed from now on, if it was not yet."""
+        """Return a kind that is followed from now on, if it was not yet. Raises Unauthorized after `close`."""
+        if self._closed:
+            raise Unauthorized(401, "Unauthorized", "the session has ended")
         key = (resource, namespace if resource.namespaced else "")
         found = self._all.get(key)
         if found is None or (found.is_over and self._now() - found.began > FINAL_SECONDS):
@@ -172,5 +179,6 @@ class Stores:
             self._all.pop(key).stop()
 
     def close(self) -> None:
-        """Stop all."""
+        """Stop all, for good: what is under way for the identity must follow nothing again."""
+        self._closed = True
         self._drop(tuple(self._all))
