@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import aiohttp
 import pytest
 import trustme
 
@@ -39,10 +40,12 @@ def issue(directory: Path) -> None:
 
 
 @asynccontextmanager
-async def served(certificate: Certificate | None = None) -> AsyncIterator[int]:
+async def served(
+    certificate: Certificate | None = None, server: str = "http://127.0.0.1:1"
+) -> AsyncIterator[int]:
     """A console at work; yields its port."""
     sessions = Sessions(asyncio.get_running_loop().time)
-    config = ClusterConfig(server="http://127.0.0.1:1")
+    config = ClusterConfig(server=server)
     hosts = frozenset({"127.0.0.1", "2001:db8::1"})
     console = Console(config, pages(FEATURES), sessions, hosts=hosts, secure=certificate is not None)
     sock = listen("127.0.0.1", 0)
@@ -71,6 +74,31 @@ async def test_a_certificate_that_is_renewed(tmp_path: Path) -> None:
             (tmp_path / "tls.crt").write_text(broken)
             certificate.renew()
             assert await shown(port) == second
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [(200, 303), (403, 303), (404, 303), (401, 403), (429, 403), (500, 403), (503, 403)],
+)
+async def test_only_a_token_that_the_api_server_knows_is_let_in(status: int, expected: int) -> None:
+    """Who may read nothing has logged in; where the API server does not say whose the token is, there is no session."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = b'{"kind": "ClusterNetworkList", "items": [], "metadata": {}, "message": "why"}'
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        writer.close()
+
+    api = await asyncio.start_server(answer, "127.0.0.1", 0)
+    server = f"http://127.0.0.1:{api.sockets[0].getsockname()[1]}"
+    async with api, served(server=server) as port:
+        address = f"http://127.0.0.1:{port}"
+        async with (
+            aiohttp.ClientSession(address, headers={"origin": address}) as browser,
+            browser.post("/login", data={"token": "some"}, allow_redirects=False) as found,
+        ):
+            assert found.status == expected, await found.text()
 
 
 async def ask(port: int, host: str = "127.0.0.1") -> bytes:

@@ -1,8 +1,11 @@
 """Sessions and one-time links."""
 
 import asyncio
+import base64
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from lanloom.api.lan import LANS
 from lanloom.api.multus import NADS
@@ -64,6 +67,40 @@ async def test_the_session_idle_longest_makes_room() -> None:
     assert made.find(opened[0]) is not None and made.find(opened[1]) is None
     await made.close_all()
     assert made.find(opened[0]) is None
+
+
+def _token(user: str, number: int) -> ClusterConfig:
+    payload = msgspec.json.encode({"iss": "cluster", "sub": user, "jti": str(number)})
+    return replace(CONFIG, token=f"e30.{base64.urlsafe_b64encode(payload).decode().rstrip('=')}.sig")
+
+
+async def test_a_user_with_many_tokens_ends_no_session_of_others() -> None:
+    """Of more sessions than there may be, those of the user with the most end, by whatever tokens they began."""
+    clock = Clock()
+    made = Sessions(clock)
+    others = [
+        await made.open(config) for config in (CONFIG, _token("alice", 1), replace(CONFIG, token="a.b.c"))
+    ]
+    for number in range(2 * module.MOST_SESSIONS):
+        clock.at += 1
+        last = await made.open(_token("mallory", number))
+    assert all(made.find(name) is not None for name in (*others, last))
+
+
+@pytest.mark.parametrize(
+    ("token", "user"),
+    [
+        (_token("bob", 1).token, "cluster bob"),
+        ("opaque", "opaque"),
+        ("", ""),
+        ("a.b.c", "a.b.c"),
+        ("e30.e30.e30", "e30.e30.e30"),
+        ("a.\u00e4.c", "a.\u00e4.c"),
+    ],
+)
+def test_whose_a_token_is(token: str, user: str) -> None:
+    """The user of a token is the one that it names; of one that names none, itself."""
+    assert module.user_of(replace(CONFIG, token=token)) == user
 
 
 async def test_what_is_under_way_ends_with_its_session() -> None:

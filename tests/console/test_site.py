@@ -1,6 +1,7 @@
 """The console in front of a cluster: who sees what, what a browser is sent, and what changes by itself."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from lanloom.api.harvester import CLUSTER_NETWORKS
 from lanloom.api.ipam import NETWORKS
 from lanloom.api.kubevirt import VIRTUAL_MACHINES
 from lanloom.api.lan import LANS
+from lanloom.console.sessions import MOST_STREAMS
 from lanloom.features.vlan.rules.rollout.stages import PROGRESSING, ROLLED_OUT, STOPPED
 from tests.console.site import TENANT, Site, read, read_until, site
 
@@ -167,7 +169,7 @@ async def test_nobody_is_let_in_without_rights(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 async def test_a_stream_ends_with_its_session(tmp_path: Path, shared: bool) -> None:
-    """Who has logged out gets no more of a page that is open, whoever follows its kinds."""
+    """Who has logged out gets no more of a page that is open, by whatever identity its kinds are followed."""
     async with (
         site(tmp_path, shared=shared) as made,
         made.browser() as browser,
@@ -177,6 +179,21 @@ async def test_a_stream_ends_with_its_session(tmp_path: Path, shared: bool) -> N
         async with browser.post("/logout"):
             await lan(made, "ours", "blue", 4711)
         assert await asyncio.wait_for(answer.content.read(), 20) == b""
+
+
+async def test_a_session_has_a_limit_of_streams(tmp_path: Path) -> None:
+    """However many pages a browser opens at the same moment, few of them are followed."""
+    async with site(tmp_path) as made, made.browser() as browser, AsyncExitStack() as stack:
+        (cookie,) = browser.cookie_jar
+        session = made.sessions.find(cookie.value)
+        assert session is not None
+
+        async def follow() -> bytes:
+            answer = await stack.enter_async_context(browser.get("/live", params={"page": "/lans"}))
+            return await answer.content.readany()
+
+        found = await asyncio.gather(*(follow() for _ in range(3 * MOST_STREAMS)))
+        assert sum(b"event: page" in first for first in found) == session.streams == MOST_STREAMS
 
 
 async def test_a_browser_is_told_to_run_nothing_else(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from lanloom.console.page import NoSuchPage, Page
 from lanloom.console.reading import UserReader
 from lanloom.console.sessions import MOST_STREAMS, Session, Sessions
 from lanloom.kube.config import ClusterConfig
-from lanloom.kube.errors import ApiError, Forbidden, KubeError, NotFound, Unauthorized
+from lanloom.kube.errors import Forbidden, KubeError, NotFound, Unauthorized
 from lanloom.kube.http import HttpClient
 from lanloom.refusals import Denied, Refusal
 
@@ -102,11 +102,10 @@ class Console:
         session = self._session(request)
         if session is None:
             return Response(status_code=401)
-        room = MOST_STREAMS - session.streams
-        if room <= 0:
+        if session.streams >= MOST_STREAMS:
             return Response(status_code=429, headers={"retry-after": "30"})
         pages = dict.fromkeys(request.query_params.getlist("page"))
-        found = {page: self._followed(session.reader, page) for page in tuple(pages)[:room]}
+        found = {page: self._followed(session.reader, page) for page in tuple(pages)[:MOST_STREAMS]}
         known = {page: updates for page, updates in found.items() if updates is not None}
         if not known:
             return Response(status_code=404)
@@ -132,6 +131,10 @@ class Console:
     async def _counted(
         self, session: Session, identifier: str, pages: Mapping[str, AsyncGenerator[Update, None]]
     ) -> AsyncIterator[str]:
+        room = MOST_STREAMS - session.streams  # others may have begun since it was asked for
+        pages = dict(tuple(pages.items())[: max(room, 0)])
+        if not pages:
+            return
         session.streams += len(pages)
         try:
             async with aclosing(together(pages, session.ended)) as events:
@@ -249,7 +252,7 @@ async def _why_refused(config: ClusterConfig) -> str:
             await client.list(CLUSTER_NETWORKS)
     except Unauthorized:
         return "the API server does not know this token; it may be too old"
-    except ApiError:
+    except (Forbidden, NotFound):
         return ""
     except (KubeError, ValueError) as error:
         return str(error)

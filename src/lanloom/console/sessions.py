@@ -1,10 +1,13 @@
 """Whose rights a browser has. A session is a client with one user's credentials; nothing of it leaves the process."""
 
 import asyncio
+import base64
 import secrets
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
+import msgspec
 from msgspec import Struct, field
 
 from lanloom.console.reading import Rights, UserReader
@@ -26,10 +29,30 @@ class Session(Struct):
     """A browser that has logged in, until it is idle for too long. Its streams stop when it has `ended`."""
 
     reader: UserReader
+    user: str
     began: float
     used: float
     streams: int = 0
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class _Claims(Struct):
+    sub: str
+    iss: str = ""
+
+
+def user_of(config: ClusterConfig) -> str:
+    """Return whose credentials these are: the subject of a token, of which there may be many; else the token itself.
+
+    It is not verified: the API server has accepted the token, and it only counts sessions.
+    """
+    payload = config.token.split(".")[1] if config.token.count(".") == 2 else ""  # a JSON Web Token
+    try:
+        padded = payload + "=" * (-len(payload) % 4)
+        claims = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_Claims)
+    except ValueError:
+        return config.token
+    return f"{claims.iss} {claims.sub}"
 
 
 class Sessions:
@@ -60,12 +83,15 @@ class Sessions:
         return config if until > self._now() else None
 
     async def open(self, config: ClusterConfig) -> str:
-        """Begin a session; return its identifier. The one that was idle longest makes room."""
+        """Begin a session; return its identifier. The one idle longest of the user with the most makes room."""
         await self.expire()
         if len(self._sessions) >= MOST_SESSIONS:
-            await self.close(min(self._sessions, key=lambda name: self._sessions[name].used))
+            counts = Counter(session.user for session in self._sessions.values())
+            most = max(counts.values())
+            owned = {name: item for name, item in self._sessions.items() if counts[item.user] == most}
+            await self.close(min(owned, key=lambda name: owned[name].used))
         identifier, now = secrets.token_urlsafe(32), self._now()
-        self._sessions[identifier] = Session(self._reader(config), now, now)
+        self._sessions[identifier] = Session(self._reader(config), user_of(config), now, now)
         return identifier
 
     def _reader(self, config: ClusterConfig) -> UserReader:
