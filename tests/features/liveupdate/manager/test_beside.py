@@ -143,6 +143,28 @@ def test_until_the_restart(name: str) -> None:
     play(story)
 
 
+@pytest.mark.parametrize("running", [True, False], ids=["with a manager", "without"])
+def test_a_swap_whose_finalizer_is_removed(running: bool) -> None:
+    """A swap that is removed by force leaves the machine to KubeVirt's updater; what others set of that stays."""
+
+    async def story(scene: Scene) -> None:
+        await beside(scene, "main", LIVE, migratable=False)
+        await swap(scene, untilRestart=True)
+        held = (await scene.instance()).metadata.annotations[NO_UPDATES]
+        marks = {"metadata": {"annotations": {NO_UPDATES: f"{held},yes"}}}
+        await scene.client.patch(VIRTUAL_MACHINE_INSTANCES, "vm", marks, PLACE)
+        if not running:
+            await scene.end("manager")
+        await scene.client.delete(NETWORK_SWAPS, "a", PLACE)
+        await scene.client.patch(NETWORK_SWAPS, "a", {"metadata": {"finalizers": None}}, PLACE)
+        if not running:
+            scene.lead()
+        await scene.rest(10)
+        assert (await scene.instance()).metadata.annotations[NO_UPDATES] == "yes"
+
+    play(story)
+
+
 def test_until_an_instance_follows() -> None:
     """A KubeVirt that takes networks to instances, and comes later, is met like any other: the pod is written then."""
 

@@ -16,6 +16,7 @@ from lanloom.api.kubevirt import (
     VirtualMachine,
     VirtualMachineInstance,
 )
+from lanloom.api.liveupdate import NETWORK_SWAPS
 from lanloom.api.meta import Condition, Key
 from lanloom.api.multus import MULTUS_NETWORKS
 from lanloom.features.liveupdate.manager.edits import Edits, Strategies
@@ -26,6 +27,7 @@ from lanloom.features.liveupdate.manager.writer import MachineWriter
 from lanloom.features.liveupdate.rules.annotation import running_annotation
 from lanloom.features.liveupdate.rules.conditions import MIGRATION_REQUIRED, migration_required
 from lanloom.features.liveupdate.rules.evaluation import Evaluation, evaluate
+from lanloom.features.liveupdate.rules.holds import abandoned, release
 from lanloom.features.liveupdate.rules.mode import Mode
 from lanloom.features.liveupdate.rules.report import (
     NETWORKS_CURRENT,
@@ -41,7 +43,7 @@ from lanloom.features.liveupdate.settings import LiveUpdateSettings, Observer
 from lanloom.kube.conditions import find
 from lanloom.kube.errors import ApiError, Conflict, Invalid, NotFound
 from lanloom.kube.events import Recorder, reference
-from lanloom.kube.lookup import ignore_not_found
+from lanloom.kube.lookup import ignore_not_found, list_or_empty
 from lanloom.kube.ports import Client
 
 log = structlog.get_logger(__name__)
@@ -90,6 +92,7 @@ class Machines:
             if machine is None and owner is not None and mode.name == "full":
                 await self._edits.drop_unplugged(owner, None)
             return None
+        machine = await self._let_go(machine)
         owner = self._informers.owner_of(machine)
         strategies: Strategies = ()
         again = None
@@ -103,6 +106,17 @@ class Machines:
         blocking = await self._report(mode, owner, machine, strategies)
         check = AGAIN_SECONDS if self._targets.is_waiting(machine) else None
         return min(filter(None, (again, check, self._note(key, blocking))), default=None)
+
+    async def _let_go(self, machine: VirtualMachineInstance) -> VirtualMachineInstance:
+        """Leave an instance to KubeVirt that a swap holds whose finalizer was removed by force. Raises KubeError.
+
+        A swap is there before it holds an instance, so one that is not there now is gone.
+        """
+        if not abandoned(machine, self._informers.swaps_of(machine)):
+            return machine
+        swaps = await list_or_empty(self._client, NETWORK_SWAPS, machine.metadata.namespace)
+        steps = release(machine, *abandoned(machine, swaps))
+        return await self._writer.change_instance(machine, steps) if steps else machine
 
     async def refused(self, key: Key, error: ApiError) -> None:
         """Implement Refusals: on the instance, and on its VirtualMachine. Raises KubeError.

@@ -6,6 +6,8 @@ it act, so an annotation that was there before the condition is there with it. S
 the value lists them.
 """
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from lanloom.api.core import Pod
@@ -34,11 +36,19 @@ def hold(machine: VirtualMachineInstance, holder: str) -> list[dict[str, Any]]:
     return _written(machine, (*_holders(machine), holder))
 
 
-def release(machine: VirtualMachineInstance, holder: str) -> list[dict[str, Any]]:
-    """Return the JSON patch with which a swap lets an instance go; none if it does not hold it."""
-    if not is_held(machine, holder):
-        return []
-    return _written(machine, tuple(item for item in _holders(machine) if item != holder))
+def release(machine: VirtualMachineInstance, *holders: str) -> list[dict[str, Any]]:
+    """Return the JSON patch with which swaps let an instance go; none if none of them holds it."""
+    kept = tuple(item for item in _holders(machine) if item not in holders)
+    return _written(machine, kept) if kept != _holders(machine) else []
+
+
+def abandoned(machine: VirtualMachineInstance, swaps: Iterable[NetworkSwap]) -> tuple[str, ...]:
+    """Return who holds an instance besides these swaps, as far as it is a uid: others may have set the annotation."""
+    known = {swap.metadata.uid for swap in swaps}
+    return tuple(item for item in _holders(machine) if item not in known and _UID.fullmatch(item))
+
+
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 SETTLING_SECONDS, LONGEST_SECONDS = 5.0, 60.0
