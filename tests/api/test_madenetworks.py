@@ -59,3 +59,31 @@ def test_a_subnet_that_is_added_is_new() -> None:
     """Another subnet has nothing of the one that was there."""
     wanted = made(MadeSubnet(V4), MadeSubnet(V6))
     assert repaired(wanted, with_additions(made(MadeSubnet(V4))))[1] == {"cidr": V6, "pools": [{"range": V6}]}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pools": [{"range": "10.7.0.0-10.7.0.255"}]},
+        {
+            "cidr": "FD07:0::/64",
+            "pools": [{"range": "fd07::-fd07::ffff:ffff:ffff:ffff"}],
+            "gateway": "FD07:0::1",
+        },
+    ],
+    ids=["as the commands write it", "IPv6"],
+)
+def test_another_form_is_no_drift(changes: dict[str, Any]) -> None:
+    """Addresses may be written in any form that means the same."""
+    wanted = MadeSubnet(V6, "fd07::1") if "cidr" in changes else MadeSubnet(V4)
+    current = convert({"spec": {"subnets": [{"cidr": V4} | ADDED | changes]}}, NETWORKS.type)
+    assert made(wanted).repair(current) == {}
+
+
+@pytest.mark.parametrize(
+    "pool", [{"name": "web"}, {"disabled": True}, {"range": "10.7.0.0-10.7.0.99"}, {"range": "x"}]
+)
+def test_another_pool_is_put_right(pool: dict[str, Any]) -> None:
+    """The pool of a subnet is all of it, without a name, and gives its addresses away."""
+    current = convert({"spec": {"subnets": [{"cidr": V4, "pools": [{"range": V4} | pool]}]}}, NETWORKS.type)
+    assert repaired(made(MadeSubnet(V4)), current) == [{"cidr": V4, "pools": [{"range": V4}]}]

@@ -6,7 +6,7 @@ An administrator may add names, reservations and quotas to such a Network. They 
 import hashlib
 import re
 from collections.abc import Mapping
-from ipaddress import ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -90,16 +90,17 @@ class MadeNetwork(Struct, frozen=True, kw_only=True):
     def _former(self, subnet: MadeSubnet, current: Network) -> SubnetSpec:
         found = current.spec.subnets
         only = len(found) == len(self.subnets) == 1
-        return next((item for item in found if only or item.cidr == subnet.cidr), _NEW)
+        return next((item for item in found if only or _ends(item.cidr) == _ends(subnet.cidr)), _NEW)
 
     def _served(self) -> Raw:
         return {"namespaces": list(self.namespaces)} if self.namespaces else {}
 
 
 def _is_as(found: SubnetSpec, wanted: MadeSubnet) -> bool:
-    pools = (PoolSpec(range=wanted.cidr),)
-    same = (found.cidr, found.gateway, found.pools) == (wanted.cidr, wanted.gateway, pools)
-    return same and wanted.dhcp in (None, found.dhcp)
+    """Return whether a subnet is as wanted, in whichever form its addresses are written."""
+    pools = [(_ends(pool.range), pool.name, pool.disabled) for pool in found.pools]
+    same = (_ends(found.cidr), _ends(found.gateway)) == (_ends(wanted.cidr), _ends(wanted.gateway))
+    return same and pools == [(_ends(wanted.cidr), "", False)] and wanted.dhcp in (None, found.dhcp)
 
 
 _NEW = SubnetSpec(cidr="")
@@ -123,10 +124,15 @@ def _body(spec: SubnetSpec) -> Raw:
 
 
 def _is_inside(range_: str, cidr: str) -> bool:
-    """Return whether a range (`first-last`, one address, or a CIDR) is in a subnet; False for what is none."""
-    first, _, last = range_.partition("-")
+    """Return whether a range is in a subnet; False for what is none."""
+    subnet, ends = _ends(cidr), _ends(range_)
+    return bool(subnet and ends) and all(end in ip_network(cidr) for end in ends)
+
+
+def _ends(text: str) -> tuple[IPv4Address | IPv6Address, ...]:
+    """Return the first and the last address of `first-last`, of one address, or of a CIDR; nothing for what is none."""
+    first, _, last = text.partition("-")
     try:
-        subnet, ends = ip_network(cidr), (ip_network(first)[0], ip_network(last or first)[-1])
+        return ip_network(first)[0], ip_network(last or first)[-1]
     except ValueError:
-        return False
-    return all(end in subnet for end in ends)
+        return ()
