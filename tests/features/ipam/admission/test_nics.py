@@ -242,6 +242,10 @@ SHARE_CASES: Cases = {
 }
 
 
+POOLED = with_status(nic("web-0", "pool", "pool"), network="net1", ips=["192.0.2.10", "192.0.2.11"])
+"""A NIC that has two addresses, which it got automatically."""
+
+
 @each(SHARE_CASES)
 def test_namespaces_that_get_no_addresses(case: Case) -> None:
     """A user learns at once that the allocator would give a namespace nothing."""
@@ -259,6 +263,12 @@ def test_namespaces_that_get_no_addresses(case: Case) -> None:
         (nic("web-0", "pool", release=["192.0.2.10"]), holding("web-0", "pool"), False),
         (nic("web-0", "192.0.2.10"), holding("web-0", "192.0.2.10", "192.0.2.11"), True),
         (nic("web-0"), holding("web-0", "192.0.2.10"), True),
+        (nic("web-0", "192.0.2.10", release=["192.0.2.11"]), POOLED, True),
+        (nic("web-0", "192.0.2.10", "192.0.2.11", mac="aa:00:00:00:00:01"), POOLED, True),
+        (nic("web-0", "192.0.2.10", "pool"), POOLED, True),
+        (nic("web-0", "192.0.2.10", "pool", release=["192.0.2.11"]), POOLED, False),
+        (nic("web-0", "192.0.2.10", "192.0.2.12"), POOLED, False),
+        (nic("web-0", "pool", "pool", "pool"), POOLED, False),
         (nic("web-0", "pool", network="net2"), holding("web-0", "pool"), True),
         (nic("web-0", "pool", mac="aa:00:00:00:00:01"), holding("web-0", "pool"), True),
     ],
@@ -271,6 +281,12 @@ def test_namespaces_that_get_no_addresses(case: Case) -> None:
         "exchange",
         "give back",
         "give all back",
+        "give back by a command",
+        "MAC by a command",
+        "keep by another request",
+        "exchange by a command",
+        "change by a command",
+        "add by a command",
         "leave",
         "MAC",
     ],

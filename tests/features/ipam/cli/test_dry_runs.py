@@ -52,6 +52,7 @@ def _network(rng: Random) -> list[str]:
             ["modify", "--add-reserved-ips", _address(rng), name],
             ["modify", "--remove-reserved-ips", _address(rng), name],
             ["modify", "--gateway", rng.choice((_address(rng), "none")), name],
+            ["modify", "--namespaces", rng.choice(("default", "other", "*")), name],
             ["remove", name],
         )
     )
@@ -67,6 +68,8 @@ def _instance(rng: Random) -> list[str]:
             ["add", "--net", f"0:ip0={ip},ip1=pool,{net}", name],
             ["modify", "--net", f"-1:add,ip={ip},{net}", name],
             ["modify", "--net", f"0:modify,ip={ip}", name],
+            ["modify", "--net", "0:modify,ip1=none", name],
+            ["modify", "--net", "0:modify,mac=auto", name],
             ["modify", "--net", f"0:modify,{net}", name],
             ["modify", "--net", "0:remove", name],
             ["remove", name],

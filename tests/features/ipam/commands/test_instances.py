@@ -14,6 +14,7 @@ from lanloom.features.ipam.commands.instancechange import ApplyOptions
 from lanloom.features.ipam.commands.instances import find_instance, instances
 from lanloom.features.ipam.commands.instanceviews import INSTANCE_FIELDS, information, views
 from lanloom.features.ipam.rules.ledger import AddressInUse, Exhausted
+from lanloom.features.ipam.rules.shares import NamespaceNotAllowed
 from lanloom.features.ipam.state import read_state
 from lanloom.refusals import Denied
 from tests.features.ipam.cluster import PLACE, IpamCluster, in_a_cluster
@@ -49,6 +50,22 @@ async def test_a_renewed_address_is_another_one(cluster: IpamCluster) -> None:
     assert await modify(cluster.client, "inst1", "0:ip=pool") == [("192.0.2.11",)]
     assert await modify(cluster.client, "inst1", "0:ip=pool") == [("192.0.2.10",)]
     assert await modify(cluster.client, "inst1", "0:ip1=pool") == [("192.0.2.10", "192.0.2.11")]
+
+
+@in_a_cluster
+async def test_a_network_that_no_longer_serves_the_namespace(cluster: IpamCluster) -> None:
+    """A NIC keeps what it has and gives it back; none joins, with an address or without one, nor in a dry run."""
+    await cluster.network()
+    await add(cluster.client, "inst1", "0:ip0=pool,ip1=pool,network=net")
+    await cluster.client.patch(NETWORKS, "net", {"spec": {"namespaces": ["other"]}})
+    for how in (DRY, REAL):
+        assert await modify(cluster.client, "inst1", "0:mac=auto", how=how) == [("192.0.2.10", "192.0.2.11")]
+        assert await modify(cluster.client, "inst1", "0:ip1=none", how=how) == [("192.0.2.10",)]
+        for net in ("0:network=net", "0:ip=pool,network=net"):
+            with pytest.raises(NamespaceNotAllowed):
+                await add(cluster.client, "inst2", net, how=how)
+        with pytest.raises(NamespaceNotAllowed):
+            await modify(cluster.client, "inst1", "-1:add,network=net", how=how)
 
 
 @in_a_cluster
@@ -104,14 +121,15 @@ async def test_the_last_nic_takes_the_instance_with_it(cluster: IpamCluster) -> 
 
 @in_a_cluster
 async def test_a_namespace_that_is_not_there(cluster: IpamCluster) -> None:
-    """A node named after -n, as in Ganeti, is refused because that names a namespace."""
+    """A node named after -n, as in Ganeti, is refused because that names a namespace; in a dry run, too."""
     await cluster.network()
-    with pytest.raises(
-        Denied, match="namespace node1 does not exist; -n names a Kubernetes namespace, not a node"
-    ):
-        await instancechange.add(
-            cluster.client, Key("node1", "inst1"), new_nics(["0:ip=pool,network=net"]), with_(), REAL
-        )
+    steps, missing = (
+        new_nics(["0:ip=pool,network=net"]),
+        "namespace node1 does not exist; -n names a Kubernetes namespace",
+    )
+    for how in (DRY, REAL):
+        with pytest.raises(Denied, match=missing):
+            await instancechange.add(cluster.client, Key("node1", "inst1"), steps, with_(), how)
 
 
 @in_a_cluster

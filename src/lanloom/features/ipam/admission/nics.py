@@ -4,7 +4,7 @@ A NIC whose owner is gone is cleared up (`owners` says who may be one).
 """
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import contextmanager
 
 from lanloom.api.admission import Verdict
@@ -102,9 +102,24 @@ def _asked_more(new: Nic, old: Nic | None) -> int | None:
     has = len(new.status.ips) if new.status.network == new.spec.network else 0
     if old is not None and old.spec.network == new.spec.network:
         again = set(new.spec.release) - set(old.spec.release)
-        if not again and Counter(new.spec.ips) <= Counter(old.spec.ips):
+        if _has_all(new, old) or (not again and Counter(new.spec.ips) <= Counter(old.spec.ips)):
             return None
     return len(new.spec.ips) - has
+
+
+def _has_all(new: Nic, old: Nic) -> bool:
+    """Return whether a NIC asks for what it has, and perhaps for less.
+
+    Commands write the addresses of a NIC where it had requests before.
+    """
+    held = _addresses(old.status.ips) if old.status.network == new.spec.network else frozenset()
+    explicit = _addresses(new.spec.ips)
+    kept = held - explicit - _addresses(new.spec.release)
+    return explicit <= held and len(new.spec.ips) - len(explicit) <= len(kept)
+
+
+def _addresses(texts: Iterable[str]) -> frozenset[Address]:
+    return frozenset(address for text in texts if (address := find_address(text)) is not None)
 
 
 def _check_share(nic: Nic, more: int | None, context: NetworkContext) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from lanloom.api.core import NAMESPACES
 from lanloom.api.ipam import (
     INSTANCE,
     NICS,
@@ -43,6 +44,7 @@ from lanloom.features.ipam.state import (
 from lanloom.kube.errors import (
     AlreadyExists,
     Conflict,
+    Forbidden,
     KubeError,
     NotFound,
 )
@@ -86,6 +88,9 @@ async def add(
     """Return a new instance with its addresses. Raises Malformed, Denied, KubeError."""
     owner = await owner_of(client, key)
     try:
+        if how.dry_run:
+            with suppress(Forbidden):  # a user of one namespace need not be allowed to read it
+                await client.get(NAMESPACES, key.namespace)
         return await _change(client, key, lambda state: plan_add(state, key, owner, steps, with_), how)
     except NotFound as error:
         if not error.is_of(key.namespace):

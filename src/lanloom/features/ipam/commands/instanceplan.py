@@ -36,6 +36,7 @@ from lanloom.features.ipam.rules.addresses import find_address, format_address
 from lanloom.features.ipam.rules.ledger import AddressInUse, Ledger
 from lanloom.features.ipam.rules.names import object_name
 from lanloom.features.ipam.rules.requests import CHOOSE_ANOTHER, MOST, Macs
+from lanloom.features.ipam.rules.shares import check_served
 from lanloom.features.ipam.state import State, network_of
 from lanloom.refusals import Denied, Refusal
 
@@ -186,10 +187,21 @@ def _plan(
             changes.append(Change(key=place, before=old, after=spec))
         preview.append((replace(nic, key=str(place)), spec))
     changes += [Change(key=old.metadata.key, before=old, after=None) for old in olds.values()]
+    _check_joined(state, changes)
     try:
         return Plan(key=key, changes=tuple(changes), preview=_preview(state, preview, same))
     except AddressInUse as error:
         raise _explained(error, state, changes) from None
+
+
+def _check_joined(state: State, changes: Iterable[Change]) -> None:
+    """Raise NamespaceNotAllowed for a NIC that joins a network, as the server does, also without an address."""
+    networks = state.by_id()
+    for change in changes:
+        former = change.before.spec.network if change.before is not None else ""
+        joined = change.after.network if change.after is not None else ""
+        if joined != former and joined in networks:
+            check_served(network_of(networks[joined]), change.key.namespace)
 
 
 def _explained(error: AddressInUse, state: State, changes: Iterable[Change]) -> AddressInUse:
