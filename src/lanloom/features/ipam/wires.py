@@ -25,23 +25,25 @@ def wire_of_lan(lan: LAN) -> Wire:
     """Return the wire of a LAN: that of the VLAN or the bridge to which it is joined, else its own."""
     uplink, bridge = lan.spec.uplink, lan.spec.host_bridge
     if uplink is not None and uplink.cluster_network:
-        return Wire(_cluster_network(uplink.cluster_network), uplink.vlan)
+        return _on_cluster_network(uplink.cluster_network, uplink.vlan)
     if bridge is not None and bridge.name:
         return wire_of_link(bridge.name)
     return Wire(f"LAN {lan.metadata.key}")
 
 
 def wire_of_link(link: str, vlan: int = 0) -> Wire:
-    """Return the wire of a link of the nodes; most are bridges of cluster networks, isolated ones among them.
-
-    Frames without a tag are in VLAN 1 there, so both are one wire.
-    """
+    """Return the wire of a link of the nodes; most are bridges of cluster networks, isolated ones among them."""
     name = link.removesuffix(names.BRIDGE_SUFFIX)
-    return Wire(_cluster_network(name) if name != link else f"link {link}", 0 if vlan == UNTAGGED else vlan)
+    return _on_cluster_network(name, vlan) if name != link else _vlan_of(f"link {link}", vlan)
 
 
-def _cluster_network(name: str) -> str:
-    return f"cluster network {name}"
+def _on_cluster_network(name: str, vlan: int) -> Wire:
+    return _vlan_of(f"cluster network {name}", vlan)
+
+
+def _vlan_of(place: str, vlan: int) -> Wire:
+    """Return the wire of a VLAN. Frames without a tag are in VLAN 1, so both are one."""
+    return Wire(place, 0 if vlan == UNTAGGED else vlan)
 
 
 def linked(nad: NetworkAttachmentDefinition) -> frozenset[Wire]:
@@ -104,7 +106,7 @@ def read_report(report: ClusterNetworkNode) -> Mapping[Wire, Held]:
         stated = Holder(
             what=f"the address of node {node}", kind=NADS.kind, namespace=namespace, name=name, node=node
         )
-        wire = Wire(_cluster_network(status.cluster_network), item.vlan_id)
+        wire = _on_cluster_network(status.cluster_network, item.vlan_id)
         texts = [(text, foreign) for text in item.other_addresses]
         own = leased if mode4_of(item.mode) == "dhcp" else stated
         for text, holder in (*texts, (item.address, own), (item.address6, stated)):
@@ -115,7 +117,7 @@ def read_report(report: ClusterNetworkNode) -> Mapping[Wire, Held]:
 
 def wire_of_host_network(item: HostNetworkConfig) -> Wire:
     """Return the VLAN on which Harvester gives addresses to nodes."""
-    return Wire(_cluster_network(item.spec.cluster_network), item.spec.vlanID)
+    return _on_cluster_network(item.spec.cluster_network, item.spec.vlanID)
 
 
 def read_host_network(item: HostNetworkConfig) -> Held:
