@@ -24,7 +24,8 @@ class KernelLink(Struct, frozen=True, kw_only=True):
 
     `master` and `lower` are indices; `lower` is what it stands on, or the other end of a veth. `nsid` is the number of
     the namespace in which that is, None for the same one. One that is `running` is up, and frames can pass by its
-    operational state. `group` is the link's group.
+    operational state. An `unfinished` one has a mark, which goes once all that belongs to it is made. `group` is the
+    link's group.
 
     Of VXLAN links: `vtep`; `policy` (the mark of a frame goes along); `entry_limit`, how many forwarding entries it has
     at most, 0 for any number.
@@ -47,6 +48,7 @@ class KernelLink(Struct, frozen=True, kw_only=True):
     mtu: int = 1500
     up: bool = False
     running: bool = False
+    unfinished: bool = False
     alias: str = ""
     master: int = 0
     lower: int = 0

@@ -9,6 +9,8 @@ import socket
 from collections.abc import Iterable
 
 from lanloom.node.netlink.messages import (
+    ANY_FAMILY,
+    IFF_DYNAMIC,
     IFF_UP,
     IFLA_ADDRESS,
     IFLA_GROUP,
@@ -22,10 +24,15 @@ from lanloom.node.netlink.messages import (
     IFLA_MASTER,
     IFLA_MTU,
     IFLA_NET_NS_FD,
+    IFLA_TARGET_NETNSID,
     LINK,
+    NETNSA_FD,
+    NETNSA_NSID,
     NLM_F_CREATE_NEW,
     RTM_DELLINK,
     RTM_NEWLINK,
+    RTM_NEWNSID,
+    SIGNED,
     attribute,
     nested,
     request,
@@ -52,6 +59,11 @@ def set_up(sock: socket.socket, index: int, *, up: bool = True) -> None:
     request(sock, RTM_NEWLINK, LINK.pack(0, 0, index, IFF_UP if up else 0, IFF_UP))
 
 
+def finish(sock: socket.socket, index: int) -> None:
+    """Take the mark of an unfinished link away."""
+    request(sock, RTM_NEWLINK, LINK.pack(0, 0, index, 0, IFF_DYNAMIC))
+
+
 def set_master(sock: socket.socket, index: int, bridge: int, *, up: bool = True) -> None:
     """Make a link a port of a bridge, up unless that is left as it is."""
     flags = IFF_UP if up else 0
@@ -75,6 +87,23 @@ def delete(sock: socket.socket, index: int) -> None:
     """Delete a link; one that is gone is no error."""
     with tolerating(errno.ENODEV):
         request(sock, RTM_DELLINK, LINK.pack(0, 0, index, 0, 0))
+
+
+def delete_abroad(sock: socket.socket, nsid: int, indices: Iterable[int]) -> None:
+    """Delete links of a namespace that the socket's knows by a number; those that are gone are no error."""
+    where = attribute(IFLA_TARGET_NETNSID, SIGNED.pack(nsid))
+    for index in indices:
+        with tolerating(errno.ENODEV, errno.EINVAL):
+            request(sock, RTM_DELLINK, LINK.pack(0, 0, index, 0, 0) + where)
+
+
+def number_namespace(sock: socket.socket, descriptor: int) -> None:
+    """Give a namespace a number by which the socket's knows it, unless it has one."""
+    body = (
+        ANY_FAMILY + attribute(NETNSA_NSID, SIGNED.pack(-1)) + attribute(NETNSA_FD, SIGNED.pack(descriptor))
+    )
+    with tolerating(errno.EEXIST):
+        request(sock, RTM_NEWNSID, body)
 
 
 def delete_together(sock: socket.socket, indices: Iterable[int]) -> None:

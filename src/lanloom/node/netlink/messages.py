@@ -37,7 +37,7 @@ ATTEMPTS = 10
 
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_SETLINK = 16, 17, 18, 19
 RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
-RTM_NEWROUTE, RTM_GETROUTE, RTM_GETNETCONF, RTM_GETNSID = 24, 26, 82, 90
+RTM_NEWROUTE, RTM_GETROUTE, RTM_GETNETCONF, RTM_NEWNSID, RTM_GETNSID = 24, 26, 82, 88, 90
 RTM_NEWRULE, RTM_DELRULE, RTM_GETRULE = 32, 33, 34
 AF_BRIDGE = 7
 
@@ -75,6 +75,8 @@ IFF_UP = 1
 IFF_RUNNING = 0x40
 """Of a link that is up: its operational state is UP, or UNKNOWN where it has none."""
 IFF_ALLMULTI = 0x200
+IFF_DYNAMIC = 0x8000
+"""A mark that a link can have from the moment on that it is there, and that means nothing to the kernel."""
 
 LINK = struct.Struct("=BxHiII")
 """The head of each message about a link: family, type, index, flags, and which of these are to change."""
@@ -83,6 +85,8 @@ ADDRESS = struct.Struct("=BBBBI")
 ROUTE = struct.Struct("=8BI")
 """That of a route or rule: family, lengths of destination and source, TOS, table, origin, scope, type, flags."""
 SIGNED = struct.Struct("=i")
+ANY_FAMILY = struct.pack("=Bxxx", socket.AF_UNSPEC)
+"""The head of each message about the number of a namespace."""
 
 _MESSAGE = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")

@@ -12,6 +12,7 @@ from lanloom.node.links import Vtep
 from lanloom.node.netlink import changes
 from lanloom.node.netlink.messages import (
     IFF_ALLMULTI,
+    IFF_DYNAMIC,
     IFF_UP,
     IFLA_BR_FDB_MAX_LEARNED,
     IFLA_BR_MCAST_SNOOPING,
@@ -95,10 +96,11 @@ def add_veth(
     peer_mac: str,
     peer_mtu: int = 0,
     peer_namespace: int = -1,
+    unfinished: bool = False,
 ) -> None:
     """Add a veth pair: `name` under the master, up, and `peer` here or in another namespace, down.
 
-    The kernel can't set up an end while the pair is made.
+    The kernel can't set up an end while the pair is made. With `unfinished` the near end has that mark.
     """
     far = (
         LINK.pack(0, 0, 0, 0, 0)
@@ -114,7 +116,7 @@ def add_veth(
         + changes.master(master)
         + changes.info("veth", nested(VETH_INFO_PEER, far))
     )
-    changes.add(sock, body, flags=IFF_UP)
+    changes.add(sock, body, flags=IFF_UP | (IFF_DYNAMIC if unfinished else 0))
 
 
 def add_macvtap(sock: socket.socket, target: int, name: str, *, lower: int, index: int, mtu: int) -> None:

@@ -15,6 +15,8 @@ from msgspec import Struct
 from lanloom.node.links import KernelLink, Vtep
 from lanloom.node.netlink.bridgedrift import link_drift, port_drift
 from lanloom.node.netlink.messages import (
+    ANY_FAMILY,
+    IFF_DYNAMIC,
     IFF_RUNNING,
     IFF_UP,
     IFLA_ADDRESS,
@@ -172,9 +174,15 @@ def statistics(sock: socket.socket) -> dict[str, tuple[int, ...]]:
 
 def namespace_id(sock: socket.socket, descriptor: int) -> int:
     """Return the number by which the socket's namespace knows another one; -1 where it does not know it."""
-    body = struct.pack("=Bxxx", socket.AF_UNSPEC) + attribute(NETNSA_FD, SIGNED.pack(descriptor))
+    body = ANY_FAMILY + attribute(NETNSA_FD, SIGNED.pack(descriptor))
     found = attributes(get(sock, RTM_GETNSID, body), 4)
     return _signed(found.get(NETNSA_NSID), -1)
+
+
+def namespace_ids(sock: socket.socket) -> list[int]:
+    """Return the numbers by which the socket's namespace knows others."""
+    found = (attributes(body, 4) for body in dump(sock, RTM_GETNSID, ANY_FAMILY))
+    return [_signed(each[NETNSA_NSID], -1) for each in found if NETNSA_NSID in each]
 
 
 def _signed(payload: bytes | None, missing: int) -> int:
@@ -196,6 +204,7 @@ def decoded(body: bytes) -> KernelLink:
         mtu=number(found.get(IFLA_MTU)),
         up=bool(message.flags & IFF_UP),
         running=bool(message.flags & IFF_RUNNING),
+        unfinished=bool(message.flags & IFF_DYNAMIC),
         alias=text(found.get(IFLA_IFALIAS)),
         master=number(found.get(IFLA_MASTER)),
         lower=number(found.get(IFLA_LINK)),

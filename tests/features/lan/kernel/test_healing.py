@@ -1,14 +1,17 @@
 """Nodes on a real kernel that heal: an operator deletes links, agents die, LANs come and go."""
 
 import asyncio
+import errno
 import os
 import re
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 import pytest
 
 from lanloom.api.lan import LANS
+from lanloom.features.lan.agent.links import portsteps
 from lanloom.features.lan.agent.ports import Device
 from lanloom.node.errors import NamespaceError, NamespaceMissing
 from lanloom.node.namespaces import NamespaceDirectory, make_namespace
@@ -69,6 +72,41 @@ async def test_deleted(made: Lab) -> None:
     await asyncio.to_thread(first.names.remove, "blue")
     await until(lambda: whole(first, peer))
     assert mac == await asyncio.to_thread(address, first, "p")
+
+
+@played(2)
+async def test_unfinished(made: Lab) -> None:
+    """A port is made again of which a step failed, or an agent died, before the pod's interface was up."""
+    await furnished(made)
+    first, peer = made[0], made[1].address
+    await until(lambda: whole(first, peer))
+    assert "DYNAMIC" not in await asyncio.to_thread(run, first.lan(), "ip -o link show blue-aV0")
+    with patch.object(portsteps, "_set_up_with_addresses", side_effect=OSError(errno.EIO, "broken")):
+        await asyncio.to_thread(run, first.pods.path("p"), "ip link delete net1")
+        await until(lambda: "broken" in problem(first))
+        await first.kill()
+    assert "DYNAMIC" in await asyncio.to_thread(run, first.lan(), "ip -o link show blue-aV0")
+    first.start()
+    await until(lambda: whole(first, peer))
+    assert "DYNAMIC" not in await asyncio.to_thread(run, first.lan(), "ip -o link show blue-aV0")
+
+
+@played(2)
+async def test_held_namespace(made: Lab) -> None:
+    """A LAN is whole again where its former namespace has no name any more, and a program is still in it."""
+    await furnished(made)
+    first, peer = made[0], made[1].address
+    await until(lambda: whole(first, peer))
+    with first.names.open("blue") as held:
+        before = held.identity
+        await first.kill()
+        await asyncio.to_thread(first.names.remove, "blue")
+        first.start()
+        await until(lambda: whole(first, peer))
+        with first.names.open("blue") as now:
+            assert now.identity != before
+        left = await asyncio.to_thread(run, Path(f"/proc/self/fd/{held.fileno()}"), "ip -o link")
+        assert [line.split(": ")[1] for line in left.splitlines()] == ["lo"]
 
 
 @pytest.mark.parametrize("lingers", [False, True], ids=["old one ended", "old one lingers"])

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -122,13 +123,13 @@ async def _bring(kernel: FakeLanKernel, wanted: DesiredLan, stop: int | None = N
 
 
 def _damage(world: LanWorld, choose: Callable[[int], int]) -> None:
-    """An operator deletes or changes something."""
+    """An operator deletes or changes something, or an agent dies before a port is finished."""
     space = world.names.get("blue")
     if space is None:
         return
     names = sorted(space.links)
     settable = [name for name in names if space.links[name].kind == "bridge" or space.links[name].master]
-    match choose(8):
+    match choose(9):
         case 0:
             world.delete_name("blue")
         case 1 if space.flood:
@@ -142,6 +143,9 @@ def _damage(world: LanWorld, choose: Callable[[int], int]) -> None:
         case 5 if settable:
             name = settable[choose(len(settable))]
             space.links[name] = replace(space.links[name], drift=frozenset(["flood", "vlan_filtering"]))
+        case 6 if settable:
+            name = settable[choose(len(settable))]
+            space.links[name] = replace(space.links[name], unfinished=name.endswith("V0"))
         case _ if names:
             remove(world, space, names[choose(len(names))])
 
@@ -176,6 +180,7 @@ def test_converges(story: list[tuple[DesiredLan, int, Random]]) -> None:
             end = seen.ends[port.name]
             assert end is not None and end.mtu <= min(last.mtu, port.mtu or last.mtu)
             assert port.flags.are_set(seen.links[port.name])
+            assert not seen.links[port.name].unfinished
             if port.fresh and port.mode == "veth":
                 assert end.addresses.issuperset(port.addresses)
         assert not any(link.drift for link in seen.links.values())
@@ -233,23 +238,25 @@ def test_foreign() -> None:
     assert plan(wanted, SeenLan(bound=True, foreign="somebody's")) == ()
 
 
-def test_unfinished_interface() -> None:
-    """An interface whose maker died before it had an address gets all of them; one that a pod has set down does not."""
+@pytest.mark.parametrize(
+    "addresses", [(), ("192.0.2.7/24",), ("2001:db8::7/64",)], ids=["none", "IPv4", "IPv6"]
+)
+@pytest.mark.parametrize("unfinished", [True, False], ids=["died", "set down"])
+def test_unfinished_interface(addresses: tuple[str, ...], unfinished: bool) -> None:
+    """An interface whose maker died before it was up is made again; what a pod has done to its own stays."""
 
     async def main() -> None:
         world = _world()
         kernel = FakeLanKernel(world)
-        port = _port("a", "V", PODS[0], ("192.0.2.7/24", "2001:db8::7/64"), False)
+        port = _port("a", "V", PODS[0], addresses, False)
         wanted = DesiredLan(uid="u-1", ns="blue", bridge="br0", vxlan="vx0", ports=(port,), built=True)
         await _bring(kernel, wanted)
-        for left, expected in (
-            (frozenset[str](), {"192.0.2.7/24", "2001:db8::7/64"}),
-            (frozenset(["192.0.2.7/24"]), {"192.0.2.7/24"}),
-        ):
-            (end,) = world.ends
-            world.ends = [replace(end, link=replace(end.link, up=False, addresses=left))]
-            seen = await _bring(kernel, wanted)
-            found = seen.ends[port.name]
-            assert found is not None and found.addresses == expected
+        (end,) = world.ends
+        world.ends = [replace(end, link=replace(end.link, up=False, addresses=frozenset()))]
+        links = world.names["blue"].links
+        links[port.name] = replace(links[port.name], unfinished=unfinished)
+        found = (await _bring(kernel, wanted)).ends[port.name]
+        assert found is not None
+        assert (found.up, found.addresses) == (unfinished, frozenset(addresses if unfinished else ()))
 
     asyncio.run(main())

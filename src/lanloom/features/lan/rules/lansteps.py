@@ -15,9 +15,13 @@ from lanloom.node.ownership import is_marked_for
 
 
 class MakeNamespace(LanStep, frozen=True, kw_only=True):
-    """A namespace that takes part in no IP, under its name; one that only lost its name gets it again."""
+    """A namespace that takes part in no IP, under its name; one that only lost its name gets it again.
+
+    If the node had it before, `again`, links of the LAN in a namespace that something else keeps alive are deleted.
+    """
 
     uid: str
+    again: bool = False
 
     @property
     def title(self) -> str:

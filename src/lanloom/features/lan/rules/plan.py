@@ -1,6 +1,9 @@
 """From what the kernel has of a LAN to what it should have: only the difference, in an order that is safe to stop
 anywhere.
 
+A pod's interface that the pod sets down stays down. So a port is marked as unfinished until all is done to its far end:
+one that an agent left behind at its death is made again.
+
 The namespace is sealed before anything is in it, and has its packet filter before a port needs that. A port is a port
 from the moment on that it is there. What is wrong is deleted before it is made again. A link whose far end is lost is
 made again as a pair: deleting one end takes the other and what stands on it away, wherever they are.
@@ -73,7 +76,7 @@ def plan(wanted: DesiredLan, seen: SeenLan) -> tuple[LanStep, ...]:
 
 def _steps(wanted: DesiredLan, seen: SeenLan) -> Iterator[LanStep]:
     if not (seen.exists and seen.bound):
-        yield MakeNamespace(ns=wanted.ns, uid=wanted.uid)
+        yield MakeNamespace(ns=wanted.ns, uid=wanted.uid, again=wanted.built)
     if seen.exists and not seen.sealed:
         yield IsolateNamespace(ns=wanted.ns)
     keeps_bridge = _is_bridge(wanted, seen)
@@ -259,7 +262,8 @@ def _veth(
     wanted: DesiredLan, port: DesiredPort, seen: SeenLan, links: dict[str, KernelLink], bridge: int
 ) -> Iterator[LanStep]:
     found, end = links.get(port.name), seen.ends.get(port.name)
-    if found is not None and not (port.name in seen.ends and end is None):
+    lost = port.name in seen.ends and end is None
+    if found is not None and not found.unfinished and not lost:
         yield from _kept(wanted, found, bridge, port.flags)
         yield from _limited(wanted, port, end)
         return
@@ -307,13 +311,9 @@ def _limited(wanted: DesiredLan, port: DesiredPort, end: PodLink | None) -> Iter
 
 
 def _lacks_addresses(port: DesiredPort, end: PodLink) -> bool:
-    """Return whether the interface is unfinished: being attached, or recreated by an agent that died meanwhile."""
-    if port.mode != "veth" or not port.addresses:
+    """Return whether an interface that is being attached lacks something; later, its addresses are the pod's."""
+    if not port.fresh or port.mode != "veth" or not port.addresses:
         return False
-    if not port.fresh:
-        # An interface that a pod sets down keeps its IPv4 addresses, and loses those of IPv6.
-        four = [each for each in port.addresses if ":" not in each]
-        return bool(four) and not end.up and not end.addresses.intersection(four)
     return not end.addresses.issuperset(port.addresses) or not end.destinations.issuperset(
         route.dst for route in port.routes
     )

@@ -32,11 +32,14 @@ def _make_namespace(step: MakeNamespace, writer: LanWriter) -> None:
     if held is not None:
         writer.names.bind(step.ns, held.namespace)
         return
+    if step.again:
+        writer.clear_lost(step.uid)
     fresh, sock = make_namespace_with_socket(step.ns, isolate_ip)
     try:
         writer.names.bind(step.ns, fresh)
-        lan = writer.lans[step.ns] = OpenLan(fresh, sock, filtered=False)
+        lan = OpenLan(fresh, sock, filtered=False)
         lan.sealed = True
+        writer.hold(step.ns, lan)
     except BaseException:
         sock.close()
         fresh.close()

@@ -77,6 +77,7 @@ def _make_veth(step: MakeVeth, writer: LanWriter) -> None:
             peer_mac="" if inside else step.mac,
             peer_mtu=step.far_mtu,
             peer_namespace=pod.fileno(),
+            unfinished=True,
         )
         learn_joined(lan, step.port, step.flags)
         if step.bridged:
@@ -85,6 +86,7 @@ def _make_veth(step: MakeVeth, writer: LanWriter) -> None:
             changes.set_master(far, lan.links[step.port].lower, inside)
             bridgeports.stop_learning(far, lan.links[step.port].lower)
         _set_up_with_addresses(step, pod, far, lan.links[step.port].lower)
+        changes.finish(lan.sock, lan.links[step.port].index)
 
 
 def _guest_bridge(sock: socket, step: MakeVeth) -> int:

@@ -163,7 +163,7 @@ class Reader:
         bridge = opened.links.get(lan.bridge)
         begun = bridge is None or all(each.master != bridge.index for each in opened.links.values())
         if marks in ({lan.uid}, {lan.was}) or (lan.built and not marks and begun):
-            self._writer.lans[lan.ns] = opened
+            self._writer.hold(lan.ns, opened)
             return opened, True, ""
         opened.close()
         return None, True, _FOREIGN.format(lan.ns)

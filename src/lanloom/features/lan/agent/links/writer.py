@@ -15,8 +15,9 @@ from lanloom.features.lan.rules.linksteps import FORWARD_ALL, LanStep
 from lanloom.features.lan.rules.options import ISOLATED_GROUP, UNFLAGGED, PortFlags
 from lanloom.node.errors import KernelUnsupported, LinkError, LinkMissing, NamespaceError
 from lanloom.node.links import KernelLink
+from lanloom.node.marks import owner_of
 from lanloom.node.namespaces import Namespace, NamespaceDirectory
-from lanloom.node.netlink import bridgeports, reader
+from lanloom.node.netlink import bridgeports, changes, reader
 from lanloom.node.netlink.bridgedrift import mend_port
 from lanloom.node.netlink.packetfilter import open_filter_socket
 
@@ -133,6 +134,29 @@ class LanWriter:
         if found is None:
             raise LinkMissing(f"{step.title}: there is no network namespace {step.ns}")
         return found
+
+    def hold(self, ns: str, lan: OpenLan) -> None:
+        """Hold a LAN's namespace open. The host's knows it by a number, too, which finds it if it loses its name.
+
+        Raises OSError and NamespaceError.
+        """
+        with self.host() as (_, sock):
+            changes.number_namespace(sock, lan.namespace.fileno())
+        self.lans[ns] = lan
+
+    def clear_lost(self, uid: str) -> None:
+        """Delete the links of a LAN in namespaces that lost their names and that something else keeps alive.
+
+        No new link can have their VNI, and pods are still at them. Raises OSError and NamespaceError.
+        """
+        with self.host() as (_, sock):
+            for nsid in reader.namespace_ids(sock):
+                try:
+                    links = reader.links(sock, nsid)
+                except LinkError:
+                    continue  # it ended meanwhile
+                if any(owner_of(each.alias) == uid for each in links):
+                    changes.delete_abroad(sock, nsid, [each.index for each in links if each.kind])
 
     def host_namespace(self) -> Namespace:
         """Return the host's namespace, which stays open."""
