@@ -205,6 +205,9 @@ BOTH: dict[str, tuple[Raw, str]] = {
     "a migration": ({"migrating": "away"}, f"{TITLE} is being migrated (away); wait"),
 }
 
+LISTED = nad(
+    "vlan20", type=None, bridge=None, plugins=[{"type": "bridge", "bridge": "cluster-1-br", "vlan": 20}]
+)
 MIGRATION: dict[str, tuple[Raw, str]] = {
     "a machine that can't": ({"machine": machine(conditions=[])}, "its condition LiveMigratable is not True"),
     "another plugin": ({"target": nad("vlan20", type="ovs")}, "a migration keeps the binding of the NIC"),
@@ -236,6 +239,15 @@ MIGRATION: dict[str, tuple[Raw, str]] = {
     "no node with the VLAN id": (
         {"networks": Networks(reports=(report("node1", ids="1,20"), report("node2", ids="1,10-19")))},
         "its VLAN id 20 is not on the uplink of cluster network cluster-1 on node2; add the node",
+    ),
+    "no node with the VLAN id of a list of plugins": (
+        {"target": LISTED, "networks": Networks(reports=(report("node1"), report("node2", ids="1,10-19")))},
+        "its VLAN id 20 is not on the uplink of cluster network cluster-1 (create a NAD of the type bridge, without a "
+        "list of plugins, that has the id) on node2; add the node",
+    ),
+    "no node with the bridge of a list of plugins": (
+        {"target": LISTED, "networks": Networks(reports=(report("node2", "False"),))},
+        "the bridge of its cluster network cluster-1 is not ready on node2",
     ),
     "each node lacks something": (
         {
@@ -269,6 +281,13 @@ IN_PLACE: dict[str, tuple[Raw, str]] = {
     "no VLAN id on the node": (
         {"networks": Networks(reports=(report("node1", ids="1,10-19"), report("node2")))},
         "vlan20: its VLAN id 20 is not on the uplink of cluster network cluster-1 on node1, on which",
+    ),
+    "no VLAN id on the node, by the plugin's other name": (
+        {
+            "target": nad("vlan20", type="cnv-bridge", vlan=20),
+            "networks": Networks(reports=(report("node1", ids="1,10-19"), report("node2"))),
+        },
+        "its VLAN id 20 is not on the uplink of cluster network cluster-1 (create a NAD of the type bridge",
     ),
     "no bridge of others on the node": (
         {

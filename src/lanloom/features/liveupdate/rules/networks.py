@@ -18,6 +18,7 @@ from lanloom.api.lan import LAN, LANS, LANNode, not_admitted
 from lanloom.api.lannads import spokes_named
 from lanloom.api.multus import NetworkAttachmentDefinition
 from lanloom.api.nadconfig import cluster_network_of
+from lanloom.api.names import BRIDGE_SUFFIX
 from lanloom.features.liveupdate.rules.nadtargets import BridgeTarget, LanSpoke, UnmovableNad, target_of
 from lanloom.kube.conditions import is_true
 from lanloom.node.vlanids import contains, parse
@@ -88,7 +89,7 @@ def nodes_carrying(nad: NetworkAttachmentDefinition, networks: Networks) -> froz
     That is so of isolated networks, which are on every node, and of bridges that are none of Lanloom's where no
     bridge-marker tells them.
     """
-    network = cluster_network_of(nad)
+    network = _network_of(nad)
     own = [item.status for item in networks.reports if item.status.cluster_network == network]
     if not own and UID_LABEL in nad.metadata.labels:
         return None
@@ -101,17 +102,34 @@ def nodes_carrying(nad: NetworkAttachmentDefinition, networks: Networks) -> froz
 
 def why_not_on(nad: NetworkAttachmentDefinition, node: str, networks: Networks) -> str:
     """Return what a node lacks for a NAD, as far as it reports that; empty for nothing."""
-    carrying, network = nodes_carrying(nad, networks), cluster_network_of(nad)
+    carrying, network = nodes_carrying(nad, networks), _network_of(nad)
     if carrying is not None and node not in carrying:
         if network in networks.cluster_networks or _is_reported(network, networks):
             return f"the bridge of its cluster network {network} is not ready"
         return f"there is no bridge {_bridge_of(nad)}"
     vid = _lacking_id(nad, node, networks)
-    return f"its VLAN id {vid} is not on the uplink of cluster network {network}" if vid else ""
+    if not vid:
+        return ""
+    remedy = "" if cluster_network_of(nad) else f" ({_UNCOUNTED})"
+    return f"its VLAN id {vid} is not on the uplink of cluster network {network}{remedy}"
+
+
+_UNCOUNTED = "create a NAD of the type bridge, without a list of plugins, that has the id"
+"""What brings a VLAN id onto uplinks that no NAD of a VLAN network has."""
 
 
 def _is_reported(network: str, networks: Networks) -> bool:
     return any(item.status.cluster_network == network for item in networks.reports)
+
+
+def _network_of(nad: NetworkAttachmentDefinition) -> str:
+    """Return the cluster network on whose bridge a NAD puts ports, by whichever plugin, also one of a list.
+
+    Its VLAN id is on an uplink only by other NADs then.
+    """
+    bridge = _bridge_of(nad)
+    name = bridge.removesuffix(BRIDGE_SUFFIX)
+    return cluster_network_of(nad) or (name if name != bridge else "")
 
 
 def _bridge_of(nad: NetworkAttachmentDefinition) -> str:
@@ -129,7 +147,7 @@ def _lacking_id(nad: NetworkAttachmentDefinition, node: str, networks: Networks)
         place = target_of(nad)
     except UnmovableNad:
         return 0
-    network = cluster_network_of(nad)
+    network = _network_of(nad)
     own = (item.status for item in networks.reports if item.status.cluster_network == network)
     ids = next((parse(status.vlan_ids) for status in own if status.node == node), ())
     lacks = isinstance(place, BridgeTarget) and place.pvid > 0 and ids and not contains(ids, place.pvid)
@@ -188,7 +206,7 @@ def mtu_of(nad: NetworkAttachmentDefinition | None, networks: Networks) -> int:
         return max((_lan_mtu(spoke, networks) for spoke in spokes_named(nad)), default=0)
     if isinstance(place, LanSpoke):
         return _lan_mtu(place.spoke, networks)
-    network = cluster_network_of(nad)
+    network = _network_of(nad)
     reported = [item.status.mtu for item in networks.reports if item.status.cluster_network == network]
     return place.mtu or min((mtu for mtu in reported if mtu), default=0)
 
