@@ -1,10 +1,12 @@
 """What keeps networks and NICs of address management."""
 
 import pytest
+from msgspec.structs import replace
 
 from lanloom.api.core import Pod, PodStatus
 from lanloom.api.ipam import (
     FINALIZER,
+    NAD,
     Grant,
     Network,
     NetworkStatus,
@@ -14,6 +16,7 @@ from lanloom.api.ipam import (
     OwnerSpec,
 )
 from lanloom.api.kubevirt import VirtualMachine, VirtualMachineInstance, VirtualMachineInstanceStatus
+from lanloom.api.liveupdate import NetworkSwap, NetworkSwapSpec
 from lanloom.api.meta import ObjectMeta
 from lanloom.features.ipam.blockers import network_blocker, nic_blocker, nic_notes
 from lanloom.features.ipam.manager.evidence import Evidence
@@ -110,6 +113,22 @@ def test_everything_of_a_machine_is_named() -> None:
         "VirtualMachineInstance shop/web: Running",
         "Pod shop/web: Running",
     )
+
+
+def test_a_move_keeps_the_nic_of_a_machine() -> None:
+    """A move that has not ended keeps the NICs of both of its networks, and no other; an instance may have no phase."""
+    metadata = ObjectMeta(name="web", namespace="shop", uid="u1")
+    spec = NetworkSwapSpec(machine="web", uid="u2", network="lan0", from_="shop/old", to="shop/new")
+    swap = NetworkSwap(metadata=ObjectMeta(name="move", namespace="shop"), spec=spec)
+    seen = Evidence(swaps=(swap,), instance=VirtualMachineInstance(metadata=metadata))
+    for nad, waits in (("shop/old", True), ("shop/new", True), ("shop/other", False)):
+        found = nic("192.0.2.1", kind="VirtualMachine")
+        marked = replace(found.metadata, annotations={NAD: nad})
+        found = replace(found, metadata=marked, spec=replace(found.spec, interface="lan0"))
+        blocker = nic_blocker(found, seen)
+        assert blocker is not None
+        lines = ("NetworkSwap shop/move: Pending",) if waits else ()
+        assert blocker.waits_for == (*lines, "VirtualMachineInstance shop/web: not seen by KubeVirt yet")
 
 
 def test_nics_of_nodes_come_again() -> None:

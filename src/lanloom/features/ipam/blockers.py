@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from lanloom.api.ipam import (
     FINALIZER,
+    NAD,
     NETWORKS,
     NICS,
     NODE,
@@ -12,6 +13,8 @@ from lanloom.api.ipam import (
     Network,
     Nic,
 )
+from lanloom.api.liveupdate import swapped
+from lanloom.api.meta import Key
 from lanloom.features.ipam.manager.evidence import Evidence, is_unused, live_evidence, may_go
 from lanloom.features.ipam.state import is_open
 from lanloom.kube.ports import Reader
@@ -77,7 +80,7 @@ def nic_blocker(nic: Nic, evidence: Evidence) -> Blocker | None:
         what=_WHAT,
         whose=MANAGER,
         why=f"{given} until {owner.kind} {owner.name} has ended",
-        waits_for=tuple(_owners(evidence)),
+        waits_for=tuple(_owners(nic, evidence)),
         remedy=_REMEDIES.get(owner.kind, ""),
     )
 
@@ -89,13 +92,17 @@ def nic_notes(nic: Nic) -> tuple[str, ...]:
     return ()
 
 
-def _owners(evidence: Evidence) -> Iterable[str]:
+def _owners(nic: Nic, evidence: Evidence) -> Iterable[str]:
+    namespace, _, nad = nic.metadata.annotations.get(NAD, "").partition("/")
+    for swap in evidence.swaps:
+        if (nic.spec.interface, Key(namespace, nad)) in swapped(swap):
+            yield f"NetworkSwap {swap.metadata.key}: {swap.status.phase or 'Pending'}"
     if evidence.pod is not None:
         yield f"Pod {evidence.pod.metadata.key}: {evidence.pod.status.phase or 'not started by a node yet'}"
     if evidence.machine is not None:
         yield f"VirtualMachine {evidence.machine.metadata.key}"
     if evidence.instance is not None:
-        phase = evidence.instance.status.phase or "not evidence by KubeVirt yet"
+        phase = evidence.instance.status.phase or "not seen by KubeVirt yet"
         yield f"VirtualMachineInstance {evidence.instance.metadata.key}: {phase}"
     for pod in evidence.launchers:
         if not pod.has_ended:
