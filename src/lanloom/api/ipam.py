@@ -211,13 +211,16 @@ class Network(Object, frozen=True, kw_only=True):
         return frozenset({self.spec.uuid.lower(), self.metadata.uid.lower()} - {""})
 
 
+_UUID_LENGTH = 36
+
+
 def network_referred(networks: Sequence[Network], ident: str) -> Network | None:
     """Return the network that an object such as a NAD names, by UUID, object name or name; None if there is none.
 
     The object name comes before the name, because it never changes: what is on a network stays there when that is
     renamed and another one gets its name.
     """
-    by_uuid = (item for item in networks if ident.lower() in item.uuids)
+    by_uuid = (item for item in networks if len(ident) == _UUID_LENGTH and ident.lower() in item.uuids)
     by_object = (item for item in networks if item.metadata.name == ident)
     by_name = (item for item in networks if item.called == ident)
     return next(chain(by_uuid, by_object, by_name), None)
