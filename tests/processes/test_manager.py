@@ -14,6 +14,7 @@ import pytest
 from lanloom.api.clusterranges import ENDPOINT_SLICES, SERVICE_LABEL
 from lanloom.api.core import (
     CRDS,
+    LEASES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     SECRETS,
@@ -35,6 +36,7 @@ from lanloom.runtime.certificates import (
     is_whole,
     issue,
 )
+from lanloom.runtime.identity import MANAGER_LEASE
 from lanloom.runtime.webhookconfig import SERVICE_NAME
 from lanloom_embedded.client import HttpsPoster
 from lanloom_embedded.engine.engine import Engine
@@ -171,6 +173,39 @@ async def test_no_webhook_is_registered_before_a_replica_is_ready() -> None:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_manager_that_ends_serves_on_for_a_while() -> None:
+    """After the end of a replica its Lease is free at once, and reviews that reach it are answered until it is over."""
+    async with server() as engine:
+        client = LocalClient(engine)
+        settings = ManagerSettings(identity="test", host="127.0.0.1", port=0, local=True, drain=600.0)
+        manager = Manager(client, settings, now=time.time, rng=random.Random(1))
+        running = asyncio.create_task(manager.run())
+        poster = HttpsPoster()
+        try:
+            async with asyncio.timeout(60):
+                await manager.ready.wait()
+                version = (await client.list(LEASES, LANLOOM_NAMESPACE)).resource_version
+                running.cancel()
+                async for event in client.watch(LEASES, LANLOOM_NAMESPACE, resource_version=version):
+                    if event.object.metadata.name == MANAGER_LEASE and not event.object.spec.holder_identity:
+                        break
+                (config, *_) = (
+                    webhook["clientConfig"]
+                    for webhook in (await client.get(VALIDATING_WEBHOOKS, "lanloom")).webhooks
+                )
+                ca = base64.b64decode(config["caBundle"])
+                with pytest.raises(TransportError, match="400"):
+                    await poster.post(config["url"], b"", ca_bundle=ca, timeout=60)
+                running.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await running
+                with pytest.raises(TransportError):
+                    await poster.post(config["url"], b"", ca_bundle=ca, timeout=60)
+        finally:
+            await poster.close()
+            running.cancel()
 
 
 @pytest.mark.slow

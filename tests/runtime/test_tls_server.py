@@ -30,6 +30,35 @@ async def test_a_cancelled_server_does_not_listen() -> None:
         await asyncio.open_connection("127.0.0.1", port)
 
 
+async def test_a_server_that_drains() -> None:
+    """A server that drains answers what comes, also on new connections, and ends each of them with the answer."""
+    bundle = issue(("127.0.0.1",), time.time())
+    server = TlsServer(webhook_app([], lambda: True), "127.0.0.1", 0, bundle)
+    task = asyncio.create_task(server.run())
+    await server.started()
+    context = ssl.create_default_context(cadata=bundle.ca.decode())
+
+    async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        writer.write(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(len(b"Not Found"))
+        return head
+
+    async with asyncio.timeout(60):
+        known = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+        assert b"connection: close" not in await ask(*known)
+        server.drain()
+        while b"connection: close" not in await ask(*known):
+            pass
+        assert await known[0].read() == b""
+        fresh = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+        assert b"connection: close" in await ask(*fresh)
+    for _, writer in (known, fresh):
+        writer.close()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_a_small_answer_is_not_held_back() -> None:
     """What is accepted on a listening socket sends at once, and does not wait for an acknowledgement first (Nagle)."""
     options: asyncio.Queue[int] = asyncio.Queue()

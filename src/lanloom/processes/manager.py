@@ -49,6 +49,9 @@ from lanloom.text import authority
 log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 60.0
+DRAIN_SECONDS = 5.0
+"""How long API servers may send reviews to a replica that ends: the proxies of all nodes learn of its end later."""
+
 RETRY_SECONDS = 2.0
 
 
@@ -107,6 +110,7 @@ class WebhookService:
         self._embedded = embedded
         self._path = ""
         self._reviews: Reviews | None = None
+        self._server: TlsServer | None = None
         self._pages: list[tuple[dict[str, Any], str]] = []
         self.informer: Informer[Secret] = Informer(
             client, SECRETS, rng=rng, namespace=LANLOOM_NAMESPACE, fields=f"metadata.name={SECRET_NAME}"
@@ -118,12 +122,17 @@ class WebhookService:
         bundle = await self._credentials.at_last()
         app = secret_path(app_of(reviews), lambda: self._path)
         server = TlsServer(app, self._endpoint.host, self._endpoint.port, bundle)
-        self._reviews = reviews
+        self._reviews, self._server = reviews, server
         self._certified(expires(bundle.certificate))
         self.informer.on_change(lambda _old, new: self._present(server, new))
         group.create_task(server.run())
         await server.started()
         return server.port
+
+    def drain(self) -> None:
+        """Have API servers turn to other replicas: end each connection after its next response."""
+        if self._server is not None:
+            self._server.drain()
 
     def own(self, config: Mapping[str, Any]) -> Callable[[bytes], Awaitable[bytes]] | None:
         """Return how to ask the webhook of a `clientConfig` without a connection, if this replica registered it.
@@ -185,8 +194,8 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     `identity` is unique to a replica. The webhooks listen on `host`:`port` (0: any free port). With `local` the API
     server reaches them at that address; else through the Service `lanloom-webhook` in Lanloom's namespace. `user` is
     the username of the manager, empty to query it from the API server. `features` are the settings of the features by
-    their names. `lease` is the duration of the leader's Lease and `retry` the interval of its renewals, in seconds.
-    With `embedded` the API server is Lanloom's own.
+    their names. `lease` is the duration of the leader's Lease and `retry` the interval of its renewals, in seconds; for
+    `drain` seconds after the end webhooks are served. With `embedded` the API server is Lanloom's own.
     """
 
     identity: str
@@ -197,6 +206,7 @@ class ManagerSettings(Struct, frozen=True, kw_only=True):
     features: Mapping[str, Any] = {}
     lease: float = 15.0
     retry: float = 2.0
+    drain: float = 0.0
     embedded: bool = False
 
 
@@ -255,11 +265,26 @@ class Manager:
         self._followed = (*context.informers.all(), self._webhooks.informer)
         self._unreadable = UnreadableObjects(self._followed, recorder)
         self._synced = asyncio.Event()
+        self._leading: asyncio.Task[None] | None = None
         controllers = (controller for part in self._parts.values() for controller in part.controllers)
         self.metrics.follow(self._followed, (self._invalid.controller, *controllers))
 
     async def run(self) -> None:
-        """Run until cancelled."""
+        """Run until cancelled. Then another replica may lead at once, and webhooks are served a little longer."""
+        running = asyncio.ensure_future(self._run())
+        try:
+            await asyncio.shield(running)
+        finally:
+            try:
+                if self._leading is not None and not running.done():
+                    self._leading.cancel()
+                    self._webhooks.drain()
+                    await asyncio.wait((running,), timeout=self._settings.drain)
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for informer in self._followed:
                 group.create_task(informer.run())
@@ -267,7 +292,7 @@ class Manager:
             freeze_memory()
             self._synced.set()
             port = await self._serve_webhooks(group)
-            group.create_task(self._lead_in_turn(port))
+            self._leading = group.create_task(self._lead_in_turn(port))
 
     async def _serve_webhooks(self, group: asyncio.TaskGroup) -> int:
         """Serve the webhooks, and return their port."""

@@ -316,6 +316,10 @@ class TlsServer:
         """Return when it accepts connections."""
         await self._server.started()
 
+    def drain(self) -> None:
+        """End each connection after its next response."""
+        self._server.drain()
+
     async def run(self) -> None:
         """Serve until cancelled; then no client can connect any more."""
         try:

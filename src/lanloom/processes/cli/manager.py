@@ -67,7 +67,7 @@ def command(
     import socket
 
     from lanloom.kube.errors import ConfigError
-    from lanloom.processes.manager import ManagerSettings
+    from lanloom.processes.manager import DRAIN_SECONDS, ManagerSettings
     from lanloom.runtime.logs import configure_logs
     from lanloom.runtime.process import expect_requests, run_process
     from lanloom.runtime.tcpsockets import EVERYWHERE
@@ -80,6 +80,7 @@ def command(
         local=webhook_address is not None,
         user=user,
         features=settings,
+        drain=DRAIN_SECONDS if webhook_address is None else 0.0,
     )
     expect_requests()
     try:

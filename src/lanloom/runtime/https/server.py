@@ -225,6 +225,10 @@ class HttpsServer:
         """Return when it accepts connections."""
         await self._server.up.wait()
 
+    def drain(self) -> None:
+        """End each connection after its next response, within a second, so that clients turn to other servers."""
+        self._server.config.encoded_headers.append((b"connection", b"close"))
+
     def stop(self) -> None:
         """Accept no more connections, and end `run`."""
         self._server.should_exit = True
